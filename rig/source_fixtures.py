@@ -26,7 +26,7 @@ TOKEN = "the-right-token"  # noqa: S105 - opens nothing but the rig
 
 
 @dataclass(frozen=True)
-class Stock:
+class StoredModel:
     """The files stored for one test, and how to access them."""
 
     uri: str
@@ -52,7 +52,7 @@ class SourceFixture(Protocol):
     guarded: bool
     vouched: bool
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Store the files (only the first if `many` is false)."""
         ...
 
@@ -62,7 +62,7 @@ class MemoryFixture:
 
     many, pinned, guarded, vouched = True, False, True, True
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Keep the files in a dict."""
         source = MemorySource(files, token=TOKEN if private else "")
 
@@ -73,7 +73,7 @@ class MemoryFixture:
                 source.files[path] = body
 
         good, wrong = (Credentials({"HF_TOKEN": token}) for token in (TOKEN, "wrong"))
-        return Stock("hf://test/model", files, good, wrong, lambda _, cred: source.with_credentials(cred), change)
+        return StoredModel("hf://test/model", files, good, wrong, lambda _, cred: source.with_credentials(cred), change)
 
 
 class HubFixture:
@@ -84,7 +84,7 @@ class HubFixture:
     def __init__(self, hub: Hub, tmp_path: Path) -> None:
         self._hub, self._tmp_path = hub, tmp_path
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Push the files as one commit."""
         repo, folder = f"org/{uuid.uuid4().hex}", self._tmp_path / uuid.uuid4().hex
         for path, body in files.items():
@@ -100,7 +100,7 @@ class HubFixture:
             self._hub.push(repo, folder)
 
         good, wrong = (Credentials({"HF_TOKEN": token}) for token in (TOKEN, "wrong"))
-        return Stock(f"hf://{repo}", files, good, wrong, _opener(settings), change)
+        return StoredModel(f"hf://{repo}", files, good, wrong, _opener(settings), change)
 
 
 class S3Fixture:
@@ -111,7 +111,7 @@ class S3Fixture:
     def __init__(self, s3: S3) -> None:
         self._s3 = s3
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Put the files below a prefix of a new bucket."""
         del private  # every bucket of this server is private
         bucket = f"bucket-{uuid.uuid4().hex}"
@@ -126,7 +126,7 @@ class S3Fixture:
         keys = {"AWS_ACCESS_KEY_ID": self._s3.access_key, "AWS_SECRET_ACCESS_KEY": self._s3.secret_key}
         good, wrong = Credentials(keys), Credentials({**keys, "AWS_SECRET_ACCESS_KEY": "wrong"})
         settings = SourceSettings(s3_endpoint=self._s3.endpoint, s3_region=self._s3.region)
-        return Stock(f"s3://{bucket}/models/m", files, good, wrong, _opener(settings), change)
+        return StoredModel(f"s3://{bucket}/models/m", files, good, wrong, _opener(settings), change)
 
 
 class GcsFixture:
@@ -137,7 +137,7 @@ class GcsFixture:
     def __init__(self, gcs: Gcs) -> None:
         self._gcs = gcs
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Put the files below a prefix of a new bucket."""
         bucket = f"bucket-{uuid.uuid4().hex}"
         self._gcs.make_bucket(bucket)
@@ -154,7 +154,7 @@ class GcsFixture:
 
         account = self._gcs.account
         good, wrong = (Credentials({GOOGLE_KEY: account.key_file(forged=forged)}) for forged in (False, True))
-        return Stock(
+        return StoredModel(
             f"gs://{bucket}/models/m",
             files,
             good,
@@ -172,7 +172,7 @@ class AzureFixture:
     def __init__(self, azure: Azure) -> None:
         self._azure = azure
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Put the files below a prefix of a new container."""
         del private  # every container of this server is private
         azure, container = self._azure, f"container-{uuid.uuid4().hex}"
@@ -189,7 +189,7 @@ class AzureFixture:
         wrong = base64.b64encode(b"wrong").decode()
         good, bad = (Credentials({"AZURE_STORAGE_KEY": key}) for key in (azure.key, wrong))
         settings = SourceSettings(az_endpoint=azure.endpoint)
-        return Stock(f"az://{azure.account}/{container}/models/m", files, good, bad, _opener(settings), change)
+        return StoredModel(f"az://{azure.account}/{container}/models/m", files, good, bad, _opener(settings), change)
 
 
 class RegistryFixture:
@@ -200,7 +200,7 @@ class RegistryFixture:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Push the files to a new repository."""
         registry, repository = self._registry, f"org/{uuid.uuid4().hex}"
         here = dict(files)
@@ -222,7 +222,7 @@ class RegistryFixture:
             for password in ("", "wrong")
         )
         settings = SourceSettings(registries=(registry.endpoint,), allow_addresses=("127.0.0.1",))
-        return Stock(f"oci://{registry.name}/{repository}", files, good, wrong, _opener(settings), change)
+        return StoredModel(f"oci://{registry.name}/{repository}", files, good, wrong, _opener(settings), change)
 
 
 class LocalFixture:
@@ -233,7 +233,7 @@ class LocalFixture:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Write the files below a new directory; only file permissions protect it."""
         del private
         folder = self._root / uuid.uuid4().hex
@@ -246,7 +246,7 @@ class LocalFixture:
                 _write(folder / path, body)
 
         settings = SourceSettings(local_roots=(str(self._root),))
-        return Stock(f"local://{folder}", files, ANONYMOUS, ANONYMOUS, _opener(settings), change)
+        return StoredModel(f"local://{folder}", files, ANONYMOUS, ANONYMOUS, _opener(settings), change)
 
 
 class HttpsFixture:
@@ -257,7 +257,7 @@ class HttpsFixture:
     def __init__(self, ca_bundle: Path, url: str, served: "FileServer") -> None:
         self._ca_bundle, self._url, self._served = ca_bundle, url, served
 
-    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
         """Serve the first file."""
         (path, body), *_ = files.items()
         self._served.files, self._served.token = {f"/d/{path}": body}, TOKEN if private else ""
@@ -269,7 +269,7 @@ class HttpsFixture:
         place = self._url.removeprefix("https://")
         good, wrong = (Credentials({"token": token}, (place,)) for token in (TOKEN, "wrong"))
         uri = f"{self._url}/d/{quote(path)}"
-        return Stock(uri, {path: body}, good, wrong, _opener(settings), change)
+        return StoredModel(uri, {path: body}, good, wrong, _opener(settings), change)
 
 
 class FileServer:

@@ -69,7 +69,7 @@ def store(root: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def bring() -> Fetch:
+def fetch_blobs() -> Fetch:
     """Fetch everything that is missing, impatiently."""
 
     def run(  # a fixture's function: the arguments are those of `fetch`
@@ -97,11 +97,11 @@ def bring() -> Fetch:
 
 
 @pytest.fixture
-def stock(bring: Fetch) -> Callable[[MemorySource, Store, str], Snapshot]:
+def fetch_model(fetch_blobs: Fetch) -> Callable[[MemorySource, Store, str], Snapshot]:
     """Fetch and commit a model under an id."""
 
     def run(source: MemorySource, store: Store, identity: str) -> Snapshot:
-        return store.snapshots.commit(plan_of(source), identity, bring(source, store).blobs)
+        return store.snapshots.commit(plan_of(source), identity, fetch_blobs(source, store).blobs)
 
     return run
 

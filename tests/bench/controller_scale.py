@@ -37,7 +37,7 @@ from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.names import snapshot_path
 from shared.sources.settings import settings_from_environ
-from tests.builders.cluster import Ears
+from tests.builders.cluster import WokenKeys
 
 Scale = tuple[int, int, int]
 READY = StatusWithConditions(phase="Running", conditions=[PlainCondition(type="Ready", status="True")])
@@ -84,13 +84,13 @@ def cache(index: int, groups: int, version: str = "1", revision: str = "c0ffee")
 def model_node(index: int, scale: Scale, version: str = "1", phase: str = "Ready") -> ModelNode:
     name, (_, models, groups) = f"node-{index:05}", scale
     mine = [f"model-{i:03}" for i in range(models) if i % groups == index % groups]
-    told = [EntryStatus(id=m, revision="c0ffee", phase="Ready", observed="Present") for m in mine]
-    if told:
-        told[0] = EntryStatus(id=mine[0], revision="c0ffee", phase=phase, observed="Present")
+    reported = [EntryStatus(id=m, revision="c0ffee", phase="Ready", observed="Present") for m in mine]
+    if reported:
+        reported[0] = EntryStatus(id=mine[0], revision="c0ffee", phase=phase, observed="Present")
     return ModelNode(
         metadata=Meta(name=name, uid=f"mn-{name}", resource_version=version),
         spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=[entry(m) for m in mine]),
-        status=ModelNodeStatus(node_uid=f"uid-{name}", entries=told),
+        status=ModelNodeStatus(node_uid=f"uid-{name}", entries=reported),
     )
 
 
@@ -162,7 +162,7 @@ async def measure(
 async def main(scale: Scale) -> None:
     clock = asyncio.get_running_loop().time
     cluster = ClusterState(NodeLimits(2**40, 0), clock)
-    Ears(cluster)
+    WokenKeys(cluster)
     async with aiohttp.ClientSession() as session:  # nobody is asked
         kube, sources = Kube(Access("http://127.0.0.1"), session), settings_from_environ({})
         fill(cluster, scale)

@@ -31,7 +31,7 @@ from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.kube.work_queue import WorkQueue
 from tests.bench.controller_scale import NOW, entry, node
-from tests.builders.cluster import Ears
+from tests.builders.cluster import WokenKeys
 
 DEFAULTS = (2100, 3)
 GREEDY, OTHER = "greedy", "other"
@@ -64,14 +64,14 @@ def model(namespace: str, index: int, revision: str = "c0ffee", version: str = "
 
 
 def model_node(name: str, ids: list[str], ready: int, version: str) -> ModelNode:
-    told = [
+    reported = [
         EntryStatus(id=m, revision="c0ffee", phase="Ready" if i < ready else "Waiting", observed="Present")
         for i, m in enumerate(ids)
     ]
     return ModelNode(
         metadata=Meta(name=name, uid=f"mn-{name}", resource_version=version),
         spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=[entry(m) for m in ids]),
-        status=ModelNodeStatus(node_uid=f"uid-{name}", entries=told),
+        status=ModelNodeStatus(node_uid=f"uid-{name}", entries=reported),
     )
 
 
@@ -96,7 +96,7 @@ def turn_of(models: int) -> int:
 
 async def main(models: int, nodes: int) -> None:
     cluster = ClusterState(NodeLimits(2**40, 0), asyncio.get_running_loop().time)
-    ears = Ears(cluster)
+    woken = WokenKeys(cluster)
     names = [f"node-{i:05}" for i in range(nodes)]
     cluster.nodes.replace([node(i, 1) for i in range(nodes)])
     cluster.base_models.replace([model(GREEDY, i) for i in range(models)])
@@ -115,21 +115,21 @@ async def main(models: int, nodes: int) -> None:
             spec = place(observer, cluster, names[0])
         say("entries of the other namespace", sum(e.id.startswith(OTHER) for e in spec.entries))
         say("bytes of the spec", len(msgspec.json.encode(spec)))
-    ears.heard()
+    woken.take()
     with timed("a status in which twenty entries became Ready"):
         cluster.model_nodes.upsert(model_node(names[0], ids, 20, "2"))
-    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in ears.heard()))
+    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in woken.take()))
     say("bytes of that status", len(msgspec.json.encode(model_node(names[0], ids, 20, "2").status)))
-    ears.heard()
+    woken.take()
     found = model_node(names[0], ids, 20, "3")
     more = msgspec.structs.replace(found.spec, entries=[*found.spec.entries, entry("z")])
     with timed("a spec with one more entry"):
         cluster.model_nodes.upsert(msgspec.structs.replace(found, spec=more))
-    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in ears.heard()))
-    ears.heard()
+    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in woken.take()))
+    woken.take()
     with timed("a model is resolved"):
         cluster.base_models.upsert(model(GREEDY, 1, "beef", "2"))
-    say("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in ears.heard()))
+    say("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in woken.take()))
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def user(
     )
 
 
-def told(actions: list[Action]) -> WriteClaimStatus:
+def reported(actions: list[Action]) -> WriteClaimStatus:
     """Return the one status among the actions."""
     (found,) = (a for a in actions if isinstance(a, WriteClaimStatus))
     return found
@@ -138,7 +138,7 @@ def told(actions: list[Action]) -> WriteClaimStatus:
 
 def after(seen: ClaimView, now: datetime = NOW) -> ClaimView:
     """Return the model after the status of one turn was written, without a Job that has ended."""
-    tell = told(decide(seen, now))
+    tell = reported(decide(seen, now))
     status = claim_status(seen, tell, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     demand = replace(seen.demand, refreshed=tell.refreshed)
     return replace(seen, status=status, demand=demand, job=None, pods=(), job_refused="")

@@ -1,4 +1,4 @@
-"""Small worlds to decide in: objects with few words, and a watcher that keeps what it enqueued."""
+"""Objects of a cluster state in few words, and the keys that its changes wake."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
@@ -68,8 +68,8 @@ def group(name: str, selector: Mapping[str, str], **spec: Any) -> ModelCacheNode
 def cache(name: str, *groups: str, uri: str = "", revision: str = "r1", **fields: Any) -> ClusterModelCache:
     """A cache that is resolved, unless `revision` is empty."""
     uri = uri or f"hf://org/{name}"
-    told: dict[str, Any] = {"source": f"{uri}@main", "manifest_digest": DIGEST, "size": 10} if revision else {}
-    status = ClusterModelCacheStatus(resolved_revision=revision, serving_revision=revision, **told)
+    reported: dict[str, Any] = {"source": f"{uri}@main", "manifest_digest": DIGEST, "size": 10} if revision else {}
+    status = ClusterModelCacheStatus(resolved_revision=revision, serving_revision=revision, **reported)
     spec = ClusterModelCacheSpec(storage_uri=uri, node_groups=list(groups))
     return ClusterModelCache(metadata=meta(name, **fields), spec=spec, status=status)
 
@@ -92,16 +92,16 @@ def entry(model: str, revision: str = "r1", *, kind: str = "ClusterModelCache", 
     return Entry(id=model, revision=revision, **given)
 
 
-def said(model: str, phase: str = "Ready", revision: str = "r1", **fields: Any) -> EntryStatus:
+def entry_status(model: str, phase: str = "Ready", revision: str = "r1", **fields: Any) -> EntryStatus:
     return EntryStatus(id=model, revision=revision, phase=phase, observed="Present", **fields)
 
 
-def model_node(name: str, *entries: Entry, told: Iterable[EntryStatus] = (), **status: Any) -> ModelNode:
+def model_node(name: str, *entries: Entry, reported: Iterable[EntryStatus] = (), **status: Any) -> ModelNode:
     fields: dict[str, Any] = {"node_uid": f"uid-{name}"} | status
     return ModelNode(
         metadata=meta(name, uid=f"mn-{name}", owner_references=[{"kind": "Node", "uid": f"uid-{name}"}]),
         spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=list(entries)),
-        status=ModelNodeStatus(entries=list(told), **fields),
+        status=ModelNodeStatus(entries=list(reported), **fields),
     )
 
 
@@ -122,7 +122,7 @@ def fresh_cluster(clock: Any = lambda: 0.0) -> ClusterState:
     return ClusterState(NodeLimits(100, 0), clock)
 
 
-class Ears:
+class WokenKeys:
     """The features that wake keys in a cluster state, and which they woke since they were last asked."""
 
     def __init__(self, cluster: ClusterState, wait: Callable[[float], None] = lambda _: None) -> None:
@@ -144,7 +144,7 @@ class Ears:
         """Want what a new leader wants."""
         self.keys.update(key for controller in self.controllers for key in controller.all_keys())
 
-    def heard(self) -> set[QueueKey]:
+    def take(self) -> set[QueueKey]:
         """Return the keys, and forget them."""
         keys, self.keys = set(self.keys), self.keys
         self.keys.clear()

@@ -42,7 +42,7 @@ def view(**fields: Any) -> MetadataView:
     return MetadataView(**given)
 
 
-def told(actions: list[Action]) -> WriteMetadata:
+def reported(actions: list[Action]) -> WriteMetadata:
     """Return the one condition among the actions."""
     (found,) = (a for a in actions if isinstance(a, WriteMetadata))
     return found

@@ -41,7 +41,7 @@ def observation(
     failures: Mapping[Key, Failure] | None = None,
     **fields: Any,
 ) -> Observation:
-    """A synced world whose ModelNode names these entries."""
+    """A synced observation whose ModelNode names these entries."""
     known: dict[str, Any] = {"now_s": 100.0, "node_uid": UID, "synced": True, "model_node": model_node(entries)}
     return Observation(
         labels=dict.fromkeys(labels, "true"), held=held or {}, works=works or {}, failures=failures or {},

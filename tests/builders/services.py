@@ -41,8 +41,8 @@ def owned(uid: str = "svc-1", **fields: Any) -> Meta:
 
 def deployment(serves: str = "m@r1", meta: Meta | None = None, wanted: int = 1, **status: Any) -> Deployment:
     """A Deployment of the service; `conditions` of its status are written as `type=status`."""
-    told = [text.partition("=") for text in status.pop("conditions", ())]
-    conditions = [ObservedCondition(type=t, status=s, reason="R", message=f"about {t}") for t, _, s in told]
+    reported = [text.partition("=") for text in status.pop("conditions", ())]
+    conditions = [ObservedCondition(type=t, status=s, reason="R", message=f"about {t}") for t, _, s in reported]
     template = Template(metadata=Meta(annotations={SERVES_ANNOTATION: serves}))
     return Deployment(
         metadata=meta or owned(generation=5),

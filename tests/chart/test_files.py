@@ -15,9 +15,9 @@ NAMES = ("LARDER_ALLOW_PATTERNS", "LARDER_IGNORE_PATTERNS", "LARDER_ALLOW_PICKLE
 
 def settings(render: Render, values: dict[str, object] | None = None) -> ControllerSettings:
     (container,) = pod_specs(render(values))["larder-controller"]["containers"]
-    told = environment({**container, "env": [e for e in container["env"] if e["name"] in NAMES and e.get("value")]})
+    reported = environment({**container, "env": [e for e in container["env"] if e["name"] in NAMES and e.get("value")]})
     return ControllerSettings.model_validate(
-        {name.removeprefix("LARDER_").lower(): value for name, value in told.items()}
+        {name.removeprefix("LARDER_").lower(): value for name, value in reported.items()}
     )
 
 

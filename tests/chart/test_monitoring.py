@@ -111,9 +111,11 @@ def test_metrics_follow_the_naming_conventions(families: list[Metric]) -> None:
 
 def test_every_metric_is_documented_with_its_labels(families: list[Metric]) -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    told = {name: {label.strip() for label in labels.split(",") if label} for name, labels in DOCUMENTED.findall(page)}
+    reported = {
+        name: {label.strip() for label in labels.split(",") if label} for name, labels in DOCUMENTED.findall(page)
+    }
     labels = {f.name: {name for sample in f.samples for name in sample.labels} - {"le"} for f in families}
-    assert told == {f"{f.name}_total" if f.type == "counter" else f.name: labels[f.name] for f in families}
+    assert reported == {f"{f.name}_total" if f.type == "counter" else f.name: labels[f.name] for f in families}
 
 
 def test_every_alert_is_documented(render: Render) -> None:

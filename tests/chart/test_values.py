@@ -112,10 +112,10 @@ def test_strategies_and_spreading_are_values(render: Render) -> None:
 
 def test_one_value_switches_the_cache_off(render: Render) -> None:
     """The place that the last release had for it must not switch it on again."""
-    for values, told in (
+    for values, reported in (
         ({}, "True"),
         ({"modelCache": {"enabled": False}}, "False"),
         ({"controller": {"modelCacheEnabled": False}}, "False"),
     ):
         (container,) = _template(render(values), "controller")["spec"]["containers"]
-        assert environment(container)["LARDER_MODEL_CACHE_ENABLED"] == told.lower()
+        assert environment(container)["LARDER_MODEL_CACHE_ENABLED"] == reported.lower()

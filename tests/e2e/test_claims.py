@@ -79,8 +79,8 @@ def test_no_pod_makes_the_directory_while_nobody_can_look(site: Installation, na
     web = _deployment(site, namespace, model.rpartition("/")[2])
 
     def is_refused() -> bool:
-        told = [c for rs in site.api.get(sets)["items"] for c in rs["status"].get("conditions", [])]
-        return any(c["type"] == "ReplicaFailure" and "JobRefused" in c["message"] for c in told)
+        reported = [c for rs in site.api.get(sets)["items"] for c in rs["status"].get("conditions", [])]
+        return any(c["type"] == "ReplicaFailure" and "JobRefused" in c["message"] for c in reported)
 
     site.until(is_refused, "the pod to be refused")
     assert list(folder.iterdir()) == [], "nobody made the directory"

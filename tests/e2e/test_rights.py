@@ -92,9 +92,9 @@ def test_a_private_bucket_is_fetched_with_a_secret_that_the_agent_cannot_read(si
     cache = site.cache(uri, credentialsSecret=SECRET)
     revision = site.wait_ready("ClusterModelCache", cache)["servingRevision"]
     assert site.snapshot("one", cache, revision).joinpath("config.json").exists()
-    told = [site.get("ModelNode", "one"), site.get("ClusterModelCache", cache)]
+    reported = [site.get("ModelNode", "one"), site.get("ClusterModelCache", cache)]
     logs = site.cluster.kubectl("logs", f"--namespace={NAMESPACE}", "--selector=app.kubernetes.io/part-of=larder")
-    assert site.s3.secret_key not in f"{told}{logs}"
+    assert site.s3.secret_key not in f"{reported}{logs}"
     site.delete("ClusterModelCache", denied)
 
 

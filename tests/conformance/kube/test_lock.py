@@ -68,7 +68,7 @@ async def test_a_lease_that_is_not_renewed_falls_to_the_next(candidate: Candidat
     assert not await first.acquire()
 
 
-async def test_a_renewal_counts_anew(candidate: Candidate, clock: Clock) -> None:
+async def test_a_renewal_counts_again(candidate: Candidate, clock: Clock) -> None:
     first, second = candidate("a"), candidate("b")
     assert await first.acquire()
     clock.now = LEASE_S - 1

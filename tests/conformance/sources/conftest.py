@@ -62,7 +62,7 @@ def source_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S
 
 
 @pytest.fixture(params=["s3", "gs", "az"])
-def bucket_shelf(request: pytest.FixtureRequest) -> SourceFixture:
+def bucket_fixture(request: pytest.FixtureRequest) -> SourceFixture:
     """Each kind whose URIs may name a whole bucket."""
     match request.param:
         case "s3":

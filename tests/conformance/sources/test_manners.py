@@ -145,7 +145,7 @@ def test_a_list_of_empty_pages_comes_to_an_end(scripts: Scripted) -> None:
 
 @ACTS
 @pytest.mark.parametrize("length", ["abc", "5, 6", "-1", "9" * 40])
-def test_lengths_that_are_none_are_told_as_such(scripts: Scripted, act: Act, length: str) -> None:
+def test_lengths_that_are_none_are_reported_as_such(scripts: Scripted, act: Act, length: str) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         body = b"" if asked.method == "HEAD" else b"0\r\n\r\n"
         return reply(200, body, Content_Length=length, Transfer_Encoding="chunked", Connection="close")

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from awscrt.checksums import crc32c, crc64nvme
 
-from rig.source_fixtures import SourceFixture, Stock
+from rig.source_fixtures import SourceFixture, StoredModel
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS, Credentials, Source
@@ -22,8 +22,8 @@ drain = partial(drain_file, buffer_bytes=1000)  # several reads, also for small 
 
 
 @contextmanager
-def opened(stock: Stock, credentials: Credentials | None = None, uri: str = "") -> Iterator[Source]:
-    source = stock.open(uri or stock.uri, credentials or stock.good)
+def opened(stored: StoredModel, credentials: Credentials | None = None, uri: str = "") -> Iterator[Source]:
+    source = stored.open(uri or stored.uri, credentials or stored.good)
     try:
         yield source
     finally:
@@ -48,26 +48,26 @@ def is_digest_of(digest: str, body: bytes) -> bool:
 
 
 def test_lists_every_file_with_its_size_and_a_digest_that_is_right(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock(FILES)
-    with opened(stock) as source:
+    stored = source_fixture.store_model(FILES)
+    with opened(stored) as source:
         manifest = source.resolve()
-    assert [(f.path, f.size) for f in manifest.files] == sorted((p, len(b)) for p, b in stock.files.items())
-    assert all(is_digest_of(f.digest, stock.files[f.path]) for f in manifest.files if f.digest)
+    assert [(f.path, f.size) for f in manifest.files] == sorted((p, len(b)) for p, b in stored.files.items())
+    assert all(is_digest_of(f.digest, stored.files[f.path]) for f in manifest.files if f.digest)
     assert all(f.digest for f in manifest.files) or not source_fixture.vouched
 
 
 def test_resolves_the_same_twice(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock(FILES)
-    with opened(stock) as source:
+    stored = source_fixture.store_model(FILES)
+    with opened(stored) as source:
         assert source.resolve() == source.resolve()
 
 
 def test_files_open_by_the_manifest_alone(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock(FILES)
-    with opened(stock) as source:
+    stored = source_fixture.store_model(FILES)
+    with opened(stored) as source:
         manifest = source.resolve()
-    with opened(stock, uri=manifest.uri) as source:
-        assert {f.path: drain(source, f) for f in manifest.files} == stock.files
+    with opened(stored, uri=manifest.uri) as source:
+        assert {f.path: drain(source, f) for f in manifest.files} == stored.files
 
 
 @pytest.mark.parametrize(
@@ -75,31 +75,31 @@ def test_files_open_by_the_manifest_alone(source_fixture: SourceFixture) -> None
     [(0, None), (0, 1), (5, 10), (123_456, None), (299_999, None), (299_000, 5_000), (300_000, None), (7, 0)],
 )
 def test_opens_any_part(source_fixture: SourceFixture, offset: int, length: int | None) -> None:
-    stock = source_fixture.stock(FILES)
+    stored = source_fixture.store_model(FILES)
     end = None if length is None else offset + length
-    with opened(stock) as source:
+    with opened(stored) as source:
         file = file_of(source.resolve(), "big.safetensors")
         assert drain(source, file, offset, length) == BIG[offset:end]
 
 
 def test_reads_into_buffers_of_any_size(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock({"big.safetensors": BIG})
-    with opened(stock) as source:
+    stored = source_fixture.store_model({"big.safetensors": BIG})
+    with opened(stored) as source:
         file = source.resolve().files[0]
         assert {drain(source, file, buffer_bytes=size) for size in (4_097, 1 << 20)} == {BIG}
 
 
 def test_many_parts_are_read_at_a_time(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock({"big.safetensors": BIG})
-    with opened(stock) as source, ThreadPoolExecutor(6) as threads:
+    stored = source_fixture.store_model({"big.safetensors": BIG})
+    with opened(stored) as source, ThreadPoolExecutor(6) as threads:
         file = source.resolve().files[0]
         parts = threads.map(lambda start: drain(source, file, start, 10_000), range(0, len(BIG), 10_000))
         assert b"".join(parts) == BIG
 
 
 def test_a_body_may_be_left_early_and_closed_twice(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock({"big.safetensors": BIG})
-    with opened(stock) as source:
+    stored = source_fixture.store_model({"big.safetensors": BIG})
+    with opened(stored) as source:
         file = source.resolve().files[0]
         body = source.open(file)
         assert body.readinto(memoryview(bytearray(10))) > 0
@@ -110,48 +110,48 @@ def test_a_body_may_be_left_early_and_closed_twice(source_fixture: SourceFixture
 
 @pytest.mark.parametrize("name", ["モデル é.bin", "a b#c?d%2Fe%20+&=;@'!.bin", "~(x)*$,:.json", "-"])
 def test_names_of_all_kinds_are_read(source_fixture: SourceFixture, name: str) -> None:
-    stock = source_fixture.stock({name: b"body"})
-    with opened(stock) as source:
+    stored = source_fixture.store_model({name: b"body"})
+    with opened(stored) as source:
         file = source.resolve().files[0]
         assert (file.path, drain(source, file)) == (name, b"body")
 
 
 def test_a_model_that_is_not_there_is_not_found(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock(FILES, private=True)
+    stored = source_fixture.store_model(FILES, private=True)
     if not source_fixture.pinned:
-        for path in stock.files:
-            stock.change(path, None)
-    with opened(stock, uri=f"{stock.uri}-not") as source, pytest.raises(SourceNotFound):
+        for path in stored.files:
+            stored.change(path, None)
+    with opened(stored, uri=f"{stored.uri}-not") as source, pytest.raises(SourceNotFound):
         source.resolve()
 
 
 @pytest.mark.parametrize("end", ["", "/"])
-def test_a_bucket_alone_means_everything_in_it(bucket_shelf: SourceFixture, end: str) -> None:
-    stock = bucket_shelf.stock(FILES)
-    bucket = stock.uri.removesuffix("/models/m")
-    with opened(stock, uri=f"{bucket}{end}") as source:
+def test_a_bucket_alone_means_everything_in_it(bucket_fixture: SourceFixture, end: str) -> None:
+    stored = bucket_fixture.store_model(FILES)
+    bucket = stored.uri.removesuffix("/models/m")
+    with opened(stored, uri=f"{bucket}{end}") as source:
         manifest = source.resolve()
-    assert [f.path for f in manifest.files] == sorted(f"models/m/{path}" for path in stock.files)
-    with opened(stock, uri=manifest.uri) as source:
-        assert {f.path.removeprefix("models/m/"): drain(source, f) for f in manifest.files} == stock.files
+    assert [f.path for f in manifest.files] == sorted(f"models/m/{path}" for path in stored.files)
+    with opened(stored, uri=manifest.uri) as source:
+        assert {f.path.removeprefix("models/m/"): drain(source, f) for f in manifest.files} == stored.files
 
 
-def test_an_empty_bucket_is_said_to_be_empty(bucket_shelf: SourceFixture) -> None:
-    stock = bucket_shelf.stock({"one": b"1"})
-    stock.change("one", None)
-    bucket = stock.uri.removesuffix("/models/m")
-    with opened(stock, uri=bucket) as source, pytest.raises(SourceNotFound, match="is empty"):
+def test_an_empty_bucket_is_said_to_be_empty(bucket_fixture: SourceFixture) -> None:
+    stored = bucket_fixture.store_model({"one": b"1"})
+    stored.change("one", None)
+    bucket = stored.uri.removesuffix("/models/m")
+    with opened(stored, uri=bucket) as source, pytest.raises(SourceNotFound, match="is empty"):
         source.resolve()
 
 
 def test_a_file_that_is_not_there_is_not_found(source_fixture: SourceFixture) -> None:
-    stock = source_fixture.stock({"one": b"1", "two": b"2"} if source_fixture.many else {"one": b"1"})
-    with opened(stock) as source:
+    stored = source_fixture.store_model({"one": b"1", "two": b"2"} if source_fixture.many else {"one": b"1"})
+    with opened(stored) as source:
         file = file_of(source.resolve(), "one")
         if source_fixture.pinned:
             file = File("never", 1)
         else:
-            stock.change("one", None)
+            stored.change("one", None)
         with pytest.raises(SourceNotFound):
             source.open(file)
 
@@ -160,10 +160,10 @@ def test_a_file_that_is_not_there_is_not_found(source_fixture: SourceFixture) ->
 def test_a_file_that_changes_after_it_was_listed_is_noticed_or_pinned(
     source_fixture: SourceFixture, body: bytes
 ) -> None:
-    stock = source_fixture.stock({"one": b"AAAA"})
-    with opened(stock) as source:
+    stored = source_fixture.store_model({"one": b"AAAA"})
+    with opened(stored) as source:
         file = source.resolve().files[0]
-        stock.change("one", body)
+        stored.change("one", body)
         if source_fixture.pinned:
             assert drain(source, file) == b"AAAA"
         elif file.etag or len(body) != file.size:
@@ -172,12 +172,12 @@ def test_a_file_that_changes_after_it_was_listed_is_noticed_or_pinned(
 
 
 def test_credentials_are_needed_where_it_is_private(guarded: SourceFixture) -> None:
-    stock = guarded.stock(FILES, private=True)
-    with opened(stock) as source:
+    stored = guarded.store_model(FILES, private=True)
+    with opened(stored) as source:
         manifest = source.resolve()
         assert drain(source, manifest.files[0])
-    for credentials in (stock.wrong, ANONYMOUS):
-        with opened(stock, credentials) as source:
+    for credentials in (stored.wrong, ANONYMOUS):
+        with opened(stored, credentials) as source:
             # A hub says of a private repository that it is not there.
             with pytest.raises((AuthDenied, SourceNotFound)):
                 source.resolve()
@@ -186,14 +186,14 @@ def test_credentials_are_needed_where_it_is_private(guarded: SourceFixture) -> N
 
 
 def test_wrong_credentials_are_denied_and_not_repeated(guarded: SourceFixture) -> None:
-    stock = guarded.stock(FILES, private=True)
-    with opened(stock) as source:
+    stored = guarded.store_model(FILES, private=True)
+    with opened(stored) as source:
         manifest = source.resolve()
-    with opened(stock, stock.wrong) as source:
+    with opened(stored, stored.wrong) as source:
         for act in (source.resolve, lambda: source.open(manifest.files[0])):
             with pytest.raises(AuthDenied) as caught:
                 act()
-            assert not _values(stock.good) & set(str(caught.value).split())
+            assert not _values(stored.good) & set(str(caught.value).split())
 
 
 def _values(credentials: Credentials) -> set[str]:

@@ -126,7 +126,7 @@ def test_a_predictor_that_is_pinned_outside_the_cache_downloads_for_itself(site:
     assert site.placed(pod) == "c"
 
 
-def test_a_server_that_wants_to_write_is_told(site: KServeSite, uri: str) -> None:
+def test_a_server_that_wants_to_write_is_reported(site: KServeSite, uri: str) -> None:
     annotations = {"storage.kserve.io/readonly": "false"}
     name = site.service({"model": MODEL | {"storageUri": uri}}, annotations)
     assert mounts(site.pod(name)) == AT_MODELS

@@ -14,8 +14,8 @@ from rig.control_plane import ControlPlane
 from rig.hub import Hub
 from rig.processes import wait_until
 from shared.api.model_node import PATH
-from tests.integration.agent.bench import Bench
-from tests.integration.agent.standin import StandIn, write_ca
+from tests.integration.agent.fake_controller import FakeController, write_ca
+from tests.integration.agent.node_under_test import Bench
 
 ROLE = "larder-agent-of-the-tests"
 RULES = [
@@ -66,23 +66,25 @@ def service_account(agent_plane: ControlPlane, bench: Bench, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def stand_in(tmp_path: Path) -> Iterator[StandIn]:
+def fake_controller(tmp_path: Path) -> Iterator[FakeController]:
     """The controller's API."""
     ca = trustme.CA()
     write_ca(ca, tmp_path / "ca.pem")
-    with StandIn(ca, uuid.uuid4().hex) as running:
+    with FakeController(ca, uuid.uuid4().hex) as running:
         yield running
 
 
 @pytest.fixture
-def bench(agent_plane: ControlPlane, admin: Api, hub: Hub, stand_in: StandIn, tmp_path: Path) -> Iterator[Bench]:
+def bench(
+    agent_plane: ControlPlane, admin: Api, hub: Hub, fake_controller: FakeController, tmp_path: Path
+) -> Iterator[Bench]:
     """A Node without an agent, and all that an agent needs."""
     token_file = tmp_path / "token"
-    token_file.write_text(stand_in.token)
+    token_file.write_text(fake_controller.token)
     bench = Bench(
         api=admin,
         hub=hub,
-        controller=stand_in,
+        controller=fake_controller,
         node=f"n-{uuid.uuid4().hex[:8]}",
         kubeconfig=agent_plane.kubeconfig_for(ROLE),
         state=tmp_path,

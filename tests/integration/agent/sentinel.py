@@ -8,7 +8,7 @@ from typing import Self
 import httpx
 
 from rig.errors import CallRefused
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 
 _PAUSE_S = 0.01
 

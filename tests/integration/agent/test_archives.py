@@ -8,7 +8,7 @@ import msgspec
 
 from rig.hub.faults import Refuse
 from tests.builders.archives import tar, tar_gz, zipped
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 from tests.readers.metrics import scrape
 
 WEIGHTS = random.Random(3).randbytes(2_000_000)
@@ -26,7 +26,7 @@ def stored(bench: Bench) -> set[str]:
     return {path.name for path in (bench.root / "blobs" / "sha256").iterdir()}
 
 
-def test_it_is_ready_when_its_files_stand_there_and_is_mended_and_adopted_and_removed(bench: Bench) -> None:
+def test_it_is_ready_when_its_files_stand_there_and_is_repaired_and_adopted_and_removed(bench: Bench) -> None:
     model = add(bench, "m.tar.gz", tar_gz(FILES))
     bench.want(model.entry)
     agent = bench.start()

@@ -10,39 +10,39 @@ from agent.controller_client import ControllerClient, error_of_response
 from shared.api.wire import CredentialGrant, EntryProgress, Problem, ProgressReport
 from shared.errors import AuthDenied, NotGranted, RateLimited, Unreachable
 from shared.manifest import File, build_manifest
-from tests.integration.agent.standin import StandIn, write_ca
+from tests.integration.agent.fake_controller import FakeController, write_ca
 
 MANIFEST = build_manifest("hf://org/m@r1", "r1", [File("config.json", 3)])
 
 
 @pytest.fixture
-async def client(stand_in: StandIn, tmp_path: Path) -> AsyncIterator[ControllerClient]:
-    (tmp_path / "token").write_text(f"{stand_in.token}\n")
-    client = ControllerClient(stand_in.url, tmp_path / "token", tmp_path / "ca.pem")
+async def client(fake_controller: FakeController, tmp_path: Path) -> AsyncIterator[ControllerClient]:
+    (tmp_path / "token").write_text(f"{fake_controller.token}\n")
+    client = ControllerClient(fake_controller.url, tmp_path / "token", tmp_path / "ca.pem")
     yield client
     await client.close()
 
 
-async def test_a_manifest_is_what_its_digest_says(client: ControllerClient, stand_in: StandIn) -> None:
-    digest = stand_in.offer(MANIFEST)
+async def test_a_manifest_is_what_its_digest_says(client: ControllerClient, fake_controller: FakeController) -> None:
+    digest = fake_controller.offer(MANIFEST)
     assert await client.manifest(digest) == MANIFEST
-    stand_in.manifests[digest] += b" "
+    fake_controller.manifests[digest] += b" "
     with pytest.raises(Unreachable, match=digest):
         await client.manifest(digest)
 
 
-async def test_credentials_and_progress(client: ControllerClient, stand_in: StandIn) -> None:
-    stand_in.grants["m", "r1"] = (CredentialGrant("c", {"HF_TOKEN": "x"}, ("hub",)),)
+async def test_credentials_and_progress(client: ControllerClient, fake_controller: FakeController) -> None:
+    fake_controller.grants["m", "r1"] = (CredentialGrant("c", {"HF_TOKEN": "x"}, ("hub",)),)
     granted = await client.credentials("m", "r1")
     assert granted.grants[0].values == {"HF_TOKEN": "x"}
     assert "x'" not in repr(granted)
     report = ProgressReport((EntryProgress("m", "r1", 1, 2),))
     await client.report(report)
-    assert stand_in.progress == [report]
+    assert fake_controller.progress == [report]
 
 
-async def test_refusals_are_named(client: ControllerClient, stand_in: StandIn) -> None:
-    stand_in.refusals["/v1/credentials"] = Problem("NotGranted", "this node does not list m")
+async def test_refusals_are_named(client: ControllerClient, fake_controller: FakeController) -> None:
+    fake_controller.refusals["/v1/credentials"] = Problem("NotGranted", "this node does not list m")
     with pytest.raises(NotGranted, match="does not list m"):
         await client.credentials("m", "r1")
     with pytest.raises(NotGranted):
@@ -50,12 +50,12 @@ async def test_refusals_are_named(client: ControllerClient, stand_in: StandIn) -
 
 
 async def test_a_server_that_is_not_ours_is_unreachable(
-    client: ControllerClient, stand_in: StandIn, tmp_path: Path
+    client: ControllerClient, fake_controller: FakeController, tmp_path: Path
 ) -> None:
     write_ca(trustme.CA(), tmp_path / "ca.pem")
     with pytest.raises(Unreachable, match="certificate"):
         await client.credentials("m", "r1")
-    assert stand_in.asked == []
+    assert fake_controller.asked == []
 
 
 async def test_a_ca_and_a_token_that_are_renewed_are_used(client: ControllerClient, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from shared.errors import NotGranted
 from shared.kube.errors import Conflict
 from shared.kube.transport import connect
 from shared.names import snapshot_label
-from tests.integration.agent.bench import Bench
+from tests.integration.agent.node_under_test import Bench
 
 GONE = Entry(id="llama", revision="r1", state="Absent")
 LABEL = snapshot_label("llama", "r1")

@@ -14,7 +14,7 @@ from rig.hub.faults import Corrupt, Refuse, Stall
 from rig.hub.repository import RepositoryAccess
 from shared.api.model_node import Claim
 from shared.api.wire import CredentialGrant, EntryProgress, Problem
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 from tests.integration.agent.sentinel import Sentinel
 
 WEIGHTS = random.Random(1).randbytes(6_000_000)
@@ -155,7 +155,7 @@ def test_a_refusal_of_the_controller_is_tried_again(bench: Bench) -> None:
     bench.wait_phase(model, "Ready")
 
 
-def test_the_token_file_is_read_anew(bench: Bench) -> None:
+def test_the_token_file_is_read_again(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.token_file.write_text("old")
     bench.start()
@@ -173,18 +173,18 @@ def test_it_goes_on_without_the_controllers_progress(bench: Bench) -> None:
     bench.wait_phase(model, "Ready")
 
 
-def test_progress_is_told_while_a_download_runs(bench: Bench) -> None:
+def test_progress_is_reported_while_a_download_runs(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.start()
     bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that it is told while it runs
 
-    def told() -> list[EntryProgress]:
+    def reported() -> list[EntryProgress]:
         return [entry for report in list(bench.controller.progress) for entry in report.entries]
 
-    bench.wait_for(lambda: any(0 < e.done < e.total for e in told()), "progress to be told")
+    bench.wait_for(lambda: any(0 < e.done < e.total for e in reported()), "progress to be reported")
     bench.want(model.entry)
     bench.wait_phase(model, "Ready")
-    assert {(e.id, e.revision, e.total) for e in told()} == {(*model.entry.key, model.manifest.size_bytes)}
+    assert {(e.id, e.revision, e.total) for e in reported()} == {(*model.entry.key, model.manifest.size_bytes)}
 
 
 class TestCredentials:

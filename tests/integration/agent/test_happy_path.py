@@ -2,7 +2,7 @@ import httpx
 import msgspec
 
 from shared.names import ready_label, snapshot_label
-from tests.integration.agent.bench import Bench
+from tests.integration.agent.node_under_test import Bench
 
 FILES = {"config.json": b'{"a": 1}', "weights/model.safetensors": b"w" * 300_000}
 

@@ -8,7 +8,7 @@ import msgspec
 from rig.control_plane import ControlPlane
 from rig.hub.faults import Corrupt, Refuse, Stall
 from shared.api.model_node import EntryState
-from tests.integration.agent.bench import Bench
+from tests.integration.agent.node_under_test import Bench
 from tests.readers.metrics import scrape
 
 WEIGHTS = random.Random(1).randbytes(6_000_000)

@@ -9,7 +9,7 @@ import msgspec
 from rig.registry import Registry
 from shared.sources.settings import SourceSettings
 from tests.builders.archives import tar, tar_gz
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 
 WEIGHTS = random.Random(5).randbytes(2_000_000)
 MEMBERS = {"model.safetensors": WEIGHTS}, {"tokenizer/vocab.json": b"{}", "tokenizer/merges.txt": b"a b"}
@@ -35,7 +35,7 @@ def stored(bench: Bench) -> set[str]:
     return {path.name for path in (bench.root / "blobs" / "sha256").iterdir()}
 
 
-def test_its_files_stand_there_and_are_mended_and_adopted_and_removed(bench: Bench, registry: Registry) -> None:
+def test_its_files_stand_there_and_are_repaired_and_adopted_and_removed(bench: Bench, registry: Registry) -> None:
     model = add(bench, registry, GOOD)
     bench.want(model.entry)
     agent = bench.start()

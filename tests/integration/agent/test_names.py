@@ -1,6 +1,6 @@
 """Names that people and file systems treat alike, on their way from a hub to a node."""
 
-from tests.integration.agent.bench import Bench
+from tests.integration.agent.node_under_test import Bench
 from tests.integration.store.test_names import FILES
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.integration.agent.bench import Bench
+from tests.integration.agent.node_under_test import Bench
 
 IDLE_BYTES = 90 * 10**6
 # What costs an agent several megabytes, and neither waiting nor a download from a hub needs.

@@ -10,7 +10,7 @@ import msgspec
 from rig.hub.faults import Refuse
 from shared.api.model_node import Entry
 from shared.names import ready_label, snapshot_label
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 from tests.integration.agent.sentinel import Sentinel
 
 WEIGHTS = random.Random(3).randbytes(2_000_000)
@@ -120,7 +120,7 @@ class TestStart:
         bench.hub.faults.add(Refuse(503))
         bench.start()
         assert bench.labels() == set()
-        bench.wait_for(lambda: bench.model_node().status.store_id not in ("", before), "the new store to be told")
+        bench.wait_for(lambda: bench.model_node().status.store_id not in ("", before), "the new store to be reported")
 
         bench.hub.faults.clear()
         bench.wait_for(lambda: bench.is_complete(model) and bench.has_labels(model), "the model on the new disk")
@@ -152,7 +152,7 @@ class TestStart:
         bench.want(model.entry)
         bench.wait_for(lambda: bench.has_labels(model), "the labels on the new Node")
         assert bench.node_uid() != old_uid
-        bench.wait_for(lambda: bench.model_node().status.node_uid == bench.node_uid(), "the new Node to be told")
+        bench.wait_for(lambda: bench.model_node().status.node_uid == bench.node_uid(), "the new Node to be reported")
         bench.wait_phase(model, "Ready")
 
 

@@ -9,7 +9,7 @@ import pytest
 from shared.api.model_node import EntryState
 from shared.api.wire import EntryProgress
 from shared.quantity import format_bytes
-from tests.integration.agent.bench import Bench
+from tests.integration.agent.node_under_test import Bench
 from tests.readers.metrics import scrape
 
 ONE = 1_000_000
@@ -26,7 +26,7 @@ def holding(bench: Bench) -> Bench:
     return bench
 
 
-def test_it_is_told_in_metrics_in_progress_and_in_the_status_while_it_runs(holding: Bench) -> None:
+def test_it_is_reported_in_metrics_in_progress_and_in_the_status_while_it_runs(holding: Bench) -> None:
     bench, model = holding, holding.add_model("llama", FILES)
     bench.want(model.entry)
     bench.start()
@@ -37,10 +37,10 @@ def test_it_is_told_in_metrics_in_progress_and_in_the_status_while_it_runs(holdi
     bench.wait_for(lambda: scrape(bench.url)["larder_removed_bytes_total"] == ONE, "the first file to be counted")
     in_the_middle = EntryProgress(*model.entry.key, ONE, TOTAL)
 
-    def told() -> list[EntryProgress]:
+    def reported() -> list[EntryProgress]:
         return [entry for report in list(bench.controller.progress) for entry in report.entries]
 
-    bench.wait_for(lambda: in_the_middle in told(), "the controller to be told how far it is")
+    bench.wait_for(lambda: in_the_middle in reported(), "the controller to be reported how far it is")
     words = f"{format_bytes(ONE)} of at most {format_bytes(TOTAL)} are gone"
 
     def says() -> bool:
@@ -59,4 +59,4 @@ def test_it_is_told_in_metrics_in_progress_and_in_the_status_while_it_runs(holdi
     assert found["larder_removed_bytes_total"] == TOTAL
     assert found["larder_snapshots_removed_total"] == 1
     assert list((bench.root / "blobs" / "sha256").iterdir()) == []
-    assert all(entry.total == TOTAL and entry.done <= TOTAL for entry in told())
+    assert all(entry.total == TOTAL and entry.done <= TOTAL for entry in reported())

@@ -7,7 +7,7 @@ import pytest
 
 from rig.hub.faults import Stall
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 
 SIZE = 4_000_000
 HALF = SIZE // 2
@@ -71,12 +71,12 @@ def test_it_says_what_it_lacks_and_what_each_would_give_back(bench: Bench, polic
     bench.wait_phase(second, "Failed", "InsufficientStorage")
     bench.wait_phase(too_large, "Failed", "InsufficientStorage")
     held = first.manifest.size_bytes
-    told = {"first": (held, 0), "second": (0, held + second.manifest.size_bytes - LIMIT), "too-large": (0, 0)}
+    reported = {"first": (held, 0), "second": (0, held + second.manifest.size_bytes - LIMIT), "too-large": (0, 0)}
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         """Whether all is told, up to what directories, marks and ends of blocks take."""
         found = {s.id: (s.frees, s.shortage) for s in bench.model_node().status.entries}
-        pairs = [(size, least) for key in told for size, least in zip(found[key], told[key], strict=True)]
+        pairs = [(size, least) for key in reported for size, least in zip(found[key], reported[key], strict=True)]
         return all(least <= size <= least + (OVERHEAD if least else 0) for size, least in pairs)
 
-    bench.wait_for(is_told, f"what each frees and lacks to be {told}")
+    bench.wait_for(is_reported, f"what each frees and lacks to be {reported}")

@@ -3,7 +3,7 @@
 import os
 import random
 
-from tests.integration.agent.bench import Bench
+from tests.integration.agent.node_under_test import Bench
 from tests.integration.store.kernel_view import (
     IDLE,
     flags_of_open,

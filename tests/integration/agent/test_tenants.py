@@ -5,7 +5,7 @@ import msgspec
 from rig.hub.repository import RepositoryAccess, RepositoryFile
 from shared.api.wire import CredentialGrant
 from shared.manifest import Manifest
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 
 TOKEN = "hf_of_team_a"
 FILES = {"config.json": b'{"secret": "recipe"}', "model.safetensors": b"private weights" * 10_000}

@@ -11,7 +11,7 @@ import pytest
 
 from agent.store.floor import lies_on_root_disk
 from shared.api.meta import Condition
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 from tests.integration.store.rot import flip_a_bit
 from tests.readers.metrics import scrape
 
@@ -136,10 +136,10 @@ def test_it_says_whether_the_store_lies_on_the_root_disk(bench: Bench) -> None:
     bench.want()
     bench.start("--floor", "auto")
     bench.wait_for(lambda: condition_of(bench) is not None, "the condition")
-    told = condition_of(bench)
-    assert told is not None
-    assert (told.type, told.status) == ("StoreOnRootDisk", str(lies_on_root_disk(bench.root)))
-    assert told.last_transition_time
+    reported = condition_of(bench)
+    assert reported is not None
+    assert (reported.type, reported.status) == ("StoreOnRootDisk", str(lies_on_root_disk(bench.root)))
+    assert reported.last_transition_time
     assert bench.model_node().status.floor >= 2**30
 
 
@@ -151,9 +151,9 @@ def test_where_the_root_disk_is_refused_nothing_is_fetched_to_it(bench: Bench) -
     bench.want(model.entry)
     bench.start("--refuse-root-disk", "true")
     bench.wait_phase(model, "Failed", "StoreFailure")
-    status, told = bench.status(model.entry), condition_of(bench)
+    status, reported = bench.status(model.entry), condition_of(bench)
     assert status is not None
     assert "agent.refuseRootDisk" in status.message
-    assert told is not None
-    assert told.reason == "Refused"
+    assert reported is not None
+    assert reported.reason == "Refused"
     assert bench.hub.journal.requests() == []

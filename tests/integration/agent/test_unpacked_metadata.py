@@ -11,7 +11,7 @@ import pytest
 from shared.api.unpacked_metadata import UnpackedMetadata
 from tests.builders.archives import tar_gz, zipped
 from tests.builders.model_files import safetensors
-from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.node_under_test import Bench, Model
 
 CONFIG = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096})
 FILES = {"m/config.json": CONFIG.encode(), "m/model.safetensors": safetensors({"w": ("BF16", (15_000, 64))})}

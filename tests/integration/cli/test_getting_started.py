@@ -52,8 +52,8 @@ def shell(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Itera
     try:
         holder.wait_ready((state / READY).exists, _READY_S)
         kubeconfig = state / "control-plane" / "admin.kubeconfig"
-        with (state / "story.txt").open("w") as told:
-            story.tell(Console(file=told), kubeconfig)
+        with (state / "story.txt").open("w") as reported:
+            story.tell(Console(file=reported), kubeconfig)
         path = f"{Path(sys.executable).parent}:{binaries.kubectl.parent}:{os.environ['PATH']}"
         yield {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": path, "STATE": str(state)}
     finally:
@@ -61,9 +61,9 @@ def shell(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def test_every_command_of_the_page_answers_as_shown(shell: dict[str, str]) -> None:
-    told = list(steps())
-    assert len(told) > 8
-    for step in told:
+    reported = list(steps())
+    assert len(reported) > 8
+    for step in reported:
         said = list[str]()
         try:
             wait_until(lambda s=step, seen=said: answers(s, shell, seen), _ANSWER_S, step.command)  # type: ignore[misc]

@@ -72,8 +72,8 @@ def test_one_node_and_the_formats_for_programs(cluster: Cluster, fleet: str) -> 
     unknown = piped(admin, "status", "--node=nobody")
     assert (unknown.code, unknown.out) == (1, "")
     assert unknown.err == "NotFound: there is no ModelNode nobody; `kubectl get modelnodes` lists them\n"
-    told = json.loads(piped(admin, "status", "-o", "json").out)
-    assert [n["name"] for n in told["models"][0]["nodes"]] == NODES
+    reported = json.loads(piped(admin, "status", "-o", "json").out)
+    assert [n["name"] for n in reported["models"][0]["nodes"]] == NODES
     names = piped(admin, "status", "-o", "name").out.split()
     assert names == [f"clustermodelcache.serving.kserve.io/{fleet}"]
 

@@ -159,7 +159,7 @@ async def test_a_line_of_six_megabytes_arrives(kube: Kube, namespace: str) -> No
     assert not watched.troubles
 
 
-async def test_a_deletion_while_cut_off_is_told_once(kube: Kube, namespace: str, make_way: MakeWay) -> None:
+async def test_a_deletion_while_cut_off_is_reported_once(kube: Kube, namespace: str, make_way: MakeWay) -> None:
     way = await make_way()
     await create(kube, namespace, "doomed", "reborn", "kept")
     async with watching(way.kube, namespace, timing=ReflectorTiming(idle_s=1)) as watched:
@@ -203,7 +203,7 @@ async def test_it_survives_a_restart_of_the_api_server(kube: Kube, namespace: st
     assert 0 < len(watched.troubles) < 60
 
 
-async def test_a_deletion_that_an_expired_version_hid_is_told_once(
+async def test_a_deletion_that_an_expired_version_hid_is_reported_once(
     kube: Kube, namespace: str, control_plane: ControlPlane, make_way: MakeWay
 ) -> None:
     way = await make_way()

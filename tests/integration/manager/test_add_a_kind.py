@@ -65,11 +65,11 @@ async def test_a_kind_is_a_package_and_a_line(api: Api, health: str) -> None:
         found = next((m for m in api.get(MAPS)["items"] if m["metadata"]["name"] == name), None)
         return str(found["data"]["shown"]) if found else ""
 
-    def told(name: str) -> str:
+    def reported(name: str) -> str:
         return str(api.get(f"{TOYS}/{name}").get("status", {}).get("shown", ""))
 
     def shows(text: str) -> bool:
-        return told("top") == shown("top") == text
+        return reported("top") == shown("top") == text
 
     await until(lambda: is_ready(health), "the controller")
     api.ensure(CRDS, crd(TOY))  # it may come later than the controller

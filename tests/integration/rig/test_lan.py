@@ -34,7 +34,7 @@ def test_a_thread_comes_back_and_its_sockets_stay(lan: Lan) -> None:
         socket.create_connection(server.getsockname(), 0.2).close()
 
 
-def test_a_door_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -> None:
+def test_a_port_forward_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -> None:
     port = free_port()
     with within_network(lan.network):
         server = socket.create_server((LOOPBACK, port))
@@ -53,7 +53,7 @@ def test_a_door_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -> None:
     thread.join()
 
 
-def test_a_door_where_nobody_listens_hangs_up(lan: Lan) -> None:
+def test_a_port_forward_where_nobody_listens_hangs_up(lan: Lan) -> None:
     port = free_port()
     with PortForward(lan.network, [port]), socket.create_connection((LOOPBACK, port), 5) as client:
         assert client.recv(1) == b""

@@ -98,7 +98,7 @@ def test_an_empty_digest_is_refused(mirror: Mirror, env: dict[str, str]) -> None
         setup(env, _silent)
 
 
-def test_a_cache_that_cannot_take_the_program_is_told(mirror: Mirror, env: dict[str, str]) -> None:
+def test_a_cache_that_cannot_take_the_program_is_reported(mirror: Mirror, env: dict[str, str]) -> None:
     cached(APISERVER, Path(env["LARDER_CACHE"])).parent.touch()  # a file where the directory belongs
     for binary in KUBERNETES:
         mirror.put(binary, b"program")

@@ -157,7 +157,7 @@ def test_a_name_that_leaves_the_directory_is_unsafe(hub: Hub, folder: Path, open
     ],
 )
 @pytest.mark.parametrize("path", ["/api/models/*/revision/*", "/api/models/*/tree/*"])
-def test_a_refused_listing_is_told_at_once_and_asked_once(
+def test_a_refused_listing_is_reported_at_once_and_asked_once(
     hub: Hub, folder: Path, open_repo: Open, fault: Refuse, error: type[LarderError], path: str
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -214,7 +214,7 @@ def test_a_listing_goes_on_when_the_time_that_the_hub_asked_for_is_over(
     assert "config.json" in {f.path for f in found[0].files}
 
 
-def test_a_refused_file_is_told(hub: Hub, folder: Path, open_repo: Open) -> None:
+def test_a_refused_file_is_reported(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     file = weights_of(source)

@@ -43,7 +43,7 @@ def behind_tls(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, bun
     state = tmp_path_factory.mktemp("tls")
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(state / "own.pem"))
     with S3(binaries, state, certificate=state / "own.pem") as running:
-        stock(running)
+        put_model(running)
         yield running
 
 
@@ -60,7 +60,7 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return asked
 
 
-def stock(s3: S3) -> None:
+def put_model(s3: S3) -> None:
     (s3.path("bucket") / "m/deep").mkdir(parents=True)
     for path in ("m/x", "m/deep/y z", "m-beside"):
         s3.path("bucket", path).write_bytes(path.encode())
@@ -75,7 +75,7 @@ def keys_of(s3: S3, **more: str) -> dict[str, str]:
 
 
 def test_buckets_in_front_of_the_host_are_listed_and_read(virtual: S3, looked_up: set[str]) -> None:
-    stock(virtual)
+    put_model(virtual)
     settings = SourceSettings(s3_endpoint=f"http://{DOMAIN}:{virtual.port}", s3_addressing="virtual")
     source = open_source(parse_uri("s3://bucket/m"), Credentials(keys_of(virtual)), settings)
     files = {f.path: drain(source, f) for f in source.resolve().files}

@@ -14,7 +14,7 @@ from shared.errors import Unreachable
 from shared.sources.memory import MemorySource
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 LARGE = "model-00002-of-00002.safetensors"
 KEPT_BYTES = 4 * 2**20
 
@@ -29,12 +29,12 @@ def shift(folder: Path, years: int) -> None:
 
 @pytest.mark.parametrize("years", [-30, 30])
 def test_what_is_unfinished_goes_on_from_its_verified_bytes(
-    years: int, bring: Bring, source: MemorySource, root: Path
+    years: int, fetch_blobs: FetchBlobs, source: MemorySource, root: Path
 ) -> None:
     store = Store.open(root)
     source.faults.truncate_at[LARGE] = KEPT_BYTES
     with pytest.raises(Unreachable):
-        bring(source, store)
+        fetch_blobs(source, store)
     missing = store.space.missing_bytes(plan_of(source))
     assert missing <= source.resolve().size_bytes - KEPT_BYTES
     store.close()
@@ -44,7 +44,7 @@ def test_what_is_unfinished_goes_on_from_its_verified_bytes(
     again.sweep()
     assert again.space.missing_bytes(plan_of(source)) == missing
     snapshot: Snapshot = again.snapshots.commit(
-        plan_of(source), "llama", bring(source, again, prove_access=False).blobs
+        plan_of(source), "llama", fetch_blobs(source, again, prove_access=False).blobs
     )
     assert source.served_bytes - before == missing
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == source.files

@@ -21,7 +21,7 @@ from shared.sources.memory import MemorySource
 from shared.sources.port import Credentials
 from tests.stores import plan_of
 
-Stock = Callable[[MemorySource, Store, str], Snapshot]
+FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 SOON_S = 60.0
 
 
@@ -29,16 +29,18 @@ def contents(snapshot: Snapshot) -> dict[str, bytes]:
     return {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files}
 
 
-def test_the_snapshot_has_the_sources_files(stock: Stock, source: MemorySource, store: Store) -> None:
-    snapshot = stock(source, store, "llama")
+def test_the_snapshot_has_the_sources_files(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+    snapshot = fetch_model(source, store, "llama")
     assert contents(snapshot) == source.files
     assert snapshot.verified == "digest"
     assert snapshot.size == sum(map(len, source.files.values()))
     assert store.snapshots.all() == [snapshot]
 
 
-def test_the_layout_is_the_documented_one(stock: Stock, source: MemorySource, store: Store, root: Path) -> None:
-    snapshot = stock(source, store, "team_llama")
+def test_the_layout_is_the_documented_one(
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
+) -> None:
+    snapshot = fetch_model(source, store, "team_llama")
     assert snapshot.path == root / "models" / "team_llama" / snapshot.revision
     mark = msgspec.json.decode((snapshot.path / ".completed").read_bytes())
     assert (mark["id"], mark["revision"], mark["manifest"]) == (
@@ -56,17 +58,21 @@ def test_the_layout_is_the_documented_one(stock: Stock, source: MemorySource, st
     assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
 
 
-def test_equal_files_are_moved_and_stored_once(stock: Stock, source: MemorySource, store: Store, root: Path) -> None:
-    stock(source, store, "llama")
+def test_equal_files_are_moved_and_stored_once(
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
+) -> None:
+    fetch_model(source, store, "llama")
     distinct = set(source.files.values())
     assert source.served_bytes == sum(map(len, distinct))
     assert len(list((root / "blobs" / "sha256").iterdir())) == len(distinct)
     assert store.space.used_bytes() < sum(map(len, distinct)) + 64 * 2**10
 
 
-def test_what_is_used_is_what_du_counts(stock: Stock, source: MemorySource, store: Store, root: Path) -> None:
-    stock(source, store, "llama")
-    stock(source, store, "copy")
+def test_what_is_used_is_what_du_counts(
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
+) -> None:
+    fetch_model(source, store, "llama")
+    fetch_model(source, store, "copy")
     assert store.space.used_bytes() == du_bytes(root)
 
 
@@ -76,56 +82,58 @@ def du_bytes(root: Path) -> int:
     return int(counted.stdout.split()[0])
 
 
-def test_a_long_id_stands_in_the_mark_not_in_the_directory(stock: Stock, source: MemorySource, store: Store) -> None:
-    snapshot = stock(source, store, "n" * 253)
+def test_a_long_id_stands_in_the_mark_not_in_the_directory(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
+    snapshot = fetch_model(source, store, "n" * 253)
     assert len(snapshot.path.parent.name) == 45
     assert store.snapshots.all()[0].id == "n" * 253
 
 
-def test_committing_again_changes_nothing(stock: Stock, source: MemorySource, store: Store) -> None:
-    first = stock(source, store, "llama")
+def test_committing_again_changes_nothing(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+    first = fetch_model(source, store, "llama")
     inode = first.path.stat().st_ino
-    assert stock(source, store, "llama") == first
+    assert fetch_model(source, store, "llama") == first
     assert first.path.stat().st_ino == inode
 
 
 def test_another_model_of_the_same_source_is_linked_without_transfer(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    one = stock(source, store, "one")
+    one = fetch_model(source, store, "one")
     served = source.served_bytes
     assert store.space.missing_bytes(plan_of(source)) == 0
-    two = stock(source, store, "two")
+    two = fetch_model(source, store, "two")
     assert source.served_bytes - served <= 1  # one byte proves the access
     assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
 
 
 def test_linking_needs_the_sources_consent_to_these_credentials(
-    stock: Stock, bring: Callable[..., object], store: Store
+    fetch_model: FetchModel, fetch_blobs: Callable[..., object], store: Store
 ) -> None:
     allowed = MemorySource({"a": b"abc"}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
-    stock(allowed, store, "one")
+    fetch_model(allowed, store, "one")
     refused = MemorySource({"a": b"abc"}, token="right")
     with pytest.raises(AuthDenied):
-        bring(refused, store, manifest=allowed.resolve())
+        fetch_blobs(refused, store, manifest=allowed.resolve())
 
 
 def test_equal_bytes_of_another_source_are_fetched_and_then_linked(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    one = stock(source, store, "one")
+    one = fetch_model(source, store, "one")
     other = MemorySource(source.files, repo="other/place")
     assert store.space.missing_bytes(plan_of(other)) > 0
-    two = stock(other, store, "two")
+    two = fetch_model(other, store, "two")
     assert other.served_bytes == sum(map(len, set(source.files.values())))
     assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
 
 
-def test_the_next_revision_moves_only_what_changed(stock: Stock, source: MemorySource, store: Store) -> None:
-    first = stock(source, store, "llama")
+def test_the_next_revision_moves_only_what_changed(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+    first = fetch_model(source, store, "llama")
     before = source.served_bytes
     source.files["config.json"] = b'{"model_type": "llama", "v": 2}'
-    second = stock(source, store, "llama")
+    second = fetch_model(source, store, "llama")
     assert second.revision != first.revision
     assert source.served_bytes - before == len(source.files["config.json"]) + 1  # one byte proves the access
     assert [s.revision for s in store.snapshots.all()] in (
@@ -134,13 +142,13 @@ def test_the_next_revision_moves_only_what_changed(stock: Stock, source: MemoryS
     )
 
 
-def test_files_without_digests_are_verified_by_size_and_it_says_so(stock: Stock, store: Store) -> None:
-    snapshot = stock(MemorySource({"a": b"abc"}, digests=False), store, "llama")
+def test_files_without_digests_are_verified_by_size_and_it_says_so(fetch_model: FetchModel, store: Store) -> None:
+    snapshot = fetch_model(MemorySource({"a": b"abc"}, digests=False), store, "llama")
     assert snapshot.verified == "size"
 
 
 def test_a_reservation_shrinks_to_nothing_as_its_bytes_arrive(
-    bring: Callable[..., object], source: MemorySource, store: Store
+    fetch_blobs: Callable[..., object], source: MemorySource, store: Store
 ) -> None:
     need = store.space.missing_bytes(plan_of(source))
     limit = store.space.used_bytes() + need
@@ -148,7 +156,7 @@ def test_a_reservation_shrinks_to_nothing_as_its_bytes_arrive(
     assert store.space.reserved_bytes() == need
     with pytest.raises(InsufficientStorage, match=f"need 1 bytes, have 0 bytes.*limit {limit} bytes"):
         store.space.reserve("other", 1, limit, 0)
-    bring(source, store, reservation="llama@1")
+    fetch_blobs(source, store, reservation="llama@1")
     assert store.space.reserved_bytes() == 0
     with pytest.raises(InsufficientStorage, match=f"used {store.space.used_bytes()} bytes"):
         store.space.reserve("other", 1, limit, 0)
@@ -167,9 +175,9 @@ SHAPES = {
 
 @pytest.mark.parametrize("files", SHAPES.values(), ids=SHAPES)
 def test_an_exact_fit_ends_within_the_limit_as_du_counts_it(
-    files: dict[str, bytes], stock: Stock, store: Store, root: Path
+    files: dict[str, bytes], fetch_model: FetchModel, store: Store, root: Path
 ) -> None:
-    stock(MemorySource({"first": b"1"}, repo="org/first"), store, "first")
+    fetch_model(MemorySource({"first": b"1"}, repo="org/first"), store, "first")
     source = MemorySource(files)
     manifest = source.resolve()
     plan = DownloadPlan(manifest)
@@ -178,33 +186,33 @@ def test_an_exact_fit_ends_within_the_limit_as_du_counts_it(
     with pytest.raises(InsufficientStorage):
         store.space.reserve("llama", need, limit - 1, 0)
     store.space.reserve("llama", need, limit, 0)
-    stock(source, store, "llama")
+    fetch_model(source, store, "llama")
     assert du_bytes(root) <= limit
     assert store.space.overhead_bytes(DownloadPlan(manifest), "llama") == 0
 
 
-def test_progress_ends_at_the_total(bring: Callable[..., object], source: MemorySource, store: Store) -> None:
+def test_progress_ends_at_the_total(fetch_blobs: Callable[..., object], source: MemorySource, store: Store) -> None:
     progress = Progress()
-    bring(source, store, progress=progress)
+    fetch_blobs(source, store, progress=progress)
     assert progress.done == progress.total == source.resolve().size_bytes
 
 
-def test_two_downloads_of_one_content_move_it_once(bring: Callable[..., object], store: Store) -> None:
+def test_two_downloads_of_one_content_move_it_once(fetch_blobs: Callable[..., object], store: Store) -> None:
     source = MemorySource({"a": os.urandom(2**20)})
-    gate, waiting = threading.Event(), threading.Event()
+    release, waiting = threading.Event(), threading.Event()
 
     def hold(path: str, position: int) -> None:
         del path
         if position == 0:
             waiting.set()
-            gate.wait(SOON_S)
+            release.wait(SOON_S)
 
     source.faults.before_read = hold
-    threads = [threading.Thread(target=bring, args=(source, store)) for _ in range(2)]
+    threads = [threading.Thread(target=fetch_blobs, args=(source, store)) for _ in range(2)]
     for thread in threads:
         thread.start()
     assert waiting.wait(SOON_S)
-    gate.set()
+    release.set()
     for thread in threads:
         thread.join()
     assert source.served_bytes == 2**20 + 1  # the one that waited asks for a byte of its own
@@ -226,12 +234,12 @@ class ListeningDisk(RealDisk):
 
 
 def test_all_is_on_the_disk_before_the_rename_and_the_rename_after_it(
-    stock: Stock, source: MemorySource, root: Path
+    fetch_model: FetchModel, source: MemorySource, root: Path
 ) -> None:
     disk = ListeningDisk()
     store = Store.open(root, disk=disk)
     disk.place = root / "models" / "llama" / source.resolve().revision
-    snapshot = stock(source, store, "llama")
+    snapshot = fetch_model(source, store, "llama")
     store.close()
     large = [f.path for f in snapshot.files if f.size > SMALL_BYTES]
     directories = [Path(top) for top, _, _ in os.walk(snapshot.path)]

@@ -15,14 +15,16 @@ from shared.errors import AuthDenied, StoreFailure
 from shared.sources.memory import MemorySource
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 LARGE = "model-00001-of-00002.safetensors"
 NESTED = "original/params.json"
 
 
 @pytest.fixture
-def snapshot(stock: Callable[[MemorySource, Store, str], Snapshot], source: MemorySource, store: Store) -> Snapshot:
-    return stock(source, store, "llama")
+def snapshot(
+    fetch_model: Callable[[MemorySource, Store, str], Snapshot], source: MemorySource, store: Store
+) -> Snapshot:
+    return fetch_model(source, store, "llama")
 
 
 def unsealed(path: Path) -> Path:
@@ -68,14 +70,19 @@ DAMAGES = [remove, truncate, overwrite, replace_with_a_copy, replace_with_a_link
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("path", [LARGE, NESTED])
-def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_mended(
-    damage: Callable[[Path], None], path: str, snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
+def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_repaired(
+    damage: Callable[[Path], None],
+    path: str,
+    snapshot: Snapshot,
+    source: MemorySource,
+    store: Store,
+    fetch_blobs: FetchBlobs,
 ) -> None:
     damage(snapshot.path / path)
     assert store.snapshots.check(snapshot) == [path]
     assert store.snapshots.all()[0].damaged == (path,)
     before = source.served_bytes
-    result = bring(source, store, prove_access=False)
+    result = fetch_blobs(source, store, prove_access=False)
     mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs)
     assert source.served_bytes - before in (0, len(source.files[path]))
     assert store.snapshots.check(mended) == []
@@ -85,68 +92,68 @@ def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_mended(
     assert not list(mended.path.rglob(".new-*"))
 
 
-def test_an_open_file_keeps_its_bytes_while_it_is_mended(
-    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
+def test_an_open_file_keeps_its_bytes_while_it_is_repaired(
+    snapshot: Snapshot, source: MemorySource, store: Store, fetch_blobs: FetchBlobs
 ) -> None:
     with (snapshot.path / LARGE).open("rb") as opened:
         truncate(snapshot.path / LARGE)
-        store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+        store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
         assert os.fstat(opened.fileno()).st_size == 1
         assert (snapshot.path / LARGE).stat().st_size == len(source.files[LARGE])
 
 
-def test_another_snapshot_of_a_damaged_blob_is_mended_without_transfer(
+def test_another_snapshot_of_a_damaged_blob_is_repaired_without_transfer(
     snapshot: Snapshot,
-    stock: Callable[[MemorySource, Store, str], Snapshot],
+    fetch_model: Callable[[MemorySource, Store, str], Snapshot],
     source: MemorySource,
     store: Store,
-    bring: Bring,
+    fetch_blobs: FetchBlobs,
 ) -> None:
-    twin = stock(source, store, "twin")
+    twin = fetch_model(source, store, "twin")
     truncate(snapshot.path / LARGE)
     assert store.snapshots.check(snapshot) == store.snapshots.check(twin) == [LARGE]
-    store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
     before = source.served_bytes
-    store.snapshots.repair(twin, plan_of(source), bring(source, store, prove_access=False).blobs)
+    store.snapshots.repair(twin, plan_of(source), fetch_blobs(source, store, prove_access=False).blobs)
     assert source.served_bytes == before
     assert store.snapshots.check(snapshot) == store.snapshots.check(twin) == []
 
 
 def test_a_lost_mark_is_damage_and_is_written_again(
-    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
+    snapshot: Snapshot, source: MemorySource, store: Store, fetch_blobs: FetchBlobs
 ) -> None:
     remove(snapshot.path / ".completed")
     assert store.snapshots.check(snapshot) == [".completed"]
     assert store.snapshots.all() == []
-    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
     assert store.snapshots.all() == [mended]
 
 
-def test_a_lost_directory_is_committed_anew(
-    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring, root: Path
+def test_a_lost_directory_is_committed_again(
+    snapshot: Snapshot, source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     remove_tree(root / "models" / "llama")
     assert len(store.snapshots.check(snapshot)) == len(source.files) + 1
-    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
     assert store.snapshots.check(mended) == []
 
 
 def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
-    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring, tmp_path: Path
+    snapshot: Snapshot, source: MemorySource, store: Store, fetch_blobs: FetchBlobs, tmp_path: Path
 ) -> None:
     aim = tmp_path / "aim"
     aim.mkdir()
     remove_tree(unsealed(snapshot.path / "original"))
     (snapshot.path / "original").symlink_to(aim)
     assert sorted(store.snapshots.check(snapshot)) == ["original/config.json", NESTED]
-    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
     assert store.snapshots.check(mended) == []
     assert list(aim.iterdir()) == []
 
 
 @pytest.mark.parametrize("place", ["model", "revision"])
 def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
-    place: str, source: MemorySource, store: Store, bring: Bring, root: Path, tmp_path: Path
+    place: str, source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path, tmp_path: Path
 ) -> None:
     aim = tmp_path / "aim"
     (aim / "precious").mkdir(parents=True)
@@ -162,7 +169,7 @@ def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
     assert not planted.is_symlink()
     planted.parent.mkdir(exist_ok=True)
     planted.symlink_to(aim)
-    snapshot = store.snapshots.commit(plan_of(source), "llama", bring(source, store).blobs)
+    snapshot = store.snapshots.commit(plan_of(source), "llama", fetch_blobs(source, store).blobs)
     assert store.snapshots.check(snapshot) == []
     assert not planted.is_symlink()
     assert (aim / "precious" / "file").read_text() == "kept"
@@ -170,38 +177,38 @@ def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
 
 
 def test_a_link_in_the_place_of_an_unfinished_file_is_not_written_through(
-    source: MemorySource, store: Store, bring: Bring, root: Path, tmp_path: Path
+    source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path, tmp_path: Path
 ) -> None:
     aim = tmp_path / "aim"
     aim.write_text("kept")
     source.faults.on_open = [AuthDenied("not yet")] * 9  # as many as there are files and more: nothing is received
     with pytest.raises(AuthDenied):
-        bring(source, store)
+        fetch_blobs(source, store)
     source.faults.on_open = []
     for part in (root / "partial").iterdir():
         part.unlink()
         part.symlink_to(aim)
-    bring(source, store)
+    fetch_blobs(source, store)
     assert aim.read_text() == "kept"
 
 
 def test_an_empty_directory_that_a_runtime_made_is_not_a_snapshot_and_is_renamed_over(
-    source: MemorySource, store: Store, bring: Bring, root: Path
+    source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     (root / "models" / "llama" / source.resolve().revision / "sub").mkdir(parents=True)
     assert store.snapshots.all() == []
-    snapshot = store.snapshots.commit(plan_of(source), "llama", bring(source, store).blobs)
+    snapshot = store.snapshots.commit(plan_of(source), "llama", fetch_blobs(source, store).blobs)
     assert store.snapshots.all() == [snapshot]
     assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
 
 
 def test_a_directory_that_is_not_ours_is_never_touched(
-    source: MemorySource, store: Store, bring: Bring, root: Path
+    source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     theirs = root / "models" / "llama" / source.resolve().revision
     theirs.mkdir(parents=True)
     (theirs / "thesis.txt").write_text("kept")
-    result = bring(source, store)
+    result = fetch_blobs(source, store)
     with pytest.raises(StoreFailure, match=r"not made by Larder.*move it away"):
         store.snapshots.commit(plan_of(source), "llama", result.blobs)
     store.snapshots.remove("llama", source.resolve().revision)

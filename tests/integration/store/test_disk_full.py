@@ -16,18 +16,18 @@ from tests.stores import plan_of
 
 
 def test_a_full_disk_keeps_what_came_and_goes_on_when_there_is_room(
-    small_disk: Path, bring: Callable[..., object]
+    small_disk: Path, fetch_blobs: Callable[..., object]
 ) -> None:
     source = MemorySource({"large": os.urandom(4 * 2**20)})
     (small_disk / "others").write_bytes(b"x" * (4 * 2**20))
     store = Store.open(small_disk / "root")
     with pytest.raises(InsufficientStorage, match="No space left on device; free space"):
-        bring(source, store)
+        fetch_blobs(source, store)
     held = source.resolve().size_bytes - store.space.missing_bytes(plan_of(source))
     assert held >= 2**20
     (small_disk / "others").unlink()
     before = source.served_bytes
-    bring(source, store)
+    fetch_blobs(source, store)
     assert source.served_bytes - before == source.resolve().size_bytes - held
     store.close()
 
@@ -44,25 +44,25 @@ def test_a_model_that_cannot_fit_on_the_disk_never_starts(small_disk: Path) -> N
 
 
 def test_a_disk_that_becomes_read_only_keeps_what_it_has_and_goes_on_when_it_is_writable_again(
-    small_disk: Path, bring: Callable[..., FetchResult], stock: Callable[..., Snapshot]
+    small_disk: Path, fetch_blobs: Callable[..., FetchResult], fetch_model: Callable[..., Snapshot]
 ) -> None:
     store = Store.open(small_disk / "root")
-    kept = stock(MemorySource({"config.json": b"{}"}, repo="test/kept"), store, "kept")
+    kept = fetch_model(MemorySource({"config.json": b"{}"}, repo="test/kept"), store, "kept")
     source = MemorySource({"large": os.urandom(2 * 2**20)})
     source.faults.truncate_at["large"] = 2**20
     with pytest.raises(Unreachable):
-        bring(source, store)
+        fetch_blobs(source, store)
     source.faults.truncate_at.clear()
     _remount(small_disk, "ro")
     try:
         with pytest.raises(StoreFailure, match="Read-only file system; mount it writable"):
-            bring(source, store)
+            fetch_blobs(source, store)
         with pytest.raises(StoreFailure, match="mount it writable"):
             store.snapshots.remove("kept", kept.revision)
         assert store.snapshots.all() == [kept]
     finally:
         _remount(small_disk, "rw")
-    store.snapshots.commit(plan_of(source), "llama", bring(source, store).blobs)
+    store.snapshots.commit(plan_of(source), "llama", fetch_blobs(source, store).blobs)
     assert source.served_bytes == source.resolve().size_bytes
     assert len(store.snapshots.all()) == 2
     store.close()

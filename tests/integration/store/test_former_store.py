@@ -49,7 +49,7 @@ def places(root: Path) -> dict[Path, tuple[int, int]]:
 
 @pytest.mark.parametrize(("identity", "source"), [("plain", plain()), ("packed", packed())])
 def test_what_is_complete_is_adopted_without_a_byte(
-    identity: str, source: MemorySource, former: Path, bring: Fetch
+    identity: str, source: MemorySource, former: Path, fetch_blobs: Fetch
 ) -> None:
     before = places(former)
     store = Store.open(former)
@@ -60,19 +60,19 @@ def test_what_is_complete_is_adopted_without_a_byte(
     manifest = source.resolve()
     assert found[identity].revision == manifest.revision
     assert store.space.missing_bytes(DownloadPlan(manifest)) == 0
-    result = bring(source, store, prove_access=False)
+    result = fetch_blobs(source, store, prove_access=False)
     assert store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked) == found[identity]
     assert source.served_bytes == 0
     assert places(former) == before
     store.close()
 
 
-def test_a_download_that_broke_off_goes_on_from_its_bytes(former: Path, bring: Fetch) -> None:
+def test_a_download_that_broke_off_goes_on_from_its_bytes(former: Path, fetch_blobs: Fetch) -> None:
     store = Store.open(former)
     store.sweep()
     source = MemoryRepository(BEGUN, repo="org/begun")
     assert store.space.missing_bytes(plan_of(source)) == 2 * 2**20
-    snapshot = store.snapshots.commit(plan_of(source), "begun", bring(source, store).blobs)
+    snapshot = store.snapshots.commit(plan_of(source), "begun", fetch_blobs(source, store).blobs)
     assert source.served_bytes == 2 * 2**20
     assert (snapshot.path / "big.bin").read_bytes() == BEGUN["big.bin"]
     store.close()

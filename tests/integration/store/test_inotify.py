@@ -16,8 +16,10 @@ LARGE = "model-00001-of-00002.safetensors"
 
 
 @pytest.fixture
-def snapshot(stock: Callable[[MemorySource, Store, str], Snapshot], source: MemorySource, store: Store) -> Snapshot:
-    return stock(source, store, "llama")
+def snapshot(
+    fetch_model: Callable[[MemorySource, Store, str], Snapshot], source: MemorySource, store: Store
+) -> Snapshot:
+    return fetch_model(source, store, "llama")
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def plant_a_link(snapshot: Snapshot, blob: Path) -> None:
         remove, truncate_the_link, write_to_the_blob, remove_the_blob, replace_below, move_the_model_away, plant_a_link,
     ],
 )  # fmt: skip
-def test_a_change_is_told(
+def test_a_change_is_reported(
     change: Callable[[Snapshot, Path], None], watch: InotifyWatch, snapshot: Snapshot, store: Store
 ) -> None:
     change(snapshot, store.blobs.path(next(f.sha256 for f in snapshot.files if f.path == LARGE)))
@@ -85,11 +87,11 @@ def test_a_change_is_told(
 
 
 def test_reading_and_the_blobs_of_a_download_are_no_change(
-    watch: InotifyWatch, snapshot: Snapshot, store: Store, bring: Callable[..., object]
+    watch: InotifyWatch, snapshot: Snapshot, store: Store, fetch_blobs: Callable[..., object]
 ) -> None:
     for file in snapshot.files:
         (snapshot.path / file.path).read_bytes()
-    bring(MemorySource({"a": b"abc"}, repo="test/other"), store)
+    fetch_blobs(MemorySource({"a": b"abc"}, repo="test/other"), store)
     assert not watch.drain()
 
 

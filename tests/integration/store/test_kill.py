@@ -105,7 +105,7 @@ def kill_at_random(run: Run, root: Path, wanted: MemorySource, *, tight: bool) -
 
 
 def test_after_kills_at_random_moments_the_download_goes_on_from_its_bytes(
-    root: Path, wanted: MemorySource, stock: Callable[[MemorySource, Store, str], Snapshot], run: Run
+    root: Path, wanted: MemorySource, fetch_model: Callable[[MemorySource, Store, str], Snapshot], run: Run
 ) -> None:
     kills, rounds, held_in_all = 0, 0, 0
     while kills < KILLS:
@@ -115,7 +115,7 @@ def test_after_kills_at_random_moments_the_download_goes_on_from_its_bytes(
         store = Store.open(here)
         store.sweep()
         before = wanted.served_bytes
-        snapshot = stock(wanted, store, "llama")
+        snapshot = fetch_model(wanted, store, "llama")
         assert wanted.served_bytes - before <= wanted.resolve().size_bytes - held + 1
         assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == wanted.files
         store.close()
@@ -145,7 +145,7 @@ def test_a_kill_at_every_sync_leaves_a_disk_that_tells_no_lie(root: Path, wanted
 
 
 def test_a_kill_before_any_change_of_names_leaves_what_the_next_start_puts_right(
-    root: Path, wanted: MemorySource, stock: Callable[[MemorySource, Store, str], Snapshot], run: Run
+    root: Path, wanted: MemorySource, fetch_model: Callable[[MemorySource, Store, str], Snapshot], run: Run
 ) -> None:
     """Every link, rename, removal and change of mode of two commits and a removal is one of the points."""
     deaths, ended = 0, False
@@ -160,7 +160,7 @@ def test_a_kill_before_any_change_of_names_leaves_what_the_next_start_puts_right
         assert not list(here.glob("models/**/.gone-*"))
         assert not list(here.glob("models/**/.tmp-*"))
         assert all(snapshot.damaged == () for snapshot in store.snapshots.all())
-        snapshot = stock(wanted, store, "llama")
+        snapshot = fetch_model(wanted, store, "llama")
         store.snapshots.remove("old", snapshot.revision)
         assert [s.id for s in store.snapshots.all()] == ["llama"]
         assert store.snapshots.check(snapshot) == []

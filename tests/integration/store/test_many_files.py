@@ -12,17 +12,17 @@ from tests.stores import plan_of
 COUNT = 10_000
 
 
-def test_ten_thousand_files_come_stay_are_mended_and_go(
-    stock: Callable[[MemorySource, Store, str], Snapshot], bring: Callable[..., FetchResult], store: Store
+def test_ten_thousand_files_come_stay_are_repaired_and_go(
+    fetch_model: Callable[[MemorySource, Store, str], Snapshot], fetch_blobs: Callable[..., FetchResult], store: Store
 ) -> None:
     source = MemorySource({f"dir-{n % 100:02}/{n:05}.json": b"%d" % n for n in range(COUNT)})
-    snapshot = stock(source, store, "llama")
+    snapshot = fetch_model(source, store, "llama")
     assert len(snapshot.files) == COUNT
     assert store.snapshots.all() == [snapshot]
     gone = "dir-07/00007.json"
     remove_tree_of(snapshot, gone)
     assert store.snapshots.check(snapshot) == [gone]
-    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store, prove_access=False).blobs)
+    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store, prove_access=False).blobs)
     assert store.snapshots.check(mended) == []
     store.snapshots.remove("llama", snapshot.revision)
     assert store.blobs.paths() == {}

@@ -23,17 +23,17 @@ FILES = {
 }  # fmt: skip
 
 
-def test_each_name_keeps_its_own_bytes_and_is_mended_and_removed(
-    stock: Callable[[MemorySource, Store, str], Snapshot], bring: Callable[..., FetchResult], store: Store
+def test_each_name_keeps_its_own_bytes_and_is_repaired_and_removed(
+    fetch_model: Callable[[MemorySource, Store, str], Snapshot], fetch_blobs: Callable[..., FetchResult], store: Store
 ) -> None:
     source = MemorySource(FILES)
-    snapshot = stock(source, store, "llama")
+    snapshot = fetch_model(source, store, "llama")
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == FILES
     snapshot.path.chmod(0o755)
     for path in (LONGEST, DECOMPOSED, "Config.json"):
         remove_tree(snapshot.path / path)
     assert sorted(store.snapshots.check(snapshot)) == sorted([LONGEST, DECOMPOSED, "Config.json"])
-    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
     assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == FILES
     store.snapshots.remove("llama", snapshot.revision)
     assert store.blobs.paths() == {}
@@ -41,20 +41,20 @@ def test_each_name_keeps_its_own_bytes_and_is_mended_and_removed(
 
 @pytest.mark.parametrize("path", ["n" * 256, "\u00e9" * 128, "a/../b", "/a", "a\0b", "a//b", "a\\b"])
 def test_a_name_that_no_directory_takes_is_refused_before_anything_is_written(
-    path: str, stock: Callable[[MemorySource, Store, str], Snapshot], store: Store
+    path: str, fetch_model: Callable[[MemorySource, Store, str], Snapshot], store: Store
 ) -> None:
     with pytest.raises(UnsafePath):
-        stock(MemorySource({path: b"x"}), store, "llama")
+        fetch_model(MemorySource({path: b"x"}), store, "llama")
     assert store.snapshots.all() == []
     assert store.blobs.paths() == {}
 
 
 @pytest.mark.parametrize("paths", [["a", "a/b"], ["a/b/c", "a/b"], ["a", "a/b/c"]])
 def test_a_file_that_is_also_a_directory_is_refused_before_anything_is_written(
-    paths: list[str], stock: Callable[[MemorySource, Store, str], Snapshot], store: Store
+    paths: list[str], fetch_model: Callable[[MemorySource, Store, str], Snapshot], store: Store
 ) -> None:
     with pytest.raises(UnsafePath, match="also a directory"):
-        stock(MemorySource(dict.fromkeys(paths, b"x")), store, "llama")
+        fetch_model(MemorySource(dict.fromkeys(paths, b"x")), store, "llama")
     listed = Manifest("hf://test/model@r1", "r1", tuple(File(path, 1) for path in paths))
     with pytest.raises(UnsafePath, match="also a directory"):
         decode_manifest(listed.encode(), listed.digest)  # as a node gets it, which lists nothing itself

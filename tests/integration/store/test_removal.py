@@ -15,8 +15,8 @@ from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
-Stock = Callable[[MemorySource, Store, str], Snapshot]
+FetchBlobs = Callable[..., FetchResult]
+FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 
 
 def blobs(root: Path) -> int:
@@ -24,9 +24,9 @@ def blobs(root: Path) -> int:
 
 
 def test_the_files_go_with_the_last_model_that_links_them(
-    stock: Stock, source: MemorySource, store: Store, root: Path
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
-    one, two = stock(source, store, "one"), stock(source, store, "two")
+    one, two = fetch_model(source, store, "one"), fetch_model(source, store, "two")
     store.snapshots.remove("one", one.revision)
     assert store.snapshots.all() == [two]
     assert store.snapshots.check(two) == []
@@ -37,24 +37,24 @@ def test_the_files_go_with_the_last_model_that_links_them(
 
 
 def test_a_removal_tells_of_every_byte_that_went_though_orphans_are_dropped_meanwhile(
-    stock: Stock, source: MemorySource, store: Store, root: Path
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
-    one = stock(source, store, "one")
+    one = fetch_model(source, store, "one")
     size_bytes = sum({f.sha256: f.size for f in one.files}.values())
-    told = list[int]()
+    reported = list[int]()
 
     def freed(size_bytes: int) -> None:
-        told.append(size_bytes)
+        reported.append(size_bytes)
         assert store.blobs.drop_orphans() == 0
 
     store.snapshots.remove("one", one.revision, freed)
-    assert (sum(told), blobs(root)) == (size_bytes, 0)
+    assert (sum(reported), blobs(root)) == (size_bytes, 0)
 
 
 def test_blobs_that_a_failed_removal_left_are_orphans(
-    stock: Stock, source: MemorySource, store: Store, root: Path
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
-    one = stock(source, store, "one")
+    one = fetch_model(source, store, "one")
 
     def stop(_: int) -> None:
         raise InterruptedError
@@ -70,30 +70,32 @@ def test_removing_what_is_not_there_is_done(store: Store) -> None:
     assert store.snapshots.all() == []
 
 
-def test_bytes_that_left_with_a_model_are_not_known_any_more(stock: Stock, source: MemorySource, store: Store) -> None:
+def test_bytes_that_left_with_a_model_are_not_known_any_more(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
     other = MemorySource(source.files, repo="other/place")
-    one = stock(source, store, "one")
-    stock(other, store, "two")
+    one = fetch_model(source, store, "one")
+    fetch_model(other, store, "two")
     store.snapshots.remove("one", one.revision)
     assert store.space.missing_bytes(plan_of(source)) > 0  # they are here, but for the other source alone
     assert store.space.missing_bytes(plan_of(other)) == 0
 
 
 def test_an_unfinished_download_keeps_its_verified_files_when_another_model_goes(
-    stock: Stock, bring: Bring, source: MemorySource, store: Store
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store
 ) -> None:
-    one = stock(source, store, "one")
-    result = bring(source, store)
+    one = fetch_model(source, store, "one")
+    result = fetch_blobs(source, store)
     store.snapshots.remove("one", one.revision)
     assert store.space.missing_bytes(plan_of(source)) == 0
     assert store.snapshots.check(store.snapshots.commit(plan_of(source), "two", result.blobs)) == []
 
 
 def test_a_sweep_removes_what_a_kill_left_and_keeps_unfinished_files(
-    stock: Stock, bring: Bring, source: MemorySource, store: Store, root: Path
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
-    kept = stock(source, store, "kept")
-    gone = stock(MemorySource({"a": b"abc"}, repo="test/gone"), store, "gone")
+    kept = fetch_model(source, store, "kept")
+    gone = fetch_model(MemorySource({"a": b"abc"}, repo="test/gone"), store, "gone")
     gone.path.rename(gone.path.with_name(f".gone-{gone.revision}-0"))
     tmp = root / "models" / "half" / ".tmp-x"
     tmp.mkdir(parents=True)
@@ -101,7 +103,7 @@ def test_a_sweep_removes_what_a_kill_left_and_keeps_unfinished_files(
     late = MemorySource({"b": b"0" * 1000}, repo="test/late")
     late.faults.truncate_at["b"] = 600
     with pytest.raises(Unreachable):
-        bring(late, store)
+        fetch_blobs(late, store)
     store.sweep()
     assert store.snapshots.all() == [kept]
     assert store.snapshots.check(kept) == []
@@ -111,9 +113,9 @@ def test_a_sweep_removes_what_a_kill_left_and_keeps_unfinished_files(
 
 
 def test_a_sweep_keeps_the_blob_of_a_file_that_was_removed_from_a_snapshot(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    snapshot = stock(source, store, "llama")
+    snapshot = fetch_model(source, store, "llama")
     snapshot.path.chmod(0o755)
     (snapshot.path / "model-00001-of-00002.safetensors").unlink()
     store.sweep()
@@ -121,22 +123,22 @@ def test_a_sweep_keeps_the_blob_of_a_file_that_was_removed_from_a_snapshot(
 
 
 def test_a_model_that_is_no_longer_wanted_leaves_nothing(
-    bring: Bring, source: MemorySource, store: Store, root: Path
+    fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
     source.faults.truncate_at["model-00001-of-00002.safetensors"] = 2**20
     with pytest.raises(Unreachable):
-        bring(source, store)
+        fetch_blobs(source, store)
     store.unfinished.discard(plan_of(source))
     assert list((root / "partial").iterdir()) == []
     assert blobs(root) == 0
 
 
 def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
-    bring: Bring, source: MemorySource, store: Store, root: Path
+    fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
     other = MemorySource({"a": b"abc"}, repo="other/place")
-    bring(source, store)
-    bring(other, store)
+    fetch_blobs(source, store)
+    fetch_blobs(other, store)
     count = len(list((root / "partial").iterdir()))
     assert store.unfinished.drop_idle([], rounds=2) == 0
     assert store.unfinished.drop_idle([], rounds=2) == 0
@@ -149,12 +151,12 @@ def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
 
 
 def test_what_nothing_references_goes_at_once_to_make_room(
-    stock: Stock, bring: Bring, source: MemorySource, store: Store, root: Path
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
-    stock(source, store, "kept")
+    fetch_model(source, store, "kept")
     wanted, stray = MemorySource({"a": b"abc"}, repo="a/wanted"), MemorySource({"b": b"bcd"}, repo="a/stray")
-    bring(wanted, store)
-    bring(stray, store)
+    fetch_blobs(wanted, store)
+    fetch_blobs(stray, store)
     lonely = store.blobs.path("0" * 64)
     lonely.write_bytes(b"of no snapshot")
     before = blobs(root)
@@ -167,10 +169,10 @@ def test_what_nothing_references_goes_at_once_to_make_room(
 
 
 def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_among_them(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     freed: list[int] = []
-    one, _ = stock(source, store, "one"), stock(source, store, "two")
+    one, _ = fetch_model(source, store, "one"), fetch_model(source, store, "two")
     store.snapshots.remove("one", one.revision, freed.append)
     assert sum(freed) == 0
     store.snapshots.remove("two", one.revision, freed.append)
@@ -179,13 +181,13 @@ def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_amo
 
 @pytest.mark.parametrize("years", [-30, 30])
 def test_a_clock_that_jumped_between_two_starts_loses_and_fetches_nothing(
-    years: int, stock: Stock, bring: Bring, source: MemorySource, store: Store, root: Path
+    years: int, fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
-    kept = stock(source, store, "kept")
+    kept = fetch_model(source, store, "kept")
     late = MemorySource({"b": b"0" * 1000}, repo="test/late")
     late.faults.truncate_at["b"] = 600
     with pytest.raises(Unreachable):
-        bring(late, store)
+        fetch_blobs(late, store)
     then_s = time.time() + years * 365 * 86400
     for path in (root / "partial", *(root / "partial").iterdir(), root / "models", kept.path.parent):
         os.utime(path, (then_s, then_s))  # as a clock that was wrong by years has left them
@@ -197,9 +199,9 @@ def test_a_clock_that_jumped_between_two_starts_loses_and_fetches_nothing(
 
 
 def test_room_that_somebody_else_made_counts_from_the_next_look_on(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    snapshot = stock(source, store, "llama")
+    snapshot = fetch_model(source, store, "llama")
     limit = store.space.used_bytes()
     with pytest.raises(InsufficientStorage, match=f"used {limit} bytes"):
         store.space.reserve("other", 1, limit, 0)
@@ -209,8 +211,8 @@ def test_room_that_somebody_else_made_counts_from_the_next_look_on(
     store.space.reserve("other", snapshot.size, limit, 0)
 
 
-def test_room_that_a_removal_made_counts_at_once(stock: Stock, source: MemorySource, store: Store) -> None:
-    snapshot = stock(source, store, "llama")
+def test_room_that_a_removal_made_counts_at_once(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+    snapshot = fetch_model(source, store, "llama")
     limit = store.space.used_bytes()
     with pytest.raises(InsufficientStorage):
         store.space.reserve("other", snapshot.size, limit, 0)

@@ -1,4 +1,4 @@
-"""How the agent's book follows a real disk, with the kernel's word and without."""
+"""How the agent's state cache follows a real disk, with the kernel's word and without."""
 
 import asyncio
 import hashlib
@@ -24,21 +24,21 @@ from tests.stores import plan_of
 
 LARGE = "model-00001-of-00002.safetensors"
 NEVER_S, OFTEN_S, SOON_S = 86400.0, 0.05, 60.0
-Stock = Callable[[MemorySource, Store, str], Snapshot]
+FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 
 
 @asynccontextmanager
 async def scanning(
     store: Store, watch: InotifyWatch | None, interval_s: float
 ) -> AsyncIterator[tuple[StateCache, asyncio.Event]]:
-    """Yield the book and an event that is set after each look."""
-    book, looked = StateCache(), asyncio.Event()
+    """Yield the cache and an event that is set after each look."""
+    cache, looked = StateCache(), asyncio.Event()
     with ThreadPoolExecutor(1) as threads:
-        scanner = Scanner(book, store, StoreVolume(store.root, floor=Floor(7)), Activity(), threads, interval_s, watch)
+        scanner = Scanner(cache, store, StoreVolume(store.root, floor=Floor(7)), Activity(), threads, interval_s, watch)
         await scanner.read()
         task = asyncio.create_task(scanner.run(looked.set))
         try:
-            yield book, looked
+            yield cache, looked
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -53,39 +53,39 @@ async def until(condition: Callable[[], bool], looked: asyncio.Event) -> None:
             await looked.wait()
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("reported", [True, False])
 async def test_damage_and_removal_reach_the_book(
-    *, told: bool, stock: Stock, source: MemorySource, store: Store
+    *, reported: bool, fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    snapshot = stock(source, store, "llama")
-    watch = InotifyWatch.open() if told else None
-    async with scanning(store, watch, NEVER_S if told else OFTEN_S) as (book, looked):
-        assert book.held["llama", snapshot.revision].damaged == ()
-        assert book.space.floor == 7
-        assert book.space.used > snapshot.size
+    snapshot = fetch_model(source, store, "llama")
+    watch = InotifyWatch.open() if reported else None
+    async with scanning(store, watch, NEVER_S if reported else OFTEN_S) as (cache, looked):
+        assert cache.held["llama", snapshot.revision].damaged == ()
+        assert cache.space.floor == 7
+        assert cache.space.used > snapshot.size
         (snapshot.path / LARGE).chmod(0o644)
         (snapshot.path / LARGE).write_bytes(b"short")
-        await until(lambda: book.held["llama", snapshot.revision].damaged == (LARGE,), looked)
+        await until(lambda: cache.held["llama", snapshot.revision].damaged == (LARGE,), looked)
         remove_tree(snapshot.path)
-        await until(lambda: book.held == {}, looked)
+        await until(lambda: cache.held == {}, looked)
         assert list(store.layout.blobs.iterdir()) == []
-        assert book.space.used < 2**20
+        assert cache.space.used < 2**20
 
 
 async def test_blobs_of_a_snapshot_that_was_removed_by_hand_go_but_for_those_that_something_else_needs(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    gone = stock(source, store, "llama")
+    gone = fetch_model(source, store, "llama")
     other = MemorySource({"config.json": source.files["config.json"], "b.bin": b"b" * 5000}, repo="org/other")
-    kept = stock(other, store, "qwen")
+    kept = fetch_model(other, store, "qwen")
     pinned = MemorySource({"c.bin": b"c" * 5000}, repo="org/pinned")
     fetch(pinned, plan_of(pinned), store, progress=Progress(), stop=threading.Event())  # and no commit yet
-    damaged = stock(MemorySource({"d.bin": b"d" * 5000}, repo="org/damaged"), store, "damaged")
+    damaged = fetch_model(MemorySource({"d.bin": b"d" * 5000}, repo="org/damaged"), store, "damaged")
     damaged.path.chmod(0o755)
     (damaged.path / "d.bin").unlink()
-    async with scanning(store, InotifyWatch.open(), NEVER_S) as (book, looked):
+    async with scanning(store, InotifyWatch.open(), NEVER_S) as (cache, looked):
         remove_tree(gone.path)
-        await until(lambda: ("llama", gone.revision) not in book.held, looked)
+        await until(lambda: ("llama", gone.revision) not in cache.held, looked)
         names = {path.name for path in store.layout.blobs.iterdir()}
         bodies = (source.files["config.json"], b"b" * 5000, b"c" * 5000, b"d" * 5000)
         assert names == {hashlib.sha256(body).hexdigest() for body in bodies}
@@ -93,11 +93,11 @@ async def test_blobs_of_a_snapshot_that_was_removed_by_hand_go_but_for_those_tha
 
 
 async def test_a_model_that_came_is_watched_from_the_next_look_on(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    async with scanning(store, InotifyWatch.open(), NEVER_S) as (book, looked):
-        snapshot = await asyncio.to_thread(stock, source, store, "llama")
-        await until(lambda: ("llama", snapshot.revision) in book.held, looked)
+    async with scanning(store, InotifyWatch.open(), NEVER_S) as (cache, looked):
+        snapshot = await asyncio.to_thread(fetch_model, source, store, "llama")
+        await until(lambda: ("llama", snapshot.revision) in cache.held, looked)
         (snapshot.path / "original").chmod(0o755)
         (snapshot.path / "original" / "params.json").unlink()
-        await until(lambda: book.held["llama", snapshot.revision].damaged == ("original/params.json",), looked)
+        await until(lambda: cache.held["llama", snapshot.revision].damaged == ("original/params.json",), looked)

@@ -19,8 +19,8 @@ from shared.sources.memory import MemorySource
 from tests.integration.store.rot import flip_a_bit
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
-Stock = Callable[[MemorySource, Store, str], Snapshot]
+FetchBlobs = Callable[..., FetchResult]
+FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 LARGE = "model-00001-of-00002.safetensors"
 FAST = 2**40
 
@@ -30,9 +30,9 @@ def scrubber(store: Store, stop: threading.Event | None = None) -> Scrubber:
 
 
 def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
-    stock: Stock, bring: Bring, source: MemorySource, store: Store
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store
 ) -> None:
-    snapshot, twin = stock(source, store, "llama"), stock(source, store, "twin")
+    snapshot, twin = fetch_model(source, store, "llama"), fetch_model(source, store, "twin")
     flip_a_bit(snapshot.path / LARGE)
     assert store.snapshots.check(snapshot) == []  # stat sees nothing
     scrub = scrubber(store)
@@ -43,7 +43,7 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
     assert store.snapshots.check(snapshot) == store.snapshots.check(twin) == [LARGE]
     before = source.served_bytes
     for damaged in (snapshot, twin):
-        store.snapshots.repair(damaged, plan_of(source), bring(source, store, prove_access=False).blobs)
+        store.snapshots.repair(damaged, plan_of(source), fetch_blobs(source, store, prove_access=False).blobs)
     assert source.served_bytes - before == len(source.files[LARGE])
     assert (twin.path / LARGE).read_bytes() == source.files[LARGE]
     assert scrub.read_pass()
@@ -51,9 +51,9 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
 
 
 def test_a_link_whose_blob_was_removed_is_read_as_well(
-    stock: Stock, source: MemorySource, store: Store, root: Path
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
-    snapshot = stock(source, store, "llama")
+    snapshot = fetch_model(source, store, "llama")
     flip_a_bit(snapshot.path / LARGE)
     for blob in (root / "blobs" / "sha256").iterdir():
         blob.unlink()
@@ -61,9 +61,11 @@ def test_a_link_whose_blob_was_removed_is_read_as_well(
     assert store.snapshots.check(snapshot) == [LARGE]
 
 
-def test_damage_that_was_found_is_known_after_a_restart(stock: Stock, source: MemorySource, root: Path) -> None:
+def test_damage_that_was_found_is_known_after_a_restart(
+    fetch_model: FetchModel, source: MemorySource, root: Path
+) -> None:
     store = Store.open(root)
-    flip_a_bit(stock(source, store, "llama").path / LARGE)
+    flip_a_bit(fetch_model(source, store, "llama").path / LARGE)
     scrubber(store).read_pass()
     store.close()
     again = Store.open(root)
@@ -73,8 +75,10 @@ def test_damage_that_was_found_is_known_after_a_restart(stock: Stock, source: Me
     again.close()
 
 
-def test_a_pass_that_was_cut_off_goes_on_where_it_was(stock: Stock, source: MemorySource, store: Store) -> None:
-    stock(source, store, "llama")
+def test_a_pass_that_was_cut_off_goes_on_where_it_was(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
+    fetch_model(source, store, "llama")
     total = sum(map(len, set(source.files.values())))
     stop = threading.Event()
     first = scrubber(store, stop)
@@ -98,8 +102,8 @@ def test_a_pass_that_was_cut_off_goes_on_where_it_was(stock: Stock, source: Memo
     assert second.figures.size_bytes < total
 
 
-def test_what_goes_while_it_is_read_is_no_damage(stock: Stock, source: MemorySource, store: Store) -> None:
-    snapshot = stock(source, store, "llama")
+def test_what_goes_while_it_is_read_is_no_damage(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+    snapshot = fetch_model(source, store, "llama")
     scrub = scrubber(store)
     store.blobs = _Stale(store._state, store.blobs.paths())
     store.snapshots.remove("llama", snapshot.revision)
@@ -139,10 +143,12 @@ def test_reading_changes_nothing_in_the_page_cache(*, direct: bool, tmp_path: Pa
         assert absent_pages(descriptor, 0, len(body)) == before
 
 
-def test_a_file_system_without_a_way_past_the_cache_is_read_all_the_same(small_disk: Path, stock: Stock) -> None:
+def test_a_file_system_without_a_way_past_the_cache_is_read_all_the_same(
+    small_disk: Path, fetch_model: FetchModel
+) -> None:
     store = Store.open(small_disk / "root")
     small = MemorySource({"a": os.urandom(2**20), "b": b"x"})
-    flip_a_bit(stock(small, store, "llama").path / "a")
+    flip_a_bit(fetch_model(small, store, "llama").path / "a")
     scrub = scrubber(store)
     assert scrub.read_pass()
     assert scrub.figures.damaged == 1

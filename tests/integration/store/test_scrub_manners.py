@@ -13,7 +13,7 @@ from agent.store.store import Store
 from shared.sources.memory import MemorySource
 from tests.integration.store.kernel_view import IDLE, flags_of_open, io_class_of, nice_of, skip_without_direct_reads
 
-Stock = Callable[[MemorySource, Store, str], Snapshot]
+FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 PIECE_BYTES = 2**20
 SLOW = 100_000
 BEFORE = os.getpriority(os.PRIO_PROCESS, 0)
@@ -48,8 +48,10 @@ def passed(store: Store, waits: Waits) -> int:
     return scrub.figures.size_bytes
 
 
-def test_the_waits_of_a_pass_add_up_to_its_bytes_by_the_rate(stock: Stock, source: MemorySource, store: Store) -> None:
-    stock(source, store, "llama")
+def test_the_waits_of_a_pass_add_up_to_its_bytes_by_the_rate(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
+    fetch_model(source, store, "llama")
     waits = Waits(look_s=0.0)
     size_bytes = passed(store, waits)
     assert size_bytes == sum(map(len, set(source.files.values())))
@@ -57,8 +59,10 @@ def test_the_waits_of_a_pass_add_up_to_its_bytes_by_the_rate(stock: Stock, sourc
     assert max(waits.waited_s) == PIECE_BYTES / SLOW  # evenly, and not all at the end of a file
 
 
-def test_time_that_the_work_took_is_not_waited_for_again(stock: Stock, source: MemorySource, store: Store) -> None:
-    stock(source, store, "llama")
+def test_time_that_the_work_took_is_not_waited_for_again(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
+    fetch_model(source, store, "llama")
     waits = Waits(look_s=0.5)
     size_bytes = passed(store, waits)
     assert sum(waits.waited_s) < size_bytes / SLOW - 0.5 * size_bytes // PIECE_BYTES
@@ -66,9 +70,9 @@ def test_time_that_the_work_took_is_not_waited_for_again(stock: Stock, source: M
 
 
 def test_where_the_work_alone_is_slower_than_the_rate_nothing_is_waited_for(
-    stock: Stock, source: MemorySource, store: Store
+    fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
-    stock(source, store, "llama")
+    fetch_model(source, store, "llama")
     waits = Waits(look_s=PIECE_BYTES / SLOW)
     passed(store, waits)
     assert set(waits.waited_s) == {0.0}
@@ -101,9 +105,9 @@ class Looks(threading.Event):
 
 
 @pytest.fixture
-def looks(stock: Stock, source: MemorySource, store: Store) -> Looks:
+def looks(fetch_model: FetchModel, source: MemorySource, store: Store) -> Looks:
     """A scrub, run in a thread of its own as the agent does it, up to its first wait."""
-    stock(source, store, "llama")
+    fetch_model(source, store, "llama")
     looks = Looks(store)
     thread = threading.Thread(target=Scrubber(store, SLOW, 0, ScrubFigures(), lambda: None, looks).run)
     thread.start()

@@ -12,8 +12,8 @@ from agent.transfer.engine import FetchResult
 from shared.sources.memory import MemorySource
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
-Stock = Callable[..., Snapshot]
+FetchBlobs = Callable[..., FetchResult]
+FetchModel = Callable[..., Snapshot]
 ONE = MemorySource({"weights": b"0123456789" * 100_000, "one": b"1"})
 TWO = MemorySource({**ONE.files, "two": b"2"})
 
@@ -28,23 +28,27 @@ def assert_kept(store: Store, result: FetchResult) -> None:
     assert store.blobs.paths() == {}
 
 
-def test_one_is_committed_and_removed_before_the_others_commit(stock: Stock, bring: Bring, store: Store) -> None:
-    result = bring(TWO, store)
-    store.snapshots.remove("one", stock(ONE, store, "one").revision)
+def test_one_is_committed_and_removed_before_the_others_commit(
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store
+) -> None:
+    result = fetch_blobs(TWO, store)
+    store.snapshots.remove("one", fetch_model(ONE, store, "one").revision)
     assert_kept(store, result)
 
 
-def test_one_is_called_off(bring: Bring, store: Store) -> None:
-    result = bring(TWO, store)
-    bring(ONE, store)
+def test_one_is_called_off(fetch_blobs: FetchBlobs, store: Store) -> None:
+    result = fetch_blobs(TWO, store)
+    fetch_blobs(ONE, store)
     store.unfinished.discard(plan_of(ONE))
     assert_kept(store, result)
 
 
-def test_what_is_not_wanted_any_more_is_not_kept_for_its_own_sake(stock: Stock, bring: Bring, store: Store) -> None:
-    bring(TWO, store)
+def test_what_is_not_wanted_any_more_is_not_kept_for_its_own_sake(
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store
+) -> None:
+    fetch_blobs(TWO, store)
     store.unfinished.drop_unreferenced([plan_of(ONE)])
-    stock(ONE, store, "one")
+    fetch_model(ONE, store, "one")
     assert list((store.root / "partial").iterdir()) == []
 
 
@@ -61,19 +65,19 @@ class Overtaken(Incoming):
         return found
 
 
-def test_files_that_another_brings_in_the_first_moment_are_taken(bring: Bring, root: Path) -> None:
+def test_files_that_another_brings_in_the_first_moment_are_taken(fetch_blobs: FetchBlobs, root: Path) -> None:
     store = Store.open(root)
     store.incoming = overtaken = Overtaken(store._state)
-    overtaken.another = lambda: bring(ONE, store)
+    overtaken.another = lambda: fetch_blobs(ONE, store)
     before = ONE.served_bytes
-    result = bring(TWO, store)
+    result = fetch_blobs(TWO, store)
     assert ONE.served_bytes - before == ONE.resolve().size_bytes
     store.unfinished.discard(plan_of(ONE))
     assert_kept(store, result)
     store.close()
 
 
-def test_two_downloads_that_want_what_the_other_has_sealed_both_end(bring: Bring, store: Store) -> None:
+def test_two_downloads_that_want_what_the_other_has_sealed_both_end(fetch_blobs: FetchBlobs, store: Store) -> None:
     x, y = b"x" * 100, b"y" * 100  # of one size, so that files come in the order of their names
     one = MemorySource({"1": x, "2": b"p" * 100, "3": b"q" * 100, "4": y})
     two = MemorySource({"1": y, "2": b"r" * 100, "3": b"s" * 100, "4": x})
@@ -88,7 +92,7 @@ def test_two_downloads_that_want_what_the_other_has_sealed_both_end(bring: Bring
     stop, results = threading.Event(), dict[str, FetchResult]()
 
     def run(name: str, source: MemorySource) -> None:
-        results[name] = bring(source, store, stop=stop)
+        results[name] = fetch_blobs(source, store, stop=stop)
 
     threads = [threading.Thread(target=run, args=pair) for pair in (("one", one), ("two", two))]
     for thread in threads:

@@ -28,7 +28,7 @@ class FailingDisk(BrokenDisk):
 @pytest.mark.parametrize("packed", [False, True], ids=["files", "archive"])
 def test_a_sync_that_fails_at_any_step(
     packed: bool,  # noqa: FBT001 - a parameter of the test
-    bring: Callable[..., FetchResult],
+    fetch_blobs: Callable[..., FetchResult],
     root: Path,
 ) -> None:
     files = {"large": os.urandom(5_000_000), "sub/small": b"small", "sub/other": b"other"}
@@ -39,18 +39,18 @@ def test_a_sync_that_fails_at_any_step(
         store = Store.open(root / str(failures), disk=disk)
         disk.left = failures + 1
 
-        def stock(store: Store = store) -> Snapshot:
-            result = bring(source, store)
+        def fetch_model(store: Store = store) -> Snapshot:
+            result = fetch_blobs(source, store)
             return store.snapshots.commit(DownloadPlan(manifest), "llama", result.blobs, result.unpacked)
 
         try:
-            stock()
+            fetch_model()
             ended = True
         except StoreFailure:
             failures += 1
             for path in (store.root / "blobs" / "sha256").iterdir():
                 assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
-        snapshot = stock()
+        snapshot = fetch_model()
         assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == files
         assert store.snapshots.all() == [snapshot]
         assert not list(store.root.glob("models/llama/.*"))  # it would keep the bytes of what is removed

@@ -14,7 +14,7 @@ from rig.larder.site import Site
 
 
 @pytest.fixture(scope="module")
-def stocked(site: Site) -> str:
+def cache(site: Site) -> str:
     """A model on node a alone, from a private bucket."""
     bucket = site.name("private")
     site.s3.put(bucket, "m/weights.bin", b"w" * 1000)
@@ -43,29 +43,29 @@ def wanted(site: Site, model: str) -> dict[str, str]:
     return {"id": entry["id"], "revision": entry["revision"]}
 
 
-def test_the_nodes_own_agent_gets_manifest_and_credentials(site: Site, client: httpx.Client, stocked: str) -> None:
-    (entry,) = site.entries("a", stocked)
+def test_the_nodes_own_agent_gets_manifest_and_credentials(site: Site, client: httpx.Client, cache: str) -> None:
+    (entry,) = site.entries("a", cache)
     manifest = client.get(f"/v1/manifests/{entry['manifest']}", headers=token_of(site, "a"))
     assert [f["path"] for f in manifest.json()["files"]] == ["weights.bin"]
-    given = client.post("/v1/credentials", json=wanted(site, stocked), headers=token_of(site, "a"))
+    given = client.post("/v1/credentials", json=wanted(site, cache), headers=token_of(site, "a"))
     (grant,) = given.json()["grants"]
     assert grant["values"]["AWS_SECRET_ACCESS_KEY"] == site.s3.secret_key
     assert grant["hosts"] == [f"127.0.0.1:{site.s3.port}"]
     assert given.headers["cache-control"] == "no-store"
 
 
-def test_another_nodes_agent_gets_neither(site: Site, client: httpx.Client, stocked: str) -> None:
-    (entry,) = site.entries("a", stocked)
+def test_another_nodes_agent_gets_neither(site: Site, client: httpx.Client, cache: str) -> None:
+    (entry,) = site.entries("a", cache)
     for answer in (
         client.get(f"/v1/manifests/{entry['manifest']}", headers=token_of(site, "b")),
-        client.post("/v1/credentials", json=wanted(site, stocked), headers=token_of(site, "b")),
+        client.post("/v1/credentials", json=wanted(site, cache), headers=token_of(site, "b")),
     ):
         assert answer.status_code == 403
         assert answer.json()["reason"] == "NotGranted"
         assert site.s3.secret_key not in answer.text
 
 
-def test_tokens_that_are_none_of_an_agent_are_refused(site: Site, client: httpx.Client, stocked: str) -> None:
+def test_tokens_that_are_none_of_an_agent_are_refused(site: Site, client: httpx.Client, cache: str) -> None:
     api, plane = site.api, site.cluster.plane
     pod = agents.create_agent_pod(api, "a", probe_port=1, service_account=AGENT, namespace=NAMESPACE)
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
@@ -83,11 +83,11 @@ def test_tokens_that_are_none_of_an_agent_are_refused(site: Site, client: httpx.
     }
     for whose, token in tokens.items():
         headers = {"Authorization": f"Bearer {token}".strip()}
-        answer = client.post("/v1/credentials", json=wanted(site, stocked), headers=headers)
+        answer = client.post("/v1/credentials", json=wanted(site, cache), headers=headers)
         assert (whose, answer.status_code) == (whose, 401)
         assert answer.json()["reason"] == "Unauthenticated"
         assert not token or token == "garbage" or token not in answer.text
-    assert client.post("/v1/credentials", json=wanted(site, stocked)).status_code == 401
+    assert client.post("/v1/credentials", json=wanted(site, cache)).status_code == 401
     for unwanted in (pod, stranger):
         agents.delete_agent_pod(api, unwanted)
     assert plane.api.answers("/readyz")
@@ -109,8 +109,8 @@ def test_a_body_that_is_too_large_is_refused(site: Site, client: httpx.Client) -
     assert answer.status_code in (400, 413)
 
 
-def test_progress_reaches_the_leader_through_any_replica(site: Site, stocked: str) -> None:
-    report = {"entries": [wanted(site, stocked) | {"done": 5, "total": 10}]}
+def test_progress_reaches_the_leader_through_any_replica(site: Site, cache: str) -> None:
+    report = {"entries": [wanted(site, cache) | {"done": 5, "total": 10}]}
     for controller in site.cluster.controllers:
         context = ssl.create_default_context(cafile=controller.ca)
         with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
@@ -123,20 +123,20 @@ def test_progress_reaches_the_leader_through_any_replica(site: Site, stocked: st
             site.until(is_taken, f"{controller.name} to take the report")
 
 
-def test_secrets_stand_in_no_object_and_in_no_log(site: Site, stocked: str) -> None:
-    site.until(lambda: site.phases("a", stocked) == ["Ready"], "the model to be there")
-    seen = [str(site.get("ModelNode", "a")), str(site.get("ClusterModelCache", stocked))]
+def test_secrets_stand_in_no_object_and_in_no_log(site: Site, cache: str) -> None:
+    site.until(lambda: site.phases("a", cache) == ["Ready"], "the model to be there")
+    seen = [str(site.get("ModelNode", "a")), str(site.get("ClusterModelCache", cache))]
     seen += [c.log.read_text() for c in site.cluster.controllers]
     seen += [a.log.read_text() for a in site.cluster.agents.values()]
     assert all(site.s3.secret_key not in text for text in seen)
 
 
-def test_a_transition_is_an_event(site: Site, stocked: str) -> None:
-    def told() -> list[tuple[str, str]]:
-        return [(e.get("reason", ""), e["involvedObject"]["kind"]) for e in site.events(stocked)]
+def test_a_transition_is_an_event(site: Site, cache: str) -> None:
+    def reported() -> list[tuple[str, str]]:
+        return [(e.get("reason", ""), e["involvedObject"]["kind"]) for e in site.events(cache)]
 
-    site.until(lambda: ("Stocked", "ClusterModelCache") in told(), "the Event, which is written after the status")
-    assert {kind for _, kind in told()} == {"ClusterModelCache"}
+    site.until(lambda: ("Stocked", "ClusterModelCache") in reported(), "the Event, which is written after the status")
+    assert {kind for _, kind in reported()} == {"ClusterModelCache"}
 
 
 def test_an_agents_token_can_touch_nothing_but_its_own(site: Site) -> None:

@@ -33,7 +33,7 @@ def test_another_limit_holds_for_the_download_that_runs(site: Site) -> None:
     before = agent(site)
     name = site.cache(site.push(files={"w.bin": os.urandom(AN_HOUR_BYTES)}), group=group)
     site.until(lambda: agent(site)[RECEIVED] > before[RECEIVED], "the first bytes to come")
-    site.until(lambda: site.phases("c", name) == ["Downloading"], "the download to be told")
+    site.until(lambda: site.phases("c", name) == ["Downloading"], "the download to be reported")
     limit(site, group, str(2 * SLOW))
     assert site.phases("c", name) == ["Downloading"]
     limit(site, group, str(2**40))

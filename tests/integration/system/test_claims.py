@@ -53,13 +53,13 @@ pytestmark = pytest.mark.usefixtures("claims_namespace")
 def test_from_no_claim_to_metadata(site: Site) -> None:
     name = site.name("claim")
     model = on(site, name)
-    told = site.wait_reason("ClusterBaseModel", model, "PVCNotFound")
-    assert told.startswith(f"PVC {name} not found in namespace {NAMESPACE}")
+    reported = site.wait_reason("ClusterBaseModel", model, "PVCNotFound")
+    assert reported.startswith(f"PVC {name} not found in namespace {NAMESPACE}")
     wanted = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": name,
               "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
     site.api.create(CLAIMS, {"metadata": {"name": name}, "spec": wanted})
-    told = site.wait_reason("ClusterBaseModel", model, "PVCNotBound")
-    assert told.startswith(f"PVC {name} not bound (phase: Pending)")
+    reported = site.wait_reason("ClusterBaseModel", model, "PVCNotBound")
+    assert reported.startswith(f"PVC {name} not bound (phase: Pending)")
     assert jobs_of(site, model) == []
     volume(site, name)
     job = new_job(site, model)
@@ -118,7 +118,7 @@ def test_pods_get_the_claim_in_its_namespace_alone(site: Site) -> None:
         site.pod(base_model_pod("elsewhere", model))
 
 
-def test_a_claim_that_is_lost_or_deleted_is_told(site: Site) -> None:
+def test_a_claim_that_is_lost_or_deleted_is_reported(site: Site) -> None:
     name = claim(site)
     model = ready_model(site, name)
     site.api.delete(f"{VOLUMES}/{name}")
@@ -198,8 +198,8 @@ def serving_pods(site: Site, service: str, count: int) -> list[Json]:
 def say(site: Site, pod: str, phase: str, **conditions: str) -> None:
     """Set phase and conditions of a pod, as its kubelet would."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = [{"type": kind, "status": status, "lastTransitionTime": now} for kind, status in conditions.items()]
-    site.api.patch(f"{PODS}/{pod}/status", {"status": {"phase": phase, "conditions": told}}, STRATEGIC)
+    reported = [{"type": kind, "status": status, "lastTransitionTime": now} for kind, status in conditions.items()]
+    site.api.patch(f"{PODS}/{pod}/status", {"status": {"phase": phase, "conditions": reported}}, STRATEGIC)
 
 
 def wait_service(site: Site, name: str, reason: str) -> str:
@@ -221,7 +221,7 @@ def _no_services(site: Site) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_no_services")
-def test_a_pod_that_waits_for_a_claim_of_one_pod_is_told_until_it_runs(site: Site) -> None:
+def test_a_pod_that_waits_for_a_claim_of_one_pod_is_reported_until_it_runs(site: Site) -> None:
     name = claim(site, "ReadWriteOncePod")
     model = ready_model(site, name)
     service = serve(site, model, 2)
@@ -249,7 +249,7 @@ def machine(site: Site) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("_no_services")
-def test_a_pod_on_another_node_than_its_volume_is_told_until_it_runs(site: Site, machine: str) -> None:
+def test_a_pod_on_another_node_than_its_volume_is_reported_until_it_runs(site: Site, machine: str) -> None:
     name = claim(site, "ReadWriteOnce")
     model = ready_model(site, name)
     other = holder(site, name, "a")
@@ -265,7 +265,7 @@ def test_a_pod_on_another_node_than_its_volume_is_told_until_it_runs(site: Site,
     site.wait_reason("ClusterBaseModel", model, "OnClaim")
 
 
-def test_an_image_that_is_not_pulled_is_told_and_clears(site: Site) -> None:
+def test_an_image_that_is_not_pulled_is_reported_and_clears(site: Site) -> None:
     model = on(site, claim(site))
     job = new_job(site, model)
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
@@ -281,8 +281,8 @@ def test_a_forged_result_is_not_used(site: Site) -> None:
     forged = {"exitCode": 0, "reason": "Completed", "message": '{"metadata": {"modelType": "' + "x" * 500 + '"}}'}
     report(site, job_pod(site, job), "Succeeded", {"terminated": forged})
     site.wait_ready("ClusterBaseModel", model)
-    (told,) = (c for c in site.status("ClusterBaseModel", model)["conditions"] if c["type"] == "Metadata")
-    assert (told["status"], told["reason"]) == ("False", "ResultMalformed")
+    (reported,) = (c for c in site.status("ClusterBaseModel", model)["conditions"] if c["type"] == "Metadata")
+    assert (reported["status"], reported["reason"]) == ("False", "ResultMalformed")
     assert "modelType" not in spec_of(site, model)
 
 
@@ -295,7 +295,7 @@ def may_make_jobs(site: Site) -> bool:
     return bool(found["status"]["allowed"])
 
 
-def test_a_right_that_is_missing_is_told_and_clears(site: Site) -> None:
+def test_a_right_that_is_missing_is_reported_and_clears(site: Site) -> None:
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/larder-controller"
     rules = site.api.get(role)["rules"]
     site.api.patch(role, {"rules": [r for r in rules if r["apiGroups"] != ["batch"]]})

@@ -118,8 +118,8 @@ def test_a_job_that_ended_early_but_had_seen_the_model_keeps_nobody(site: Site) 
     model = on(site, claim(site))
     hand_in(site, new_job(site, model), Reading(reason=UNFINISHED, message="it is being read"))
     site.wait_ready("ClusterBaseModel", model)
-    (told,) = (c for c in site.status("ClusterBaseModel", model)["conditions"] if c["type"] == "Metadata")
-    assert (told["status"], told["reason"]) == ("False", "JobFailed")
+    (reported,) = (c for c in site.status("ClusterBaseModel", model)["conditions"] if c["type"] == "Metadata")
+    assert (reported["status"], reported["reason"]) == ("False", "JobFailed")
     admitted(site, model)
 
 

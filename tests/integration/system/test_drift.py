@@ -56,7 +56,7 @@ def annotate(site: Site, name: str, key: str, value: str) -> None:
     site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {f"larder.dev/{key}": value}}})
 
 
-def test_a_branch_that_moved_is_told_and_nothing_moves(watched: Site) -> None:
+def test_a_branch_that_moved_is_reported_and_nothing_moves(watched: Site) -> None:
     uri = watched.push()
     repo, name = repo_of(uri), watched.base_model(uri, nodeSelector=GPU)
     old = watched.wait_ready(KIND, name)["resolvedRevision"]
@@ -66,11 +66,11 @@ def test_a_branch_that_moved_is_told_and_nothing_moves(watched: Site) -> None:
 
     watched.push(repo=repo)
     new = watched.hub.head(repo)
-    told = wait_drifted(watched, name, "True")
-    assert told["reason"] == "SourceMoved"
-    assert old in told["message"]
-    assert new in told["message"]
-    assert "larder.dev/refresh" in told["message"]
+    reported = wait_drifted(watched, name, "True")
+    assert reported["reason"] == "SourceMoved"
+    assert old in reported["message"]
+    assert new in reported["message"]
+    assert "larder.dev/refresh" in reported["message"]
     status = watched.status(KIND, name)
     assert (status["resolvedRevision"], status["servingRevision"], status["upstreamRevision"]) == (old, old, new)
     assert watched.ready_condition(KIND, name)["status"] == "True"

@@ -33,22 +33,22 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def shelf(site: Site) -> Iterator["Shelf"]:
+def limited(site: Site) -> Iterator["LimitedNode"]:
     """Room for one large model or two small ones."""
-    shelf = Shelf(site, {"shelf": site.name("s")})
+    limited = LimitedNode(site, {"limited": site.name("s")})
     room = "5300Ki"  # 5 MiB, and what directories, marks and ends of blocks take
-    shelf.group = site.group(shelf.labels, storageLimit=room, evictionPolicy=LRU)
-    site.label(NODE, shelf.labels)
-    yield shelf
-    for name in shelf.models:
+    limited.group = site.group(limited.labels, storageLimit=room, evictionPolicy=LRU)
+    site.label(NODE, limited.labels)
+    yield limited
+    for name in limited.models:
         if not site.is_gone("ClusterBaseModel", name):
             site.delete("ClusterBaseModel", name)
-    for name in shelf.models:
+    for name in limited.models:
         site.until(lambda name=name: site.is_gone("ClusterBaseModel", name), f"{name} to go")  # type: ignore[misc]
-    site.label(NODE, dict.fromkeys(shelf.labels))
+    site.label(NODE, dict.fromkeys(limited.labels))
 
 
-class Shelf:
+class LimitedNode:
     """The node, and what a test puts there."""
 
     def __init__(self, site: Site, labels: dict[str, str]) -> None:
@@ -64,7 +64,7 @@ class Shelf:
         self.models.append(self.site.create("ClusterBaseModel", name, spec, annotations=notes))
         return name
 
-    def stock(self, stem: str, mib: int, **annotations: str) -> str:
+    def add_ready(self, stem: str, mib: int, **annotations: str) -> str:
         name = self.want(stem, mib, **annotations)
         self.until_ready(name)
         return name
@@ -84,12 +84,12 @@ class Shelf:
         return any(e.get("evictedFor") for e in self.site.entries(NODE, name))
 
     def lacks_room(self, name: str) -> bool:
-        told = self.site.status("ModelNode", NODE).get("entries", [])
-        return any(s["id"] == name and s.get("reason") == "InsufficientStorage" and s.get("shortage") for s in told)
+        reported = self.site.status("ModelNode", NODE).get("entries", [])
+        return any(s["id"] == name and s.get("reason") == "InsufficientStorage" and s.get("shortage") for s in reported)
 
     def message(self, name: str) -> str:
-        told = self.site.status("ModelNode", NODE).get("entries", [])
-        return next((str(s.get("message", "")) for s in told if s["id"] == name), "")
+        reported = self.site.status("ModelNode", NODE).get("entries", [])
+        return next((str(s.get("message", "")) for s in reported if s["id"] == name), "")
 
     def has_label(self, name: str) -> bool:
         return f"model-cache-ready-{name}" in self.site.labels(NODE)
@@ -120,19 +120,19 @@ def events(site: Site, name: str) -> list[str]:
     return [message for message in found if "frees" in message]
 
 
-def test_an_idle_model_makes_room_and_comes_back(site: Site, shelf: Shelf) -> None:
+def test_an_idle_model_makes_room_and_comes_back(site: Site, limited: LimitedNode) -> None:
     before = counted(site)
-    old = shelf.stock("old", 3)
+    old = limited.add_ready("old", 3)
     revision = site.status("ClusterBaseModel", old)["servingRevision"]
-    new = shelf.stock("new", 4)
-    site.until(lambda: shelf.is_evicted(old), "the old one to be marked")
+    new = limited.add_ready("new", 4)
+    site.until(lambda: limited.is_evicted(old), "the old one to be marked")
     assert site.entries(NODE, old)[0]["evictedFor"] == new
     assert not site.snapshot(NODE, old, revision).exists()
-    assert not shelf.has_label(old)
+    assert not limited.has_label(old)
     site.until(lambda: site.ready_condition("ClusterBaseModel", old)["reason"] == "Evicted", "its object to say so")
-    told = site.ready_condition("ClusterBaseModel", old)
-    assert told["status"] == "False"
-    assert f"to make room for {new}" in told["message"]
+    reported = site.ready_condition("ClusterBaseModel", old)
+    assert reported["status"] == "False"
+    assert f"to make room for {new}" in reported["message"]
     site.until(lambda: events(site, old) != [], "the Event, which comes after what it tells of")
     (event,) = events(site, old)
     assert f"evicted from {NODE} to make room for {new}; it frees 3.0 MiB" in event
@@ -148,64 +148,68 @@ def test_an_idle_model_makes_room_and_comes_back(site: Site, shelf: Shelf) -> No
     site.delete_pod(pod)
 
     site.delete("ClusterBaseModel", new)
-    shelf.until_ready(old)
+    limited.until_ready(old)
     assert site.entries(NODE, old)[0].get("evictedFor", "") == ""
 
 
-def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, shelf: Shelf) -> None:
-    used, pinned, idle = shelf.stock("used", 2), shelf.stock("pinned", 1, pin="true"), shelf.stock("idle", 1)
+def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, limited: LimitedNode) -> None:
+    used, pinned, idle = (
+        limited.add_ready("used", 2),
+        limited.add_ready("pinned", 1, pin="true"),
+        limited.add_ready("idle", 1),
+    )
     pod = site.name("pod")
     site.pod(base_model_pod(pod, used))
     site.until(lambda: site.pod_node(pod) == NODE, "the pod to be placed")
-    new = shelf.want("new", 4)
-    site.until(lambda: "1.0 MiB may be evicted" in shelf.message(new), "the message to have the numbers")
-    assert "need 4210688 bytes = 4.0 MiB" in shelf.message(new)
+    new = limited.want("new", 4)
+    site.until(lambda: "1.0 MiB may be evicted" in limited.message(new), "the message to have the numbers")
+    assert "need 4210688 bytes = 4.0 MiB" in limited.message(new)
     shown = larder(site, "evict", "--dry-run", "--node", NODE, "--for", new, "--idle", "2")
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
     assert f"stays: in use by default/{pod}" in lines[used]
     assert "stays: pinned" in lines[pinned]
     assert "evictable" in lines[idle]
     assert "not enough, so nothing goes" in shown
-    assert [shelf.phase(m) for m in (used, pinned, idle)] == ["Ready"] * 3
+    assert [limited.phase(m) for m in (used, pinned, idle)] == ["Ready"] * 3
 
     site.delete_pod(pod)
-    shelf.until_ready(new)
-    assert shelf.phase(pinned) == "Ready"
-    assert shelf.is_evicted(used)
+    limited.until_ready(new)
+    assert limited.phase(pinned) == "Ready"
+    assert limited.is_evicted(used)
     assert site.entries(NODE, used)[0]["lastUsed"]
 
 
-def test_a_node_of_two_groups_evicts_where_both_say_so(site: Site, shelf: Shelf) -> None:
-    other = site.group(shelf.labels, storageLimit="5Mi")
+def test_a_node_of_two_groups_evicts_where_both_say_so(site: Site, limited: LimitedNode) -> None:
+    other = site.group(limited.labels, storageLimit="5Mi")
     site.until(lambda: site.status("ModelCacheNodeGroup", other).get("nodes") == [NODE], "both groups to count")
-    old = shelf.stock("old", 3)
-    new = shelf.want("new", 3)
-    site.until(lambda: shelf.lacks_room(new), "the new one to lack room")
+    old = limited.add_ready("old", 3)
+    new = limited.want("new", 3)
+    site.until(lambda: limited.lacks_room(new), "the new one to lack room")
     assert site.get("ModelNode", NODE)["spec"].get("evictionPolicy", "Never") == "Never"
     assert "evictable" in larder(site, "evict", "--dry-run", "--idle", "0")
-    assert shelf.phase(old) == "Ready"
-    shelf.limit(other, evictionPolicy=LRU)
-    shelf.until_ready(new)
-    assert shelf.is_evicted(old)
-    shelf.limit(other, evictionPolicy="Never")
-    site.until(lambda: shelf.lacks_room(old), "the old one to be wanted again, and to lack room")
-    assert shelf.phase(new) == "Ready"
+    assert limited.phase(old) == "Ready"
+    limited.limit(other, evictionPolicy=LRU)
+    limited.until_ready(new)
+    assert limited.is_evicted(old)
+    limited.limit(other, evictionPolicy="Never")
+    site.until(lambda: limited.lacks_room(old), "the old one to be wanted again, and to lack room")
+    assert limited.phase(new) == "Ready"
 
 
-def test_a_lowered_limit_alone_takes_nothing(site: Site, shelf: Shelf) -> None:
-    first, second = shelf.stock("first", 2), shelf.stock("second", 2)
-    shelf.limit(shelf.group, storageLimit="3200Ki")
+def test_a_lowered_limit_alone_takes_nothing(site: Site, limited: LimitedNode) -> None:
+    first, second = limited.add_ready("first", 2), limited.add_ready("second", 2)
+    limited.limit(limited.group, storageLimit="3200Ki")
     site.until(lambda: site.get("ModelNode", NODE)["status"].get("limit") == 3200 * 1024, "the agent to know the limit")
-    assert (shelf.phase(first), shelf.phase(second)) == ("Ready", "Ready")
-    small = shelf.stock("small", 1)
-    assert sorted(shelf.is_evicted(m) for m in (first, second)) == [False, True]
-    assert shelf.phase(small) == "Ready"
+    assert (limited.phase(first), limited.phase(second)) == ("Ready", "Ready")
+    small = limited.add_ready("small", 1)
+    assert sorted(limited.is_evicted(m) for m in (first, second)) == [False, True]
+    assert limited.phase(small) == "Ready"
 
 
-def test_programs_that_are_killed_in_the_middle_lose_and_double_nothing(site: Site, shelf: Shelf) -> None:
-    old, lead, agent = shelf.stock("old", 3), site.leader(), site.cluster.agents[NODE]
-    new = shelf.want("new", 4, priority="1")
-    site.until(lambda: shelf.is_marked(old), "the mark")
+def test_programs_that_are_killed_in_the_middle_lose_and_double_nothing(site: Site, limited: LimitedNode) -> None:
+    old, lead, agent = limited.add_ready("old", 3), site.leader(), site.cluster.agents[NODE]
+    new = limited.want("new", 4, priority="1")
+    site.until(lambda: limited.is_marked(old), "the mark")
     agent.process.kill()
     lead.process.kill()
     other = next(c for c in site.cluster.controllers if c is not lead)
@@ -213,31 +217,31 @@ def test_programs_that_are_killed_in_the_middle_lose_and_double_nothing(site: Si
     site.until(lambda: site.leader() is other, "the other replica to lead")
     lead.start()
     site.cluster.start_agent(NODE)
-    shelf.until_ready(new)
-    site.until(lambda: shelf.is_evicted(old), "the old one to be gone")
+    limited.until_ready(new)
+    site.until(lambda: limited.is_evicted(old), "the old one to be gone")
     site.cluster.aim_webhooks(site.cluster.controllers[0])
 
 
-def test_a_model_that_is_used_while_it_drains_comes_back(site: Site, shelf: Shelf) -> None:
-    old = shelf.stock("old", 3)
-    new = shelf.want("new", 4, priority="1")
-    site.until(lambda: shelf.is_marked(old), "the mark")
+def test_a_model_that_is_used_while_it_drains_comes_back(site: Site, limited: LimitedNode) -> None:
+    old = limited.add_ready("old", 3)
+    new = limited.want("new", 4, priority="1")
+    site.until(lambda: limited.is_marked(old), "the mark")
     pod = base_model_pod(site.name("pod"), old)
     pod["spec"]["nodeName"] = NODE  # the label may be gone already
     site.pod(pod)
-    site.until(lambda: not shelf.is_marked(old), "the mark to go")
-    site.until(lambda: shelf.has_label(old), "its label to come back")
-    site.until(lambda: shelf.lacks_room(new), "the new one to lack room")
+    site.until(lambda: not limited.is_marked(old), "the mark to go")
+    site.until(lambda: limited.has_label(old), "its label to come back")
+    site.until(lambda: limited.lacks_room(new), "the new one to lack room")
     site.delete_pod(pod["metadata"]["name"])
-    shelf.until_ready(new)
-    assert shelf.is_evicted(old)
+    limited.until_ready(new)
+    assert limited.is_evicted(old)
 
 
-def test_the_needy_model_goes_away_in_the_middle(site: Site, shelf: Shelf) -> None:
-    old = shelf.stock("old", 3)
-    new = shelf.want("new", 4, priority="1")
-    site.until(lambda: shelf.is_marked(old), "the mark")
+def test_the_needy_model_goes_away_in_the_middle(site: Site, limited: LimitedNode) -> None:
+    old = limited.add_ready("old", 3)
+    new = limited.want("new", 4, priority="1")
+    site.until(lambda: limited.is_marked(old), "the mark")
     site.delete("ClusterBaseModel", new)
-    site.until(lambda: not shelf.is_marked(old), "the mark to go")
-    shelf.until_ready(old)
-    site.until(lambda: shelf.has_label(old), "its label")
+    site.until(lambda: not limited.is_marked(old), "the mark to go")
+    limited.until_ready(old)
+    site.until(lambda: limited.has_label(old), "its label")

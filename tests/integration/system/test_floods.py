@@ -56,10 +56,12 @@ def test_one_nodes_flood_ends_at_its_limit_and_its_agent_goes_on(site: Site, cli
     labels = {"flooded": site.name("x")}
     site.label("a", labels)
     name = site.cache(group=site.group(labels))
-    seen, told = set[str](), len(agent.log.read_text())
+    seen, reported = set[str](), len(agent.log.read_text())
 
     def ready() -> bool:
-        if "RateLimited" not in agent.log.read_text()[told:]:  # who shares its bucket goes on until it was told to wait
+        if (
+            "RateLimited" not in agent.log.read_text()[reported:]
+        ):  # who shares its bucket goes on until it was told to wait
             client.post("/v1/credentials", json=wanted, headers=bearer(token))
         seen.update(site.phases("a", name))
         return site.status("ClusterModelCache", name).get("storageStatus") == "Ready"

@@ -45,7 +45,7 @@ def serve(site: Site, model: str = "", /, **spec: object) -> str:
     return site.create(KIND, site.name("svc"), {"template": template(), **named, **spec})
 
 
-def stocked(site: Site) -> str:
+def ready_model(site: Site) -> str:
     """Declare a model on the GPU nodes and return its name once they have it."""
     model = site.base_model(nodeSelector=GPU)
     site.wait_ready("ClusterBaseModel", model)
@@ -139,7 +139,7 @@ def test_another_revision_rolls_the_pods(site: Site) -> None:
 
 
 def test_an_autoscaler_has_the_number_of_pods_and_a_fixed_one_is_kept(site: Site) -> None:
-    name = serve(site, stocked(site), replicas={"min": 2})
+    name = serve(site, ready_model(site), replicas={"min": 2})
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two")
     site.api.patch(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": 5}})
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two again, for the spec says so")
@@ -163,7 +163,7 @@ def test_an_autoscaler_has_the_number_of_pods_and_a_fixed_one_is_kept(site: Site
 
 
 def test_what_others_write_stays(site: Site) -> None:
-    name = serve(site, stocked(site))
+    name = serve(site, ready_model(site))
     deployment(site, name)
     body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
     site.api.patch(f"{DEPLOYMENTS}/{name}", body | {"metadata": {"annotations": {"team": "a"}}})
@@ -175,13 +175,13 @@ def test_what_others_write_stays(site: Site) -> None:
     assert found["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] == "now"
 
 
-def test_somebody_else_s_deployment_is_told_of_and_not_touched(site: Site) -> None:
+def test_somebody_else_s_deployment_is_reported_and_not_touched(site: Site) -> None:
     name = site.name("svc")
     labels = {"app": "other"}
     body = {"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": template()["spec"]}}}  # fmt: skip
     theirs = site.api.create(DEPLOYMENTS, body)
-    model = stocked(site)
+    model = ready_model(site)
     site.create(KIND, name, {"template": template(), "model": {"kind": "ClusterBaseModel", "name": model}})
     assert f"this InferenceService does not own Deployment default/{name}" in says(site, name, "NameConflict")
     assert site.api.get(f"{DEPLOYMENTS}/{name}")["metadata"]["generation"] == theirs["metadata"]["generation"]
@@ -189,10 +189,10 @@ def test_somebody_else_s_deployment_is_told_of_and_not_touched(site: Site) -> No
     pods_of(site, name)
 
 
-def test_what_the_api_server_refuses_is_told_and_mended(site: Site) -> None:
+def test_what_the_api_server_refuses_is_reported_and_repaired(site: Site) -> None:
     wrong = template("main")
     wrong["spec"]["restartPolicy"] = "Never"
-    name = serve(site, stocked(site), template=wrong)
+    name = serve(site, ready_model(site), template=wrong)
     assert "restartPolicy" in says(site, name, "Refused")
     wrong["spec"]["restartPolicy"] = "Always"
     wrong["spec"]["nonsense"] = {"a": 1}
@@ -204,7 +204,7 @@ def test_what_the_api_server_refuses_is_told_and_mended(site: Site) -> None:
 
 
 def test_what_it_made_goes_with_it(site: Site) -> None:
-    name = serve(site, stocked(site), replicas={"min": 1, "max": 2})
+    name = serve(site, ready_model(site), replicas={"min": 1, "max": 2})
     pods_of(site, name)
     site.until(lambda: site.api.answers(f"{SCALERS}/{name}"), "the autoscaler")
     site.delete(KIND, name)
@@ -250,7 +250,7 @@ def refused(site: Site, kind: str, name: str) -> str:
 
 
 def test_a_service_without_pods_holds_its_model_until_it_goes(site: Site) -> None:
-    model = stocked(site)
+    model = ready_model(site)
     name = serve(site, model, replicas={"min": 0})
     says(site, name, "Stopped")
     assert site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"] == []
@@ -276,7 +276,7 @@ def deleted(site: Site, model: str) -> bool:
 
 
 def test_pods_hold_a_model_whose_deletion_was_not_refused(site: Site) -> None:
-    model = stocked(site)
+    model = ready_model(site)
     pod = site.pod(base_model_pod(site.name("pod"), model))["metadata"]["name"]
     with unguarded(site):
         site.until(lambda: deleted(site, model), "the deletion to be taken")
@@ -363,7 +363,7 @@ def is_lost(log: str) -> bool:
 
 
 def test_another_product_s_kind_is_left_alone_until_it_is_ours(site: Site) -> None:
-    model = stocked(site)
+    model = ready_model(site)
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inferenceservices.ome.io"
     part_of = "app.kubernetes.io/part-of"
     site.api.patch(definition, {"metadata": {"labels": {part_of: None}}})
@@ -371,7 +371,7 @@ def test_another_product_s_kind_is_left_alone_until_it_is_ours(site: Site) -> No
         site.until(lambda: all(is_lost(c.log.read_text()) for c in site.cluster.controllers), "the news", 60)
         spec = {"template": template(), "model": {"name": model}}
         name = site.create(KIND, site.name("svc"), spec, annotations={"larder.dev/managed": "true"})
-        stocked(site)  # what takes longer than a turn of a service
+        ready_model(site)  # what takes longer than a turn of a service
         assert site.status(KIND, name) == {}
         assert not site.api.answers(f"{SERVICES}/{name}")
     finally:

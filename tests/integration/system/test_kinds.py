@@ -62,7 +62,7 @@ def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
     assert re.fullmatch(r"\d+[smh].*", shown["SINCE"])
     shown = columns(kubectl("get", "mcng", "gpus"))
     assert (shown["NODES"], shown["LIMIT"]) == ("2", "1Gi")
-    site.until(lambda: columns(kubectl("get", "mcng", "gpus"))["USED"].endswith("MiB"), "what is used to be told")
+    site.until(lambda: columns(kubectl("get", "mcng", "gpus"))["USED"].endswith("MiB"), "what is used to be reported")
     shown = columns(kubectl("get", "modelnode", "a", "-o", "wide"))
     assert (shown["READY"], shown["LIMIT"]) == ("True", "1.0 GiB")
     assert shown["FREE"].endswith("iB")
@@ -119,7 +119,7 @@ def test_a_limit_that_is_no_quantity_is_refused(site: Site, limit: object) -> No
         site.group({"x": "y"}, storageLimit=limit)
 
 
-def test_a_definition_that_is_older_than_the_controller_is_told_of(site: Site) -> None:
+def test_a_definition_that_is_older_than_the_controller_is_reported(site: Site) -> None:
     """Such a one drops the key of the choice of files, so that what the source was resolved to is never known."""
     path = f"{DEFINITIONS}/clustermodelcaches.serving.kserve.io"
     today, older = site.api.get(path)["spec"]["versions"], site.api.get(path)["spec"]["versions"]

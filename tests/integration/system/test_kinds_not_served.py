@@ -32,8 +32,8 @@ def test_the_other_kinds_are_served_and_the_missing_ones_when_they_come(site: Si
     assert "nodeSelector" not in pod["spec"], "a pod of a product that is not there is none of ours"
     site.delete_pod(pod["metadata"]["name"])
     (controller,) = site.cluster.controllers
-    told = controller.log.read_text().rpartition('"stopping"')[2].splitlines()  # since it was started without them
-    asked = [line for line in told if '"watch_interrupted"' in line and 'basemodels"' in line]
+    reported = controller.log.read_text().rpartition('"stopping"')[2].splitlines()  # since it was started without them
+    asked = [line for line in reported if '"watch_interrupted"' in line and 'basemodels"' in line]
     assert asked == [], "what is not there is not asked for all the time"
     for name in ABSENT:
         site.api.create(DEFINITIONS, yaml.safe_load((CRDS / f"{name}.yaml").read_text()))

@@ -90,8 +90,8 @@ def test_nodes_and_groups_can_be_waited_for(site: Site, kubectl_wait: Wait) -> N
 def test_every_condition_says_which_generation_it_is_of(site: Site, kind: str) -> None:
     def all_agree() -> bool:
         found: list[Json] = site.api.get(KINDS[kind])["items"]
-        told = [(o["status"]["observedGeneration"], c) for o in found for c in o["status"].get("conditions", [])]
-        assert all(c["observedGeneration"] > 0 for _, c in told)
-        return all(c["observedGeneration"] == generation for generation, c in told)
+        reported = [(o["status"]["observedGeneration"], c) for o in found for c in o["status"].get("conditions", [])]
+        assert all(c["observedGeneration"] > 0 for _, c in reported)
+        return all(c["observedGeneration"] == generation for generation, c in reported)
 
     site.until(all_agree, f"the conditions of every {kind} to be of what was observed")

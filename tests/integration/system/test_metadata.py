@@ -42,16 +42,16 @@ def repository(**config: object) -> dict[str, bytes]:
     return {"config.json": json.dumps(CONFIG | config).encode(), **shards}
 
 
-def told(site: Site, kind: str, name: str) -> dict[str, Any]:
+def reported(site: Site, kind: str, name: str) -> dict[str, Any]:
     """Return the condition on metadata, empty where there is none."""
     conditions = site.status(kind, name).get("conditions", [])
     found: dict[str, Any] = next((c for c in conditions if c["type"] == "Metadata"), {})
     return found
 
 
-def wait_told(site: Site, kind: str, name: str, reason: str) -> dict[str, Any]:
-    site.until(lambda: told(site, kind, name).get("reason") == reason, f"{kind} {name} to say {reason}")
-    return told(site, kind, name)
+def wait_reported(site: Site, kind: str, name: str, reason: str) -> dict[str, Any]:
+    site.until(lambda: reported(site, kind, name).get("reason") == reason, f"{kind} {name} to say {reason}")
+    return reported(site, kind, name)
 
 
 def values(site: Site, kind: str, name: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def declare(site: Site, uri: str, annotations: dict[str, str] | None = None, **s
 
 def test_it_arrives_in_status_and_spec_before_any_node_has_the_model(site: Site, why: Why) -> None:
     name = declare(site, site.push(files=repository()))
-    assert wait_told(site, KIND, name, "Read")["status"] == "True"
+    assert wait_reported(site, KIND, name, "Read")["status"] == "True"
     spec, found = site.get(KIND, name)["spec"], values(site, KIND, name)
     assert {field: spec.get(field) for field in FILLED} == FILLED
     assert spec["modelFormat"]["name"] == "safetensors"
@@ -85,7 +85,7 @@ def test_it_arrives_in_status_and_spec_before_any_node_has_the_model(site: Site,
 def test_what_the_user_wrote_stays_and_the_rest_is_filled(site: Site) -> None:
     mine: dict[str, Any] = {"modelType": "mine", "modelFormat": {"name": "mine"}, "modelCapabilities": ["CHAT"]}
     name = declare(site, site.push(files=repository()), **mine)
-    wait_told(site, KIND, name, "Read")
+    wait_reported(site, KIND, name, "Read")
     spec = site.get(KIND, name)["spec"]
     assert {field: spec[field] for field in FILLED} == FILLED | {k: v for k, v in mine.items() if k in FILLED}
     assert spec["modelFormat"]["name"] == "mine"
@@ -93,7 +93,7 @@ def test_what_the_user_wrote_stays_and_the_rest_is_filled(site: Site) -> None:
 
 def test_a_cache_has_it_in_its_status(site: Site) -> None:
     name = site.cache(site.push(files=repository()))
-    wait_told(site, CACHE, name, "Read")
+    wait_reported(site, CACHE, name, "Read")
     assert values(site, CACHE, name)["architectures"] == ["LlamaForCausalLM"]
     site.wait_ready(CACHE, name)
 
@@ -101,7 +101,7 @@ def test_a_cache_has_it_in_its_status(site: Site) -> None:
 def test_neither_another_node_nor_another_leader_reads_again_but_a_new_revision_does(site: Site) -> None:
     uri = site.push(files=repository())
     name = declare(site, uri)
-    wait_told(site, KIND, name, "Read")
+    wait_reported(site, KIND, name, "Read")
     for node in ("a", "c"):
         site.label(node, {"metadata": name})
     before = site.wait_ready(KIND, name)
@@ -112,7 +112,7 @@ def test_neither_another_node_nor_another_leader_reads_again_but_a_new_revision_
     for controller in site.cluster.controllers:
         controller.start()
     another = declare(site, site.push(files=repository()))
-    site.until(lambda: told(site, KIND, another).get("reason") == "Read", "a new leader to read a new model")
+    site.until(lambda: reported(site, KIND, another).get("reason") == "Read", "a new leader to read a new model")
     assert readings(site, uri) == 1
     assert before["metadata"]["attempts"] == 1
 
@@ -129,25 +129,25 @@ def test_a_model_without_a_configuration_says_why_and_can_be_used(site: Site, wh
     uri = site.push(files={"notes.txt": b"x", "weights.bin": b"w" * 1000})
     name = declare(site, uri)
     site.label("a", {"metadata": name})
-    message = wait_told(site, KIND, name, "MetadataMissing")["message"]
+    message = wait_reported(site, KIND, name, "MetadataMissing")["message"]
     assert "config.json" in message
     assert "larder.dev/refresh" in message
     site.wait_ready(KIND, name)
     assert "MetadataMissing" in why(f"cbm/{name}")
     site.push(files=repository(), repo=uri.removeprefix("hf://"))
     site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
-    wait_told(site, KIND, name, "Read")
+    wait_reported(site, KIND, name, "Read")
     site.label("a", {"metadata": None})
 
 
 def test_nothing_is_read_where_the_user_says_so(site: Site) -> None:
     uri = site.push(files=repository())
     name = declare(site, uri, {"ome.io/skip-config-parsing": "true"})
-    wait_told(site, KIND, name, "Skipped")
+    wait_reported(site, KIND, name, "Skipped")
     assert "modelType" not in site.get(KIND, name)["spec"]
     assert readings(site, uri) == 0
     site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {"ome.io/skip-config-parsing": None}}})
-    wait_told(site, KIND, name, "Read")
+    wait_reported(site, KIND, name, "Read")
 
 
 def test_bytes_from_s3_are_read_with_the_models_own_credentials(site: Site) -> None:
@@ -155,7 +155,7 @@ def test_bytes_from_s3_are_read_with_the_models_own_credentials(site: Site) -> N
     for path, body in repository().items():
         site.s3.put(bucket, f"m/{path}", body)
     name = site.cache(f"s3://{bucket}/m", credentialsSecret=SECRET)
-    wait_told(site, CACHE, name, "Read")
+    wait_reported(site, CACHE, name, "Read")
     assert values(site, CACHE, name)["parameters"] == 1_920_000
 
 
@@ -167,9 +167,9 @@ def archive(**config: object) -> bytes:
 def test_of_an_archive_a_node_that_unpacked_it_tells(site: Site, why: Why) -> None:
     site.web.files = {"/m.tar.gz": archive()}
     name = declare(site, f"{site.web_url}/m.tar.gz", modelType="mine")
-    assert "is read only once it is unpacked" in wait_told(site, KIND, name, "MetadataMissing")["message"]
+    assert "is read only once it is unpacked" in wait_reported(site, KIND, name, "MetadataMissing")["message"]
     site.label("a", {"metadata": name})
-    assert "from what node a unpacked" in wait_told(site, KIND, name, "Read")["message"]
+    assert "from what node a unpacked" in wait_reported(site, KIND, name, "Read")["message"]
     spec, found = site.get(KIND, name)["spec"], values(site, KIND, name)
     assert {field: spec.get(field) for field in FILLED} == FILLED | {"modelType": "mine"}
     assert (found["parameters"], found["parametersFrom"], found["dtype"]) == (1_920_000, "headers", "bfloat16")
@@ -187,12 +187,12 @@ def test_nodes_that_contradict_one_another_are_named_and_neither_counts(site: Si
     name = declare(site, f"{site.web_url}/m.tar.gz")
     site.label("a", {"metadata": name})
     site.label("c", {"metadata": name})
-    wait_told(site, KIND, name, "Read")
+    wait_reported(site, KIND, name, "Read")
     site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
     site.until(lambda: all("metadata" in said for _, said in site.listed(name).values()), "both nodes to tell")
     site.cluster.agents["a"].process.stop()  # whoever has its token speaks for it
     forge(site, "a", name, modelType="forged")
-    message = wait_told(site, KIND, name, "MetadataConflict")["message"]
+    message = wait_reported(site, KIND, name, "MetadataConflict")["message"]
     assert "nodes a and c say different things" in message
     site.until(lambda: not FILLED.keys() & site.get(KIND, name)["spec"].keys(), "the spec to be as it was written")
     assert values(site, KIND, name) == {}
@@ -203,16 +203,16 @@ def test_the_only_node_that_changes_its_word_is_believed_no_more(site: Site) -> 
     site.web.files = {"/m.tar.gz": archive()}
     name = declare(site, f"{site.web_url}/m.tar.gz")
     site.label("a", {"metadata": name})
-    wait_told(site, KIND, name, "Read")
+    wait_reported(site, KIND, name, "Read")
     site.cluster.agents["a"].process.stop()
     forge(site, "a", name, modelType="forged")
-    message = wait_told(site, KIND, name, "MetadataConflict")["message"]
+    message = wait_reported(site, KIND, name, "MetadataConflict")["message"]
     assert "node a changed what it says" in message
     site.until(lambda: not FILLED.keys() & site.get(KIND, name)["spec"].keys(), "the spec to be as it was written")
     before = site.status(KIND, name)["metadata"]
     forge(site, "a", name, modelType="forged once more")
     bystander = declare(site, site.push(files=repository()))
-    wait_told(site, KIND, bystander, "Read")
+    wait_reported(site, KIND, bystander, "Read")
     assert site.status(KIND, name)["metadata"] == before
     assert not FILLED.keys() & site.get(KIND, name)["spec"].keys()
     site.cluster.start_agent("a")
@@ -221,17 +221,17 @@ def test_the_only_node_that_changes_its_word_is_believed_no_more(site: Site) -> 
 def test_a_node_that_does_not_hold_a_model_has_no_word_on_it(site: Site) -> None:
     site.web.files = {"/m.tar.gz": archive()}
     name = declare(site, f"{site.web_url}/m.tar.gz")
-    wait_told(site, KIND, name, "MetadataMissing")
+    wait_reported(site, KIND, name, "MetadataMissing")
     site.label("a", {"metadata": name})
-    wait_told(site, KIND, name, "Read")
+    wait_reported(site, KIND, name, "Read")
     ((_, said),) = site.listed(name).values()
     site.cluster.agents["c"].process.stop()
     write_entries(
         site, "c", [*entries_of(site, "c"), said | {"metadata": said["metadata"] | {"values": {"layers": 9}}}]
     )
     bystander = declare(site, site.push(files=repository()))
-    wait_told(site, KIND, bystander, "Read")
-    assert told(site, KIND, name)["reason"] == "Read"
+    wait_reported(site, KIND, bystander, "Read")
+    assert reported(site, KIND, name)["reason"] == "Read"
     assert values(site, KIND, name)["modelType"] == "llama"
     site.cluster.start_agent("c")
 

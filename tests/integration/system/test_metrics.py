@@ -69,12 +69,12 @@ def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
     assert credentials_given(site) - given >= 2  # nodes a and b
     assert reviews(site, "/validate", "allowed") - checked >= 1
 
-    def told() -> bool:
+    def reported() -> bool:
         states = leader(site)
         ready = states.get('larder_declared_models{kind="ClusterModelCache",state="Ready"}', 0)
         return ready >= 1 and states.get('larder_nodes{state="AgentReady"}') == len(site.cluster.agents)
 
-    site.until(told, "the leader to count the model and its nodes")
+    site.until(reported, "the leader to count the model and its nodes")
 
 
 def test_admission_is_counted_by_outcome(site: Site) -> None:
@@ -104,7 +104,7 @@ def test_a_model_that_is_not_ready_has_a_name_until_it_goes(site: Site) -> None:
     since: list[float] = []
 
     def is_named() -> bool:
-        since[:] = [told for told in [leader(site).get(name)] if told is not None]
+        since[:] = [reported for reported in [leader(site).get(name)] if reported is not None]
         return bool(since)
 
     site.until(is_named, "the model to be named")
@@ -117,11 +117,11 @@ def test_a_model_that_is_not_ready_has_a_name_until_it_goes(site: Site) -> None:
 def test_only_the_leader_knows_what_only_a_leader_knows(site: Site) -> None:
     """But for the moments in which the lead changes hands."""
 
-    def told() -> bool:
+    def reported() -> bool:
         every = [controller(c) for c in site.cluster.controllers]
         return sorted(shown[LEADING] for shown in every) == [0, 1] and all(map(_knows_its_place, every))
 
-    site.until(told, "the leader to show what it knows, and the other nothing of it")
+    site.until(reported, "the leader to show what it knows, and the other nothing of it")
 
 
 def _knows_its_place(shown: dict[str, float]) -> bool:

@@ -29,7 +29,7 @@ def test_a_node_that_is_relabelled_gets_and_loses_its_models(site: Site) -> None
     assert mine == []
 
 
-def test_overlapping_groups_are_told_and_the_smallest_limit_counts(site: Site) -> None:
+def test_overlapping_groups_are_reported_and_the_smallest_limit_counts(site: Site) -> None:
     one, two = {"one": site.name("x")}, {"two": site.name("y")}
     first = site.group(one, storageLimit="64Mi")
     second = site.group(two, storageLimit="32Mi", bandwidthLimit="50Mi")

@@ -38,7 +38,7 @@ def fetched(site: Site, repo: str) -> set[str]:
     return {seen.path.rpartition("/")[2] for seen in asked if seen.range not in ("bytes=0-0", "bytes=0-65535")}
 
 
-def told(site: Site, name: str, which: str) -> tuple[str, str]:
+def reported(site: Site, name: str, which: str) -> tuple[str, str]:
     found = condition(site, KIND, name, which)
     return found.get("status", ""), found.get("reason", "")
 
@@ -63,10 +63,10 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
     new = site.status(KIND, name)["servingRevision"]
     assert fetched(site, repo_of(uri)) == {"config.json", "b.safetensors"}
     assert site.status(KIND, name)["refreshed"] == "one"
-    assert told(site, name, "Refreshed") == ("True", "NewRevision")
+    assert reported(site, name, "Refreshed") == ("True", "NewRevision")
 
     site.until(lambda: not site.snapshot(other, name, old).exists(), "the old one to go where nobody uses it")
-    site.until(lambda: told(site, name, "Removing") == ("True", "InUse"), "the old one to be kept")
+    site.until(lambda: reported(site, name, "Removing") == ("True", "InUse"), "the old one to be kept")
     words = f"revision {old[:12]} on {home}: kept while default/{first} uses it"
     site.until(lambda: words in condition(site, KIND, name, "Removing")["message"], "the user to be named")
     assert site.snapshot(home, name, old).joinpath("config.json").read_bytes() == before["config.json"]
@@ -88,7 +88,7 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
 
     site.delete_pod(first)
     site.until(lambda: not site.snapshot(home, name, old).exists(), "the old one to go with its last pod")
-    site.until(lambda: told(site, name, "Removing")[0] == "False", "the condition to clear")
+    site.until(lambda: reported(site, name, "Removing")[0] == "False", "the condition to clear")
     assert site.snapshot(home, name, new).joinpath("a.safetensors").read_bytes() == after["a.safetensors"]
     site.delete_pod(second)
 
@@ -99,7 +99,7 @@ def test_a_refresh_of_what_has_not_moved_is_answered_once(site: Site) -> None:
     before = site.wait_ready(KIND, name)
     site.hub.journal.clear()
     refresh(site, KIND, name, "again")
-    site.until(lambda: told(site, name, "Refreshed") == ("True", "Unchanged"), "the refresh to be answered")
+    site.until(lambda: reported(site, name, "Refreshed") == ("True", "Unchanged"), "the refresh to be answered")
     assert site.hub.journal.requests(f"/api/models/{repo_of(uri)}/tree/*") != []
     assert fetched(site, repo_of(uri)) <= {"config.json"}  # of which the controller reads its metadata again
     after = site.status(KIND, name)
@@ -159,7 +159,7 @@ def test_the_old_revision_serves_while_both_do_not_fit(site: Site, why: Why) -> 
     old = site.wait_ready("ClusterModelCache", name)["servingRevision"]
     site.push(files={path: body.upper() for path, body in OLD.items()}, repo=repo_of(uri))
     refresh(site, "ClusterModelCache", name, "big")
-    site.until(lambda: is_told_of_room(site, name), "the object to say why it stays with the old one")
+    site.until(lambda: is_reported_with_room(site, name), "the object to say why it stays with the old one")
     status = site.status("ClusterModelCache", name)
     assert (status["storageStatus"], status["servingRevision"], status["ready"]) == ("Ready", old, "1/1")
     assert status["nodeStatus"] == {"c": "ready"}
@@ -176,7 +176,7 @@ def test_the_old_revision_serves_while_both_do_not_fit(site: Site, why: Why) -> 
     site.label("c", {"pool": None})
 
 
-def is_told_of_room(site: Site, name: str) -> bool:
+def is_reported_with_room(site: Site, name: str) -> bool:
     """Tell whether a cache says of its update what its node says of its room."""
     status = site.status("ClusterModelCache", name)
     updating: dict[str, str] = next((c for c in status.get("conditions", []) if c["type"] == "Updating"), {})
@@ -189,12 +189,12 @@ def test_an_edit_to_a_source_that_is_not_there_leaves_the_old_one_serving(site: 
     old = site.wait_ready(KIND, name)["servingRevision"]
     site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
     site.api.patch(path_of(KIND, name), {"spec": {"storage": {"storageUri": "hf://org/nowhere-at-all"}}})
-    site.until(lambda: told(site, name, "Updating") == ("True", "AuthDenied"), "the trouble to be told")
-    assert told(site, name, "Resolved")[0] == "False"
+    site.until(lambda: reported(site, name, "Updating") == ("True", "AuthDenied"), "the trouble to be reported")
+    assert reported(site, name, "Resolved")[0] == "False"
     status = site.status(KIND, name)
     assert (status["state"], status["servingRevision"], status["ready"]) == ("Ready", old, "2/2")
     assert site.labels("a")[snapshot_label(name, old)] == "true"
 
     site.api.patch(path_of(KIND, name), {"spec": {"storage": {"storageUri": site.push()}}})
     site.until(lambda: site.status(KIND, name)["servingRevision"] != old, "the new source to serve")
-    site.until(lambda: told(site, name, "Updating") == ("False", "UpToDate"), "the condition to clear")
+    site.until(lambda: reported(site, name, "Updating") == ("False", "UpToDate"), "the condition to clear")

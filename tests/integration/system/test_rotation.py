@@ -49,29 +49,29 @@ def roles(site: Site) -> tuple[ControllerProgram, ControllerProgram]:
     return (first, second) if site.leader() is first else (second, first)
 
 
-def forwards(site: Site, follower: ControllerProgram, authority: bytes) -> bool:
+def forwards(site: Site, standby: ControllerProgram, authority: bytes) -> bool:
     """Return whether a report that the follower gets reaches the leader."""
     context = ssl.create_default_context(cadata=authority.decode())
     headers = {"Authorization": f"Bearer {site.cluster.agents['a'].token_file.read_text()}"}
-    with httpx.Client(base_url=follower.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
+    with httpx.Client(base_url=standby.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
         return client.post("/v1/progress", json={"entries": []}, headers=headers).status_code == httpx.codes.NO_CONTENT
 
 
 def test_reports_reach_the_leader_and_agents_the_api_through_a_renewal(
     site: Site, roles: tuple[ControllerProgram, ControllerProgram]
 ) -> None:
-    leader, follower = roles
+    leader, standby = roles
     old, new = site.cluster.plane.ca_pem, Authority("renewed")
-    site.until(lambda: forwards(site, follower, old), "reports to reach the leader")
+    site.until(lambda: forwards(site, standby, old), "reports to reach the leader")
     address, wait_s = AtUrl(site.cluster.controllers[0].url), ADMISSION_TIMEOUT_S
     both = WebhookSettings(address, old + new.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT, timeout_s=wait_s)
     objects.install_webhooks(site.api, both)
-    renew(follower, new)
-    site.until(lambda: shows(follower, new), "the follower to show its new certificate")
-    site.until(lambda: forwards(site, follower, new.ca_pem), "a leader to be trusted that is not renewed yet")
+    renew(standby, new)
+    site.until(lambda: shows(standby, new), "the follower to show its new certificate")
+    site.until(lambda: forwards(site, standby, new.ca_pem), "a leader to be trusted that is not renewed yet")
     renew(leader, new)
     site.until(lambda: shows(leader, new), "the leader to show its new certificate")
-    site.until(lambda: forwards(site, follower, new.ca_pem), "a leader to be trusted that is renewed")
+    site.until(lambda: forwards(site, standby, new.ca_pem), "a leader to be trusted that is renewed")
     name = site.cache()
     site.wait_ready("ClusterModelCache", name)
     site.delete("ClusterModelCache", name)
@@ -81,4 +81,4 @@ def test_reports_reach_the_leader_and_agents_the_api_through_a_renewal(
         put(controller.ca.parent / "tls.crt", pair.public_pem)
         put(controller.ca, old)
     site.cluster.aim_webhooks(site.cluster.controllers[0])
-    site.until(lambda: not any(shows(c, new) for c in (leader, follower)), "the first certificates")
+    site.until(lambda: not any(shows(c, new) for c in (leader, standby)), "the first certificates")

@@ -88,7 +88,7 @@ def test_other_files_of_the_same_source_are_a_conflict(site: Site) -> None:
     site.until(lambda: site.claimants("a", name) == both, "both to claim one entry")
 
 
-def test_patterns_that_fit_nothing_are_told_with_what_there_is(site: Site) -> None:
+def test_patterns_that_fit_nothing_are_reported_with_what_there_is(site: Site) -> None:
     cache = site.cache(site.push(files=repository()), allowPatterns=["*.gguf"])
     message = site.wait_reason("ClusterModelCache", cache, "SourceNotFound")
     assert "none of the 5 files" in message

@@ -206,11 +206,11 @@ def test_what_a_ticket_needs_is_in_it(site: Site, bundle: Bundle) -> None:
     )
 
 
-def test_pods_and_settings_are_told_without_their_secrets(bundle: Bundle) -> None:
+def test_pods_and_settings_are_reported_without_their_secrets(bundle: Bundle) -> None:
     pods = {p["metadata"]["name"]: p for p in bundle.lines("namespace/pods.jsonl")}
-    told = pods[POD]["spec"]["containers"][0]
-    assert told["image"] == "kept.example/larder"
-    env = {e["name"]: e["value"] for e in told["env"]}
+    reported = pods[POD]["spec"]["containers"][0]
+    assert reported["image"] == "kept.example/larder"
+    env = {e["name"]: e["value"] for e in reported["env"]}
     assert env["LARDER_STORE_ROOT"] == "/var/lib/larder"
     assert env["HF_TOKEN"] == env["DATABASE"] == "<removed>"
     assert env["HF_ENDPOINT"] == "https://<removed>@hub.example"

@@ -81,7 +81,7 @@ def test_resolutions_over_the_limit_wait_with_a_reason_and_hold_nobody_up(shared
     declare(shared, "other", "ours", uri, nodeSelector={"pool": "none"})
     shared.until(lambda: reasons(shared, "other") == Counter(["NoNodes"]), "the other team's model to be resolved")
     assert reasons(shared, "greedy")["NoNodes"] < 60
-    shared.until(lambda: reasons(shared, "greedy")["TooManyResolutions"] > 0, "the limit to be told")
+    shared.until(lambda: reasons(shared, "greedy")["TooManyResolutions"] > 0, "the limit to be reported")
     found = shared.api.get(MODELS.format("greedy"))["items"]
     waiting = next(m for m in found if ready(m)["reason"] == "TooManyResolutions")
     assert "namespace greedy has had the 40 resolutions a minute" in ready(waiting)["message"]

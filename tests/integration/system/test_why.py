@@ -143,7 +143,9 @@ def test_a_workload_whose_pods_admission_refuses(site: Site, why: Why, kind: str
     name, short = site.name("web"), {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "Job": "job"}
     path = create_workload(site, kind, name, base_model_pod("any", "nobody"))
     words = "there is no BaseModel 'nobody' in namespace default and no ClusterBaseModel of that name"
-    site.until(lambda: f"! admission: PodRefused: {words}" in why(f"{short[kind]}/{name}"), "the refusal to be told")
+    site.until(
+        lambda: f"! admission: PodRefused: {words}" in why(f"{short[kind]}/{name}"), "the refusal to be reported"
+    )
     said = why(f"{kind.lower()}/default/{name}")
     assert said.splitlines()[0] == f"{kind} default/{name}: template: ModelNotFound"
     assert said.count(words) == 1
@@ -193,7 +195,7 @@ def test_a_tenant_asks_about_what_is_his(site: Site, why: Why, tmp_path: Path) -
     own = f"--kubeconfig={site.cluster.plane.token_kubeconfig(token, tmp_path / 'kubeconfig')}"
     create_workload(site, "Deployment", name, base_model_pod("any", "nobody"), team)
     words = "! admission: PodRefused: there is no BaseModel 'nobody'"
-    site.until(lambda: words in why(f"deploy/{name}", own, "-n", team), "the refusal to be told")
+    site.until(lambda: words in why(f"deploy/{name}", own, "-n", team), "the refusal to be reported")
     model, path = site.name("m"), f"/apis/ome.io/v1beta1/namespaces/{team}/basemodels"
     body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": model}}
     storage = {"storageUri": site.push(), "nodeSelector": {"kubernetes.io/hostname": "c"}}
@@ -219,7 +221,7 @@ def test_names_are_looked_for_in_the_namespace_of_the_context(site: Site, why: W
     assert "no such object in namespace other" in why("sts/nobody", f"--kubeconfig={own}", "-n", "other", exits=1)
 
 
-def test_an_api_server_that_is_away_is_told_in_words(site: Site, tmp_path: Path) -> None:
+def test_an_api_server_that_is_away_is_reported_in_words(site: Site, tmp_path: Path) -> None:
     kubeconfig = yaml.safe_load(site.cluster.plane.kubeconfig.read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     own = tmp_path / "kubeconfig"

@@ -30,9 +30,9 @@ def _turns(site: Site, node: str, model: str) -> Iterator[tuple[str, str, str]]:
     began = ""
     for line in site.cluster.agents[node].log.read_text().splitlines():
         whole = line.startswith("{") and line.endswith("}")  # a killed agent may leave half a line
-        told = json.loads(line) if whole and model in line else {}
-        if told.get("event") == "download_started":
-            began = told["timestamp"]
-        elif told.get("event") in ("snapshot_complete", "download_stopped", "entry_failed") and began:
-            yield began, told["timestamp"], node
+        reported = json.loads(line) if whole and model in line else {}
+        if reported.get("event") == "download_started":
+            began = reported["timestamp"]
+        elif reported.get("event") in ("snapshot_complete", "download_stopped", "entry_failed") and began:
+            yield began, reported["timestamp"], node
             began = ""

@@ -24,7 +24,7 @@ from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 from tests.integration.transfer.threads import fetching_threads
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 WEIGHTS = os.urandom(2**20)
 SOON_S = 60.0
 
@@ -35,7 +35,9 @@ def gated(files: Mapping[str, bytes]) -> tuple[MemorySource, MemorySource]:
     return owner, owner.with_credentials(Credentials())
 
 
-def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consent(bring: Bring, store: Store) -> None:
+def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consent(
+    fetch_blobs: FetchBlobs, store: Store
+) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
     manifest = owner.resolve()
     reading, go_on = threading.Event(), threading.Event()
@@ -50,11 +52,11 @@ def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consen
 
     def bring_as_a_stranger() -> None:
         try:
-            bring(stranger, store, manifest=manifest)
+            fetch_blobs(stranger, store, manifest=manifest)
         except AuthDenied as error:
             outcome.append(error)
 
-    first = threading.Thread(target=bring, args=(owner, store), kwargs={"manifest": manifest})
+    first = threading.Thread(target=fetch_blobs, args=(owner, store), kwargs={"manifest": manifest})
     second = threading.Thread(target=bring_as_a_stranger)
     first.start()
     assert reading.wait(SOON_S)
@@ -67,7 +69,9 @@ def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consen
     assert isinstance(outcome[0], AuthDenied)
 
 
-def test_a_whole_file_that_another_left_unfinished_needs_it_too(bring: Bring, store: Store, root: Path) -> None:
+def test_a_whole_file_that_another_left_unfinished_needs_it_too(
+    fetch_blobs: FetchBlobs, store: Store, root: Path
+) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
     manifest = owner.resolve()
     key = keys_by_path(manifest.uri, manifest.revision, manifest.files)["weights"]
@@ -75,17 +79,17 @@ def test_a_whole_file_that_another_left_unfinished_needs_it_too(bring: Bring, st
     part.write_bytes(WEIGHTS)
     part.chmod(0o444)  # as a kill right before the last step leaves it
     with pytest.raises(AuthDenied):
-        bring(stranger, store, manifest=manifest)
-    assert bring(owner, store, manifest=manifest).blobs
+        fetch_blobs(stranger, store, manifest=manifest)
+    assert fetch_blobs(owner, store, manifest=manifest).blobs
     assert owner.served_bytes == 1
 
 
-def test_a_file_without_bytes_proves_nothing(bring: Bring, store: Store) -> None:
+def test_a_file_without_bytes_proves_nothing(fetch_blobs: FetchBlobs, store: Store) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
-    bring(owner, store)
+    fetch_blobs(owner, store)
     with_empty, _ = gated({"weights": WEIGHTS, "empty": b""})
     with pytest.raises(AuthDenied):
-        bring(stranger, store, manifest=with_empty.resolve())
+        fetch_blobs(stranger, store, manifest=with_empty.resolve())
 
 
 class Asked(MemorySource):
@@ -111,37 +115,37 @@ class AskedRepository(Asked):
 MANY = {"weights": WEIGHTS, "empty": b"", "copy": WEIGHTS, **{f"{n:03}.json": b"{%d}" % n for n in range(40)}}
 
 
-def test_consent_to_the_weights_is_none_to_a_smaller_file(bring: Bring, store: Store) -> None:
-    bring(MemorySource(MANY), store)
+def test_consent_to_the_weights_is_none_to_a_smaller_file(fetch_blobs: FetchBlobs, store: Store) -> None:
+    fetch_blobs(MemorySource(MANY), store)
     with pytest.raises(AuthDenied, match=r"017\.json"):
-        bring(Asked(MANY, denied="017.json"), store)
+        fetch_blobs(Asked(MANY, denied="017.json"), store)
 
 
-def test_each_content_is_asked_for_once_and_by_a_byte(bring: Bring, store: Store) -> None:
-    bring(MemorySource(MANY), store)
+def test_each_content_is_asked_for_once_and_by_a_byte(fetch_blobs: FetchBlobs, store: Store) -> None:
+    fetch_blobs(MemorySource(MANY), store)
     stranger = Asked(MANY)
-    assert bring(stranger, store).blobs.keys() == MANY.keys()
+    assert fetch_blobs(stranger, store).blobs.keys() == MANY.keys()
     assert sorted(stranger.opened) == sorted(
         MANY.keys() - {"empty", "copy" if "weights" in stranger.opened else "weights"}
     )
     assert stranger.served_bytes == len(stranger.opened)
 
 
-def test_of_a_repository_one_file_stands_for_all(bring: Bring, store: Store) -> None:
-    bring(MemorySource(MANY), store)
+def test_of_a_repository_one_file_stands_for_all(fetch_blobs: FetchBlobs, store: Store) -> None:
+    fetch_blobs(MemorySource(MANY), store)
     stranger = AskedRepository(MANY, denied="017.json")
-    assert bring(stranger, store).blobs.keys() == MANY.keys()
+    assert fetch_blobs(stranger, store).blobs.keys() == MANY.keys()
     assert stranger.opened in (["weights"], ["copy"])
 
 
-def test_what_fails_for_a_moment_is_asked_again(bring: Bring, store: Store) -> None:
-    bring(MemorySource(MANY), store)
+def test_what_fails_for_a_moment_is_asked_again(fetch_blobs: FetchBlobs, store: Store) -> None:
+    fetch_blobs(MemorySource(MANY), store)
     stranger = MemorySource(MANY)
     stranger.faults.on_open = [Unreachable("for a moment"), RateLimited("later", 0.0)]
-    assert bring(stranger, store).blobs
+    assert fetch_blobs(stranger, store).blobs
 
 
-def test_objects_of_a_bucket_have_readers_of_their_own(bring: Bring, store: Store, s3: S3) -> None:
+def test_objects_of_a_bucket_have_readers_of_their_own(fetch_blobs: FetchBlobs, store: Store, s3: S3) -> None:
     bucket, files = f"bucket-{uuid.uuid4().hex}", {"config.json": b"{}", "weights": WEIGHTS, "private": b"recipe"}
     for path, body in files.items():
         s3.put(bucket, f"m/{path}", body)
@@ -156,17 +160,17 @@ def test_objects_of_a_bucket_have_readers_of_their_own(bring: Bring, store: Stor
     )
     try:
         manifest = owner.resolve()
-        bring(owner, store, manifest=manifest)
+        fetch_blobs(owner, store, manifest=manifest)
         with pytest.raises(AuthDenied, match="m/private"):
-            bring(stranger, store, manifest=manifest)
+            fetch_blobs(stranger, store, manifest=manifest)
         public = Manifest(manifest.uri, manifest.revision, tuple(f for f in manifest.files if f.path != "private"))
-        assert bring(stranger, store, manifest=public).moved == 0
+        assert fetch_blobs(stranger, store, manifest=public).moved == 0
     finally:
         owner.close()
         stranger.close()
 
 
-def test_consent_to_a_small_file_is_none_to_the_weights(bring: Bring, store: Store) -> None:
+def test_consent_to_a_small_file_is_none_to_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
     class PublicReadme(MemorySource):
         """As buckets have them, where each object has its own readers."""
 
@@ -177,9 +181,9 @@ def test_consent_to_a_small_file_is_none_to_the_weights(bring: Bring, store: Sto
 
     files = {"README.md": b"read me", "weights": WEIGHTS}
     owner = MemorySource(files)
-    bring(owner, store)
+    fetch_blobs(owner, store)
     with pytest.raises(AuthDenied):
-        bring(PublicReadme(files), store, manifest=owner.resolve())
+        fetch_blobs(PublicReadme(files), store, manifest=owner.resolve())
     newer = PublicReadme(files | {"README.md": b"read me again"})
     with pytest.raises(AuthDenied):
-        bring(newer, store)
+        fetch_blobs(newer, store)

@@ -36,7 +36,7 @@ from tests.builders.archives import MAKERS, REFUSED, declaring, member, tar, tar
 from tests.integration.store.rot import flip_a_bit
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 BIG = random.Random(7).randbytes(5 * 2**20 + 3)
 FILES = {"m/config.json": b"{}", "m/model.safetensors": BIG, "m/sub/a": b"a", "m/sub/empty": b""}
 FILE_BYTES = 5_000_000
@@ -45,12 +45,12 @@ SOON_S = 60.0
 
 
 @pytest.fixture
-def stock(bring: Bring) -> Callable[..., Snapshot]:
+def fetch_model(fetch_blobs: FetchBlobs) -> Callable[..., Snapshot]:
     """Fetch and commit a model under an id, as the agent does."""
 
     def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
         manifest = source.resolve()
-        result = bring(source, store, manifest=manifest, reservation=reservation)
+        result = fetch_blobs(source, store, manifest=manifest, reservation=reservation)
         return store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked)
 
     return run
@@ -62,14 +62,14 @@ def content(snapshot: Snapshot) -> dict[str, bytes]:
     return found
 
 
-def stock_two_at_a_time(stock: Callable[..., Snapshot], source: MemorySource, store: Store) -> list[Snapshot]:
+def fetch_two_at_a_time(fetch_model: Callable[..., Snapshot], source: MemorySource, store: Store) -> list[Snapshot]:
     """Have two threads stock the same source under two ids at the same time."""
-    gate = threading.Barrier(2)
+    barrier = threading.Barrier(2)
     snapshots: list[Snapshot] = []
 
     def run(identity: str) -> None:
-        gate.wait(SOON_S)
-        snapshots.append(stock(source, store, identity))
+        barrier.wait(SOON_S)
+        snapshots.append(fetch_model(source, store, identity))
 
     threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
     for thread in threads:
@@ -88,10 +88,10 @@ def assert_nothing_but(root: Path, snapshot: Snapshot) -> None:
 class TestUnpacking:
     @pytest.mark.parametrize("name", MAKERS)
     def test_the_files_stand_in_the_place_of_the_archive(
-        self, name: str, stock: Callable[..., Snapshot], store: Store, root: Path
+        self, name: str, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         source, progress = MemorySource({name: MAKERS[name](FILES)}), Progress()
-        snapshot = stock(source, store)
+        snapshot = fetch_model(source, store)
         assert content(snapshot) == FILES
         assert snapshot.manifest_digest == source.resolve().digest
         assert snapshot.verified == "digest"
@@ -100,50 +100,50 @@ class TestUnpacking:
         assert progress.done == 0
 
     @pytest.mark.parametrize("name", MAKERS)
-    def test_progress_ends_where_it_said(self, name: str, bring: Bring, store: Store) -> None:
+    def test_progress_ends_where_it_said(self, name: str, fetch_blobs: FetchBlobs, store: Store) -> None:
         progress = Progress()
-        bring(MemorySource({name: MAKERS[name](FILES)}), store, progress=progress)
+        fetch_blobs(MemorySource({name: MAKERS[name](FILES)}), store, progress=progress)
         assert progress.done == progress.total >= UNPACKED_BYTES
 
     def test_without_a_publishers_digest_it_is_verified_by_size(
-        self, stock: Callable[..., Snapshot], store: Store
+        self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
-        assert stock(MemorySource({"m.zip": zipped(FILES)}, digests=False), store).verified == "size"
+        assert fetch_model(MemorySource({"m.zip": zipped(FILES)}, digests=False), store).verified == "size"
 
-    def test_links_are_other_names_of_one_content(self, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_links_are_other_names_of_one_content(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         links = member("m/l", tarfile.SYMTYPE, "sub/../model.safetensors"), member("h", tarfile.LNKTYPE, "m/sub/a")
-        snapshot = stock(MemorySource({"m.tar": tar(FILES, *links)}), store)
+        snapshot = fetch_model(MemorySource({"m.tar": tar(FILES, *links)}), store)
         assert content(snapshot) == {**FILES, "m/l": BIG, "h": b"a"}
         assert (snapshot.path / "m/l").samefile(snapshot.path / "m/model.safetensors")
         assert not (snapshot.path / "m/l").is_symlink()
 
     @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-    def test_names_as_long_as_they_may_be(self, form: int, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_names_as_long_as_they_may_be(self, form: int, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         files = {"d" * 255 + "/" + "n" * 255: b"1", "\u00e9" * 127 + "x": b"2", "a b & '\n": b"3"}
-        assert content(stock(MemorySource({"m.tar": tar(files, form=form)}), store)) == files
+        assert content(fetch_model(MemorySource({"m.tar": tar(files, form=form)}), store)) == files
 
-    def test_many_small_files(self, stock: Callable[..., Snapshot], store: Store, root: Path) -> None:
+    def test_many_small_files(self, fetch_model: Callable[..., Snapshot], store: Store, root: Path) -> None:
         files = {f"d{number % 7}/{number}": str(number % 900).encode() for number in range(1_500)}
-        snapshot = stock(MemorySource({"m.tgz": tar_gz(files)}), store)
+        snapshot = fetch_model(MemorySource({"m.tgz": tar_gz(files)}), store)
         assert content(snapshot) == files
         assert_nothing_but(root, snapshot)
 
     def test_two_archives_and_one_beside_another_file_are_kept(
-        self, stock: Callable[..., Snapshot], store: Store
+        self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         for number, files in enumerate(({"a.tar": tar(FILES), "b.tar": tar(FILES)}, {"a.zip": b"no zip", "b": b""})):
-            assert content(stock(MemorySource(files), store, f"m{number}")) == files
+            assert content(fetch_model(MemorySource(files), store, f"m{number}")) == files
 
-    def test_an_archive_in_an_archive_is_a_file(self, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_an_archive_in_an_archive_is_a_file(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         files = {"inner.tar": tar(FILES)}
-        assert content(stock(MemorySource({"m.zip": zipped(files)}), store)) == files
+        assert content(fetch_model(MemorySource({"m.zip": zipped(files)}), store)) == files
 
-    def test_memory_does_not_grow_with_the_files(self, bring: Bring, store: Store) -> None:
+    def test_memory_does_not_grow_with_the_files(self, fetch_blobs: FetchBlobs, store: Store) -> None:
         source = MemorySource({"m.tgz": gzip.compress(tar({"zeros": bytes(100_000_000)}), 1)})
         manifest = source.resolve()
         tracemalloc.start()
         try:
-            bring(source, store, manifest=manifest)
+            fetch_blobs(source, store, manifest=manifest)
             peak_bytes = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -153,12 +153,12 @@ class TestUnpacking:
 class TestRefusal:
     @pytest.mark.parametrize("case", REFUSED)
     def test_the_whole_archive_is_refused_and_nothing_was_written(
-        self, case: str, stock: Callable[..., Snapshot], store: Store, root: Path
+        self, case: str, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         name, body, reason, words = REFUSED[case]
         source = MemorySource({name: body})
         with pytest.raises(LarderError, match=words) as raised:
-            stock(source, store)
+            fetch_model(source, store)
         assert raised.value.reason == reason
         assert store.snapshots.all() == []
         kept = hashlib.sha256(body).hexdigest()  # it would be fetched again to be refused
@@ -186,14 +186,14 @@ OVERHEAD_BYTES = 64 * 1024  # more than what directories, marks and ends of bloc
 
 class TestRoom:
     def test_an_exact_fit_is_accepted_and_one_byte_less_is_not(
-        self, stock: Callable[..., Snapshot], store: Store, root: Path
+        self, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
         archive = source.resolve().size_bytes
         limit = store.space.used_bytes() + archive + UNPACKED_BYTES
         store.space.reserve("llama", store.space.missing_bytes(plan_of(source)), limit - 1, 0)
         with pytest.raises(InsufficientStorage, match="raise storageLimit"):
-            stock(source, store, reservation="llama")
+            fetch_model(source, store, reservation="llama")
         store.space.release("llama")
         assert store.blobs.paths() == {}
         assert not list(root.glob("partial/*.part"))
@@ -206,21 +206,21 @@ class TestRoom:
         with pytest.raises(InsufficientStorage, match=f"need {need} bytes.*have {need - 1} bytes"):
             store.space.reserve("llama", need, limit - 1, 0)
         store.space.reserve("llama", need, limit, 0)
-        snapshot = stock(source, store, reservation="llama")
+        snapshot = fetch_model(source, store, reservation="llama")
         assert source.served_bytes - before == archive
         store.space.release("llama")
         assert_nothing_but(root, snapshot)
         assert store.space.used_bytes() <= limit - archive
 
     def test_what_was_found_to_need_more_is_known_after_a_restart(
-        self, stock: Callable[..., Snapshot], root: Path
+        self, fetch_model: Callable[..., Snapshot], root: Path
     ) -> None:
         source = MemorySource({"m.zip": zipped(FILES)})
         store = Store.open(root)
         size = source.resolve().size_bytes
         store.space.reserve("llama", size, store.space.used_bytes() + size + 1, 0)
         with pytest.raises(InsufficientStorage):
-            stock(source, store, reservation="llama")
+            fetch_model(source, store, reservation="llama")
         store.close()
         again = Store.open(root)
         again.sweep()
@@ -230,48 +230,50 @@ class TestRoom:
         assert list((root / "partial").iterdir()) == []
         again.close()
 
-    def test_a_bomb_is_not_read_on_beyond_the_room(self, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_a_bomb_is_not_read_on_beyond_the_room(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         bomb = {f"{number}": bytes(20_000_000) for number in range(5)}
         source = MemorySource({"m.tgz": gzip.compress(tar(bomb))})
         store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
         with pytest.raises(InsufficientStorage, match=r"unpacks to 38.1 MiB or more"):
-            stock(source, store, reservation="llama")
+            fetch_model(source, store, reservation="llama")
         assert store.blobs.paths() == {}
 
-    def test_a_member_of_exabytes_is_refused_by_its_header(self, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_a_member_of_exabytes_is_refused_by_its_header(
+        self, fetch_model: Callable[..., Snapshot], store: Store
+    ) -> None:
         body = declaring(2**60)
         with pytest.raises(InsufficientStorage, match=rf"need {2**60 // 10**6}\d+ bytes"):
-            stock(MemorySource({"m.zip": body}), store)
+            fetch_model(MemorySource({"m.zip": body}), store)
         assert store.blobs.paths() == {}
 
     def test_an_archive_that_does_not_fit_on_the_disk_leaves_it_to_others(
-        self, stock: Callable[..., Snapshot], small_disk: Path
+        self, fetch_model: Callable[..., Snapshot], small_disk: Path
     ) -> None:
         store = Store.open(small_disk / "root")
         free = store.space.free_bytes()
         with pytest.raises(InsufficientStorage, match="free space on the node's disk"):
-            stock(MemorySource({"m.tar": tar({"a": os.urandom(3_500_000)})}), store)
+            fetch_model(MemorySource({"m.tar": tar({"a": os.urandom(3_500_000)})}), store)
         assert store.space.free_bytes() >= free - 100_000
         store.close()
 
-    def test_others_promises_are_kept(self, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_others_promises_are_kept(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
         limit = source.resolve().size_bytes + UNPACKED_BYTES + 9
         store.space.reserve("other", 10, limit, 0)
         store.space.reserve("llama", source.resolve().size_bytes, limit, 0)
         with pytest.raises(InsufficientStorage, match="reserved for others 10 bytes"):
-            stock(source, store, reservation="llama")
+            fetch_model(source, store, reservation="llama")
         assert store.space.reserved_bytes() == 10
 
 
 class TestSharing:
     def test_another_model_with_the_archive_is_linked_from_what_stands(
-        self, stock: Callable[..., Snapshot], store: Store, root: Path
+        self, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
-        first, before = stock(source, store, "first"), source.served_bytes
+        first, before = fetch_model(source, store, "first"), source.served_bytes
         assert store.space.missing_bytes(plan_of(source)) == 0
-        second = stock(source, store, "second")
+        second = fetch_model(source, store, "second")
         assert source.served_bytes == before + 1
         assert content(second) == FILES
         assert second.unpacked == first.unpacked
@@ -281,59 +283,61 @@ class TestSharing:
         assert_nothing_but(root, second)
 
     def test_it_stands_though_the_first_goes_before_its_commit(
-        self, stock: Callable[..., Snapshot], bring: Bring, store: Store
+        self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
-        first = stock(source, store, "first")
-        result = bring(source, store)
+        first = fetch_model(source, store, "first")
+        result = fetch_blobs(source, store)
         store.snapshots.remove("first", first.revision)
         assert content(store.snapshots.commit(plan_of(source), "second", result.blobs, result.unpacked)) == FILES
 
     def test_one_that_another_unpacks_just_now_stays_until_that_is_done(
-        self, bring: Bring, store: Store, root: Path
+        self, fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
         plan = plan_of(source)
         [key] = plan.keys.values()
-        first, second = bring(source, store), bring(source, store)
+        first, second = fetch_blobs(source, store), fetch_blobs(source, store)
         with store.incoming.lock(key, threading.Event()):
             store.snapshots.commit(plan, "first", first.blobs, first.unpacked)
             assert hashlib.sha256(source.files["m.tar"]).hexdigest() in store.blobs.paths()
         assert_nothing_but(root, store.snapshots.commit(plan, "second", second.blobs, second.unpacked))
 
-    def test_its_source_is_asked_first(self, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_its_source_is_asked_first(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         owner = MemorySource({"m.tar": tar(FILES)}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
-        stock(owner, store, "owners")
+        fetch_model(owner, store, "owners")
         stranger = owner.with_credentials(Credentials())
         manifest = owner.resolve()
         stranger.resolve = lambda: manifest  # type: ignore[method-assign]  # the list came from the controller
         with pytest.raises(AuthDenied):
-            stock(stranger, store, "strangers")
+            fetch_model(stranger, store, "strangers")
         assert [s.id for s in store.snapshots.all()] == ["owners"]
 
     def test_a_file_of_the_same_name_at_the_source_is_another_content(
-        self, stock: Callable[..., Snapshot], store: Store
+        self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
-        stock(MemorySource({"m.tar": tar({"m.tar": b"within", "a": b"within"})}, digests=False), store, "unpacked")
+        fetch_model(
+            MemorySource({"m.tar": tar({"m.tar": b"within", "a": b"within"})}, digests=False), store, "unpacked"
+        )
         plain = MemorySource({"a": b"beside", "m.tar": b"beside"}, digests=False)
-        assert content(stock(plain, store, "plain")) == plain.files
+        assert content(fetch_model(plain, store, "plain")) == plain.files
 
     def test_a_model_that_keeps_the_archive_as_a_file_keeps_it(
-        self, stock: Callable[..., Snapshot], store: Store
+        self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         body = tar(FILES)
         both = MemorySource({"m.tar": body, "README.md": b"#"})
-        kept = stock(both, store, "kept")
+        kept = fetch_model(both, store, "kept")
         one = MemorySource({"m.tar": body})
-        unpacked = stock(one, store, "unpacked")
+        unpacked = fetch_model(one, store, "unpacked")
         assert one.served_bytes == 1  # the same source served the archive before
         assert content(kept) == both.files
         assert content(unpacked) == FILES
         assert store.snapshots.check(kept) == store.snapshots.check(unpacked) == []
 
-    def test_two_downloads_at_a_time_fetch_it_once(self, stock: Callable[..., Snapshot], store: Store) -> None:
+    def test_two_downloads_at_a_time_fetch_it_once(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
-        snapshots = stock_two_at_a_time(stock, source, store)
+        snapshots = fetch_two_at_a_time(fetch_model, source, store)
         assert [content(s) for s in snapshots] == [FILES, FILES]
         assert source.served_bytes <= source.resolve().size_bytes + 2
 
@@ -341,10 +345,10 @@ class TestSharing:
 class TestDamage:
     @pytest.mark.parametrize("name", ["m.tar", "m.zip"])
     def test_the_archive_is_fetched_again_and_only_the_damaged_file_replaced(
-        self, name: str, stock: Callable[..., Snapshot], bring: Bring, store: Store, root: Path
+        self, name: str, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = MemorySource({name: MAKERS[name](FILES)})
-        snapshot = stock(source, store)
+        snapshot = fetch_model(source, store)
         inodes = {f.path: (snapshot.path / f.path).stat().st_ino for f in snapshot.files}
         flip_a_bit(snapshot.path / "m/model.safetensors")
         scrub = Scrubber(store, 2**40, 0, ScrubFigures(), lambda: None, threading.Event())
@@ -353,7 +357,7 @@ class TestDamage:
         assert store.space.missing_bytes(plan_of(source)) == len(source.files[name]) + len(BIG)
 
         before = source.served_bytes
-        result = bring(source, store, prove_access=False)
+        result = fetch_blobs(source, store, prove_access=False)
         mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files[name])
         assert content(mended) == FILES
@@ -363,23 +367,23 @@ class TestDamage:
         assert_nothing_but(root, mended)
 
     def test_a_lost_link_is_mended_without_the_source(
-        self, stock: Callable[..., Snapshot], bring: Bring, store: Store, root: Path
+        self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
-        snapshot, before = stock(source, store), source.served_bytes
+        snapshot, before = fetch_model(source, store), source.served_bytes
         (snapshot.path / "m/sub").chmod(0o755)
         (snapshot.path / "m/sub/a").unlink()
         assert store.snapshots.check(snapshot) == ["m/sub/a"]
-        result = bring(source, store, prove_access=False)
+        result = fetch_blobs(source, store, prove_access=False)
         mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes == before
         assert content(mended) == FILES
         assert_nothing_but(root, mended)
 
-    def test_a_restart_adopts_it_by_stat(self, stock: Callable[..., Snapshot], root: Path) -> None:
+    def test_a_restart_adopts_it_by_stat(self, fetch_model: Callable[..., Snapshot], root: Path) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
         store = Store.open(root)
-        snapshot = stock(source, store)
+        snapshot = fetch_model(source, store)
         store.close()
         again = Store.open(root)
         again.sweep()
@@ -428,11 +432,11 @@ class TestInterruption:
         opened.close()
 
     @staticmethod
-    def stopped(source: MemorySource, bring: Bring, store: Store, disk: PausingDisk) -> Path:
+    def stopped(source: MemorySource, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk) -> Path:
         """Stop a download while the second of its files comes out; return where unfinished files are."""
         progress, partial = Progress(), store.root / "partial"
         with pytest.raises(Stopped):
-            bring(source, store, progress=progress, stop=disk.stop)
+            fetch_blobs(source, store, progress=progress, stop=disk.stop)
         assert progress.done == 0
         disk.go_on.set()
         wait_until(lambda: is_free(source, store), SOON_S, "the thread to leave")
@@ -441,12 +445,12 @@ class TestInterruption:
         return partial
 
     def test_after_a_stop_it_goes_on_with_the_files_that_are_missing(
-        self, stock: Callable[..., Snapshot], bring: Bring, store: Store, disk: PausingDisk
+        self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
-        partial = self.stopped(source, bring, store, disk)
+        partial = self.stopped(source, fetch_blobs, store, disk)
         before, inodes = source.served_bytes, {p.stat().st_ino for p in partial.glob("*-*")}
-        snapshot = stock(source, store)
+        snapshot = fetch_model(source, store)
         assert source.served_bytes == before + 1
         assert content(snapshot) == self.FILES
         assert inodes <= {(snapshot.path / f.path).stat().st_ino for f in snapshot.files}
@@ -456,46 +460,48 @@ class TestInterruption:
     def test_room_is_asked_for_what_is_missing_alone(
         self,
         files: dict[str, bytes],
-        stock: Callable[..., Snapshot],
-        bring: Bring,
+        fetch_model: Callable[..., Snapshot],
+        fetch_blobs: FetchBlobs,
         store: Store,
         disk: PausingDisk,
     ) -> None:
         body = tar_gz(files)
         source = MemorySource({"m.tgz": body})
-        self.stopped(source, bring, store, disk)
+        self.stopped(source, fetch_blobs, store, disk)
         assert store.space.missing_bytes(plan_of(source)) == 0
         store.space.reserve("llama", 0, len(body) + sum(map(len, files.values())) + OVERHEAD_BYTES, 0)
-        assert content(stock(source, store, reservation="llama")) == files
+        assert content(fetch_model(source, store, reservation="llama")) == files
 
     def test_what_it_was_found_to_need_shrinks_by_what_came_out_of_it(
-        self, bring: Bring, store: Store, disk: PausingDisk
+        self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
         manifest, files_bytes = source.resolve(), sum(map(len, self.FILES.values()))
         limit = store.space.used_bytes() + manifest.size_bytes + files_bytes
         store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit - 1, 0)
         with pytest.raises(InsufficientStorage):
-            bring(source, store, reservation="llama")
+            fetch_blobs(source, store, reservation="llama")
         need, limit = store.space.missing_bytes(DownloadPlan(manifest)), limit + OVERHEAD_BYTES
         store.space.reserve("llama", need, limit, 0)
-        self.stopped(source, bring, store, disk)
+        self.stopped(source, fetch_blobs, store, disk)
         store.space.release("llama")
         assert store.space.missing_bytes(DownloadPlan(manifest)) == need - manifest.size_bytes - 2 * FILE_BYTES
         store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit, 0)
 
     def test_what_is_not_wanted_any_more_goes_with_all_that_came_out_of_it(
-        self, bring: Bring, store: Store, disk: PausingDisk
+        self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
-        partial = self.stopped(source, bring, store, disk)
+        partial = self.stopped(source, fetch_blobs, store, disk)
         store.unfinished.discard(plan_of(source))
         assert store.blobs.paths() == {}
         assert list(partial.iterdir()) == []
 
-    def test_what_is_wanted_is_not_dropped_when_it_is_idle(self, bring: Bring, store: Store, disk: PausingDisk) -> None:
+    def test_what_is_wanted_is_not_dropped_when_it_is_idle(
+        self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
+    ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
-        partial = self.stopped(source, bring, store, disk)
+        partial = self.stopped(source, fetch_blobs, store, disk)
         before = set(partial.iterdir())
         assert store.unfinished.drop_idle([plan_of(source)], 0) == 0
         assert set(partial.iterdir()) == before

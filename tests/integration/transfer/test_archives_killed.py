@@ -37,7 +37,7 @@ def run() -> Iterator[Run]:
         yield order
 
 
-def examine(shape: str, root: Path, bring: Callable[..., FetchResult]) -> None:
+def examine(shape: str, root: Path, fetch_blobs: Callable[..., FetchResult]) -> None:
     """Assert that what is on the disk tells no lie, that the next start completes it, and that no more is left."""
     for blob in root.glob("blobs/sha256/*"):
         assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
@@ -49,7 +49,7 @@ def examine(shape: str, root: Path, bring: Callable[..., FetchResult]) -> None:
     store.sweep()
     assert all(s.damaged == () and s.unpacked for s in store.snapshots.all())
     assert not list(root.glob("partial/*-*.part"))  # what was half out of the archive is written anew
-    result = bring(archive, store, manifest=manifest)
+    result = fetch_blobs(archive, store, manifest=manifest)
     assert archive.served_bytes <= len(manifest.files) or not (held or done)
     snapshot = store.snapshots.commit(DownloadPlan(manifest), "llama", result.blobs, result.unpacked)
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == FILES
@@ -67,21 +67,23 @@ def examine(shape: str, root: Path, bring: Callable[..., FetchResult]) -> None:
 @pytest.mark.parametrize("kind", ["sync", "change"])
 @pytest.mark.parametrize("shape", ["one", "several"])
 def test_a_kill_at_every_step_is_put_right_by_the_next_start(
-    shape: str, kind: str, run: Run, root: Path, bring: Callable[..., FetchResult]
+    shape: str, kind: str, run: Run, root: Path, fetch_blobs: Callable[..., FetchResult]
 ) -> None:
     deaths = 0
     while run(shape, root / str(deaths), *((deaths + 1, 0) if kind == "sync" else (0, deaths + 1))):
         if (root / str(deaths)).is_dir():
-            examine(shape, root / str(deaths), bring)
+            examine(shape, root / str(deaths), fetch_blobs)
         deaths += 1
     assert deaths > (5 if kind == "sync" else 25)
 
 
-def test_what_was_left_after_the_commit_goes_at_the_next_start(root: Path, bring: Callable[..., FetchResult]) -> None:
+def test_what_was_left_after_the_commit_goes_at_the_next_start(
+    root: Path, fetch_blobs: Callable[..., FetchResult]
+) -> None:
     """As a kill between the commit and the removal of the archive leaves it."""
     archive = source("one")
     store = Store.open(root)
-    result = bring(archive, store)
+    result = fetch_blobs(archive, store)
     pins = {p.name: p.read_bytes() for p in (root / "partial").iterdir()}
     kept = root / "kept"
     shutil.copytree(root / "partial", kept, copy_function=lambda a, b: Path(b).hardlink_to(a))

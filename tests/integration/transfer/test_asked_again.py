@@ -27,7 +27,7 @@ WEIGHTS = random.Random(1).randbytes(SMALL_BYTES + 2**20)
 STEP_BYTES, STEP_S = 1000, 5.0  # 200 bytes a second
 
 
-def bring(source: Source, store: Store, timing: Timing | None = None) -> FetchResult:
+def fetch_blobs(source: Source, store: Store, timing: Timing | None = None) -> FetchResult:
     """Fetch everything by one connection at first, without long pauses."""
     return fetch(
         source,
@@ -64,7 +64,7 @@ class DrippingSource(MemorySource):
 @pytest.mark.parametrize("size", [SMALL_BYTES // 4, len(WEIGHTS)], ids=["small", "large"])
 def test_a_body_that_drips_is_given_up_and_asked_for_again_from_where_it_was(size: int, store: Store) -> None:
     source = DrippingSource(WEIGHTS[:size])
-    result = bring(source, store, Timing(lambda: source.now))
+    result = fetch_blobs(source, store, Timing(lambda: source.now))
     assert source.starts[0] == 0
     assert min(source.starts[1:], default=0) in range(STEP_BYTES, 20 * STEP_BYTES, STEP_BYTES)
     assert store.blobs.path(result.blobs[NAME]).read_bytes() == WEIGHTS[:size]
@@ -113,7 +113,7 @@ def test_a_link_that_expires_in_the_middle_of_a_download_costs_no_byte(
     hub: Hub, hub_source: Source, store: Store
 ) -> None:
     hub.faults.add(Truncate(2**20), times=1)
-    result = bring(ExpiringSource(hub, hub_source), store)
+    result = fetch_blobs(ExpiringSource(hub, hub_source), store)
     assert store.blobs.path(result.blobs[NAME]).read_bytes() == WEIGHTS
     assert result.moved == len(WEIGHTS)
     assert len(hub.journal.requests("*/resolve/*", host="hub")) >= 2

@@ -33,7 +33,7 @@ from shared.errors import InsufficientStorage, Unreachable
 from shared.sources.memory import MemorySource
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 BIG = os.urandom(5 * 2**20 + 12_345)
 HELD = 2**20 + 777  # no whole pages
 ROOM = memoryview(mmap.mmap(-1, 2**20))
@@ -72,17 +72,17 @@ def cached_bytes(path: Path) -> int:
         os.close(descriptor)
 
 
-def test_what_the_page_cache_could_not_keep_goes_past_it(bring: Bring, tight: Store) -> None:
+def test_what_the_page_cache_could_not_keep_goes_past_it(fetch_blobs: FetchBlobs, tight: Store) -> None:
     source = MemorySource({"big": BIG, "small": b"x" * 5000})
-    result = bring(source, tight)
+    result = fetch_blobs(source, tight)
     assert cached_bytes(tight.blobs.path(result.blobs["big"])) <= PAGE_BYTES  # the end, which fills no page
     assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
     assert tight.blobs.path(result.blobs["big"]).read_bytes() == BIG
     assert tight.blobs.path(result.blobs["small"]).read_bytes() == b"x" * 5000
 
 
-def test_what_it_can_keep_stays_in_it(bring: Bring, store: Store) -> None:
-    blob = store.blobs.path(bring(MemorySource({"big": BIG}), store).blobs["big"])
+def test_what_it_can_keep_stays_in_it(fetch_blobs: FetchBlobs, store: Store) -> None:
+    blob = store.blobs.path(fetch_blobs(MemorySource({"big": BIG}), store).blobs["big"])
     assert cached_bytes(blob) >= len(BIG)
 
 
@@ -125,14 +125,14 @@ def test_what_is_ahead_of_the_hash_stays_in_the_cache_for_it(tight: Store) -> No
         assert absent_pages(partial.descriptor, 0, 2**20) == [(0, 2**20)]
 
 
-def test_a_download_that_broke_off_between_two_pages_goes_on_from_there(bring: Bring, tight: Store) -> None:
+def test_a_download_that_broke_off_between_two_pages_goes_on_from_there(fetch_blobs: FetchBlobs, tight: Store) -> None:
     source = MemorySource({"big": BIG})
     source.faults.truncate_at["big"] = HELD
     with pytest.raises(Unreachable):
-        bring(source, tight)
+        fetch_blobs(source, tight)
     assert tight.space.missing_bytes(plan_of(source)) == len(BIG) - HELD
     source.faults.truncate_at.clear()
-    blob = tight.blobs.path(bring(source, tight).blobs["big"])
+    blob = tight.blobs.path(fetch_blobs(source, tight).blobs["big"])
     assert source.served_bytes == len(BIG)
     assert blob.read_bytes() == BIG
 
@@ -186,10 +186,12 @@ def test_a_kernel_that_refuses_is_not_asked_again(disk: Path, monkeypatch: pytes
     assert asked == [0]
 
 
-def test_a_file_system_without_a_block_device_is_written_to_through_the_cache(bring: Bring, small_disk: Path) -> None:
+def test_a_file_system_without_a_block_device_is_written_to_through_the_cache(
+    fetch_blobs: FetchBlobs, small_disk: Path
+) -> None:
     with closing(Store.open(small_disk / "root", disk=TightDisk())) as store:
         body = BIG[: 4 * 2**20 + 5]
-        blob = store.blobs.path(bring(MemorySource({"big": body}), store).blobs["big"])
+        blob = store.blobs.path(fetch_blobs(MemorySource({"big": body}), store).blobs["big"])
         assert blob.read_bytes() == body
 
 
@@ -208,18 +210,18 @@ def small_ext4(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(path)], check=True)  # noqa: S603, S607 - as above
 
 
-def test_a_disk_that_fills_up_past_the_cache_keeps_what_came(bring: Bring, small_ext4: Path) -> None:
+def test_a_disk_that_fills_up_past_the_cache_keeps_what_came(fetch_blobs: FetchBlobs, small_ext4: Path) -> None:
     source = MemorySource({"big": BIG})
     with closing(Store.open(small_ext4 / "root", disk=TightDisk())) as store:
         others = small_ext4 / "others"
         with others.open("wb") as taken:
             os.posix_fallocate(taken.fileno(), 0, store.space.free_bytes() - 3 * 2**20)
         with pytest.raises(InsufficientStorage, match="No space left on device; free space"):
-            bring(source, store)
+            fetch_blobs(source, store)
         held = len(BIG) - store.space.missing_bytes(plan_of(source))
         assert held >= 2**20
         others.unlink()
         before = source.served_bytes
-        blob = store.blobs.path(bring(source, store).blobs["big"])
+        blob = store.blobs.path(fetch_blobs(source, store).blobs["big"])
         assert source.served_bytes - before == len(BIG) - held
         assert blob.read_bytes() == BIG

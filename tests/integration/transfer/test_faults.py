@@ -31,7 +31,7 @@ from shared.sources.retry import RetryPolicy
 from tests.integration.transfer.threads import fetching_threads
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 BODY = os.urandom(2**20)
 SOON_S = 60.0
 
@@ -45,7 +45,7 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "partial").glob("*.part"))
 
 
-def test_a_body_that_breaks_off_goes_on_from_there(bring: Bring, large: MemorySource, store: Store) -> None:
+def test_a_body_that_breaks_off_goes_on_from_there(fetch_blobs: FetchBlobs, large: MemorySource, store: Store) -> None:
     breaks = iter([100_000, 100_000, 700_000])
 
     def move_the_break(path: str, position: int) -> None:
@@ -54,31 +54,31 @@ def test_a_body_that_breaks_off_goes_on_from_there(bring: Bring, large: MemorySo
 
     large.faults.before_read = move_the_break
     large.faults.most_bytes = 65_536
-    bring(large, store)
+    fetch_blobs(large, store)
     assert large.served_bytes == len(BODY)
 
 
 def test_a_body_that_always_ends_early_is_given_up_and_its_bytes_stay(
-    bring: Bring, large: MemorySource, store: Store, root: Path
+    fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.truncate_at["large"] = 300_000
     progress = Progress()
     with pytest.raises(Unreachable):
-        bring(large, store, progress=progress)
+        fetch_blobs(large, store, progress=progress)
     assert isinstance(progress.failure, Unreachable)
     assert [p.stat().st_size for p in parts(root)] == [300_000]
     assert store.space.missing_bytes(plan_of(large)) == len(BODY) - 300_000
     large.faults.truncate_at.clear()
-    bring(large, store)
+    fetch_blobs(large, store)
     assert large.served_bytes == len(BODY)
 
 
 def test_bytes_that_are_not_the_publishers_are_tried_once_more_and_then_refused(
-    bring: Bring, large: MemorySource, store: Store, root: Path
+    fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.corrupt.add("large")
     with pytest.raises(DigestMismatch) as caught:
-        bring(large, store)
+        fetch_blobs(large, store)
     assert "'large'" in str(caught.value)
     assert hashlib.sha256(BODY).hexdigest() in str(caught.value)
     assert large.served_bytes == 2 * len(BODY)
@@ -87,58 +87,58 @@ def test_bytes_that_are_not_the_publishers_are_tried_once_more_and_then_refused(
 
 
 def test_a_prefix_that_went_bad_on_the_disk_is_replaced(
-    bring: Bring, large: MemorySource, store: Store, root: Path
+    fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.truncate_at["large"] = 300_000
     with pytest.raises(Unreachable):
-        bring(large, store)
+        fetch_blobs(large, store)
     with parts(root)[0].open("r+b") as part:
         part.write(b"damaged")
     large.faults.truncate_at.clear()
-    result = bring(large, store)
+    result = fetch_blobs(large, store)
     assert result.blobs["large"] == hashlib.sha256(BODY).hexdigest()
 
 
-def test_a_file_longer_than_the_manifest_says_is_refused(bring: Bring, store: Store) -> None:
+def test_a_file_longer_than_the_manifest_says_is_refused(fetch_blobs: FetchBlobs, store: Store) -> None:
     class Longer(MemorySource):
         def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
             return super().open(File(file.path, file.size + 1), offset, length)
 
     short = Manifest("hf://test/model@r", "r", (File("large", len(BODY) - 1),))
     with pytest.raises(DigestMismatch, match="longer than the 1048575 bytes"):
-        bring(Longer({"large": BODY}), store, manifest=short)
+        fetch_blobs(Longer({"large": BODY}), store, manifest=short)
 
 
 def test_a_source_that_changed_is_not_mixed_with_what_came_before(
-    bring: Bring, large: MemorySource, store: Store, root: Path
+    fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.truncate_at["large"] = 300_000
     with pytest.raises(Unreachable):
-        bring(large, store)
+        fetch_blobs(large, store)
     large.faults.changed = True
     with pytest.raises(SourceChanged):
-        bring(large, store)
+        fetch_blobs(large, store)
     assert parts(root) == []
 
 
 @pytest.mark.parametrize("error", [AuthDenied("no"), SourceNotFound("no")])
 def test_what_somebody_must_act_on_ends_at_once(
-    bring: Bring, large: MemorySource, store: Store, error: LarderError
+    fetch_blobs: FetchBlobs, large: MemorySource, store: Store, error: LarderError
 ) -> None:
     large.faults.on_open = [error, error]
     with pytest.raises(type(error)):
-        bring(large, store)
+        fetch_blobs(large, store)
     assert len(large.faults.on_open) == 1
 
 
-def test_a_server_that_asks_to_wait_is_waited_for(bring: Bring, large: MemorySource, store: Store) -> None:
+def test_a_server_that_asks_to_wait_is_waited_for(fetch_blobs: FetchBlobs, large: MemorySource, store: Store) -> None:
     large.faults.on_open = [RateLimited("later", 0.2)]
     started = time.monotonic()
-    bring(large, store)
+    fetch_blobs(large, store)
     assert time.monotonic() - started >= 0.2
 
 
-def test_the_first_failure_ends_the_other_files_and_keeps_what_they_have(bring: Bring, store: Store) -> None:
+def test_the_first_failure_ends_the_other_files_and_keeps_what_they_have(fetch_blobs: FetchBlobs, store: Store) -> None:
     bodies = {f"f{n}": os.urandom(5 * 2**20) for n in range(3)}
     source = MemorySource(bodies)
     halfway = threading.Event()
@@ -152,13 +152,13 @@ def test_the_first_failure_ends_the_other_files_and_keeps_what_they_have(bring: 
 
     source.faults.before_read = fail_late
     with pytest.raises(AuthDenied):
-        bring(source, store)
+        fetch_blobs(source, store)
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the last receiver to leave")
     left = store.space.missing_bytes(plan_of(source))
     assert left < source.resolve().size_bytes - 2**20
     source.faults.before_read = None
     before = source.served_bytes
-    bring(source, store)
+    fetch_blobs(source, store)
     assert source.served_bytes - before <= left + 1  # and a byte that proves the access to what is here
 
 
@@ -187,7 +187,7 @@ def hanging(large: MemorySource, released: threading.Event) -> Iterator[tuple[Me
 
 
 def test_stop_ends_a_download_in_a_read_that_hangs(
-    hanging: tuple[MemorySource, threading.Event], released: threading.Event, bring: Bring, store: Store
+    hanging: tuple[MemorySource, threading.Event], released: threading.Event, fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     source, hangs = hanging
     stop = threading.Event()
@@ -198,13 +198,13 @@ def test_stop_ends_a_download_in_a_read_that_hangs(
 
     threading.Thread(target=stop_when_it_hangs, daemon=True).start()
     with pytest.raises(Stopped):
-        bring(source, store, stop=stop)
+        fetch_blobs(source, store, stop=stop)
     assert not released.is_set(), "the read hangs on"
     assert store.space.missing_bytes(plan_of(source)) == len(BODY) - 65_536
 
 
 def test_what_hangs_on_writes_nothing_and_the_next_attempt_waits_for_its_file(
-    hanging: tuple[MemorySource, threading.Event], bring: Bring, store: Store
+    hanging: tuple[MemorySource, threading.Event], fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     source, hangs = hanging
     stop = threading.Event()
@@ -215,11 +215,11 @@ def test_what_hangs_on_writes_nothing_and_the_next_attempt_waits_for_its_file(
 
     threading.Thread(target=stop_when_it_hangs, daemon=True).start()
     with pytest.raises(Stopped):
-        bring(source, store, stop=stop)
+        fetch_blobs(source, store, stop=stop)
     second = threading.Event()
     threading.Timer(0.3, second.set).start()
     with pytest.raises(Stopped):  # the file is still held by the read that hangs
-        bring(source, store, stop=second)
+        fetch_blobs(source, store, stop=second)
 
 
 def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> None:

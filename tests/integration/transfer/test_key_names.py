@@ -22,7 +22,7 @@ LARGE, SMALL = os.urandom(6 * 2**20 + 1), b"{}"
 BODIES = {"large": LARGE, "small": SMALL, "same": SMALL}
 
 
-def bring(manifest: Manifest, store: Store, source: MemorySource) -> FetchResult:
+def fetch_blobs(manifest: Manifest, store: Store, source: MemorySource) -> FetchResult:
     return fetch(
         source,
         DownloadPlan(manifest),
@@ -56,7 +56,7 @@ def test_blobs_are_named_by_their_contents_keys_unless_a_sha256_was_computed(
     digest: str, root: Path, store: Store
 ) -> None:
     manifest = listed(digest)
-    found = bring(manifest, store, MemorySource(BODIES))
+    found = fetch_blobs(manifest, store, MemorySource(BODIES))
     by_sha256 = {path: hashlib.sha256(body).hexdigest() for path, body in BODIES.items()}
     by_key = keys_by_path(manifest.uri, manifest.revision, manifest.files)
     assert found.blobs == (by_sha256 if digest == "sha256" else by_key)
@@ -66,7 +66,7 @@ def test_blobs_are_named_by_their_contents_keys_unless_a_sha256_was_computed(
     again = Store.open(root)
     try:
         again.sweep()
-        assert bring(manifest, again, MemorySource({})) == FetchResult(found.blobs, found.verified, 0)
+        assert fetch_blobs(manifest, again, MemorySource({})) == FetchResult(found.blobs, found.verified, 0)
     finally:
         again.close()
 
@@ -77,6 +77,6 @@ def test_bytes_that_were_changed_are_refused(digest: str, path: str, store: Stor
     source, manifest = MemorySource(BODIES), listed(digest)
     source.faults.corrupt.add(path)
     with pytest.raises(DigestMismatch, match=path):
-        bring(manifest, store, source)
+        fetch_blobs(manifest, store, source)
     key = keys_by_path(manifest.uri, manifest.revision, manifest.files)[path]
     assert not store.blobs.path(key).exists()

@@ -20,7 +20,7 @@ from shared.sources.port import Body
 from tests.integration.transfer.threads import fetching_threads
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 BIG = os.urandom(3 * PIECE_BYTES + 12345)
 SMALLER = os.urandom(6 * 2**20)
 SOON_S = 60
@@ -46,9 +46,9 @@ class Shared(MemorySource):
             assert self.helped.wait(SOON_S)
 
 
-def test_a_receiver_without_a_file_helps_with_the_largest(bring: Bring, store: Store) -> None:
+def test_a_receiver_without_a_file_helps_with_the_largest(fetch_blobs: FetchBlobs, store: Store) -> None:
     source = Shared()
-    result = bring(source, store)
+    result = fetch_blobs(source, store)
     assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
     first, *others = [(offset, length) for path, offset, length in source.opened if path == "big"]
     assert first == (0, None)
@@ -57,7 +57,9 @@ def test_a_receiver_without_a_file_helps_with_the_largest(bring: Bring, store: S
     assert result.moved == len(BIG) + len(SMALLER)  # nothing came twice
 
 
-def test_a_source_that_sends_files_from_their_start_is_asked_by_one_at_a_time(bring: Bring, store: Store) -> None:
+def test_a_source_that_sends_files_from_their_start_is_asked_by_one_at_a_time(
+    fetch_blobs: FetchBlobs, store: Store
+) -> None:
     class FromTheStart(Shared):
         """As a server that ignores Range."""
 
@@ -68,12 +70,12 @@ def test_a_source_that_sends_files_from_their_start_is_asked_by_one_at_a_time(br
             return body
 
     source = FromTheStart()
-    result = bring(source, store)
+    result = fetch_blobs(source, store)
     assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
     assert len([path for path, _, _ in source.opened if path == "big"]) <= 3
 
 
-def test_a_stop_keeps_what_every_receiver_has(bring: Bring, store: Store) -> None:
+def test_a_stop_keeps_what_every_receiver_has(fetch_blobs: FetchBlobs, store: Store) -> None:
     source, stop = Shared(), threading.Event()
 
     def stop_far_in(path: str, position: int) -> None:
@@ -84,15 +86,15 @@ def test_a_stop_keeps_what_every_receiver_has(bring: Bring, store: Store) -> Non
 
     source.faults.before_read = stop_far_in
     with pytest.raises(Stopped):
-        bring(source, store, stop=stop)
+        fetch_blobs(source, store, stop=stop)
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the last receiver to leave")
     left = store.space.missing_bytes(plan_of(source))
     assert left < len(BIG) - 2 * 2**20
     source.faults.before_read = None
-    assert bring(source, store).moved == left
+    assert fetch_blobs(source, store).moved == left
 
 
-def test_a_piece_that_breaks_off_is_asked_for_again_alone(bring: Bring, store: Store) -> None:
+def test_a_piece_that_breaks_off_is_asked_for_again_alone(fetch_blobs: FetchBlobs, store: Store) -> None:
     source, broken = Shared(), threading.Event()
 
     def break_once(path: str, position: int) -> None:
@@ -103,21 +105,23 @@ def test_a_piece_that_breaks_off_is_asked_for_again_alone(bring: Bring, store: S
             raise Unreachable("reset")
 
     source.faults.before_read = break_once
-    assert bring(source, store).moved == len(BIG) + len(SMALLER)
+    assert fetch_blobs(source, store).moved == len(BIG) + len(SMALLER)
     assert broken.is_set()
 
 
-def test_a_large_file_with_wrong_bytes_is_fetched_once_more_and_then_refused(bring: Bring, store: Store) -> None:
+def test_a_large_file_with_wrong_bytes_is_fetched_once_more_and_then_refused(
+    fetch_blobs: FetchBlobs, store: Store
+) -> None:
     source = Shared()
     source.faults.corrupt.add("big")
     with pytest.raises(DigestMismatch, match="'big'"):
-        bring(source, store)
+        fetch_blobs(source, store)
     assert source.served_bytes == 2 * len(BIG) + len(SMALLER)
     assert store.space.missing_bytes(plan_of(source)) == len(BIG)
 
 
 def test_a_file_that_is_cut_short_while_it_is_put_together_is_fetched_again(
-    bring: Bring, store: Store, root: Path
+    fetch_blobs: FetchBlobs, store: Store, root: Path
 ) -> None:
     source, cut = Shared(), threading.Event()
     manifest = source.resolve()
@@ -129,6 +133,6 @@ def test_a_file_that_is_cut_short_while_it_is_put_together_is_fetched_again(
             os.truncate(root / "partial" / f"{key}.part", 0)
 
     source.faults.before_read = cut_once
-    result = bring(source, store)
+    result = fetch_blobs(source, store)
     assert cut.is_set()
     assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()

@@ -71,7 +71,7 @@ class Server:
 POLICY = RetryPolicy(attempts=4, patience_s=30, first_s=0.001, longest_s=0.01)
 
 
-def bring(
+def fetch_blobs(
     store: Store,
     answer: Answer,
     etag: str = "",
@@ -131,7 +131,7 @@ PASSING: dict[str, list[Answer]] = {
 
 @pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING)
 def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Path) -> None:
-    result = bring(store, Server(*faults))
+    result = fetch_blobs(store, Server(*faults))
     assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert_nothing_wrong(root)
 
@@ -144,7 +144,7 @@ def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Pa
     ],
 )  # fmt: skip
 def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, store: Store) -> None:
-    result = bring(store, Server(*PASSING[name]), digest="")
+    result = fetch_blobs(store, Server(*PASSING[name]), digest="")
     assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
 
 
@@ -161,11 +161,11 @@ LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
 
 
 @pytest.mark.parametrize(("answer", "error"), LASTING.values(), ids=LASTING)
-def test_what_lasts_is_told_and_nothing_of_it_is_kept(
+def test_what_lasts_is_reported_and_nothing_of_it_is_kept(
     answer: Answer, error: type[LarderError], store: Store, root: Path
 ) -> None:
     with pytest.raises(error):
-        bring(store, answer)
+        fetch_blobs(store, answer)
     assert store.blobs.paths() == {}
     assert_nothing_wrong(root)
 
@@ -173,14 +173,14 @@ def test_what_lasts_is_told_and_nothing_of_it_is_kept(
 @pytest.mark.parametrize("length", [HALF, len(BODY) + 5])
 def test_a_length_that_is_not_the_files_is_not_believed_and_costs_nothing(length: int, store: Store) -> None:
     with pytest.raises(SourceChanged, match=f"has {length} bytes now, {len(BODY)} when"):
-        bring(store, lambda a: right(a, Content_Length=str(length)))
+        fetch_blobs(store, lambda a: right(a, Content_Length=str(length)))
     assert store.blobs.paths() == {}
-    bring(store, right)
+    fetch_blobs(store, right)
 
 
 def test_a_server_that_asks_to_wait_for_longer_than_there_is_patience_is_left_to_the_caller(store: Store) -> None:
     with pytest.raises(RateLimited) as raised:
-        bring(store, lambda _: reply(429, Retry_After="60"))
+        fetch_blobs(store, lambda _: reply(429, Retry_After="60"))
     assert raised.value.after_s >= 59
 
 
@@ -189,7 +189,7 @@ def test_a_file_that_changes_in_its_middle_is_not_mixed(digest: str, store: Stor
     """The first half is of the file that was listed, the second would be of another."""
     server = Server(lambda a: cut(right(a, ETag='"old"')), then=lambda a: right(a, OTHER, ETag='"new"'))
     with pytest.raises(SourceChanged):
-        bring(store, server, etag='"old"', digest=digest)
+        fetch_blobs(store, server, etag='"old"', digest=digest)
     assert store.blobs.paths() == {}
     assert list((root / "partial").iterdir()) == []
 
@@ -251,21 +251,21 @@ def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
     assert list((root / "partial").iterdir()) == []
 
 
-@pytest.mark.parametrize(("told", "_"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize(("reported", "_"), TOLD.values(), ids=TOLD)
 def test_one_without_a_digest_that_stays_is_resumed(
-    bring_url: Callable[[Answer], FetchResult], told: dict[str, str], _: dict[str, str], store: Store
+    bring_url: Callable[[Answer], FetchResult], reported: dict[str, str], _: dict[str, str], store: Store
 ) -> None:
     asked: list[ScriptedRequest] = []
 
     def then(request: ScriptedRequest) -> bytes:
         asked.append(request)
-        answer = right(request, BODY, **told)
+        answer = right(request, BODY, **reported)
         return cut(answer) if len(asked) == 1 else answer
 
-    result = bring_url(Server(listed(**told), then=then))
+    result = bring_url(Server(listed(**reported), then=then))
     assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert [a.headers.get("range", "") for a in asked] == ["", f"bytes={HALF}-{len(BODY) - 1}"]
-    strong = {told["ETag"]} if told.get("ETag", "W/").startswith('"') else {None}
+    strong = {reported["ETag"]} if reported.get("ETag", "W/").startswith('"') else {None}
     assert {a.headers.get("if-match") for a in asked} == strong  # to If-Match, a weak tag is never the same
 
 
@@ -276,7 +276,7 @@ def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
         asked.append(request.headers.get("range", ""))
         return cut(right(request)) if len(asked) == 1 else right(request)
 
-    bring(store, remember)
+    fetch_blobs(store, remember)
     assert asked == ["", f"bytes={HALF}-{len(BODY) - 1}"]
 
 
@@ -296,7 +296,7 @@ class Drawn(RateLimiter):
 
 def test_what_is_passed_over_draws_on_the_limit_and_is_counted(store: Store) -> None:
     rate_limiter, progress = Drawn(), Progress()
-    result = bring(store, Server(*PASSING["ignores Range"]), rate_limiter=rate_limiter, progress=progress)
+    result = fetch_blobs(store, Server(*PASSING["ignores Range"]), rate_limiter=rate_limiter, progress=progress)
     assert rate_limiter.size_bytes == HALF + len(BODY)
     assert result.moved == progress.traffic.received_bytes == HALF + len(BODY)
     assert progress.done == len(BODY)
@@ -305,12 +305,12 @@ def test_what_is_passed_over_draws_on_the_limit_and_is_counted(store: Store) -> 
 def test_what_is_passed_over_ends_with_a_stop(store: Store) -> None:
     """The limit lets through one grain, and then nothing for an hour."""
     with pytest.raises(Unreachable):
-        bring(store, Server(lambda a: cut(right(a)), then=lambda _: b""))
+        fetch_blobs(store, Server(lambda a: cut(right(a)), then=lambda _: b""))
     progress, stop = Progress(), threading.Event()
 
     def run() -> None:
         with pytest.raises(Stopped):
-            bring(store, lambda _: reply(200, BODY), rate_limiter=RateLimiter(1), progress=progress, stop=stop)
+            fetch_blobs(store, lambda _: reply(200, BODY), rate_limiter=RateLimiter(1), progress=progress, stop=stop)
 
     running = threading.Thread(target=run)
     running.start()
@@ -339,7 +339,7 @@ def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, dig
         )
 
     with pytest.raises(Unreachable, match=r"'model.safetensors' compressed .*disable compression"):
-        bring(store, answer, digest=sha256, body=body)
+        fetch_blobs(store, answer, digest=sha256, body=body)
     assert len(asked) <= 1 + 4 + 2  # a try of each receiver at most, and two more
     assert store.blobs.paths() == {}
 
@@ -352,7 +352,7 @@ def test_a_server_that_cuts_every_answer_after_little_is_asked_ever_less_often(s
         whole = right(request)
         return whole if len(asked_s) > 9 else whole.replace(b"\r\n\r\n", CLOSING, 1)[:1024]
 
-    bring(store, answer, policy=RetryPolicy(first_s=0.02, longest_s=0.3))
+    fetch_blobs(store, answer, policy=RetryPolicy(first_s=0.02, longest_s=0.3))
     gaps_s = [after - before for before, after in pairwise(asked_s)]
     assert len(gaps_s) == 9
     assert all(gap_s >= min(0.3, 0.02 * 2**n) / 2 for n, gap_s in enumerate(gaps_s))

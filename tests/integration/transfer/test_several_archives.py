@@ -24,11 +24,11 @@ from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
 from tests.builders.archives import REFUSED, member, tar, tar_gz
 from tests.integration.store.rot import flip_a_bit
-from tests.integration.transfer.test_archives import assert_nothing_but, content, stock_two_at_a_time
+from tests.integration.transfer.test_archives import assert_nothing_but, content, fetch_two_at_a_time
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
-Stock = Callable[..., Snapshot]
+FetchBlobs = Callable[..., FetchResult]
+FetchModel = Callable[..., Snapshot]
 SOON_S = 60.0
 BIG = random.Random(11).randbytes(5 * 2**20 + 1)
 CONFIG = {"config.json": b"{}"}
@@ -52,21 +52,21 @@ def packed(
 
 
 @pytest.fixture
-def stock(bring: Bring) -> Stock:
+def fetch_model(fetch_blobs: FetchBlobs) -> FetchModel:
     """Fetch and commit a model under an id, as the agent does."""
 
     def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
         manifest = source.resolve()
-        result = bring(source, store, manifest=manifest, reservation=reservation)
+        result = fetch_blobs(source, store, manifest=manifest, reservation=reservation)
         return store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked)
 
     return run
 
 
-def refusal(source: MemorySource, stock: Stock, store: Store) -> LarderError:
+def refusal(source: MemorySource, fetch_model: FetchModel, store: Store) -> LarderError:
     """Return why the model is refused, of which nothing but its files as they were fetched is kept."""
     with pytest.raises(LarderError) as raised:
-        stock(source, store)
+        fetch_model(source, store)
     assert store.snapshots.all() == []
     assert not list(store.root.glob("partial/*-*"))
     assert set(store.blobs.paths()) <= {f.digest.removeprefix("sha256:") for f in source.resolve().files}
@@ -75,9 +75,9 @@ def refusal(source: MemorySource, stock: Stock, store: Store) -> LarderError:
     return raised.value
 
 
-def test_the_files_of_all_stand_beside_one_another(stock: Stock, store: Store, root: Path) -> None:
+def test_the_files_of_all_stand_beside_one_another(fetch_model: FetchModel, store: Store, root: Path) -> None:
     source = packed()
-    snapshot = stock(source, store)
+    snapshot = fetch_model(source, store)
     assert content(snapshot) == FILES
     assert snapshot.verified == "digest"
     assert snapshot.manifest_digest == source.resolve().digest
@@ -88,64 +88,64 @@ def test_the_files_of_all_stand_beside_one_another(stock: Stock, store: Store, r
     assert_nothing_but(root, snapshot)
 
 
-def test_progress_ends_where_it_said(bring: Bring, store: Store) -> None:
+def test_progress_ends_where_it_said(fetch_blobs: FetchBlobs, store: Store) -> None:
     progress = Progress()
-    bring(packed(), store, progress=progress)
+    fetch_blobs(packed(), store, progress=progress)
     assert progress.done == progress.total >= sum(map(len, FILES.values()))
 
 
-def test_one_alone_that_is_no_archive_by_its_name(stock: Stock, store: Store) -> None:
-    assert content(stock(MemorySource({"weights": tar(WEIGHTS)}, archives=FORMS), store)) == WEIGHTS
+def test_one_alone_that_is_no_archive_by_its_name(fetch_model: FetchModel, store: Store) -> None:
+    assert content(fetch_model(MemorySource({"weights": tar(WEIGHTS)}, archives=FORMS), store)) == WEIGHTS
 
 
-def test_a_directory_may_have_the_name_of_its_archive(stock: Stock, store: Store) -> None:
+def test_a_directory_may_have_the_name_of_its_archive(fetch_model: FetchModel, store: Store) -> None:
     source = packed(beside={"weights/config.json": b"{}", "code/c.py": b""})
-    assert content(stock(source, store)) == {**WEIGHTS, **CODE, "weights/config.json": b"{}", "code/c.py": b""}
+    assert content(fetch_model(source, store)) == {**WEIGHTS, **CODE, "weights/config.json": b"{}", "code/c.py": b""}
 
 
-def test_one_that_arrives_with_other_bytes_is_not_unpacked(stock: Stock, store: Store) -> None:
+def test_one_that_arrives_with_other_bytes_is_not_unpacked(fetch_model: FetchModel, store: Store) -> None:
     source = packed()
     source.faults.corrupt.add("code")
     with pytest.raises(DigestMismatch, match="code"):
-        stock(source, store)
+        fetch_model(source, store)
     assert store.snapshots.all() == []
     assert not list(store.root.glob("partial/*-*"))
     source.faults.corrupt.clear()
-    assert content(stock(source, store)) == FILES
+    assert content(fetch_model(source, store)) == FILES
 
 
 class TestRefusal:
-    def test_two_files_of_one_path_with_both_named(self, stock: Stock, store: Store) -> None:
-        why = refusal(packed(code={**CODE, "weights/empty": b"x"}), stock, store)
+    def test_two_files_of_one_path_with_both_named(self, fetch_model: FetchModel, store: Store) -> None:
+        why = refusal(packed(code={**CODE, "weights/empty": b"x"}), fetch_model, store)
         assert isinstance(why, UnsafePath)
         assert "'weights/empty' in 'code' and the file 'weights/empty' in 'weights'" in str(why)
 
-    def test_a_file_in_the_way_of_one_beside_them(self, stock: Stock, store: Store) -> None:
-        why = refusal(packed(code={**CODE, "config.json": b"x"}), stock, store)
+    def test_a_file_in_the_way_of_one_beside_them(self, fetch_model: FetchModel, store: Store) -> None:
+        why = refusal(packed(code={**CODE, "config.json": b"x"}), fetch_model, store)
         assert isinstance(why, UnsafePath)
         assert "'config.json' beside the archives and the file 'config.json' in 'code'" in str(why)
 
-    def test_the_same_archive_twice(self, stock: Stock, store: Store) -> None:
+    def test_the_same_archive_twice(self, fetch_model: FetchModel, store: Store) -> None:
         twice = MemorySource({"weights": tar(CODE), "code": tar(CODE)}, archives={"weights": "tar", "code": "tar"})
-        assert "'code/a.py' in 'code' and the file 'code/a.py' in 'weights'" in str(refusal(twice, stock, store))
+        assert "'code/a.py' in 'code' and the file 'code/a.py' in 'weights'" in str(refusal(twice, fetch_model, store))
 
     @pytest.mark.parametrize("case", [name for name, (path, *_) in REFUSED.items() if path == "m.tar"])
-    def test_a_hostile_one_refuses_all(self, case: str, stock: Stock, store: Store) -> None:
+    def test_a_hostile_one_refuses_all(self, case: str, fetch_model: FetchModel, store: Store) -> None:
         _, body, reason, words = REFUSED[case]
         source = MemorySource({"weights": tar(WEIGHTS), "code": body}, archives={"weights": "tar", "code": "tar"})
-        why = refusal(source, stock, store)
+        why = refusal(source, fetch_model, store)
         assert why.reason == reason
         assert words in str(why)
         assert str(why).startswith("'code': ")
 
-    def test_a_link_does_not_lead_from_one_into_another(self, stock: Stock, store: Store) -> None:
+    def test_a_link_does_not_lead_from_one_into_another(self, fetch_model: FetchModel, store: Store) -> None:
         link = tar(CODE, member("link", tarfile.SYMTYPE, "weights/empty"))
         source = MemorySource({"weights": tar(WEIGHTS), "code": link}, archives={"weights": "tar", "code": "tar"})
-        assert "points to no file" in str(refusal(source, stock, store))
+        assert "points to no file" in str(refusal(source, fetch_model, store))
 
-    def test_members_are_counted_over_all(self, stock: Stock, store: Store) -> None:
+    def test_members_are_counted_over_all(self, fetch_model: FetchModel, store: Store) -> None:
         many = [{f"{side}/{number}": b"" for number in range(10_001)} for side in "ab"]
-        why = refusal(packed(many[0], many[1]), stock, store)
+        why = refusal(packed(many[0], many[1]), fetch_model, store)
         assert isinstance(why, TooManyFiles)
         assert "the archives have more than 20000 members" in str(why)
 
@@ -154,43 +154,45 @@ class TestRefusal:
         [("clash", ()), ("clash", ("code",)), ("clash", ("code", "weights")), ("number", ()), ("number", ("code",))],
     )
     def test_it_is_the_same_whichever_of_them_other_models_have(
-        self, case: str, known: tuple[str, ...], stock: Stock, store: Store
+        self, case: str, known: tuple[str, ...], fetch_model: FetchModel, store: Store
     ) -> None:
         packed_by_name = {"code": tar(_CROWDS[case][0]), "weights": tar(_CROWDS[case][1])}
         forms = {"weights": "tar", "code": "tar"}
         for name in known:
-            stock(MemorySource({name: packed_by_name[name]}, archives=forms), store, name)
+            fetch_model(MemorySource({name: packed_by_name[name]}, archives=forms), store, name)
         with pytest.raises(UnsafePath if case == "clash" else TooManyFiles) as raised:
-            stock(MemorySource(packed_by_name, archives=forms), store)
+            fetch_model(MemorySource(packed_by_name, archives=forms), store)
         words = "in 'code' and the file 'a' in 'weights'" if case == "clash" else "the archives have more than 20000"
         assert re.search(words, str(raised.value))
         assert sorted(snapshot.id for snapshot in store.snapshots.all()) == sorted(known)
 
-    def test_a_form_that_only_a_newer_version_knows(self, stock: Stock, store: Store) -> None:
+    def test_a_form_that_only_a_newer_version_knows(self, fetch_model: FetchModel, store: Store) -> None:
         source = MemorySource({"w": b"packed", **CONFIG}, archives={"w": "tar.zst"})
-        why = refusal(source, stock, store)
+        why = refusal(source, fetch_model, store)
         assert isinstance(why, InvalidURI)
         assert "'tar.zst', which this version cannot unpack" in str(why)
 
 
 class TestRoom:
-    def test_a_bomb_in_two_is_not_read_on_beyond_the_room(self, stock: Stock, store: Store) -> None:
+    def test_a_bomb_in_two_is_not_read_on_beyond_the_room(self, fetch_model: FetchModel, store: Store) -> None:
         """Either would fit alone, and the limit of the store is never passed."""
         halves = [{f"{side}{number}": bytes(10_000_000) for number in range(2)} for side in "ab"]
         source = MemorySource({"a": tar_gz(halves[0]), "b": tar_gz(halves[1])}, archives={"a": "tar.gz", "b": "tar.gz"})
         store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
         with pytest.raises(InsufficientStorage, match=r"'a' and 1 more archives .* unpack to 28.6 MiB or more"):
-            stock(source, store, reservation="llama")
+            fetch_model(source, store, reservation="llama")
         assert store.blobs.paths() == {}
         assert store.space.missing_bytes(plan_of(source)) >= 30_000_000 + source.resolve().size_bytes
 
-    def test_an_exact_fit_is_accepted_and_one_byte_less_is_not(self, stock: Stock, store: Store, root: Path) -> None:
+    def test_an_exact_fit_is_accepted_and_one_byte_less_is_not(
+        self, fetch_model: FetchModel, store: Store, root: Path
+    ) -> None:
         source = packed()
         manifest = source.resolve()
         limit = store.space.used_bytes() + manifest.size_bytes + len(BIG) + 2_000_000
         store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit, 0)
         with pytest.raises(InsufficientStorage, match="raise storageLimit"):
-            stock(source, store, reservation="llama")
+            fetch_model(source, store, reservation="llama")
         store.space.release("llama")
         assert set(store.blobs.paths()) == {f.digest.removeprefix("sha256:") for f in manifest.files if not f.archive}
 
@@ -200,7 +202,7 @@ class TestRoom:
         with pytest.raises(InsufficientStorage, match=f"need {need} bytes.*have {need - 1} bytes"):
             store.space.reserve("llama", need, limit - 1, 0)
         store.space.reserve("llama", need, limit, 0)
-        snapshot = stock(source, store, reservation="llama")
+        snapshot = fetch_model(source, store, reservation="llama")
         store.space.release("llama")
         assert_nothing_but(root, snapshot)
         assert store.space.used_bytes() <= limit - len(source.files["weights"])
@@ -208,10 +210,10 @@ class TestRoom:
 
 class TestAfterwards:
     def test_of_what_is_damaged_only_its_archive_is_fetched(
-        self, stock: Stock, bring: Bring, store: Store, root: Path
+        self, fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = packed()
-        snapshot = stock(source, store)
+        snapshot = fetch_model(source, store)
         inodes = {f.path: (snapshot.path / f.path).stat().st_ino for f in snapshot.files}
         flip_a_bit(snapshot.path / "code/big")
         scrub = Scrubber(store, 2**40, 0, ScrubFigures(), lambda: None, threading.Event())
@@ -220,7 +222,7 @@ class TestAfterwards:
         assert store.space.missing_bytes(plan_of(source)) == len(source.files["code"]) + len(CODE["code/big"])
 
         before = source.served_bytes
-        result = bring(source, store, prove_access=False)
+        result = fetch_blobs(source, store, prove_access=False)
         mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files["code"])
         assert content(mended) == FILES
@@ -229,24 +231,24 @@ class TestAfterwards:
         assert_nothing_but(root, mended)
 
     def test_of_a_damaged_file_beside_them_it_alone_is_fetched(
-        self, stock: Stock, bring: Bring, store: Store, root: Path
+        self, fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = packed(beside={"config.json": bytes(1_000_000)})
-        snapshot = stock(source, store)
+        snapshot = fetch_model(source, store)
         (snapshot.path / "config.json").chmod(0o644)
         (snapshot.path / "config.json").write_bytes(b"short")
         before = source.served_bytes
-        result = bring(source, store, prove_access=False)
+        result = fetch_blobs(source, store, prove_access=False)
         mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == 1_000_000
         assert content(mended) == {**FILES, "config.json": bytes(1_000_000)}
         assert store.snapshots.check(mended) == []
         assert_nothing_but(root, mended)
 
-    def test_a_restart_adopts_it_and_a_removal_leaves_nothing(self, stock: Stock, root: Path) -> None:
+    def test_a_restart_adopts_it_and_a_removal_leaves_nothing(self, fetch_model: FetchModel, root: Path) -> None:
         source = packed()
         store = Store.open(root)
-        snapshot = stock(source, store)
+        snapshot = fetch_model(source, store)
         store.close()
         again = Store.open(root)
         again.sweep()
@@ -257,12 +259,14 @@ class TestAfterwards:
         assert list((root / "partial").iterdir()) == []
         again.close()
 
-    def test_another_model_with_one_of_the_archives_is_linked_from_it(self, stock: Stock, store: Store) -> None:
+    def test_another_model_with_one_of_the_archives_is_linked_from_it(
+        self, fetch_model: FetchModel, store: Store
+    ) -> None:
         source = packed()
-        first = stock(source, store, "first")
+        first = fetch_model(source, store, "first")
         other = packed(code={"other/a": b"1"})
         before = other.served_bytes
-        second = stock(other, store, "second")
+        second = fetch_model(other, store, "second")
         assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
         served = other.served_bytes - before
         assert served == len(other.files["code"]) + 2  # and a byte of each that was here
@@ -271,10 +275,10 @@ class TestAfterwards:
         store.snapshots.remove("first", first.revision)
         assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
 
-    def test_two_downloads_at_a_time_fetch_them_once(self, stock: Stock, store: Store) -> None:
+    def test_two_downloads_at_a_time_fetch_them_once(self, fetch_model: FetchModel, store: Store) -> None:
         """They hold the archives in one order, so neither waits for the other for ever."""
         source = packed()
-        snapshots = stock_two_at_a_time(stock, source, store)
+        snapshots = fetch_two_at_a_time(fetch_model, source, store)
         assert [content(s) for s in snapshots] == [FILES, FILES]
         assert source.served_bytes <= source.resolve().size_bytes + 6
 
@@ -296,11 +300,11 @@ def _inodes(root: Path) -> dict[Path, int]:
 
 
 def test_a_store_of_a_version_that_knew_of_one_archive_starts_without_moving_a_byte(
-    stock: Stock, bring: Bring, root: Path
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     source = MemorySource({"m.tar.gz": tar_gz(FILES)})
     store = Store.open(root)
-    snapshot = stock(source, store)
+    snapshot = fetch_model(source, store)
     store.close()
     place = snapshot.path / ".completed"
     mark = msgspec.json.decode(place.read_bytes(), type=_OldMark)
@@ -316,7 +320,7 @@ def test_a_store_of_a_version_that_knew_of_one_archive_starts_without_moving_a_b
     again.sweep()
     assert again.snapshots.all() == [snapshot]
     assert again.space.missing_bytes(plan_of(source)) == 0
-    result = bring(source, again, prove_access=False)
+    result = fetch_blobs(source, again, prove_access=False)
     assert again.snapshots.commit(plan_of(source), "llama", result.blobs, result.unpacked) == snapshot
     assert source.served_bytes == before
     assert _inodes(root) == inodes
@@ -344,20 +348,20 @@ def _is_free(manifest: Manifest, store: Store) -> bool:
 
 
 def test_after_a_stop_in_the_second_what_came_out_of_the_first_is_not_written_again(
-    stock: Stock, bring: Bring, root: Path
+    fetch_model: FetchModel, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     source, disk = packed(), _PausingDisk(len(BIG))  # of the archives, `code` comes first
     store = Store.open(root, disk=disk)
     manifest, progress = source.resolve(), Progress()
     with pytest.raises(Stopped):
-        bring(source, store, progress=progress, stop=disk.stop)
+        fetch_blobs(source, store, progress=progress, stop=disk.stop)
     assert progress.done == 0
     disk.go_on.set()
     wait_until(lambda: _is_free(manifest, store), SOON_S, "the thread to leave")
     inodes = {p.stat().st_ino for p in (root / "partial").glob("*-*")}
     assert len(inodes) >= len(CODE)
     before = source.served_bytes
-    snapshot = stock(source, store)
+    snapshot = fetch_model(source, store)
     assert source.served_bytes - before == len(manifest.files)  # a byte of each
     assert content(snapshot) == FILES
     assert inodes <= {(snapshot.path / f.path).stat().st_ino for f in snapshot.files}

@@ -19,7 +19,7 @@ from shared.errors import AuthDenied, DigestMismatch, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource
 from tests.stores import plan_of
 
-Bring = Callable[..., FetchResult]
+FetchBlobs = Callable[..., FetchResult]
 BODY = os.urandom(100_000)
 
 
@@ -32,7 +32,7 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "partial").glob("*.part"))
 
 
-def test_one_that_breaks_off_goes_on_from_there(bring: Bring, small: MemorySource, store: Store) -> None:
+def test_one_that_breaks_off_goes_on_from_there(fetch_blobs: FetchBlobs, small: MemorySource, store: Store) -> None:
     small.faults.truncate_at["small"] = 40_000
 
     def mend_once_it_broke_off(_: str, position: int) -> None:
@@ -44,19 +44,21 @@ def test_one_that_breaks_off_goes_on_from_there(bring: Bring, small: MemorySourc
     broke_off = threading.Event()
     small.faults.before_read = mend_once_it_broke_off
     progress = Progress()
-    result = bring(small, store, progress=progress)
+    result = fetch_blobs(small, store, progress=progress)
     assert result.blobs["small"] == hashlib.sha256(BODY).hexdigest()
     assert small.served_bytes == progress.done == progress.received == len(BODY)
 
 
-def test_what_came_before_it_was_given_up_stays(bring: Bring, small: MemorySource, store: Store, root: Path) -> None:
+def test_what_came_before_it_was_given_up_stays(
+    fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path
+) -> None:
     small.faults.truncate_at["small"] = 40_000
     with pytest.raises(Unreachable):
-        bring(small, store)
+        fetch_blobs(small, store)
     assert [p.stat().st_size for p in parts(root)] == [40_000]
     assert store.space.missing_bytes(plan_of(small)) == len(BODY) - 40_000
     small.faults.truncate_at.clear()
-    bring(small, store)
+    fetch_blobs(small, store)
     assert small.served_bytes == len(BODY)
 
 
@@ -101,12 +103,12 @@ def test_a_sealed_one_is_not_lost_by_a_kill_while_it_is_hashed_again(
 
 
 def test_wrong_bytes_are_tried_once_more_and_then_refused(
-    bring: Bring, small: MemorySource, store: Store, root: Path
+    fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path
 ) -> None:
     small.faults.corrupt.add("small")
     progress = Progress()
     with pytest.raises(DigestMismatch):
-        bring(small, store, progress=progress)
+        fetch_blobs(small, store, progress=progress)
     assert small.served_bytes == 2 * len(BODY)
     assert progress.done == 0
     assert parts(root) == []
@@ -114,19 +116,19 @@ def test_wrong_bytes_are_tried_once_more_and_then_refused(
 
 
 @pytest.mark.parametrize("kind", [SourceChanged, AuthDenied])
-def test_what_allows_no_other_try_is_told_at_once(
-    bring: Bring, small: MemorySource, store: Store, root: Path, kind: type[SourceChanged | AuthDenied]
+def test_what_allows_no_other_try_is_reported_at_once(
+    fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path, kind: type[SourceChanged | AuthDenied]
 ) -> None:
     small.faults.on_open = [kind("no more")]
     with pytest.raises(kind):
-        bring(small, store)
+        fetch_blobs(small, store)
     assert small.served_bytes == 0
     assert parts(root) == []
 
 
-def test_one_without_a_digest_is_whole_and_known(bring: Bring, store: Store) -> None:
+def test_one_without_a_digest_is_whole_and_known(fetch_blobs: FetchBlobs, store: Store) -> None:
     source = MemorySource({"a": BODY, "empty": b""}, digests=False)
-    assert bring(source, store).blobs == {
+    assert fetch_blobs(source, store).blobs == {
         "a": hashlib.sha256(BODY).hexdigest(),
         "empty": hashlib.sha256(b"").hexdigest(),
     }

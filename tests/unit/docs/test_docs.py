@@ -139,8 +139,8 @@ def test_a_commands_section_has_its_options_and_no_others(name: str, capsys: pyt
 def test_fetch_names_every_scheme_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         import_module(COMMANDS["fetch"].module).main(["--help"])
-    told = capsys.readouterr().out
-    assert [scheme for scheme in KNOWN_SCHEMES if f"{scheme}://" not in told] == ["pvc"]
+    reported = capsys.readouterr().out
+    assert [scheme for scheme in KNOWN_SCHEMES if f"{scheme}://" not in reported] == ["pvc"]
 
 
 def test_the_metrics_name_every_source() -> None:

@@ -14,16 +14,16 @@ def _step(code: str, **more: str) -> Step:
 
 def test_a_long_step_says_how_far_it_is_and_counts(tmp_path: Path) -> None:
     said: list[str] = []
-    gate = tmp_path / "gate"
+    marker = tmp_path / "gate"
     code = (
         "import pathlib, time\nprint('package a'); print('noise', flush=True)\n"
-        f"while not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)"
+        f"while not pathlib.Path({str(marker)!r}).exists(): time.sleep(0.01)"
     )
 
     def say(line: str) -> None:
         said.append(line)
         if "noise" in line:
-            gate.touch()
+            marker.touch()
 
     assert run(_step(code, counted_prefix="package "), say, every_s=0.05) == 1
     assert said[0] == "building ..."

@@ -86,7 +86,7 @@ def test_sizes_that_no_disk_has_are_refused() -> None:
         build_manifest("oci://r.test/m:1", "r", [File(name, 2**61) for name in "abc"])
 
 
-def test_an_archive_is_told_and_costs_other_manifests_nothing() -> None:
+def test_an_archive_is_reported_and_costs_other_manifests_nothing() -> None:
     plain = build_manifest("s3://bucket/m", "r", [File("a", 1)])
     assert b"archive" not in plain.encode()
     packed = build_manifest("s3://bucket/m", "r", [File("a", 1, archive="tar")])

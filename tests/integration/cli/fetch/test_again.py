@@ -32,8 +32,8 @@ class Site:
         return self.to / NAME
 
     def answer(self, asked: ScriptedRequest) -> bytes:
-        told = {"Content_Length": str(len(self.body)), **self.headers}
-        return reply(200, b"" if asked.method == "HEAD" else self.body, **told)
+        reported = {"Content_Length": str(len(self.body)), **self.headers}
+        return reply(200, b"" if asked.method == "HEAD" else self.body, **reported)
 
     def fetch(self, server: ScriptedServer) -> int:
         """Fetch the file and return how often it was asked for."""

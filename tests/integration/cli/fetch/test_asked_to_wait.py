@@ -72,7 +72,7 @@ def test_an_inspection_waits_too_and_says_so_on_a_terminal(pushed: Hub, stderr: 
     stdout = io.StringIO()
     environ = {"HF_ENDPOINT": pushed.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"}
     code = run_inspect(f"hf://{REPO}", environ, stdout, stderr, output="json")
-    told = stderr.getvalue().splitlines()
+    reported = stderr.getvalue().splitlines()
     assert (code, json.loads(stdout.getvalue())["parameters"]) == (0, SIZE)
-    assert len(told) == (2 if stderr.isatty() else 0)
-    assert all(line.startswith("Waiting: RateLimited: 127.0.0.1 asks to wait 2 s (until ") for line in told)
+    assert len(reported) == (2 if stderr.isatty() else 0)
+    assert all(line.startswith("Waiting: RateLimited: 127.0.0.1 asks to wait 2 s (until ") for line in reported)

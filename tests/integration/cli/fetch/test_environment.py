@@ -40,9 +40,9 @@ def both(tmp_path: Path) -> Both:
         done = larder("fetch", uri, "--to", str(to), **endpoint, **credentials)
         assert (done.returncode, done.stderr) == (0, "")
         assert (to / "config.json").read_bytes() == CONFIG
-        told = larder("inspect", uri, "-o", "json", **endpoint, **credentials)
-        assert (told.returncode, told.stderr) == (0, "")
-        assert json.loads(told.stdout)["modelType"] == "llama"
+        reported = larder("inspect", uri, "-o", "json", **endpoint, **credentials)
+        assert (reported.returncode, reported.stderr) == (0, "")
+        assert json.loads(reported.stdout)["modelType"] == "llama"
         refused = larder("fetch", uri, "--to", str(tmp_path / "no"), **endpoint)
         assert refused.returncode == 1
         assert refused.stderr.partition(":")[0] in ("AuthDenied", "SourceNotFound")

@@ -232,7 +232,7 @@ def test_a_directory_that_only_has_our_name_is_not_removed(command: Command) -> 
     assert command.tree() == {".larder/notes": b"kept"}
 
 
-def test_a_directory_in_the_place_of_a_file_is_told_before_anything_is_fetched(command: Command) -> None:
+def test_a_directory_in_the_place_of_a_file_is_reported_before_anything_is_fetched(command: Command) -> None:
     (command.to / "weights.safetensors").mkdir(parents=True)
     assert command.run() == 1
     assert command.error.startswith("StoreFailure: ")

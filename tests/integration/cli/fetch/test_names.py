@@ -32,7 +32,9 @@ def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_p
         (["a/b/c", "a/b"], "'a/b' is a file and, in 'a/b/c', also a directory"),
     ],
 )
-def test_what_cannot_stand_there_is_told_and_nothing_is_written(tmp_path: Path, paths: list[str], words: str) -> None:
+def test_what_cannot_stand_there_is_reported_and_nothing_is_written(
+    tmp_path: Path, paths: list[str], words: str
+) -> None:
     command = Command(tmp_path / "dir", MemorySource(dict.fromkeys(paths, b"x")))
     assert command.run() == 1
     assert command.error.startswith("UnsafePath: ")
@@ -41,7 +43,7 @@ def test_what_cannot_stand_there_is_told_and_nothing_is_written(tmp_path: Path, 
     assert command.source.served_bytes == 0
 
 
-def test_a_file_where_the_model_has_a_directory_is_told_and_kept(tmp_path: Path) -> None:
+def test_a_file_where_the_model_has_a_directory_is_reported_and_kept(tmp_path: Path) -> None:
     command = Command(tmp_path / "dir", MemorySource({"sub/file": b"x"}))
     command.to.mkdir()
     (command.to / "sub").write_bytes(b"of somebody")

@@ -55,11 +55,14 @@ def test_second_copies_are_left_out_and_counted(hub: Hub, tmp_path: Path) -> Non
 
 def test_a_program_is_told_what_is_left_out(hub: Hub, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path / "to", "--duplicate-weights", "skip", "-o", "json")
-    told = json.loads(done.stdout)
-    assert told["directory"] == str(tmp_path / "to")
-    assert told["files"] == len(FILES) - 1
-    assert (told["size"], told["fetched"]) == (sum(map(len, FILES.values())) - told["leftOut"]["size"], told["size"])
-    assert told["leftOut"] == {
+    reported = json.loads(done.stdout)
+    assert reported["directory"] == str(tmp_path / "to")
+    assert reported["files"] == len(FILES) - 1
+    assert (reported["size"], reported["fetched"]) == (
+        sum(map(len, FILES.values())) - reported["leftOut"]["size"],
+        reported["size"],
+    )
+    assert reported["leftOut"] == {
         "files": 1, "size": 200_030, "duplicateSize": 200_030, "names": ["pytorch_model.bin"],
     }  # fmt: skip
     whole = json.loads(fetch(hub, tmp_path / "to", "-o", "json", "--quiet").stdout)

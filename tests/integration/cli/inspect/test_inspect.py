@@ -31,7 +31,7 @@ def large(tmp_path: Path) -> tuple[Path, int]:
     return folder, write_model(folder)
 
 
-def test_163_shards_are_told_by_their_headers_in_two_requests_a_shard(hub: Hub, large: tuple[Path, int]) -> None:
+def test_163_shards_are_described_by_their_headers_in_two_requests_a_shard(hub: Hub, large: tuple[Path, int]) -> None:
     folder, parameters = large
     hub.push("inspect/large", folder)
     hub.journal.clear()
@@ -54,7 +54,7 @@ def test_more_than_the_headers_is_not_read(hub: Hub, tmp_path: Path) -> None:
     assert sum(int(end) - int(start) + 1 for start, end in spans) < 20_000_000
 
 
-def test_a_directory_is_told_like_a_hub(hub: Hub, large: tuple[Path, int]) -> None:
+def test_a_directory_is_reported_like_a_hub(hub: Hub, large: tuple[Path, int]) -> None:
     folder, _ = large
     hub.push("inspect/both", folder)
     assert found_by(str(folder)) == found_by("hf://inspect/both", endpoint=hub.endpoint)
@@ -95,7 +95,7 @@ def test_a_bad_file_is_one_line_that_names_file_and_field(tmp_path: Path, body: 
     assert all(word in done.stderr for word in words)
 
 
-def test_a_single_file_is_told_without_its_neighbours(large: tuple[Path, int]) -> None:
+def test_a_single_file_is_reported_without_its_neighbours(large: tuple[Path, int]) -> None:
     folder, parameters = large
     first = folder / f"model-00001-of-{SHARDS:05d}.safetensors"
     (folder / "alone.safetensors").write_bytes(first.read_bytes())

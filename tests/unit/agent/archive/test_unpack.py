@@ -189,7 +189,7 @@ def test_a_zip_that_declares_less_than_it_has_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_damage_is_told(kind: Kind) -> None:
+def test_damage_is_reported(kind: Kind) -> None:
     body = MAKERS[kind](FILES)
     for damaged in (b"", b"no archive at all" * 100, body[: len(body) // 2]):
         with pytest.raises(InvalidURI, match="upload it again"):

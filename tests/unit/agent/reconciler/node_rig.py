@@ -1,4 +1,4 @@
-"""One node without servers: the agent's real loop, book, executor and store, and a test that decides what happens next.
+"""One node without servers: the agent's real loop, cache, executor and store; the test decides what happens next.
 
 Nothing runs by itself: the answers of both APIs wait in `Answers`, what goes to threads waits in `StepThreads`, and the
 clock stands. So every interleaving can be had, and the same one again.

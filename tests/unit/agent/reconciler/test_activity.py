@@ -5,11 +5,11 @@ from agent.reconciler.activity import COMPLETE, DOWNLOAD, Activity, DownloadResu
 KEY, OTHER = ("m", "r1"), ("m", "r0")
 
 
-def told(activity: Activity) -> list[tuple[str, str, int, int]]:
+def reported(activity: Activity) -> list[tuple[str, str, int, int]]:
     return [(e.id, e.revision, e.done, e.total) for e in activity.report().entries]
 
 
-def test_downloads_and_removals_are_told_side_by_side_while_they_run() -> None:
+def test_downloads_and_removals_are_reported_side_by_side_while_they_run() -> None:
     activity = Activity()
     progress = activity.start(KEY, "hf://o/m", DOWNLOAD)
     progress.total = 10
@@ -17,10 +17,10 @@ def test_downloads_and_removals_are_told_side_by_side_while_they_run() -> None:
     activity.removals[OTHER] = RemovalProgress(20)
     activity.count_freed(OTHER, 5)
     activity.count_freed(OTHER, 0)  # a blob that another snapshot keeps
-    assert told(activity) == [("m", "r1", 4, 10), ("m", "r0", 5, 20)]
+    assert reported(activity) == [("m", "r1", 4, 10), ("m", "r0", 5, 20)]
     activity.end(KEY, DOWNLOAD, DownloadResult(COMPLETE))
     activity.removals.pop(OTHER)
-    assert told(activity) == []
+    assert reported(activity) == []
 
 
 def test_what_is_freed_counts_though_nobody_follows_it() -> None:
@@ -31,4 +31,4 @@ def test_what_is_freed_counts_though_nobody_follows_it() -> None:
 
 def test_a_removal_of_nothing_that_has_a_size_is_not_told() -> None:
     activity = Activity(removals={OTHER: RemovalProgress(0)})
-    assert told(activity) == []
+    assert reported(activity) == []

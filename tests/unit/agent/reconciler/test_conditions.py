@@ -16,15 +16,15 @@ def test_the_condition_says_on_which_disk_the_store_lies(
     *, on_root: bool, refuses: bool, status: str, reason: str
 ) -> None:
     volume = StoreVolume(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
-    ready, told = node_conditions(volume, 1000 * GIB, 150 * GIB, 7)
+    ready, reported = node_conditions(volume, 1000 * GIB, 150 * GIB, 7)
     assert (ready.type, ready.status) == ("Ready", "False" if reason == "Refused" else "True")
-    assert {ready.observed_generation, told.observed_generation} == {7}
+    assert {ready.observed_generation, reported.observed_generation} == {7}
     assert ready.message
-    assert (told.type, told.status, told.reason) == ("StoreOnRootDisk", status, reason)
-    assert on_root == ("/models" in told.message)
+    assert (reported.type, reported.status, reported.reason) == ("StoreOnRootDisk", status, reason)
+    assert on_root == ("/models" in reported.message)
 
 
 def test_it_has_the_numbers() -> None:
-    _, told = node_conditions(StoreVolume(Path("/models"), on_root_disk=True), 1000 * GIB, 150 * GIB, 1)
-    assert "(1000.0 GiB)" in told.message
-    assert "150.0 GiB are kept free" in told.message
+    _, reported = node_conditions(StoreVolume(Path("/models"), on_root_disk=True), 1000 * GIB, 150 * GIB, 1)
+    assert "(1000.0 GiB)" in reported.message
+    assert "150.0 GiB are kept free" in reported.message

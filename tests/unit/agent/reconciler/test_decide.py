@@ -146,7 +146,7 @@ def test_another_manifest_for_the_same_revision_starts_over() -> None:
     assert decide(observation(wish, works={KEY: Reserved(DIGEST)})) == [Forget(KEY)]
 
 
-def test_a_damaged_snapshot_is_mended_without_a_grant() -> None:
+def test_a_damaged_snapshot_is_repaired_without_a_grant() -> None:
     wish = entry(granted=False, in_use=True)
     damaged = observation(wish, held={KEY: DAMAGED}, labels=both())
     assert decide(damaged) == [Prepare(wish)]

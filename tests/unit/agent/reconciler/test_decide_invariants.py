@@ -1,4 +1,4 @@
-"""What no decision may ever do, whatever the world looks like; and that deciding and acting comes to rest."""
+"""What no decision may ever do, whatever is observed; and that deciding and acting comes to rest."""
 
 from dataclasses import replace
 from typing import Any, assert_never
@@ -58,7 +58,7 @@ def entries(draw: st.DrawFn, key: Key) -> Entry:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> Observation:
+def observations(draw: st.DrawFn) -> Observation:
     named = [draw(entries(key)) for key in draw(st.lists(st.sampled_from(KEYS), unique=True))]
     node = model_node(named, uid=draw(st.sampled_from([UID, UID, UID, "other", ""])))
     labels = {ready_label(i) for i, _ in KEYS} | {snapshot_label(*k) for k in KEYS}
@@ -84,7 +84,7 @@ def label_changes_in(actions: list[Action]) -> dict[str, str | None]:
     return found
 
 
-@given(worlds())
+@given(observations())
 def test_a_label_is_set_only_for_complete_files_that_this_nodes_model_node_wants(observation: Observation) -> None:
     borne: set[str] = set()
     for wish in observation.entries.values():
@@ -98,7 +98,7 @@ def test_a_label_is_set_only_for_complete_files_that_this_nodes_model_node_wants
     assert set_now <= borne
 
 
-@given(worlds())
+@given(observations())
 def test_the_labels_of_intact_snapshots_go_only_by_draining_absent_or_as_a_claim(observation: Observation) -> None:
     dropped = {k for k, v in label_changes_in(decide(observation)).items() if v is None}
     for key, held in observation.held.items():
@@ -110,7 +110,7 @@ def test_the_labels_of_intact_snapshots_go_only_by_draining_absent_or_as_a_claim
         assert ready_label(key[0]) not in dropped or state in ("Absent", "Draining")
 
 
-@given(worlds())
+@given(observations())
 def test_labels_of_damaged_snapshots_stay_while_pods_use_them(observation: Observation) -> None:
     dropped = {k for k, v in label_changes_in(decide(observation)).items() if v is None}
     for wish in observation.entries.values():
@@ -120,7 +120,7 @@ def test_labels_of_damaged_snapshots_stay_while_pods_use_them(observation: Obser
             assert snapshot_label(*wish.key) not in dropped
 
 
-@given(worlds())
+@given(observations())
 def test_files_are_removed_only_for_an_absent_entry_of_this_node_without_labels(observation: Observation) -> None:
     for action in decide(observation):
         if isinstance(action, Remove):
@@ -134,7 +134,7 @@ def test_files_are_removed_only_for_an_absent_entry_of_this_node_without_labels(
             assert action.entry.key not in observation.works
 
 
-@given(worlds())
+@given(observations())
 def test_without_authority_labels_may_only_go(observation: Observation) -> None:
     if observation.own_model_node is None:
         actions = decide(observation)
@@ -142,7 +142,7 @@ def test_without_authority_labels_may_only_go(observation: Observation) -> None:
         assert not any(label_changes_in(actions).values())
 
 
-@given(worlds())
+@given(observations())
 def test_downloads_start_only_with_room_reserved_a_grant_and_a_free_slot(observation: Observation) -> None:
     running = sum(isinstance(w, Fetching) for w in observation.works.values())
     begun = [a for a in decide(observation) if isinstance(a, Start)]
@@ -156,13 +156,13 @@ def test_downloads_start_only_with_room_reserved_a_grant_and_a_free_slot(observa
         assert not action.entry.uri.startswith("pvc://")
 
 
-@given(worlds())
+@given(observations())
 def test_each_entry_has_one_action_at_a_time(observation: Observation) -> None:
     keys = [k for a in decide(observation) if (k := _key(a)) is not None]
     assert len(keys) == len(set(keys))
 
 
-@given(worlds())
+@given(observations())
 def test_every_phase_can_be_said(observation: Observation) -> None:
     for status in entry_statuses(observation):
         wish = observation.entries.get(status.key)
@@ -176,7 +176,7 @@ def test_every_phase_can_be_said(observation: Observation) -> None:
             assert not isinstance(observation.works.get(status.key), Fetching)
 
 
-@given(worlds())
+@given(observations())
 def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(observation: Observation) -> None:
     rested = settle(observation)
     for wish in rested.entries.values():

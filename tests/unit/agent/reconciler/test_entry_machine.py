@@ -53,7 +53,7 @@ entries = st.fixed_dictionaries(
 
 
 class EntryMachine(RuleBasedStateMachine):
-    """One agent, whose world changes in any order."""
+    """One agent, around which anything changes in any order."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -71,14 +71,14 @@ def test_one_is_read_at_a_time() -> None:
     assert len([action for action in decide(seen) if isinstance(action, Inspect)]) == 1
 
 
-def test_what_was_read_is_told_with_the_entry_and_nothing_of_other_files() -> None:
+def test_what_was_read_is_reported_with_the_entry_and_nothing_of_other_files() -> None:
     assert [s.metadata for s in entry_statuses(ready(metadata={KEY: READ}))] == [READ]
     other = {KEY: replace(UNPACKED, manifest="b" * 64)}
     assert [s.metadata for s in entry_statuses(ready(metadata={KEY: READ}, held=other))] == [None]
 
 
-def told(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
-    """A book after the ModelNode came that an earlier agent wrote."""
+def reported(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
+    """A cache after the ModelNode came that an earlier agent wrote."""
     cache, said = StateCache(), EntryStatus(id="llama", revision="r1", metadata=found)
     known = ModelNodeStatus(node_uid=node_uid, entries=[said, msgspec.structs.replace(said, id="gone")])
     cache.set_model_node(msgspec.structs.replace(model_node([entry()]), status=known), 100.0)
@@ -86,15 +86,15 @@ def told(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
 
 
 def test_an_agent_knows_what_the_one_before_it_read_and_forgets_what_is_wanted_no_more() -> None:
-    cache = told(READ)
+    cache = reported(READ)
     assert cache.metadata == {KEY: READ}
     cache.set_model_node(model_node([]), 101.0)
     assert cache.metadata == {}
-    assert told(READ, "another Node").metadata == {}
+    assert reported(READ, "another Node").metadata == {}
 
 
 def test_it_waits_as_long_as_the_one_before_it_would_have() -> None:
-    assert 100 + 7 * 60 < told(KILLED).metadata_due[KEY] < 100 + 13 * 60
+    assert 100 + 7 * 60 < reported(KILLED).metadata_due[KEY] < 100 + 13 * 60
 
 
 def test_a_status_of_very_many_keeps_the_metadata_of_the_first() -> None:

@@ -16,7 +16,7 @@ BLOCK = 4096  # a snapshot's files are in blocks, beside three of its own
 
 
 def short() -> StateCache:
-    """A book with one entry that does not fit, and one that failed otherwise."""
+    """A cache with one entry that does not fit, and one that failed otherwise."""
     cache = StateCache()
     other = entry("other")
     cache.set_model_node(model_node([entry(), other], storage_limit=10), 0.0)
@@ -104,7 +104,7 @@ def test_a_manifest_that_is_forgotten_lets_the_others_ask_again() -> None:
 
 
 def waiting(shortage: int, space: Space) -> StateCache:
-    """A book with an entry that lacks so many bytes, after a look at the disk."""
+    """A cache with an entry that lacks so many bytes, after a look at the disk."""
     cache = StateCache()
     cache.set_model_node(model_node([entry()], storage_limit=10), 0.0)
     cache.set_space(space, 0.0)
@@ -140,7 +140,7 @@ def test_what_waits_asks_again_when_the_floor_sinks() -> None:
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_a_large_shortage_is_told_anew_when_it_is_notably_less() -> None:
+def test_a_large_shortage_is_reported_again_when_it_is_notably_less() -> None:
     cache = waiting(100 * 2**30, Space(disk_free=0))
     cache.set_space(Space(disk_free=5 * 2**30 - 1), 5.0)
     assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S

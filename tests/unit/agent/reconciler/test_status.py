@@ -159,7 +159,7 @@ def full(of: Entry, due_s: float = WHEN_SPACE_CHANGES_S) -> dict[tuple[str, str]
     return {of.key: Failure(trouble, due_s, fingerprint(of))}
 
 
-def test_a_shortage_is_told_until_it_is_asked_again() -> None:
+def test_a_shortage_is_reported_until_it_is_asked_again() -> None:
     assert only(entry_statuses(observation(entry(), failures=full(entry())))).shortage == 7
     again = only(entry_statuses(observation(entry(), failures=full(entry(), 50.0))))
     assert (again.phase, again.reason, again.shortage) == ("Failed", "InsufficientStorage", 0)
@@ -172,7 +172,7 @@ def test_how_much_may_go_for_it_is_part_of_the_message() -> None:
     assert status.message == "need 9 bytes; at most 2.0 KiB may be evicted"
 
 
-def test_what_goes_with_each_is_told() -> None:
+def test_what_goes_with_each_is_reported() -> None:
     held = observation(entry(), held={KEY: SOUND}, labels=both(), frees={KEY: 12})
     assert only(entry_statuses(held)).frees == 12
 

@@ -35,16 +35,18 @@ def test_a_phase_keeps_its_date_until_it_changes() -> None:
 
 
 def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
-    def told(value: str, since: str = "", message: str = "") -> ModelNodeStatus:
+    def reported(value: str, since: str = "", message: str = "") -> ModelNodeStatus:
         condition = Condition(
             type="StoreOnRootDisk", status=value, reason="R", message=message, last_transition_time=since
         )
         return ModelNodeStatus(conditions=[condition])
 
-    kept = with_transition_times(told("True", message="new"), told("True", BEFORE), NOW)
+    kept = with_transition_times(reported("True", message="new"), reported("True", BEFORE), NOW)
     assert [(c.last_transition_time, c.message) for c in kept.conditions] == [(BEFORE, "new")]
-    for before in (told("False", BEFORE), ModelNodeStatus()):
-        assert [c.last_transition_time for c in with_transition_times(told("True"), before, NOW).conditions] == [NOW]
+    for before in (reported("False", BEFORE), ModelNodeStatus()):
+        assert [c.last_transition_time for c in with_transition_times(reported("True"), before, NOW).conditions] == [
+            NOW
+        ]
 
 
 def test_figures_and_texts_alone_are_no_transition() -> None:
@@ -136,7 +138,7 @@ async def test_a_disk_that_others_write_to_costs_few_writes(turns: Turns) -> Non
     assert turns.node.written[-1]["diskFree"] == free[21]
 
 
-async def test_a_download_is_told_in_steps_and_not_all_the_time(turns: Turns) -> None:
+async def test_a_download_is_reported_in_steps_and_not_all_the_time(turns: Turns) -> None:
     writes = [await turns.look(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
     assert writes[-1] <= 2 + 660 // 180
     assert writes[8] == 3
@@ -180,24 +182,24 @@ async def test_a_thousand_transitions_of_a_thousand_entries_are_few_writes(kube_
     running = asyncio.create_task(status_writer.run())
     await _until(lambda: ready >= 1000)
     running.cancel()
-    told = sum(len(msgspec.json.encode(status)) for status in node.written)
-    assert told / sum(waits) <= 1.2 * 64 * 1024, "bytes per second"
+    reported = sum(len(msgspec.json.encode(status)) for status in node.written)
+    assert reported / sum(waits) <= 1.2 * 64 * 1024, "bytes per second"
     assert len(node.written) <= 20
 
 
 def many(ready: int) -> ModelNodeStatus:
     phases = ["Ready"] * min(ready, 1000) + ["Waiting"] * max(0, 1000 - ready)
-    told = (
+    reported = (
         EntryStatus(id=f"team-a_model-{i:04}", revision="c" * 40, phase=phase, observed="Present", verified="digest")
         for i, phase in enumerate(phases)
     )
-    return status(*told)
+    return status(*reported)
 
 
 def test_a_status_of_long_messages_is_cut_to_a_size_that_the_object_has_room_for() -> None:
-    told = [EntryStatus(id=f"m-{i:04}", revision="c" * 40, phase="Failed", message="x" * 2000) for i in range(1000)]
-    cut = fit_size(status(*told))
+    reported = [EntryStatus(id=f"m-{i:04}", revision="c" * 40, phase="Failed", message="x" * 2000) for i in range(1000)]
+    cut = fit_size(status(*reported))
     assert len(msgspec.json.encode(cut)) <= 384 * 1024
-    assert [(e.id, e.phase) for e in cut.entries] == [(e.id, e.phase) for e in told]
-    few = status(*told[:10])
+    assert [(e.id, e.phase) for e in cut.entries] == [(e.id, e.phase) for e in reported]
+    few = status(*reported[:10])
     assert fit_size(few) == few

@@ -1,4 +1,4 @@
-"""What a scrape of an agent shows, from a world and from what its downloads did."""
+"""What a scrape of an agent shows, from an observation and from what its downloads did."""
 
 import pytest
 from prometheus_client import generate_latest

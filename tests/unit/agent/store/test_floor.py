@@ -30,7 +30,7 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         parse_floor(text)
 
 
-def test_the_root_disk_is_told_by_the_device_of_kubelets_file(tmp_path: Path) -> None:
+def test_the_root_disk_is_recognised_by_the_device_of_kubelets_file(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("")
     assert lies_on_root_disk(tmp_path, tmp_path / "hosts")
     assert not lies_on_root_disk(tmp_path, Path("/proc/version"))

@@ -62,9 +62,9 @@ def test_the_file_is_put_together_whatever_the_order(size: int, moves: list[tupl
         for segment in claims:
             segmented.give_back(segment)
         held = list(segmented.partial.held)
-        told = list(held_spans(segmented.partial.path.parent, KEY, size, digest=True))
-        assert list(ByteRanges([*held, *told])) == held
-        assert told == held or not segmented.missing_bytes  # of a whole file the last bytes need not be told
+        reported = list(held_spans(segmented.partial.path.parent, KEY, size, digest=True))
+        assert list(ByteRanges([*held, *reported])) == held
+        assert reported == held or not segmented.missing_bytes  # of a whole file the last bytes need not be told
         while segment := segmented.take_segment():
             put(segmented, segment, size)
             segmented.give_back(segment)
@@ -91,8 +91,10 @@ def test_a_kill_costs_a_connection_no_more_than_an_eighth_of_a_mebibyte(tmp_path
         for _ in range(37):
             for segment in claims:
                 put(segmented, segment, step)
-        told = held_spans(tmp_path, KEY, size, digest=True).size_bytes  # what the next process finds after a kill now
-        assert segmented.partial.held.size_bytes - told <= len(claims) * 2**17
+        reported = held_spans(
+            tmp_path, KEY, size, digest=True
+        ).size_bytes  # what the next process finds after a kill now
+        assert segmented.partial.held.size_bytes - reported <= len(claims) * 2**17
 
 
 def test_bytes_of_an_earlier_boot_count_only_where_a_digest_will_tell(tmp_path: Path) -> None:
@@ -100,15 +102,15 @@ def test_bytes_of_an_earlier_boot_count_only_where_a_digest_will_tell(tmp_path: 
         segment = claimed(segmented.take_segment())
         put(segmented, segment, 500)
         segmented.give_back(segment)
-    told = tmp_path / f"{KEY}.map"
-    told.write_text("another-boot\n" + told.read_text().partition("\n")[2])
+    reported = tmp_path / f"{KEY}.map"
+    reported.write_text("another-boot\n" + reported.read_text().partition("\n")[2])
     assert held_spans(tmp_path, KEY, 1000, digest=True).size_bytes == 500
     assert held_spans(tmp_path, KEY, 1000, digest=False).size_bytes == 0
 
 
 def test_a_map_without_its_file_says_nothing_of_the_next_one(tmp_path: Path) -> None:
-    told = tmp_path / f"{KEY}.map"
-    told.write_text("boot\n0 1000\n")
+    reported = tmp_path / f"{KEY}.map"
+    reported.write_text("boot\n0 1000\n")
     with begun(1000, tmp_path) as segmented:
         segment = claimed(segmented.take_segment())
         put(segmented, segment, 10)
@@ -121,8 +123,8 @@ def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
         segment = claimed(segmented.take_segment(100))
         put(segmented, segment, 100)
         segmented.give_back(segment)
-    with (tmp_path / f"{KEY}.map").open("ab") as told:
-        told.write(b"1")
+    with (tmp_path / f"{KEY}.map").open("ab") as reported:
+        reported.write(b"1")
     with begun(1000, tmp_path) as segmented:
         segment = claimed(segmented.take_segment(50))
         put(segmented, segment, 50)
@@ -275,10 +277,10 @@ def test_who_follows_waits_for_the_receiver_that_hashes() -> None:
         put(segmented, claimed(segmented.take_segment()), 40)
         segmented.hashing.busy = True
         found: list[ByteRange | None] = []
-        follower = threading.Thread(target=lambda: found.append(segmented.unhashed(segmented.hashing, stop)))
+        hashing_thread = threading.Thread(target=lambda: found.append(segmented.unhashed(segmented.hashing, stop)))
         stop = threading.Event()
-        follower.start()
+        hashing_thread.start()
         assert not found
         stop.set()
-        follower.join()
+        hashing_thread.join()
         assert found == [None]

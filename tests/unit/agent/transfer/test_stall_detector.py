@@ -17,7 +17,7 @@ def test_a_limit_lowers_what_is_asked_of_one_body() -> None:
     assert [pace.observe(500, 1.0, limit=2000) for _ in range(20)] == [None] * 20
 
 
-def test_a_window_begins_anew() -> None:
+def test_a_window_begins_again() -> None:
     pace = StallDetector(least_rate=1000, window_s=2)
     assert pace.observe(10_000, 2.0) is None
     assert pace.observe(10, 2.0) == 5

@@ -37,7 +37,7 @@ def cache(size: object = None, resolved: int = 0, **spec: Any) -> dict[str, Any]
         (cache("20Gi", nodeGroup="odd"), 0),
     ],
 )
-def test_each_group_that_is_too_small_is_told(written: dict[str, Any], warned: int) -> None:
+def test_each_group_that_is_too_small_is_reported(written: dict[str, Any], warned: int) -> None:
     assert len(capacity_warnings(written, LIMITS)) == warned
 
 

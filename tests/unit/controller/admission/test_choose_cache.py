@@ -47,12 +47,12 @@ def test_a_named_group_picks_its_cache(rewrite: Rewrite) -> None:
     assert read_models(after) == [("b", "r")]
 
 
-def test_a_named_group_without_the_model_is_told(rewrite: Rewrite) -> None:
+def test_a_named_group_without_the_model_is_reported(rewrite: Rewrite) -> None:
     _, warnings = rewrite(kserve_pod("p", "s3://bucket/m", annotations={NODE_GROUP: "pink"}))
     assert "kept on blue, green, red, not on pink" in warnings[0]
 
 
-def test_a_named_group_against_the_pod_s_selector_is_told(rewrite: Rewrite) -> None:
+def test_a_named_group_against_the_pod_s_selector_is_reported(rewrite: Rewrite) -> None:
     pod = kserve_pod("p", "s3://bucket/m", annotations={NODE_GROUP: "blue"})
     pod["spec"]["nodeSelector"] = {"colour": "red"}
     after, warnings = rewrite(pod)

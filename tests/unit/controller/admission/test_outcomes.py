@@ -50,16 +50,16 @@ BROKEN = _review("ClusterModelCache", "CREATE", object=CACHE)
         ("/validate", BROKEN, "failed"),
     ],
 )
-async def test_each_review_is_told_with_its_outcome(
+async def test_each_review_is_reported_with_its_outcome(
     catalog: MemoryCatalog, path: str, body: dict[str, Any], outcome: str
 ) -> None:
-    told = list[tuple[str, str, float]]()
+    reported = list[tuple[str, str, float]]()
     app, broken = FastAPI(), BrokenCatalog(base_models=catalog.base_models)
     callers = Callers(lambda: (ADMISSION_KEY,))
-    app.include_router(admission_router(broken, AdmissionSettings(), callers, lambda *review: told.append(review)))
+    app.include_router(admission_router(broken, AdmissionSettings(), callers, lambda *review: reported.append(review)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://larder") as client:
         await client.post(path_with(ADMISSION_KEY, path), content=json.dumps(body))
-    ((where, how, took_s),) = told
+    ((where, how, took_s),) = reported
     assert (where, how) == (path, outcome)
     assert took_s > 0
     assert how in OUTCOMES

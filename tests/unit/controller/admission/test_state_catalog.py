@@ -30,12 +30,12 @@ from tests.builders.cluster import (
     cache,
     cluster_model,
     entry,
+    entry_status,
     fresh_cluster,
     group,
     model_node,
     node,
     pod,
-    said,
 )
 
 
@@ -63,11 +63,11 @@ def found(model: CatalogModel | None) -> CatalogModel:
     return model
 
 
-async def test_caches_are_told_with_what_serves(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_caches_are_reported_with_what_serves(catalog: StateCatalog, cluster: ClusterState) -> None:
     cluster.caches.upsert(cache("m", "g"))
     cluster.caches.upsert(cache("new", "g", revision=""))
-    told = {model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.caches()}
-    assert told == {"m": ("r1", "hf://org/m@main", ("g",)), "new": ("", "hf://org/new@main", ("g",))}
+    reported = {model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.caches()}
+    assert reported == {"m": ("r1", "hf://org/m@main", ("g",)), "new": ("", "hf://org/new@main", ("g",))}
 
 
 async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, cluster: ClusterState) -> None:
@@ -137,9 +137,9 @@ async def test_one_pod_binds_a_claim_and_the_others_wait_for_its_look(
     cluster: ClusterState,
 ) -> None:
     model = cluster_model("m", {}, uri="pvc://ns/claim/dir")
-    told = {"Ready": "WaitForFirstConsumer", "Metadata": metadata}
+    reported = {"Ready": "WaitForFirstConsumer", "Metadata": metadata}
     conditions = [Condition(type=k, status="False", reason=r, message="w", last_transition_time="t")
-                  for k, r in told.items()]  # fmt: skip
+                  for k, r in reported.items()]  # fmt: skip
     status = msgspec.structs.replace(model.status, source="pvc://ns/claim/dir", conditions=conditions)
     cluster.cluster_base_models.upsert(msgspec.structs.replace(model, status=status))
     labels = {uses_label("m"): "true"}
@@ -153,23 +153,23 @@ async def test_one_pod_binds_a_claim_and_the_others_wait_for_its_look(
 
 
 @pytest.mark.parametrize(
-    ("told", "full"),
+    ("reported", "full"),
     [
-        (said("m", "Failed", reason="InsufficientStorage"), True),
-        (said("m", "Failed", "r0", reason="InsufficientStorage"), False),
-        (said("m", "Failed", reason="Unreachable"), False),
-        (said("m", "Downloading", reason="InsufficientStorage"), False),
-        (said("other", "Failed", reason="InsufficientStorage"), False),
+        (entry_status("m", "Failed", reason="InsufficientStorage"), True),
+        (entry_status("m", "Failed", "r0", reason="InsufficientStorage"), False),
+        (entry_status("m", "Failed", reason="Unreachable"), False),
+        (entry_status("m", "Downloading", reason="InsufficientStorage"), False),
+        (entry_status("other", "Failed", reason="InsufficientStorage"), False),
     ],
 )
 async def test_a_node_says_itself_that_a_model_does_not_fit(
-    told: EntryStatus,
+    reported: EntryStatus,
     full: bool,  # noqa: FBT001 - a parameter
     catalog: StateCatalog,
     cluster: ClusterState,
 ) -> None:
     cluster.caches.upsert(cache("m", "g"))
-    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[told]))
+    cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[reported]))
     (model,) = catalog.caches()
     assert model.serving_revision == "r1"
     assert catalog.lacks_space(model, "a") is full

@@ -160,7 +160,7 @@ def test_a_path_on_the_container_s_system_is_refused() -> None:
         check_write("BaseModel", _base("hf://o/m", path="/etc/x"), ())
 
 
-def test_all_findings_are_told_at_once() -> None:
+def test_all_findings_are_reported_at_once() -> None:
     with pytest.raises(InvalidURI, match=r"storageUri.*; spec\.storage\.path.*; spec\.storage\.nodeSelector"):
         check_write("BaseModel", _base("x", path="y", nodeSelector={"a b": "c"}), ())
 
@@ -269,14 +269,14 @@ def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError]
         ("larder.dev/drift", "follow", "Manual", "write Follow or Manual"),
     ],
 )
-def test_an_annotation_that_counts_for_nothing_is_told(annotation: str, wrong: str, right: str, words: str) -> None:
-    def told(value: str) -> list[str]:
+def test_an_annotation_that_counts_for_nothing_is_reported(annotation: str, wrong: str, right: str, words: str) -> None:
+    def reported(value: str) -> list[str]:
         return annotation_warnings({"metadata": {"annotations": {annotation: value}}})
 
-    (warning,) = told(wrong)
+    (warning,) = reported(wrong)
     assert warning.startswith(f"metadata.annotations[{annotation}]: '{wrong}' is ignored; ")
     assert words in warning
-    assert told(right) == []
+    assert reported(right) == []
 
 
 def test_writes_that_want_nothing_new_are_not_looked_at() -> None:

@@ -49,7 +49,7 @@ def review(audience: str = "larder", username: str = AGENT, **extra: str) -> Jso
 
 
 class Api:
-    """A replica's API over a world and an API server, with a clock of its own."""
+    """A replica's API over a cluster state and an API server, with a clock of its own."""
 
     def __init__(self, kube: Kube, objects: Objects) -> None:
         self.now = 0.0
@@ -190,7 +190,7 @@ async def test_a_forwarded_report_is_never_passed_on_again(api: Api) -> None:
     assert api.objects.asked == [f"POST {REVIEWS}"]
 
 
-async def test_a_list_that_is_gone_is_told_as_a_change_of_the_source(api: Api) -> None:
+async def test_a_list_that_is_gone_is_reported_as_a_change_of_the_source(api: Api) -> None:
     answer = await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)
     assert (answer.status_code, answer.json()["reason"]) == (404, "SourceChanged")
 

@@ -12,7 +12,7 @@ from controller.claims.view import ClaimView
 from controller.manager.actions import Requeue
 from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim
 from shared.kube.objects import Meta
-from tests.builders.claims import NOW, claim, read, told, user, view
+from tests.builders.claims import NOW, claim, read, reported, user, view
 
 RWO, RWOP = claim("Bound", "ReadWriteOnce"), claim("Bound", "ReadWriteOncePod")
 MOUNTING = ObservedCondition(type="PodReadyToStartContainers", status="False")
@@ -84,13 +84,13 @@ def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
     settled = read(view(claim=RWOP))
     held = replace(settled, waits=tuple(waits_of(RWOP, [pod("a", "n1"), second, third])))
     actions = decide(held, NOW)
-    ready = told(actions).claim_result.ready
-    assert (told(actions).claim_result.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
+    ready = reported(actions).claim_result.ready
+    assert (reported(actions).claim_result.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
     assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod and in use by pod a on node n1 (1 more")
     assert takes_pods(ready)
     (again,) = (a for a in actions if isinstance(a, Requeue))
     assert again.after_s <= 10, "nobody tells when the volume is mounted"
-    assert told(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
+    assert reported(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
 
 
 def test_pods_that_start_are_looked_at_until_they_run() -> None:

@@ -20,7 +20,20 @@ from shared.api.base_model import BaseModelStatus
 from shared.api.core import ObservedCondition
 from shared.api.meta import Condition
 from shared.metadata.termination_message import Reading
-from tests.builders.claims import FILLED, LLAMA, NOW, WRITTEN, after, claim, handed_in, job, job_pod, read, told, user
+from tests.builders.claims import (
+    FILLED,
+    LLAMA,
+    NOW,
+    WRITTEN,
+    after,
+    claim,
+    handed_in,
+    job,
+    job_pod,
+    read,
+    reported,
+    user,
+)
 from tests.builders.claims import view as model
 
 MISSING = Reading(found=False, reason="PathNotFound", message="there is no 'models/llama' on the claim")
@@ -30,17 +43,17 @@ IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackO
 
 
 def ready(seen: ClaimView) -> tuple[str, str, str]:
-    tell = told(decide(seen, NOW))
+    tell = reported(decide(seen, NOW))
     return tell.claim_result.state, tell.claim_result.ready.status, tell.claim_result.ready.reason
 
 
 def takes(seen: ClaimView) -> bool:
     """Return what admission makes of the answer."""
-    return takes_pods(told(decide(seen, NOW)).claim_result.ready)
+    return takes_pods(reported(decide(seen, NOW)).claim_result.ready)
 
 
 def metadata(seen: ClaimView) -> tuple[str, str]:
-    found = told(decide(seen, NOW)).claim_result.metadata
+    found = reported(decide(seen, NOW)).claim_result.metadata
     return found.status, found.reason
 
 
@@ -63,7 +76,7 @@ def starts(seen: ClaimView) -> list[StartJob]:
 def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, Any], reason: str, words: str) -> None:
     seen = model(**fields)
     assert ready(seen) == ("Failed", "False", reason)
-    assert words in told(decide(seen, NOW)).claim_result.ready.message
+    assert words in reported(decide(seen, NOW)).claim_result.ready.message
     assert starts(seen) == []
     assert not takes(seen)
     assert ready(after(replace(seen, claim=claim(), allowed=True)))[0] == "In_Transit"
@@ -83,13 +96,13 @@ def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that() -> Non
     written = replace(seen, spec=WRITTEN)
     assert starts(written) == []
     for unread in (skipped, written):
-        assert told(decide(unread, NOW)).claim_result.ready.message.endswith("waits for the first pod that uses it")
+        assert reported(decide(unread, NOW)).claim_result.ready.message.endswith("waits for the first pod that uses it")
 
 
 def test_pods_wait_while_the_controller_may_not_look() -> None:
     seen = model(claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
     assert ready(seen) == ("In_Transit", "Unknown", "NotPermitted")
-    assert "persistentvolumeclaims" in told(decide(seen, NOW)).claim_result.ready.message
+    assert "persistentvolumeclaims" in reported(decide(seen, NOW)).claim_result.ready.message
     assert not takes(seen)
     (again,) = (a.after_s for a in decide(seen, NOW) if isinstance(a, Requeue))
     assert again <= 60, "nobody tells when the right is given"
@@ -98,7 +111,7 @@ def test_pods_wait_while_the_controller_may_not_look() -> None:
 def test_a_right_that_is_lost_keeps_no_pod_from_what_was_read() -> None:
     seen = replace(read(model()), claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
     assert ready(seen) == ("Ready", "True", "NotPermitted")
-    assert "persistentvolumeclaims" in told(decide(seen, NOW)).claim_result.ready.message
+    assert "persistentvolumeclaims" in reported(decide(seen, NOW)).claim_result.ready.message
     assert takes(seen)
     moved = replace(seen, demand=replace(seen.demand, uri="pvc://team/data/models/other"))
     assert not takes(moved)
@@ -120,13 +133,13 @@ def test_a_model_is_read_once_and_then_ready() -> None:
     settled = replace(after(done), spec=FILLED)
     assert [type(a) for a in decide(settled, NOW)] == [WriteClaimStatus, Requeue]
     assert metadata(settled) == ("True", "Read")
-    assert claim_status(settled, told(decide(settled, NOW)), "later") == settled.status
+    assert claim_status(settled, reported(decide(settled, NOW)), "later") == settled.status
 
 
 def test_what_was_left_aside_stands_beside_what_was_read() -> None:
     seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a link that leads nowhere"))
     assert metadata(seen) == ("True", "Read")
-    words = told(decide(seen, NOW)).claim_result.metadata.message
+    words = reported(decide(seen, NOW)).claim_result.metadata.message
     assert words.endswith(", but llama/notes is a link that leads nowhere")
 
 
@@ -148,10 +161,10 @@ def test_a_path_that_is_missing_keeps_pods_away_until_it_is_there() -> None:
     assert ready(seen) == ("Failed", "False", "PathNotFound")
     assert not takes(seen)
     later = replace(seen, job=job())
-    tell = told(decide(later, NOW + timedelta(minutes=15)))
+    tell = reported(decide(later, NOW + timedelta(minutes=15)))
     assert tell.claim_result.state == "Failed"
     found = replace(later, pods=(handed_in(Reading(metadata=LLAMA)),))
-    assert told(decide(found, NOW + timedelta(minutes=15))).claim_result.state == "Ready"
+    assert reported(decide(found, NOW + timedelta(minutes=15))).claim_result.state == "Ready"
 
 
 @pytest.mark.parametrize("reason", ["MetadataMissing", "MetadataOversized", "Unreadable", "TooManyFiles"])
@@ -159,7 +172,7 @@ def test_what_cannot_be_read_can_still_be_mounted(reason: str) -> None:
     seen = read(model(), Reading(reason=reason, message="words"))
     assert ready(seen) == ("Ready", "True", "OnClaim")
     assert metadata(seen) == ("False", reason)
-    assert "larder.dev/refresh" in told(decide(seen, NOW)).claim_result.metadata.message
+    assert "larder.dev/refresh" in reported(decide(seen, NOW)).claim_result.metadata.message
 
 
 def test_what_was_read_stays_known_when_another_reading_fails() -> None:
@@ -186,7 +199,7 @@ def test_who_says_that_nothing_is_to_be_read_is_believed() -> None:
     assert ready(seen) == ("Ready", "True", "OnClaim")
 
 
-def test_a_job_that_hangs_is_told_and_its_reason_kept_when_it_is_given_up() -> None:
+def test_a_job_that_hangs_is_reported_and_its_reason_kept_when_it_is_given_up() -> None:
     hung = model(job=job(), pods=(IMAGE,))
     assert ready(hung) == ("In_Transit", "False", "ImageNotPulled")
     assert not takes(hung)
@@ -195,7 +208,7 @@ def test_a_job_that_hangs_is_told_and_its_reason_kept_when_it_is_given_up() -> N
         ("In_Transit", "False", "ImageNotPulled"),
         ("False", "ImageNotPulled"),
     )
-    assert "gave up" in told(decide(given_up, NOW)).claim_result.metadata.message
+    assert "gave up" in reported(decide(given_up, NOW)).claim_result.metadata.message
     assert not takes(given_up)
 
 
@@ -204,11 +217,11 @@ def test_nobody_gets_a_model_that_nobody_has_looked_at_however_often_a_job_gives
     for wait_minutes in (1, 2, 4, 8, 15, 15):
         assert ready(seen) == ("In_Transit", "False", "DeadlineExceeded")
         assert not takes(seen)
-        assert "so pods wait" in told(decide(seen, now)).claim_result.ready.message
+        assert "so pods wait" in reported(decide(seen, now)).claim_result.ready.message
         assert starts(seen) == []
         now += timedelta(minutes=wait_minutes)
         assert [a for a in decide(seen, now) if isinstance(a, StartJob)]
-        assert told(decide(seen, now)).claim_result.ready.reason == "DeadlineExceeded", (
+        assert reported(decide(seen, now)).claim_result.ready.reason == "DeadlineExceeded", (
             "it says the same while one tries"
         )
         seen = after(replace(seen, job=job(LATE)), now)
@@ -245,22 +258,22 @@ def test_pods_wait_whatever_holds_the_job_up(reason: str) -> None:
 
 def with_metadata(reason: str) -> BaseModelStatus:
     """A status that says so of a Job that runs."""
-    told = Condition(type="Metadata", status="Unknown", reason=reason, message="m", last_transition_time="t")
-    return BaseModelStatus(conditions=[told])
+    reported = Condition(type="Metadata", status="Unknown", reason=reason, message="m", last_transition_time="t")
+    return BaseModelStatus(conditions=[reported])
 
 
-def test_a_job_that_may_not_be_made_is_told_in_the_server_s_words() -> None:
+def test_a_job_that_may_not_be_made_is_reported_in_the_server_s_words() -> None:
     seen = model(job_refused="403 Forbidden: exceeded quota: jobs")
     assert starts(seen) == []
     assert ready(seen) == ("In_Transit", "False", "JobRefused")
-    assert "exceeded quota" in told(decide(seen, NOW)).claim_result.ready.message
+    assert "exceeded quota" in reported(decide(seen, NOW)).claim_result.ready.message
 
 
 def test_a_claim_for_one_pod_is_not_fought_for() -> None:
     busy = model(claim=claim("Bound", "ReadWriteOncePod"), users=(user("web"),))
     assert starts(busy) == []
     assert ready(busy) == ("In_Transit", "False", "ClaimInUse")
-    assert "in use by pod web" in told(decide(busy, NOW)).claim_result.ready.message
+    assert "in use by pod web" in reported(decide(busy, NOW)).claim_result.ready.message
     assert starts(replace(busy, users=()))
 
 
@@ -279,7 +292,7 @@ def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
     pod = job_pod("Pending", None, ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes"))
     seen = model(claim=claim("Bound", "ReadWriteOnce"), users=(user("web", "n7"),), job=job(), pods=(pod,))
     assert ready(seen)[2] == "ClaimInUse"
-    words = told(decide(seen, NOW)).claim_result.ready.message
+    words = reported(decide(seen, NOW)).claim_result.ready.message
     assert "ReadWriteOnce and attached to node n7 for pod web" in words
     assert "0/3 nodes" in words
 
@@ -294,7 +307,7 @@ def test_labels_of_namespaces_are_looked_at_more_often() -> None:
     assert idle_s(refused, labels_count=True) < idle_s(settled, labels_count=True), "somebody waits for the label"
 
 
-def test_what_was_told_of_nodes_holds_no_more_once_the_model_is_on_a_claim() -> None:
+def test_what_was_reported_nodes_holds_no_more_once_the_model_is_on_a_claim() -> None:
     kinds = ("Drifted", "Refreshed", "Updating", "Removing")
     long_ago: dict[str, Any] = {"reason": "Before", "message": "", "last_transition_time": "2026-01-01T00:00:00Z"}
     before = [Condition(type=kind, status="True", **long_ago) for kind in (*kinds, "Theirs")]
@@ -307,9 +320,9 @@ def test_what_was_told_of_nodes_holds_no_more_once_the_model_is_on_a_claim() -> 
 
 def test_conditions_of_others_stay_and_times_only_change_with_the_status() -> None:
     seen = read(model())
-    later = claim_status(seen, told(decide(seen, NOW)), "2030-01-01T00:00:00Z")
+    later = claim_status(seen, reported(decide(seen, NOW)), "2030-01-01T00:00:00Z")
     assert later == seen.status
-    lost = claim_status(seen, told(decide(replace(seen, claim=None), NOW)), "2030-01-01T00:00:00Z")
+    lost = claim_status(seen, reported(decide(replace(seen, claim=None), NOW)), "2030-01-01T00:00:00Z")
     (stamp,) = {c.last_transition_time for c in lost.conditions if c.type == "Ready"}
     assert stamp == "2030-01-01T00:00:00Z"
     assert lost.metadata == seen.status.metadata
@@ -343,7 +356,7 @@ VIEWS = st.builds(
 
 @given(VIEWS)
 def test_pods_come_only_where_somebody_has_looked_or_nobody_is_to(seen: ClaimView) -> None:
-    kept = told(decide(seen, NOW)).metadata
+    kept = reported(decide(seen, NOW)).metadata
     looked = kept is not None and not (kept.missing or kept.unchecked)
     unbound = seen.waits_for_consumer and seen.claim is not None and seen.claim.status.phase != "Bound"
     by_us = seen.status.metadata is not None and seen.status.metadata.values
@@ -353,10 +366,10 @@ def test_pods_come_only_where_somebody_has_looked_or_nobody_is_to(seen: ClaimVie
 
 
 @given(VIEWS)
-def test_every_state_is_told_and_looked_at_again(seen: ClaimView) -> None:
+def test_every_state_is_reported_and_looked_at_again(seen: ClaimView) -> None:
     actions = decide(seen, NOW)
     assert isinstance(actions[-1], Requeue)
-    tell = told(actions)
+    tell = reported(actions)
     assert isinstance(tell.claim_result.ready, ConditionUpdate)
     assert (tell.claim_result.state == "Ready") is (tell.claim_result.ready.status == "True")
     assert tell.claim_result.ready.message
@@ -370,7 +383,7 @@ def test_every_state_is_told_and_looked_at_again(seen: ClaimView) -> None:
 
 
 @given(VIEWS)
-def test_what_is_told_twice_is_told_alike(seen: ClaimView) -> None:
+def test_what_is_reported_twice_is_told_alike(seen: ClaimView) -> None:
     once = after(seen)
     again = after(once)
     assert after(again).status == again.status

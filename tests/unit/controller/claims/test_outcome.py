@@ -94,7 +94,7 @@ def test_an_early_word_tells_that_somebody_looked(
         ([waiting("CreateContainerConfigError")], "ContainerNotStarted", "CreateContainerConfigError"),
     ],
 )
-def test_what_hinders_a_job_is_told_while_it_does(pods: list[JobPod], reason: str, words: str) -> None:
+def test_what_hinders_a_job_is_reported_while_it_does(pods: list[JobPod], reason: str, words: str) -> None:
     outcome = outcome_of(job(age_s=60), pods, NOW)
     assert isinstance(outcome, StillRunning)
     assert outcome.reason == reason

@@ -17,7 +17,7 @@ def test_what_nothing_refers_to_goes_and_a_part_keeps_the_list_that_it_is_of() -
     assert unreferenced(found, set()).keys() == {"whole", "part", "old", "gone"}
 
 
-def test_the_grace_begins_anew_when_something_refers_to_it_in_between() -> None:
+def test_the_grace_begins_again_when_something_refers_to_it_in_between() -> None:
     since = unreferenced_since({"a", "b"}, {}, 100)
     since = unreferenced_since({"a"}, since, 130)
     since = unreferenced_since({"a", "b"}, since, 140)

@@ -12,7 +12,7 @@ from shared.api.model_node import PATH, Entry
 from shared.api.wire import EntryProgress
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects, listed, serving
-from tests.builders.cluster import cache, entry, fresh_cluster, group, model_node, node, pod, said
+from tests.builders.cluster import cache, entry, entry_status, fresh_cluster, group, model_node, node, pod
 
 KEY = ("m", "r1")
 
@@ -44,7 +44,7 @@ class Cluster:
     def write(self, name: str, phase: str = "", *, granted: bool | None = None, since: str = "") -> None:
         """What the controller and the agent of a node have written; a spec says by default what was decided."""
         wish: Entry = entry("m", granted=name in self.granted if granted is None else granted, since=since)
-        self.cluster.model_nodes.upsert(model_node(name, wish, told=[said("m", phase)] if phase else []))
+        self.cluster.model_nodes.upsert(model_node(name, wish, reported=[entry_status("m", phase)] if phase else []))
 
     async def look(self) -> set[str]:
         """Give it a turn, and return who may download."""

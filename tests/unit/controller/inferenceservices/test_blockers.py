@@ -43,7 +43,7 @@ def found(seen: ServiceView, *conditions: str) -> Blocker | None:
         (waiting("CrashLoopBackOff"), "ContainerNotStarted", "pod p: CrashLoopBackOff"),
     ],
 )
-def test_the_first_pod_with_a_trouble_is_told(status: PodStatus, reason: str, words: str) -> None:
+def test_the_first_pod_with_a_trouble_is_reported(status: PodStatus, reason: str, words: str) -> None:
     seen = replace(view(), pods=(pod("fine"), pod("p", status)))
     assert found(seen) == Blocker(reason, words)
     assert found(seen, "Progressing=False") == Blocker(reason, words), "rather than that it takes long"
@@ -65,10 +65,10 @@ def test_a_pod_that_starts_is_no_trouble(reason: str) -> None:
 )
 def test_a_claim_that_is_held_goes_before_what_the_scheduler_says(holder: str, way_out: str) -> None:
     wait = Wait(pod("p", NOWHERE), pod("h", service=holder), "pod p waits")
-    told = found(replace(view(), pods=(wait.pod,), waits=(wait,)))
-    assert told is not None
-    assert told.reason == "ClaimInUse"
-    assert told.message.startswith(f"pod p waits; {way_out}")
+    reported = found(replace(view(), pods=(wait.pod,), waits=(wait,)))
+    assert reported is not None
+    assert reported.reason == "ClaimInUse"
+    assert reported.message.startswith(f"pod p waits; {way_out}")
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,21 @@ from tests.builders.services import MISSING, READY, WAITING, deployment, view
 STAMP = "2026-06-01T12:00:00Z"
 
 
-def told(seen: ServiceView, refused: dict[str, str] | None = None, kind: str = "Ready") -> tuple[str, str, str]:
+def reported(seen: ServiceView, refused: dict[str, str] | None = None, kind: str = "Ready") -> tuple[str, str, str]:
     status = status_of(seen, refused or {}, STAMP)
     found = next(c for c in status.conditions if c.type == kind)
     return found.status, found.reason, found.message
 
 
 def test_it_waits_for_its_model_in_the_model_s_words() -> None:
-    assert told(view(MISSING)) == ("False", "ModelNotFound", "waiting for its model: there is no ClusterBaseModel m")
-    assert told(view(WAITING))[1:] == ("Downloading", "waiting for its model: 0 of 2 nodes")
-    assert told(view(WAITING), kind="ModelReady") == ("False", "Downloading", "0 of 2 nodes")
-    assert told(view(READY), kind="ModelReady")[:2] == ("True", "Ready")
+    assert reported(view(MISSING)) == (
+        "False",
+        "ModelNotFound",
+        "waiting for its model: there is no ClusterBaseModel m",
+    )
+    assert reported(view(WAITING))[1:] == ("Downloading", "waiting for its model: 0 of 2 nodes")
+    assert reported(view(WAITING), kind="ModelReady") == ("False", "Downloading", "0 of 2 nodes")
+    assert reported(view(READY), kind="ModelReady")[:2] == ("True", "Ready")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_it_waits_for_its_model_in_the_model_s_words() -> None:
     ],
 )  # fmt: skip
 def test_its_pods_say_how_it_stands(fields: dict[str, Any], ready: str, reason: str, words: str) -> None:
-    found = told(view(deployment=deployment(wanted=2, **fields), replicas={"min": 2}))
+    found = reported(view(deployment=deployment(wanted=2, **fields), replicas={"min": 2}))
     assert found[:2] == (ready, reason)
     assert words in found[2]
 
@@ -61,22 +65,22 @@ def test_pods_that_serve_go_on_though_the_model_is_gone() -> None:
         "updated_replicas": 1,
     }
     seen = view(MISSING, deployment=deployment(**serving))
-    assert told(seen)[:2] == ("True", "Serving")
-    assert told(seen, kind="ModelReady")[:2] == ("False", "ModelNotFound")
+    assert reported(seen)[:2] == ("True", "Serving")
+    assert reported(seen, kind="ModelReady")[:2] == ("False", "ModelNotFound")
 
 
 def test_stopped_is_not_ready_and_says_by_what() -> None:
     status: dict[str, Any] = {"conditions": ["Available=True"]}
-    assert told(view(deployment=deployment(wanted=0, **status), replicas={"min": 0}))[:2] == ("False", "Stopped")
+    assert reported(view(deployment=deployment(wanted=0, **status), replicas={"min": 0}))[:2] == ("False", "Stopped")
 
 
 def test_a_name_that_is_taken_and_a_refusal_come_first() -> None:
     theirs = deployment(meta=Meta(name="svc", uid="theirs"), conditions=["Available=True"], ready_replicas=1)
-    found = told(view(deployment=theirs), {"Service": "no"})
+    found = reported(view(deployment=theirs), {"Service": "no"})
     assert found[:2] == ("False", "NameConflict")
     assert "this InferenceService does not own Deployment team/svc" in found[2]
     assert status_of(view(deployment=theirs), {}, STAMP).ready_replicas == 0, "another's pods are not counted"
-    assert told(view(), {"Deployment": "422 Invalid: x"}) == (
+    assert reported(view(), {"Deployment": "422 Invalid: x"}) == (
         "False",
         "Refused",
         "the API server rejected the Deployment: 422 Invalid: x",

@@ -11,7 +11,7 @@ from controller.state.keys import ModelKey
 from shared.api.inference_service import ModelRef
 from shared.kube.objects import Key, Meta, Object
 from shared.names import USER_LABEL, uses_label
-from tests.builders.cluster import Ears, cluster_model, fresh_cluster, pod
+from tests.builders.cluster import WokenKeys, cluster_model, fresh_cluster, pod
 from tests.builders.services import service
 
 SERVICE, MODEL = ServiceKey("team", "svc"), ModelKey("ClusterBaseModel", "", "m")
@@ -24,61 +24,61 @@ def cluster() -> ClusterState:
 
 
 @pytest.fixture
-def ears(cluster: ClusterState) -> Ears:
-    return Ears(cluster)
+def woken(cluster: ClusterState) -> WokenKeys:
+    return WokenKeys(cluster)
 
 
-def test_a_service_concerns_itself_and_a_new_leader(cluster: ClusterState, ears: Ears) -> None:
+def test_a_service_concerns_itself_and_a_new_leader(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
-    assert ears.heard() == {SERVICE}
-    ears.enqueue_all()
-    assert SERVICE in ears.heard()
+    assert woken.take() == {SERVICE}
+    woken.enqueue_all()
+    assert SERVICE in woken.take()
 
 
-def test_a_model_concerns_the_services_that_name_it_in_whatever_way(cluster: ClusterState, ears: Ears) -> None:
+def test_a_model_concerns_the_services_that_name_it_in_whatever_way(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
     cluster.services.upsert(service("by-uri", storage_uri="hf://org/m"))
     cluster.services.upsert(service("other", model=ModelRef(name="n")))
-    ears.heard()
+    woken.take()
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
-    assert ears.heard() == {MODEL, SERVICE, ServiceKey("team", "by-uri")}
+    assert woken.take() == {MODEL, SERVICE, ServiceKey("team", "by-uri")}
     cluster.cluster_base_models.remove(Key("", "m"))
-    assert SERVICE in ears.heard()
+    assert SERVICE in woken.take()
 
 
-def test_the_last_user_s_end_concerns_a_model_that_waits_for_it(cluster: ClusterState, ears: Ears) -> None:
+def test_the_last_user_s_end_concerns_a_model_that_waits_for_it(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
     user = pod("p", "", labels=labels)
     cluster.users.upsert(user)
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
-    ears.heard()
+    woken.take()
     cluster.users.remove(user.key)
-    assert ears.heard() == set(), "a model that is there to stay waits for nobody"
+    assert woken.take() == set(), "a model that is there to stay waits for nobody"
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
     cluster.users.upsert(user)
-    ears.heard()
+    woken.take()
     cluster.users.remove(user.key)
-    assert ears.heard() == {MODEL}
+    assert woken.take() == {MODEL}
     cluster.services.remove(Key("team", "svc"))
-    assert ears.heard() == {MODEL, SERVICE}
+    assert woken.take() == {MODEL, SERVICE}
 
 
-def test_a_service_that_takes_another_model_lets_the_first_go(cluster: ClusterState, ears: Ears) -> None:
+def test_a_service_that_takes_another_model_lets_the_first_go(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
-    ears.heard()
+    woken.take()
     moved = service(model=ModelRef(name="n"), metadata={"resource_version": "2"})
     cluster.services.upsert(msgspec.structs.replace(moved))
-    assert ears.heard() == {MODEL, SERVICE}
+    assert woken.take() == {MODEL, SERVICE}
 
 
 def test_a_deployment_wakes_the_service_of_its_name() -> None:
-    heard: list[QueueKey] = []
-    trigger = DeploymentTrigger(heard.append)
+    take: list[QueueKey] = []
+    trigger = DeploymentTrigger(take.append)
     made = Object(metadata=Meta(name="svc", namespace="team", labels={LABEL: "svc"}))
     trigger.replace([made, Object(metadata=Meta(name="x", namespace="team", labels={LABEL: "svc"}))])
-    assert heard == [SERVICE]
+    assert take == [SERVICE]
     trigger.upsert(made)
     trigger.remove(made.key)
-    assert heard == [SERVICE] * 3
+    assert take == [SERVICE] * 3

@@ -6,12 +6,13 @@ from controller.state.cluster_state import ClusterState
 from shared.names import ready_label, snapshot_label, uses_label
 from tests.builders.cluster import (
     GRANTS,
-    Ears,
+    WokenKeys,
     cache,
     caches,
     cluster_model,
     cluster_models,
     entry,
+    entry_status,
     fresh_cluster,
     group,
     groups,
@@ -19,7 +20,6 @@ from tests.builders.cluster import (
     node,
     nodes,
     pod,
-    said,
 )
 
 GPU, CPU = {"pool": "gpu"}, {"pool": "cpu"}
@@ -32,8 +32,8 @@ def cluster() -> ClusterState:
 
 
 @pytest.fixture
-def ears(cluster: ClusterState) -> Ears:
-    ears = Ears(cluster)
+def woken(cluster: ClusterState) -> WokenKeys:
+    woken = WokenKeys(cluster)
     for name, labels in (("a", GPU), ("b", GPU), ("c", CPU)):
         cluster.nodes.upsert(node(name, labels))
         cluster.agents.upsert(pod(f"agent-{name}", name))
@@ -41,62 +41,62 @@ def ears(cluster: ClusterState) -> Ears:
     cluster.caches.upsert(cache("llama", "gpus"))
     cluster.cluster_base_models.upsert(cluster_model("tiny", CPU))
     for name in ("a", "b"):
-        cluster.model_nodes.upsert(model_node(name, entry("llama"), told=[said("llama")]))
+        cluster.model_nodes.upsert(model_node(name, entry("llama"), reported=[entry_status("llama")]))
     cluster.model_nodes.upsert(model_node("c", entry("tiny", kind="ClusterBaseModel")))
-    ears.heard()
-    return ears
+    woken.take()
+    return woken
 
 
-def test_a_new_leader_wants_everything(ears: Ears) -> None:
-    ears.enqueue_all()
-    assert ears.heard() == nodes("a", "b", "c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
+def test_a_new_leader_wants_everything(woken: WokenKeys) -> None:
+    woken.enqueue_all()
+    assert woken.take() == nodes("a", "b", "c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
 
-def test_a_new_model_concerns_itself_and_its_nodes(cluster: ClusterState, ears: Ears) -> None:
+def test_a_new_model_concerns_itself_and_its_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("mistral", "gpus"))
-    assert ears.heard() == caches("mistral") | nodes("a", "b")
+    assert woken.take() == caches("mistral") | nodes("a", "b")
 
 
-def test_a_status_in_other_words_concerns_the_model_alone(cluster: ClusterState, ears: Ears) -> None:
+def test_a_status_in_other_words_concerns_the_model_alone(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("llama", "gpus"))
-    assert ears.heard() == caches("llama")
+    assert woken.take() == caches("llama")
 
 
-def test_a_new_revision_concerns_the_nodes(cluster: ClusterState, ears: Ears) -> None:
+def test_a_new_revision_concerns_the_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("llama", "gpus", revision="r2"))
-    assert ears.heard() == caches("llama") | nodes("a", "b")
+    assert woken.take() == caches("llama") | nodes("a", "b")
 
 
 def test_a_model_that_moves_concerns_the_nodes_it_leaves_and_those_it_comes_to(
-    cluster: ClusterState, ears: Ears
+    cluster: ClusterState, woken: WokenKeys
 ) -> None:
     cluster.cluster_base_models.upsert(cluster_model("tiny", GPU))
-    assert ears.heard() == cluster_models("tiny") | nodes("a", "b", "c")
+    assert woken.take() == cluster_models("tiny") | nodes("a", "b", "c")
 
 
 def test_a_model_that_goes_concerns_nodes_that_list_it_though_they_are_no_targets(
-    cluster: ClusterState, ears: Ears
+    cluster: ClusterState, woken: WokenKeys
 ) -> None:
     cluster.nodes.upsert(node("c", {"pool": "other"}))
-    ears.heard()
+    woken.take()
     cluster.cluster_base_models.upsert(cluster_model("tiny", CPU, deletion_timestamp="2026-02-01T00:00:00Z"))
-    assert ears.heard() == cluster_models("tiny") | nodes("c")
+    assert woken.take() == cluster_models("tiny") | nodes("c")
 
 
-def test_rivals_for_an_id_and_their_nodes_hear_of_each_other(cluster: ClusterState, ears: Ears) -> None:
+def test_rivals_for_an_id_and_their_nodes_hear_of_each_other(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.cluster_base_models.upsert(cluster_model("llama", CPU, uri="s3://bucket/other", uid="other"))
-    assert ears.heard() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
+    assert woken.take() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
     cluster.caches.remove(cache("llama").key)
-    assert ears.heard() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
+    assert woken.take() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
 
 
-def test_a_heartbeat_and_our_own_labels_concern_nobody(cluster: ClusterState, ears: Ears) -> None:
+def test_a_heartbeat_and_our_own_labels_concern_nobody(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.nodes.upsert(node("a", GPU | {ready_label("llama"): "true", snapshot_label("llama", "r1"): "true"}))
-    assert ears.heard() == set()
+    assert woken.take() == set()
 
 
 @pytest.mark.parametrize("change", ["not ready", "another uid", "gone"])
-def test_a_node_concerns_its_models_and_groups(cluster: ClusterState, ears: Ears, change: str) -> None:
+def test_a_node_concerns_its_models_and_groups(cluster: ClusterState, woken: WokenKeys, change: str) -> None:
     match change:
         case "not ready":
             cluster.nodes.upsert(node("a", GPU, ready=False))
@@ -104,125 +104,127 @@ def test_a_node_concerns_its_models_and_groups(cluster: ClusterState, ears: Ears
             cluster.nodes.upsert(node("a", GPU, uid="another"))
         case _:
             cluster.nodes.remove(node("a").key)
-    assert ears.heard() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
+    assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_node_that_is_relabelled_concerns_what_it_leaves_and_what_it_joins(cluster: ClusterState, ears: Ears) -> None:
+def test_a_node_that_is_relabelled_concerns_what_it_leaves_and_what_it_joins(
+    cluster: ClusterState, woken: WokenKeys
+) -> None:
     cluster.nodes.upsert(node("c", GPU))
-    assert ears.heard() == nodes("c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
+    assert woken.take() == nodes("c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
 
-def test_a_node_concerns_models_that_wait_to_be_deleted(cluster: ClusterState, ears: Ears) -> None:
+def test_a_node_concerns_models_that_wait_to_be_deleted(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("llama", "gpus", deletion_timestamp="2026-02-01T00:00:00Z"))
-    ears.heard()
+    woken.take()
     cluster.nodes.upsert(node("c", CPU, ready=False))
-    assert ears.heard() == nodes("c") | caches("llama") | cluster_models("tiny") | GRANTS
+    assert woken.take() == nodes("c") | caches("llama") | cluster_models("tiny") | GRANTS
 
 
-def test_figures_concern_the_groups_alone(cluster: ClusterState, ears: Ears) -> None:
-    told = model_node("a", entry("llama"), told=[said("llama")], used=5)
-    cluster.model_nodes.upsert(told)
-    assert ears.heard() == groups("gpus")
-    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama")], used=5, disk_free=7))
-    assert ears.heard() == set()
+def test_figures_concern_the_groups_alone(cluster: ClusterState, woken: WokenKeys) -> None:
+    reported = model_node("a", entry("llama"), reported=[entry_status("llama")], used=5)
+    cluster.model_nodes.upsert(reported)
+    assert woken.take() == groups("gpus")
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama")], used=5, disk_free=7))
+    assert woken.take() == set()
 
 
-def test_a_phase_concerns_the_model_the_node_and_the_grants(cluster: ClusterState, ears: Ears) -> None:
-    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama", "Repairing")]))
-    assert ears.heard() == nodes("a") | caches("llama") | GRANTS
+def test_a_phase_concerns_the_model_the_node_and_the_grants(cluster: ClusterState, woken: WokenKeys) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama", "Repairing")]))
+    assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_words_of_another_node_of_the_name_are_other_words(cluster: ClusterState, ears: Ears) -> None:
-    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama")], node_uid="another"))
-    assert ears.heard() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
+def test_words_of_another_node_of_the_name_are_other_words(cluster: ClusterState, woken: WokenKeys) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama")], node_uid="another"))
+    assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_spec_concerns_the_models_that_it_lists_or_listed(cluster: ClusterState, ears: Ears) -> None:
-    cluster.model_nodes.upsert(model_node("a", told=[said("llama")]))
-    assert ears.heard() == nodes("a") | caches("llama") | GRANTS
+def test_a_spec_concerns_the_models_that_it_lists_or_listed(cluster: ClusterState, woken: WokenKeys) -> None:
+    cluster.model_nodes.upsert(model_node("a", reported=[entry_status("llama")]))
+    assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_a_model_node_that_goes_concerns_all_that_stood_in_it(cluster: ClusterState, ears: Ears) -> None:
+def test_a_model_node_that_goes_concerns_all_that_stood_in_it(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.model_nodes.remove(model_node("a").key)
-    assert ears.heard() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
+    assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_groups_status_concerns_nobody(cluster: ClusterState, ears: Ears) -> None:
+def test_a_groups_status_concerns_nobody(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.groups.upsert(group("gpus", GPU))
-    assert ears.heard() == set()
+    assert woken.take() == set()
 
 
 def test_a_groups_limit_concerns_its_nodes_models_and_the_groups_that_share_nodes(
-    cluster: ClusterState, ears: Ears
+    cluster: ClusterState, woken: WokenKeys
 ) -> None:
     cluster.groups.upsert(group("all", {}))
-    assert ears.heard() == nodes("a", "b", "c") | groups("gpus", "all") | GRANTS
+    assert woken.take() == nodes("a", "b", "c") | groups("gpus", "all") | GRANTS
     cluster.groups.upsert(group("gpus", GPU, storage_limit="2Gi"))
-    assert ears.heard() == nodes("a", "b") | caches("llama") | groups("gpus", "all") | GRANTS
+    assert woken.take() == nodes("a", "b") | caches("llama") | groups("gpus", "all") | GRANTS
 
 
-def test_a_groups_selector_concerns_old_and_new_members(cluster: ClusterState, ears: Ears) -> None:
+def test_a_groups_selector_concerns_old_and_new_members(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.groups.upsert(group("gpus", CPU))
-    assert ears.heard() == nodes("a", "b", "c") | caches("llama") | groups("gpus") | GRANTS
+    assert woken.take() == nodes("a", "b", "c") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_group_that_goes_concerns_its_members(cluster: ClusterState, ears: Ears) -> None:
+def test_a_group_that_goes_concerns_its_members(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.groups.remove(group("gpus", GPU).key)
-    assert ears.heard() == nodes("a", "b") | caches("llama") | groups("gpus") | GRANTS
+    assert woken.take() == nodes("a", "b") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_an_agent_that_comes_or_goes_concerns_node_models_and_grants(cluster: ClusterState, ears: Ears) -> None:
+def test_an_agent_that_comes_or_goes_concerns_node_models_and_grants(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.agents.upsert(pod("agent-a", "a", ready=False))
-    assert ears.heard() == nodes("a") | caches("llama") | GRANTS
+    assert woken.take() == nodes("a") | caches("llama") | GRANTS
     cluster.agents.upsert(pod("agent-a", "a", ready=False, labels={"x": "y"}))
-    assert ears.heard() == set()
+    assert woken.take() == set()
     cluster.agents.upsert(pod("agent-a2", "a"))
-    assert ears.heard() == nodes("a") | caches("llama") | GRANTS
+    assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(cluster: ClusterState, ears: Ears) -> None:
+def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(cluster: ClusterState, woken: WokenKeys) -> None:
     mark = "llama", "r1"
     cluster.users.upsert(pod("user", "", [mark], phase="Pending"))
-    assert ears.heard() == set()
+    assert woken.take() == set()
     cluster.users.upsert(pod("user", "a", [mark], phase="Pending"))
-    assert ears.heard() == nodes("a")
+    assert woken.take() == nodes("a")
     cluster.users.upsert(pod("user", "a", [mark], phase="Running"))
-    assert ears.heard() == set()
+    assert woken.take() == set()
     cluster.users.upsert(pod("user", "a", [mark], phase="Succeeded"))
-    assert ears.heard() == nodes("a")
+    assert woken.take() == nodes("a")
     cluster.users.remove(pod("user", "a").key)
-    assert ears.heard() == nodes("a")
+    assert woken.take() == nodes("a")
 
 
-def test_a_user_concerns_its_model_on_a_claim(cluster: ClusterState, ears: Ears) -> None:
+def test_a_user_concerns_its_model_on_a_claim(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://team/claim/x"))
-    ears.heard()
+    woken.take()
     mark = uses_label("m")
     cluster.users.upsert(pod("user", "", phase="Pending", labels={mark: "true"}))
-    assert ears.heard() == cluster_models("m")
+    assert woken.take() == cluster_models("m")
     cluster.users.upsert(pod("user", "a", phase="Pending", labels={mark: "true"}))
-    assert ears.heard() == nodes("a") | cluster_models("m")
+    assert woken.take() == nodes("a") | cluster_models("m")
 
 
 def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() -> None:
     cluster, waits = fresh_cluster(), list[float]()
-    Ears(cluster, waits.append)
+    WokenKeys(cluster, waits.append)
     cluster.caches.upsert(cache("llama", "gpus"))
     cluster.groups.upsert(group("gpus", {}))
     for count in (3, 1000, 5000):
         for i in range(count):
             cluster.nodes.upsert(node(f"n{i}"))
         waits.clear()
-        cluster.model_nodes.upsert(model_node("n0", entry("llama"), told=[said("llama", f"phase {count}")]))
+        cluster.model_nodes.upsert(model_node("n0", entry("llama"), reported=[entry_status("llama", f"phase {count}")]))
         assert set(waits) == {min(count * 0.0005, 2.0), 0.0005}, "the node's own turn waits by the number of models"
 
 
-def test_a_place_that_is_won_or_lost_concerns_the_model(cluster: ClusterState, ears: Ears) -> None:
+def test_a_place_that_is_won_or_lost_concerns_the_model(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.unplaced.set("a", {("llama", "r1"): "full"})
-    assert ears.heard() == caches("llama")
+    assert woken.take() == caches("llama")
     cluster.unplaced.set("a", {("llama", "r1"): "full, by other numbers"})
-    assert ears.heard() == set()
+    assert woken.take() == set()
     assert cluster.unplaced.reason("a", ("llama", "r1")) == "full"
     cluster.unplaced.set("a", {})
-    assert ears.heard() == caches("llama")
+    assert woken.take() == caches("llama")
     assert cluster.unplaced.reason("a", ("llama", "r1")) == ""

@@ -77,7 +77,7 @@ async def test_a_stale_cache_is_no_error(error: Exception, result: str) -> None:
     assert shown['larder_reconcile_time_seconds_count{controller="groups"}'] == 1
 
 
-async def test_errors_that_no_code_foresees_are_told_from_those_that_it_does() -> None:
+async def test_errors_that_no_code_foresees_are_reported_from_those_that_it_does() -> None:
     metrics = Metrics()
     served = workers(Turns(), metrics)
     for error in (Unreachable("away"), StaleError("old"), KeyError("x"), TypeError("y")):

@@ -115,24 +115,24 @@ def test_a_child_that_hangs_is_killed_and_gone(tmp_path: Path, body: str) -> Non
         os.kill(child._process.pid, 0)
 
 
-def starts_another(told: Path, pipes: str) -> Child:
+def starts_another(reported: Path, pipes: str) -> Child:
     """Return a child that starts a program, tells its number in a file, and ends before it."""
     return script(
         f"import os, subprocess; number = subprocess.Popen(['sleep', '600']{pipes}).pid; "
-        f"open('{told}.new', 'w').write(str(number)); os.rename('{told}.new', '{told}')"
+        f"open('{reported}.new', 'w').write(str(number)); os.rename('{reported}.new', '{reported}')"
     )
 
 
 def test_what_a_child_has_started_is_killed_with_it(order: SourceOrder, tmp_path: Path) -> None:
-    told = tmp_path / "pid"
-    reading = starts_another(told, ", stdout=-3, stderr=-3").read(order)
+    reported = tmp_path / "pid"
+    reading = starts_another(reported, ", stdout=-3, stderr=-3").read(order)
     assert reading.reason == "MetadataFailed"
-    wait_until(lambda: is_gone(told.read_text()), 60, "the end of what the child started")
+    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
 
 
 def test_what_a_child_has_started_and_holds_its_pipes_ends_with_the_reading(order: SourceOrder, tmp_path: Path) -> None:
-    told = tmp_path / "pid"
-    child, outcome = starts_another(told, ""), list[Exception]()
+    reported = tmp_path / "pid"
+    child, outcome = starts_another(reported, ""), list[Exception]()
 
     def read() -> None:
         try:
@@ -142,12 +142,12 @@ def test_what_a_child_has_started_and_holds_its_pipes_ends_with_the_reading(orde
 
     thread = threading.Thread(target=read)
     thread.start()
-    wait_until(told.exists, 60, "the child to start another")
+    wait_until(reported.exists, 60, "the child to start another")
     assert thread.is_alive()
     child.end()
     thread.join(60)
     assert len(outcome) == 1
-    wait_until(lambda: is_gone(told.read_text()), 60, "the end of what the child started")
+    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
 
 
 def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from tests.builders.metadata import (
     after,
     moved,
     read,
+    reported,
     resolution,
-    told,
     view,
 )
 
@@ -41,10 +41,10 @@ def reads(seen: MetadataView, after_s: float = 0) -> bool:
 def test_what_is_resolved_is_read_once() -> None:
     assert decide(view(), NOW) == [Read(view().identity)]
     done = read(view())
-    assert decide(done, NOW) == [told(decide(done, NOW))]
+    assert decide(done, NOW) == [reported(decide(done, NOW))]
     assert not reads(done, 1e9)
     assert done.spec == FILLED
-    assert told(decide(done, NOW)).condition.status == "True"
+    assert reported(decide(done, NOW)).condition.status == "True"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_nothing_is_read_of_what_no_pod_gets(fields: dict[str, Any]) -> None:
     assert decide(view(**fields), NOW) == []
 
 
-def test_what_was_read_stays_while_a_new_revision_is_fetched_and_is_read_anew_when_pods_get_it() -> None:
+def test_what_was_read_stays_while_a_new_revision_is_fetched_and_is_read_again_when_pods_get_it() -> None:
     done = read(view())
     fetching = replace(done, demand=replace(done.demand, resolution=resolution("r2")))
     assert decide(fetching, NOW) == []
@@ -114,16 +114,16 @@ def test_a_field_that_the_user_empties_is_filled_again() -> None:
 
 def test_nothing_is_read_where_all_is_written_unless_asked() -> None:
     seen = view(spec=WRITTEN)
-    assert told(decide(seen, NOW)).condition.reason == "Written"
+    assert reported(decide(seen, NOW)).condition.reason == "Written"
     assert not reads(seen)
     assert reads(view(spec=WRITTEN, refreshed="now"))
 
 
 def test_nothing_is_read_where_the_user_says_so() -> None:
-    assert told(decide(view(skip=True), NOW)).condition.reason == "Skipped"
+    assert reported(decide(view(skip=True), NOW)).condition.reason == "Skipped"
     assert not reads(view(skip=True, refreshed="1"))
     before = read(view())
-    assert told(decide(replace(before, skip=True), NOW)).metadata == before.status.metadata
+    assert reported(decide(replace(before, skip=True), NOW)).metadata == before.status.metadata
 
 
 def test_a_cache_has_it_in_its_status_alone() -> None:
@@ -142,7 +142,7 @@ def test_what_failed_is_tried_again_less_and_less() -> None:
         assert any(isinstance(a, Read) for a in decide(seen, now))
         seen = read(seen, AWAY, now)
     assert waits == [15, 30, 60, 120, 240, 480, 960, 1440, 1440]
-    assert "no answer" in told(decide(seen, now)).condition.message
+    assert "no answer" in reported(decide(seen, now)).condition.message
     assert read(seen, READ, now).spec == FILLED
 
 
@@ -151,7 +151,7 @@ def test_a_source_that_is_away_takes_nothing_from_what_is_known() -> None:
     assert flipped.spec == FILLED
     assert flipped.status.metadata
     assert flipped.status.metadata.values["modelType"] == "llama"
-    assert "earlier files" in told(decide(flipped, NOW)).condition.message
+    assert "earlier files" in reported(decide(flipped, NOW)).condition.message
     assert read(flipped, QWEN).spec == {"modelType": "qwen2", "modelParameterSize": "500M"}
 
 
@@ -164,7 +164,7 @@ def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
     assert (tell.condition.status, tell.condition.reason) == ("False", "MetadataMissing")
     assert "the fields of the spec can be written by hand" in tell.condition.message
     for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):
-        assert "by hand" not in told(decide(seen, NOW)).condition.message, (
+        assert "by hand" not in reported(decide(seen, NOW)).condition.message, (
             "a cache has no such fields; a source comes back"
         )
 
@@ -200,7 +200,7 @@ def test_only_what_is_empty_or_ours_is_written(seen: MetadataView) -> None:
 
 
 @given(VIEWS)
-def test_what_is_told_twice_is_told_alike(seen: MetadataView) -> None:
+def test_what_is_reported_twice_is_told_alike(seen: MetadataView) -> None:
     once = after(seen)
     assert after(once).status == once.status
     assert after(once).spec == once.spec
@@ -212,7 +212,7 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
     for seen in (broken, before):
         assert not reads(seen, 1e9)
         assert not [a for a in decide(seen, NOW) if isinstance(a, Requeue)]
-        shown = told(decide(seen, NOW)).condition
+        shown = reported(decide(seen, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataFailed")
         assert "only with another value of annotation larder.dev/refresh" in shown.message
         assert "written by hand" in shown.message
@@ -225,7 +225,7 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
 def test_a_reading_that_was_interrupted_is_tried_again_slowly_and_given_up_at_last() -> None:
     killed = Reading(reason="MetadataInterrupted", message="the process was killed from outside")
     seen, now, waits = read(read(view(), AWAY), killed), NOW, list[float]()
-    while told(decide(seen, now)).condition.reason == "MetadataInterrupted":
+    while reported(decide(seen, now)).condition.reason == "MetadataInterrupted":
         (again,) = (a for a in decide(seen, now) if isinstance(a, Requeue))
         waits.append(again.after_s / 60)
         now += timedelta(seconds=again.after_s + 1)
@@ -233,7 +233,7 @@ def test_a_reading_that_was_interrupted_is_tried_again_slowly_and_given_up_at_la
         seen = read(seen, killed, now)
     assert len(waits) == 7, "the eighth is the last"
     assert all(0.7 * m < wait < 1.3 * m for wait, m in zip(waits, (10, 20, 40, 80, 160, 320, 360), strict=True))
-    assert told(decide(seen, now)).condition.reason == "MetadataFailed"
+    assert reported(decide(seen, now)).condition.reason == "MetadataFailed"
     assert not reads(seen, 1e9)
 
 

@@ -16,7 +16,7 @@ from shared.api.base_model import BaseModelStatus
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading
 from tests.builders.claims import FILLED
-from tests.builders.metadata import AWAY, EMPTY, NOW, READ, after, moved, read, told, view
+from tests.builders.metadata import AWAY, EMPTY, NOW, READ, after, moved, read, reported, view
 
 OTHER = Reading(metadata=Metadata(model_type="mistral"))
 BROKEN = Reading(reason="MetadataFailed", message="it takes more than 60 s of processor time")
@@ -32,7 +32,7 @@ def heard(seen: MetadataView, **reports: Reading) -> MetadataView:
 
 
 def reason(seen: MetadataView) -> str:
-    return told(decide(seen, NOW)).condition.reason
+    return reported(decide(seen, NOW)).condition.reason
 
 
 def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does() -> None:
@@ -42,7 +42,7 @@ def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does(
     assert done.spec == FILLED
     assert done.status.metadata
     assert (done.status.metadata.node, done.status.metadata.reason) == ("a", "")
-    shown = told(decide(done, NOW)).condition
+    shown = reported(decide(done, NOW)).condition
     assert (shown.status, shown.reason) == ("True", "Read")
     assert "from what node a unpacked" in shown.message
     assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
@@ -71,7 +71,7 @@ def test_two_that_differ_take_it_away_until_a_refresh_whatever_they_say_then() -
     for before in (read(view(spec={"vendor": "v"}), EMPTY), heard(read(view(spec={"vendor": "v"}), EMPTY), b=OTHER)):
         torn = heard(before, **both)
         assert torn.spec == {"vendor": "v"}
-        shown = told(decide(torn, NOW)).condition
+        shown = reported(decide(torn, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataConflict")
         assert "nodes a and b say different things" in shown.message
         assert "larder.dev/refresh" in shown.message
@@ -82,10 +82,10 @@ def test_two_that_differ_take_it_away_until_a_refresh_whatever_they_say_then() -
         assert heard(read(refreshed, EMPTY), a=READ).spec == {**FILLED, "vendor": "v"}
 
 
-def test_a_failure_is_told_until_a_node_can_read_it() -> None:
+def test_a_failure_is_reported_until_a_node_can_read_it() -> None:
     failed = heard(read(view(), EMPTY), a=BROKEN)
     assert reason(failed) == "MetadataFailed"
-    assert "node a" in told(decide(failed, NOW)).condition.message
+    assert "node a" in reported(decide(failed, NOW)).condition.message
     assert not [a for a in decide(failed, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
     assert heard(failed, a=BROKEN, b=READ).spec == FILLED
 
@@ -99,7 +99,7 @@ def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
         seen = heard(read(view(spec={"vendor": "v"}), EMPTY), a=first)
         torn = heard(seen, a=OTHER)
         assert torn.spec == {"vendor": "v"}
-        shown = told(decide(torn, NOW)).condition
+        shown = reported(decide(torn, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataConflict")
         assert "node a changed what it says" in shown.message
         for word in ("x", "y"):
@@ -109,7 +109,7 @@ def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
 def test_a_node_that_contradicts_one_that_left_is_named_with_it() -> None:
     torn = heard(heard(read(view(), EMPTY), b=READ), a=OTHER)
     assert reason(torn) == "MetadataConflict"
-    assert "nodes a and b say different things" in told(decide(torn, NOW)).condition.message
+    assert "nodes a and b say different things" in reported(decide(torn, NOW)).condition.message
 
 
 @pytest.mark.parametrize("earlier", [view(), moved(heard(read(view(), EMPTY), a=READ), "r2")], ids=["new", "flipped"])
@@ -120,7 +120,7 @@ def test_the_first_failure_of_files_stays_until_values_come_unless_it_was_an_int
     interruptions = [Reading(reason=KILLED.reason, message=f"killed {n}") for n in (1, 2)]
     for first in failures:
         failed = heard(read(earlier, EMPTY), a=first)
-        assert told(decide(failed, NOW)).condition.reason == first.reason
+        assert reported(decide(failed, NOW)).condition.reason == first.reason
         for other in (*failures, *interruptions):
             assert heard(failed, a=other) == failed
         assert heard(failed, a=READ).spec == FILLED
@@ -143,7 +143,7 @@ def test_what_was_known_stays_while_nodes_read_the_next_archive() -> None:
     flipped = read(moved(heard(read(view(), EMPTY), a=READ), "r2"), EMPTY)
     assert flipped.spec == FILLED
     assert reason(flipped) == "MetadataMissing"
-    assert "earlier files" in told(decide(flipped, NOW)).condition.message
+    assert "earlier files" in reported(decide(flipped, NOW)).condition.message
     assert heard(flipped, a=KILLED).spec == FILLED
     assert heard(flipped, a=OTHER).spec == {"modelType": "mistral"}
 

@@ -10,22 +10,22 @@ from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
 from shared.metadata.remembered import identity_of_files
-from tests.builders.cluster import DIGEST, cache, entry, fresh_cluster, model_node, node, said
+from tests.builders.cluster import DIGEST, cache, entry, entry_status, fresh_cluster, model_node, node
 
 REPORT = UnpackedMetadata(identity=identity_of_files(DIGEST), values=UnpackedValues(model_type="llama"))
 OTHER = msgspec.structs.replace(REPORT, values=UnpackedValues(model_type="mistral"))
 
 
-def cluster(**told: dict[str, Any]) -> ClusterState:
+def cluster(**reported: dict[str, Any]) -> ClusterState:
     """A cluster in which nodes that are listed say something of the model `m`; `told` changes what one says."""
     seen = fresh_cluster()
     seen.caches.upsert(cache("m"))
-    for name, fields in told.items():
+    for name, fields in reported.items():
         listed = [] if fields.pop("unlisted", False) else [entry("m")]
         uid = fields.pop("node_uid", f"uid-{name}")
         seen.nodes.upsert(node(name))
-        status = said("m", **({"metadata": REPORT} | fields))
-        seen.model_nodes.upsert(model_node(name, *listed, told=[status], node_uid=uid))
+        status = entry_status("m", **({"metadata": REPORT} | fields))
+        seen.model_nodes.upsert(model_node(name, *listed, reported=[status], node_uid=uid))
     return seen
 
 

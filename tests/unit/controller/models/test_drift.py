@@ -23,10 +23,10 @@ class Looking:
     now: float = 1000.0
     answers: dict[str, str | LarderError] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.gate.set()
+        self.released.set()
         self.done: asyncio.Queue[ModelKey] = asyncio.Queue()
         self.begun: asyncio.Queue[str] = asyncio.Queue()
         self.watch = DriftChecker(
@@ -36,7 +36,7 @@ class Looking:
     async def _look(self, demand: Demand) -> str:
         self.asked.append(demand.uid)
         self.begun.put_nowait(demand.uid)
-        await self.gate.wait()
+        await self.released.wait()
         answer = self.answers.get(demand.uid, COMMIT)
         if isinstance(answer, LarderError):
             raise answer
@@ -97,13 +97,13 @@ async def test_what_was_found_stands_until_the_source_is_asked_in_earnest() -> N
 
 async def test_a_look_that_runs_when_the_source_is_asked_in_earnest_does_not_count() -> None:
     looking = Looking()
-    looking.gate.clear()
+    looking.released.clear()
     looking.watch.start(ModelKey("ClusterModelCache", "", "m"), demand("m"))
     async with asyncio.timeout(60):
         await looking.begun.get()
     assert looking.watch.next_check_in_s("uid-m") is None
     looking.watch.reset("uid-m")
-    looking.gate.set()
+    looking.released.set()
     async with asyncio.timeout(60):
         await looking.done.get()
     assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
@@ -133,7 +133,7 @@ async def test_a_server_that_asks_to_be_left_alone_is_for_all_its_models() -> No
 
 async def test_a_few_are_asked_at_one_time() -> None:
     looking = Looking()
-    looking.gate.clear()
+    looking.released.clear()
     for name in ("m", "n", "o"):
         looking.watch.start(ModelKey("ClusterModelCache", "", name), demand(name))
         looking.watch.start(ModelKey("ClusterModelCache", "", name), replace(demand(name), serving="again"))
@@ -143,7 +143,7 @@ async def test_a_few_are_asked_at_one_time() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     assert len(looking.asked) == 2
-    looking.gate.set()
+    looking.released.set()
     async with asyncio.timeout(60):
         for _ in range(3):
             await looking.done.get()

@@ -28,7 +28,7 @@ from shared.api.meta import ABNORMAL, Condition
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Phase
 from shared.kube.objects import Meta
-from tests.builders.claims import NOW, after, claim, job, job_pod, read, told
+from tests.builders.claims import NOW, after, claim, job, job_pod, read, reported
 from tests.builders.claims import view as on_claim
 from tests.builders.services import MISSING, WAITING, deployment
 from tests.builders.services import view as service
@@ -93,7 +93,7 @@ def test_who_stands_back_is_neither_on_its_way_nor_stuck() -> None:
 
 
 def of_claim(seen: ClaimView) -> Status:
-    return kstatus(shown(claim_status(seen, told(decide_claim(seen, NOW)), STAMP), seen.generation))
+    return kstatus(shown(claim_status(seen, reported(decide_claim(seen, NOW)), STAMP), seen.generation))
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,16 @@ from shared.sources.settings import settings_from_environ
 from tests.builders.api_server import Objects, serving
 from tests.builders.cluster import (
     DIGEST,
-    Ears,
+    WokenKeys,
     cache,
     cluster_model,
     entry,
+    entry_status,
     fresh_cluster,
     group,
     model_node,
     node,
     pod,
-    said,
 )
 
 CACHE, MODEL = ModelKey("ClusterModelCache", "", "m"), ModelKey("ClusterBaseModel", "", "m")
@@ -67,7 +67,7 @@ def view(observer: ModelObserver, key: ModelKey) -> ModelView:
 
 
 async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, cluster: ClusterState) -> None:
-    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[said("m", "Downloading")]))
+    cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", "Downloading")]))
     observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1"): 9})
     one, other = view(observer, CACHE).nodes
     assert (one.name, one.ready, one.agent_ready, one.done_bytes, one.total_bytes) == ("a", True, True, 3, 9)
@@ -117,16 +117,16 @@ async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, clu
     assert (seen.conflict.kind, seen.nodes, seen.existing) == ("ClusterModelCache", (), None)
 
 
-def test_a_model_node_of_somebody_elses_is_told_and_noticed_as_gone(
+def test_a_model_node_of_somebody_elses_is_reported_and_noticed_as_gone(
     cluster: ClusterState, observer: ModelObserver
 ) -> None:
     theirs = ModelNode(metadata=Meta(name="a", uid="theirs"), spec=ModelNodeSpec(node_uid="uid-elsewhere"))
     cluster.model_nodes.upsert(theirs)
-    told = {n.name: n.obstacle for n in view(observer, CACHE).nodes}
-    assert told["b"] is None
-    assert told["a"] is not None
-    assert (told["a"].reason, "kubectl delete modelnode a" in told["a"].message) == ("NameConflict", True)
-    woken = Ears(cluster)
+    reported = {n.name: n.obstacle for n in view(observer, CACHE).nodes}
+    assert reported["b"] is None
+    assert reported["a"] is not None
+    assert (reported["a"].reason, "kubectl delete modelnode a" in reported["a"].message) == ("NameConflict", True)
+    woken = WokenKeys(cluster)
     cluster.model_nodes.remove(theirs.key)
-    assert {CACHE, NodeKey("a")} <= woken.heard()
+    assert {CACHE, NodeKey("a")} <= woken.take()
     assert [n.obstacle for n in view(observer, CACHE).nodes] == [None, None]

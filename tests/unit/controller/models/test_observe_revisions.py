@@ -8,7 +8,7 @@ from controller.state.cluster_state import ClusterState
 from shared.api.base_model import ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.wire import EntryProgress
-from tests.builders.cluster import cache, cluster_model, entry, model_node, pod, said
+from tests.builders.cluster import cache, cluster_model, entry, entry_status, model_node, pod
 from tests.unit.controller.models.test_observe import CACHE, MODEL, cluster, observer, view
 
 __all__ = ["cluster", "observer"]  # fixtures
@@ -76,14 +76,20 @@ async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver,
 
 async def test_each_node_tells_of_both_revisions(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.caches.upsert(numbered(3, "r2", serving_revision="r1"))
-    told = [said("m", "Repairing"), said("m", "Downloading", "r2"), said("other", "Ready", "r9")]
-    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r2"), told=told))
+    reported = [
+        entry_status("m", "Repairing"),
+        entry_status("m", "Downloading", "r2"),
+        entry_status("other", "Ready", "r9"),
+    ]
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r2"), reported=reported))
     one, _ = view(observer, CACHE).nodes
     assert one.status is not None
     assert one.serving is not None
     assert (one.status.phase, one.serving.phase, one.revisions) == ("Downloading", "Repairing", ("r1",))
     assert view(observer, CACHE).removals == ()
-    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[said("m"), said("m", revision="r2")]))
+    cluster.model_nodes.upsert(
+        model_node("a", entry("m"), reported=[entry_status("m"), entry_status("m", revision="r2")])
+    )
     assert view(observer, CACHE).nodes[0].revisions == ("r1", "r2")
 
 

@@ -31,7 +31,7 @@ PERIOD_S = 1000.0
 
 
 class Turns:
-    """A reconciler of one world, whose watch for drift knows of an object once it was looked at."""
+    """A reconciler of one cluster state, whose watch for drift knows of an object once it was looked at."""
 
     def __init__(self, reconciler: ModelReconciler, cluster: ClusterState) -> None:
         self.reconciler, self.cluster = reconciler, cluster

@@ -31,8 +31,8 @@ R2 = Resolution("hf://o/m@main", "r2", "d" * 64, 1000, 4)
 
 
 def node(name: str, phase: str = "", *, ready: bool = True, agent: bool = True, **status: Any) -> TargetNode:
-    told = EntryStatus(id="m", revision="r2", phase=phase, **status) if phase else None
-    return TargetNode(name, ready, agent, told)
+    reported = EntryStatus(id="m", revision="r2", phase=phase, **status) if phase else None
+    return TargetNode(name, ready, agent, reported)
 
 
 def view(*nodes: TargetNode, resolution: Resolution | None = R2, **fields: Any) -> ModelView:
@@ -64,11 +64,11 @@ def view(*nodes: TargetNode, resolution: Resolution | None = R2, **fields: Any) 
 
 def test_a_source_that_is_not_allowed_is_said_and_not_asked() -> None:
     refused = view(resolution=None, refused="hf://o/m@main is not among", has_finalizer=False)
-    (told,) = decide(refused, NOW, 600)
-    assert isinstance(told, WriteStatus)
-    assert (told.report.overall, told.report.reason) == ("Failed", "SourceNotAllowed")
-    assert told.report.message.startswith("hf://o/m@main is not among")
-    assert (told.report.resolved, told.report.resolved_reason) == (False, "SourceNotAllowed")
+    (reported,) = decide(refused, NOW, 600)
+    assert isinstance(reported, WriteStatus)
+    assert (reported.report.overall, reported.report.reason) == ("Failed", "SourceNotAllowed")
+    assert reported.report.message.startswith("hf://o/m@main is not among")
+    assert (reported.report.resolved, reported.report.resolved_reason) == (False, "SourceNotAllowed")
 
 
 def cache(
@@ -150,11 +150,11 @@ def test_a_conflict_names_the_other_object_and_its_source() -> None:
     assert "s3://b/p" in message
 
 
-def test_progress_is_told_in_coarse_steps_and_never_full_before_it_is() -> None:
-    told = EntryStatus(id="m", revision="r2", phase="Downloading")
-    (state,) = cache(view(TargetNode("a", True, True, told, 437, 1000))).nodes  # noqa: FBT003 - ready, with an agent
+def test_progress_is_reported_in_coarse_steps_and_never_full_before_it_is() -> None:
+    reported = EntryStatus(id="m", revision="r2", phase="Downloading")
+    (state,) = cache(view(TargetNode("a", True, True, reported, 437, 1000))).nodes  # noqa: FBT003 - ready, with an agent
     assert (state.phase, state.percent) == ("Downloading", 40)
-    (state,) = cache(view(TargetNode("a", True, True, told, 1000, 1000))).nodes  # noqa: FBT003 - as above
+    (state,) = cache(view(TargetNode("a", True, True, reported, 1000, 1000))).nodes  # noqa: FBT003 - as above
     assert state.percent == 99
 
 

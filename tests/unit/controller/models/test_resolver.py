@@ -86,7 +86,7 @@ async def test_what_waits_for_somebody_is_asked_later_and_later_up_to_half_an_ho
     assert asking.reason() == "AuthDenied"
 
 
-async def test_a_changed_object_is_asked_at_once_and_counted_anew(asking: Asking) -> None:
+async def test_a_changed_object_is_asked_at_once_and_counted_again(asking: Asking) -> None:
     await asking.ask(demand(secret="missing"))
     await asking.ask(demand(secret="missing"))
     assert (asking.waits_s(1), asking.waits_s(2)) == (120, 0)

@@ -25,11 +25,11 @@ NO_ROOM = {"reason": "InsufficientStorage", "message": "needs 5 GiB, has 1 GiB o
 
 def serving(name: str, phase: str = "", *, old: str = "Ready", **fields: Any) -> TargetNode:
     """A node that has revision r1, and stands somewhere with r2."""
-    told = EntryStatus(id="m", revision="r1", phase=old)
-    return replace(node(name, phase, **fields), serving=told, revisions=("r1",))
+    reported = EntryStatus(id="m", revision="r1", phase=old)
+    return replace(node(name, phase, **fields), serving=reported, revisions=("r1",))
 
 
-def told(status: ClusterModelCacheStatus, kind: str) -> Condition:
+def reported(status: ClusterModelCacheStatus, kind: str) -> Condition:
     return next(c for c in status.conditions if c.type == kind)
 
 
@@ -79,74 +79,74 @@ def test_a_look_waits_its_turn_and_gives_way_to_a_question() -> None:
 
 def test_drifted_says_what_the_source_has_and_how_to_take_it() -> None:
     status = cache(replace(view(node("a", "Ready")), upstream=Upstream("r3")))
-    drifted = told(status, "Drifted")
+    drifted = reported(status, "Drifted")
     assert (drifted.status, drifted.reason) == ("True", "SourceMoved")
     assert "r3" in drifted.message
     assert "larder.dev/refresh" in drifted.message
     assert status.upstream_revision == "r3"
     assert ready(status) == ("True", "Stocked")
-    assert told(cache(view(node("a", "Ready"), upstream="r3", follows=True)), "Drifted").reason == "Following"
+    assert reported(cache(view(node("a", "Ready"), upstream="r3", follows=True)), "Drifted").reason == "Following"
 
 
 def test_drifted_clears_by_itself_and_keeps_what_a_failed_look_cannot_know() -> None:
     moved = view(node("a", "Ready"), upstream="r3")
     first = cache(moved)
     lost = cache(replace(moved, upstream=Upstream("", LOST), status=first), first, LATER)
-    assert (told(lost, "Drifted").status, told(lost, "Drifted").reason) == ("Unknown", "Unreachable")
+    assert (reported(lost, "Drifted").status, reported(lost, "Drifted").reason) == ("Unknown", "Unreachable")
     assert lost.upstream_revision == "r3"
     assert ready(lost) == ("True", "Stocked")
     restarted = cache(replace(moved, status=lost), lost, LATER)
-    assert told(restarted, "Drifted") == told(lost, "Drifted"), "nobody has looked since"
+    assert reported(restarted, "Drifted") == reported(lost, "Drifted"), "nobody has looked since"
     back = cache(replace(moved, upstream=Upstream("r2"), status=lost), lost, LATER)
-    assert told(back, "Drifted").status == "False"
+    assert reported(back, "Drifted").status == "False"
     assert not [c for c in cache(view(node("a", "Ready"))).conditions if c.type == "Drifted"], "never looked at"
     elsewhere = cache(replace(view(resolution=None, upstream="r3"), status=first), first, LATER)
-    assert told(elsewhere, "Drifted").status == "False"
+    assert reported(elsewhere, "Drifted").status == "False"
 
 
-def test_a_refresh_ends_though_its_answer_was_told_elsewhere() -> None:
+def test_a_refresh_ends_though_its_answer_was_reported_elsewhere() -> None:
     asked = cache(view(node("a", "Ready"), refresh="1"))
     answered = replace(view(node("a", "Ready"), refresh="1", refreshed="1"), status=asked)
-    assert told(cache(answered, asked), "Refreshed").reason == "Answered"
+    assert reported(cache(answered, asked), "Refreshed").reason == "Answered"
     withdrawn = replace(view(node("a", "Ready")), status=asked)
-    assert told(cache(withdrawn, asked), "Refreshed").reason == "Withdrawn"
+    assert reported(cache(withdrawn, asked), "Refreshed").reason == "Withdrawn"
 
 
 def test_a_refresh_of_what_conflicts_is_not_said_to_be_asked() -> None:
     asked = view(refresh="1")
     seen = replace(asked, conflict=replace(asked.demand, name="older", uid="uid-older"))
     assert kinds(seen) == [WriteStatus]
-    assert told(cache(seen), "Refreshed").reason == "NameConflict"
+    assert reported(cache(seen), "Refreshed").reason == "NameConflict"
 
 
 def test_an_answer_in_earnest_ends_what_a_failed_look_left() -> None:
     lost = cache(replace(view(node("a", "Ready")), upstream=Upstream("", LOST)))
     asked = recorded_status(RecordResolution(R2, 1, "1"), lost, LATER, 3)
-    assert told(asked, "Drifted").status == "False"
+    assert reported(asked, "Drifted").status == "False"
     later = cache(replace(view(node("a", "Ready"), upstream="r2", refresh="1", refreshed="1"), status=asked), asked)
-    assert told(later, "Drifted").status == "False"
+    assert reported(later, "Drifted").status == "False"
 
 
 def test_one_who_follows_says_why_it_is_not_there_yet() -> None:
     seen = view(node("a", "Ready"), upstream="r3", follows=True, failure=LOST)
-    drifted = told(cache(seen), "Drifted")
+    drifted = reported(cache(seen), "Drifted")
     assert drifted.reason == "Following"
     assert "Unreachable: no route to the hub" in drifted.message
 
 
 def test_refreshed_says_how_it_stands_and_what_it_brought() -> None:
     asked = view(node("a", "Ready"), refresh="1")
-    assert told(cache(asked), "Refreshed").reason == "Asking"
-    lost = told(cache(replace(asked, failure=LOST)), "Refreshed")
+    assert reported(cache(asked), "Refreshed").reason == "Asking"
+    lost = reported(cache(replace(asked, failure=LOST)), "Refreshed")
     assert (lost.status, lost.reason) == ("False", "Unreachable")
     before = cache(view(node("a", "Ready")))
     same = recorded_status(RecordResolution(R2, 1, "1"), before, LATER, 3)
-    assert (told(same, "Refreshed").status, told(same, "Refreshed").reason) == ("True", "Unchanged")
+    assert (reported(same, "Refreshed").status, reported(same, "Refreshed").reason) == ("True", "Unchanged")
     other = recorded_status(RecordResolution(R3, 2, "1"), before, LATER, 3)
-    assert told(other, "Refreshed").reason == "NewRevision"
+    assert reported(other, "Refreshed").reason == "NewRevision"
     assert (other.resolved_revision, other.upstream_revision, other.refreshed) == ("r3", "r3", "1")
     kept = cache(view(node("a", "Ready"), refresh="1", refreshed="1"), same, LATER)
-    assert told(kept, "Refreshed") == told(same, "Refreshed")
+    assert reported(kept, "Refreshed") == reported(same, "Refreshed")
 
 
 def test_a_model_stays_ready_with_the_old_revision_while_the_new_one_does_not_fit() -> None:
@@ -156,7 +156,7 @@ def test_a_model_stays_ready_with_the_old_revision_while_the_new_one_does_not_fi
     assert (status.storage_status, status.serving_revision, status.ready) == ("Ready", "r1", "2/2")
     assert status.node_status == {"a": "ready", "b": "ready"}
     assert status.nodes_failed_count == 0
-    updating = told(status, "Updating")
+    updating = reported(status, "Updating")
     assert (updating.status, updating.reason) == ("True", "InsufficientStorage")
     assert NO_ROOM["message"] in updating.message
     assert [(n.phase, n.reason, n.revisions) for n in status.nodes] == [
@@ -164,15 +164,15 @@ def test_a_model_stays_ready_with_the_old_revision_while_the_new_one_does_not_fi
         ("Ready", "", ["r1"]),
     ]
     done = cache(replace(view(node("a", "Ready"), node("b", "Ready"), serving="r2"), status=status), status, LATER)
-    assert (told(done, "Updating").status, told(done, "Updating").reason) == ("False", "UpToDate")
+    assert (reported(done, "Updating").status, reported(done, "Updating").reason) == ("False", "UpToDate")
 
 
 def test_an_edit_that_leads_nowhere_leaves_the_old_revision_ready() -> None:
     seen = view(serving("a"), resolution=None, serving="r1", failure=LOST)
     status = cache(seen)
     assert ready(status) == ("True", "Stocked")
-    assert told(status, "Resolved").status == "False"
-    assert told(status, "Updating").reason == "Unreachable"
+    assert reported(status, "Resolved").status == "False"
+    assert reported(status, "Updating").reason == "Unreachable"
     assert [(n.phase, n.revision) for n in status.nodes] == [("Ready", "r1")]
 
 
@@ -187,20 +187,20 @@ def test_what_is_kept_for_pods_names_them_and_what_goes_says_how_far_it_is() -> 
     going = PendingRemoval("b", "r0", done_bytes=3 * 2**30, total_bytes=10 * 2**30)
     seen = view(node("a", "Ready"), node("b", "Ready"), removals=(going, used))
     status = cache(seen)
-    removing = told(status, "Removing")
+    removing = reported(status, "Removing")
     assert (removing.status, removing.reason) == ("True", "InUse")
     assert "r0 on a: kept while ns/p1, ns/p2, ns/p3 and 1 more use it" in removing.message
     assert "r0 on b: 3.0 GiB of at most 10.0 GiB are gone" in removing.message
     assert isinstance(decide(seen, NOW, 600)[-1], Requeue), "pods end without a word to the model"
     gone = cache(replace(view(node("a", "Ready")), status=status), status, LATER)
-    assert (told(gone, "Removing").status, told(gone, "Removing").reason) == ("False", "Gone")
+    assert (reported(gone, "Removing").status, reported(gone, "Removing").reason) == ("False", "Gone")
     deleted = view(deleted_at=STAMP, remaining=("b",), removals=(going,), deleting=True)
     assert "3.0 GiB of at most 10.0 GiB are gone" in report(deleted).message
 
 
 @pytest.mark.parametrize("users", [(), ("ns/p",)])
-def test_users_that_memory_does_not_have_are_told_of_as_well(users: tuple[str, ...]) -> None:
-    words = told(
+def test_users_that_memory_does_not_have_are_reported_as_well(users: tuple[str, ...]) -> None:
+    words = reported(
         cache(view(node("a", "Ready"), removals=(PendingRemoval("a", "r0", in_use=True, users=users),))), "Removing"
     )
     assert ("ns/p uses it" if users else "pods on the node use it") in words.message

@@ -240,16 +240,16 @@ def test_a_state_from_the_future_is_left_alone() -> None:
 
 @pytest.mark.parametrize("phase", ["Waiting", "Ready"])
 def test_what_is_done_has_no_grant_left_for_the_day_that_its_files_are_lost(phase: str) -> None:
-    told = view(demand(), spec=spec_of(entry(granted=True)), statuses=[said(phase)])
-    assert not written(decide(replace(told, granted=False), NOW, PACE))[KEY].granted
+    reported = view(demand(), spec=spec_of(entry(granted=True)), statuses=[said(phase)])
+    assert not written(decide(replace(reported, granted=False), NOW, PACE))[KEY].granted
 
 
 def test_an_agent_that_reports_thousands_costs_a_hundred_reads_and_entries() -> None:
     keys = [("m", f"r{i:04d}") for i in range(4000)]
-    told = view(spec=spec_of(), statuses=[said("Unknown", "", key) for key in keys])
-    asked = in_question(told, NOW, PACE)
+    reported = view(spec=spec_of(), statuses=[said("Unknown", "", key) for key in keys])
+    asked = in_question(reported, NOW, PACE)
     assert len(asked) == 100
-    seen = replace(told, unwanted=asked, users={})
+    seen = replace(reported, unwanted=asked, users={})
     entries = written(decide(seen, NOW, PACE))
     assert {e.state for e in entries.values()} == {"Draining"}
     assert len(entries) == 100
@@ -298,8 +298,8 @@ def test_what_is_removed_already_goes_though_it_is_held() -> None:
 
 def test_files_of_held_objects_that_no_entry_names_stay_unknown() -> None:
     other = ("other", "r1")
-    told = view(spec=spec_of(), statuses=[said("Unknown", ""), said("Unknown", "", other)])
-    assert in_question(replace(told, retained=HELD), NOW, PACE) == {other}
+    reported = view(spec=spec_of(), statuses=[said("Unknown", ""), said("Unknown", "", other)])
+    assert in_question(replace(reported, retained=HELD), NOW, PACE) == {other}
 
 
 states = st.sampled_from(["Present", "Draining", "Absent", "Odd"])
@@ -374,8 +374,8 @@ def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_com
 def test_a_new_revision_that_finds_no_room_leaves_the_serving_one_in_its_place() -> None:
     room = ModelNodeRoom(2, 10**6)
     here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
-    told = [said("Ready", key=("a_m0000", "old")), said("Ready", key=("a_m0001", "r1"))]
+    reported = [said("Ready", key=("a_m0000", "old")), said("Ready", key=("a_m0001", "r1"))]
     demands = of_namespace("a", 0, revision="new", serving="old"), of_namespace("a", 1)
-    seen = crowded(view(*demands, spec=spec_of(*here), statuses=told), room)
+    seen = crowded(view(*demands, spec=spec_of(*here), statuses=reported), room)
     assert list(seen.unplaced) == [("a_m0000", "new")]
     assert written(decide(seen, NOW, PACE)).keys() == {("a_m0000", "old"), ("a_m0001", "r1")}

@@ -123,7 +123,7 @@ class Play:
             shortage = max(s.shortage for s in self.statuses.values() if s.id == gone[0].evicted_for)
             assert 0 < shortage <= sum(self.held[e.key] for e in gone)
 
-    def stock(self) -> None:
+    def fill(self) -> None:
         """One turn of the agent."""
         self.figures = sum(self.held.values())
         named = {e.key for e in self.spec.entries}
@@ -154,16 +154,16 @@ class Play:
     def _say(self, entry: Entry, phase: str, **more: Any) -> None:
         before = self.statuses.get(entry.key)
         since = before.since if before and before.phase == phase else stamp(self.now)
-        told = EntryStatus(
+        reported = EntryStatus(
             id=entry.id, revision=entry.revision, phase=phase, observed=entry.state, since=since,
             frees=self.held.get(entry.key, 0),
         )  # fmt: skip
-        self.statuses[entry.key] = msgspec.structs.replace(told, **more)
+        self.statuses[entry.key] = msgspec.structs.replace(reported, **more)
 
     def go_on(self, turns: int = 8, step_s: float = 20) -> None:
         for _ in range(turns):
             self.control()
-            self.stock()
+            self.fill()
             self.now += timedelta(seconds=step_s)
 
 
@@ -175,7 +175,7 @@ def full(**play: Any) -> Play:
     found.now += timedelta(hours=2)
     found.want("new", 80)
     found.control()
-    found.stock()
+    found.fill()
     return found
 
 
@@ -225,7 +225,7 @@ def test_it_comes_back_when_what_it_made_room_for_is_wanted_no_more() -> None:
 
 
 @pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
-def test_it_is_asked_for_anew_by_its_own_object(change: Mapping[str, Any]) -> None:
+def test_it_is_asked_for_again_by_its_own_object(change: Mapping[str, Any]) -> None:
     play = full()
     play.go_on()
     play.want("old", 90, **change)
@@ -233,7 +233,7 @@ def test_it_is_asked_for_anew_by_its_own_object(change: Mapping[str, Any]) -> No
     assert play.state("old") == "Present"
 
 
-def test_it_is_asked_for_anew_by_another_object() -> None:
+def test_it_is_asked_for_again_by_another_object() -> None:
     play = full()
     play.go_on()
     play.demands["second"] = replace(play.demands["old"], uid="uid-second", name="second")
@@ -358,7 +358,7 @@ def test_a_batch_is_called_off_where_the_needy_model_can_never_fit_any_more() ->
 
 
 @pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
-def test_what_is_asked_for_anew_while_another_goes_comes_back_afterwards(change: Mapping[str, Any]) -> None:
+def test_what_is_asked_for_again_while_another_goes_comes_back_afterwards(change: Mapping[str, Any]) -> None:
     play = Play(100)
     play.want("a", 50)
     play.go_on(2)
@@ -398,7 +398,7 @@ def test_the_same_priority_waits_for_its_hour() -> None:
     play.go_on(2)
     play.want("new", 80)
     play.control()
-    play.stock()
+    play.fill()
     waits = [a.after_s for a in play.control() if isinstance(a, Requeue)]
     assert play.state("old") == "Present"
     assert 3000 < waits[0] <= 3600
@@ -435,7 +435,7 @@ def one_leaves_while_another_comes() -> Play:
     play.now += timedelta(hours=2)
     play.want("new", 40)
     play.control()
-    play.stock()
+    play.fill()
     del play.demands["unwanted"]
     return play
 
@@ -456,7 +456,7 @@ def test_what_is_wanted_by_nobody_and_used_makes_no_room() -> None:
 def test_live_reads_that_were_made_for_another_removal_do_not_call_a_batch_off() -> None:
     play = full()
     play.control()
-    play.stock()
+    play.fill()
     drained = replace(play.view(), users={}, unwanted=frozenset())
     later = play.now + timedelta(seconds=PACE.drain_s)
     assert decide(drained, later, PACE) == [Requeue(1.0)]
@@ -496,10 +496,10 @@ def test_an_agent_of_an_older_version_loses_nothing() -> None:
     assert not any(isinstance(a, Write) for a in play.control())
 
 
-def test_an_agent_that_starts_anew_in_the_middle_doubles_nothing() -> None:
+def test_an_agent_that_starts_again_in_the_middle_doubles_nothing() -> None:
     play = full()
     play.control()
-    play.stock()
+    play.fill()
     play.statuses[("old", "r1")] = msgspec.structs.replace(
         play.statuses[("old", "r1")], phase="Ready", observed="Present"
     )

@@ -17,7 +17,7 @@ from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
 from shared.names import snapshot_path
 from tests.builders.api_server import Objects, listed, serving
-from tests.builders.cluster import cache, entry, fresh_cluster, group, model_node, node, pod, said
+from tests.builders.cluster import cache, entry, entry_status, fresh_cluster, group, model_node, node, pod
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 KEY = ("m", "r1")
@@ -79,9 +79,9 @@ async def test_what_pods_use_is_known_from_memory_and_live(
 
 
 def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> Any:
-    told = said("m", "Draining")
-    word = type(told)(id="m", revision="r1", phase="Draining", observed=observed)
-    return model_node("a", entry("m", state="Draining", since=since), told=[word])
+    reported = entry_status("m", "Draining")
+    word = type(reported)(id="m", revision="r1", phase="Draining", observed=observed)
+    return model_node("a", entry("m", state="Draining", since=since), reported=[word])
 
 
 async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, cluster: ClusterState) -> None:
@@ -93,7 +93,7 @@ async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObs
     assert view(observer, now=later).acknowledged == {KEY: NOW}
 
 
-async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, cluster: ClusterState) -> None:
+async def test_another_drain_is_acknowledged_again(observer: NodeObserver, cluster: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
     cluster.model_nodes.upsert(drains())
     assert view(observer).acknowledged == {KEY: NOW}

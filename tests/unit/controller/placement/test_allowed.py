@@ -115,7 +115,7 @@ def model(namespace: str, uri: str) -> BaseModel:
     return BaseModel(metadata=meta, spec=BaseModelSpec(storage=Storage(storage_uri=uri)))
 
 
-def test_a_refused_model_is_not_stocked_and_says_why() -> None:
+def test_a_refused_model_is_not_kept_on_nodes_and_says_why() -> None:
     none = AllowedSources(())
     refused = base_model_demand("BaseModel", model("team", "hf://o/m"), none)
     assert (refused.placeable, refused.invalid, "hf://o/m@main" in refused.refused) == (False, "", True)

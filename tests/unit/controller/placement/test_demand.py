@@ -29,7 +29,7 @@ def test_an_id_carries_its_namespace() -> None:
     assert base_model_demand("ClusterBaseModel", base("m", "hf://o/m")).id == "m"
 
 
-def test_claims_and_invalid_uris_are_not_stocked() -> None:
+def test_claims_and_invalid_uris_are_not_kept_on_nodes() -> None:
     on_claim = base_model_demand("ClusterBaseModel", base("m", "pvc://ns/claim/dir"))
     assert on_claim.on_claim
     assert not on_claim.placeable

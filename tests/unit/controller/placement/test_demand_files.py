@@ -56,7 +56,7 @@ def test_a_resolution_counts_only_for_the_files_that_were_chosen() -> None:
     assert demand(base(SOME.key)).resolution is None
 
 
-def test_what_the_cluster_chooses_is_resolved_anew_when_it_changes() -> None:
+def test_what_the_cluster_chooses_is_resolved_again_when_it_changes() -> None:
     assert demand(base(), SOME).resolution is None
     assert demand(base(SOME.key), SOME).resolution is not None
 
@@ -75,7 +75,7 @@ def test_other_files_are_a_conflict_and_the_same_are_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["allowPickle", "duplicateWeights"])
-def test_a_wrong_word_stops_the_model_and_is_told(name: str) -> None:
+def test_a_wrong_word_stops_the_model_and_is_reported(name: str) -> None:
     wrong = demand(base(**{name: "maybe"}))
     assert not wrong.placeable
     assert wrong.uri == ""

@@ -35,8 +35,8 @@ def entry(name: str = "m", **fields: Any) -> Entry:
 
 
 def ready(name: str = "m", frees: int = 50, since: str = ago(days=1), **fields: Any) -> EntryStatus:
-    told: dict[str, Any] = {"phase": "Ready", "observed": "Present", "since": since} | fields
-    return EntryStatus(id=name, revision="r1", frees=frees, **told)
+    reported: dict[str, Any] = {"phase": "Ready", "observed": "Present", "since": since} | fields
+    return EntryStatus(id=name, revision="r1", frees=frees, **reported)
 
 
 def short(name: str, shortage: int = 100) -> EntryStatus:
@@ -201,6 +201,6 @@ def test_no_more_comes_back_than_there_is_room(sizes: list[int], room: int, alon
     assert sum(e.size for e in back) <= room
 
 
-def test_a_need_that_is_asked_anew_takes_nothing() -> None:
+def test_a_need_that_is_asked_again_takes_nothing() -> None:
     assert plan_eviction(0, [weighed(entry(), ready())]).victims == ()
     assert replace(NEED, shortage_bytes=0).priority == 0

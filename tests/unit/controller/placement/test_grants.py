@@ -80,5 +80,7 @@ def test_new_grants_never_exceed_the_limit(nodes: list[Contender], g: int, h: in
 @given(contenders)
 def test_asking_again_changes_nothing(nodes: list[Contender]) -> None:
     first = decide_grants(nodes, {"g": 2, "h": 1})
-    told = [Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, c.priority) for c in nodes]
-    assert decide_grants(told, {"g": 2, "h": 1}) >= first
+    reported = [
+        Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, c.priority) for c in nodes
+    ]
+    assert decide_grants(reported, {"g": 2, "h": 1}) >= first

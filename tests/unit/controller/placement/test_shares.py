@@ -70,8 +70,8 @@ def test_names_and_uris_of_any_length_keep_the_spec_small() -> None:
     found = admitted([], long, ModelNodeRoom())
     assert len(msgspec.json.encode(found)) <= 600 * 1024
     assert len({namespace_of(e.id) for e in found}) == 50
-    told = sum(len(e.id) + len(e.revision) + 220 for e in found)
-    assert told <= 384 * 1024
+    reported = sum(len(e.id) + len(e.revision) + 220 for e in found)
+    assert reported <= 384 * 1024
 
 
 names = st.sampled_from(["", "a", "b", "c", "d"])

@@ -150,7 +150,7 @@ async def test_what_is_missing_is_said_of_the_models_own_namespace_and_not_of_ou
         await secrets.credentials_of(wanted)
     assert "Secret hub in namespace team" in str(refused.value) or "takes no credentials" in words
     assert "s3cret" not in str(refused.value)
-    told = set()
+    reported = set()
     for there in (objects.objects[ours], secret("no", **values), secret(), None):
         objects.objects.pop(ours)
         if there is not None:
@@ -158,9 +158,9 @@ async def test_what_is_missing_is_said_of_the_models_own_namespace_and_not_of_ou
         with pytest.raises(AuthDenied) as refused:
             await secrets.credentials_of(replace(wanted, namespace=""))
         objects.objects[ours] = secret()
-        told.add(str(refused.value))
-    assert len(told) == 1
-    assert "the controller's log says what is wrong" in told.pop()
+        reported.add(str(refused.value))
+    assert len(reported) == 1
+    assert "the controller's log says what is wrong" in reported.pop()
 
 
 @pytest.mark.parametrize("labelled", ["", "yes", "false"])

@@ -9,12 +9,12 @@ from tests.builders.cluster import (
     cache,
     cluster_model,
     entry,
+    entry_status,
     fresh_cluster,
     group,
     model_node,
     node,
     pod,
-    said,
 )
 
 GPU = {"pool": "gpu"}
@@ -92,11 +92,11 @@ def test_an_agents_words_count_for_its_own_node_alone(cluster: ClusterState) -> 
     found = cluster.node("a")
     assert found is not None
     assert cluster.statuses.of(found) == {}
-    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama", "Waiting")]))
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama", "Waiting")]))
     assert cluster.statuses.of(found)["llama", "r1"].phase == "Waiting"
-    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama", "Ready")]))
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama", "Ready")]))
     assert cluster.statuses.of(found)["llama", "r1"].phase == "Ready"
-    cluster.model_nodes.upsert(model_node("a", told=[said("llama", "Ready")], node_uid="another"))
+    cluster.model_nodes.upsert(model_node("a", reported=[entry_status("llama", "Ready")], node_uid="another"))
     assert cluster.statuses.of(found) == {}
     assert cluster.sizes_listed("a") == {}
 
@@ -119,7 +119,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
         cluster.nodes.upsert(node(name))
         cluster.agents.upsert(pod(f"agent-{name}", name))
         cluster.users.upsert(pod(f"user-{name}", name))
-        cluster.model_nodes.upsert(model_node(name, entry("llama"), told=[said("llama")]))
+        cluster.model_nodes.upsert(model_node(name, entry("llama"), reported=[entry_status("llama")]))
         found = cluster.node(name)
         assert found is not None
         assert cluster.membership.of(found) == {"all"}

@@ -24,7 +24,7 @@ from shared.api.meta import Condition
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects
-from tests.builders.cluster import Ears, base_model, cache, caches, entry, fresh_cluster, model_node, nodes
+from tests.builders.cluster import WokenKeys, base_model, cache, caches, entry, fresh_cluster, model_node, nodes
 
 KIND = "ClusterModelCache"
 OURS = {MANAGED_ANNOTATION: "true"}
@@ -72,13 +72,13 @@ def test_of_others_kinds_only_what_asks_is(
     assert [key.name for key in cluster.unmanaged] == ["no"]
 
 
-def test_a_kind_that_changes_hands_is_sorted_anew(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
-    ears = Ears(cluster)
+def test_a_kind_that_changes_hands_is_sorted_again(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+    woken = WokenKeys(cluster)
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
-    ears.heard()
+    woken.take()
     assert cluster.ownership.set_foreign(KIND, foreign=True)
     assert names(cluster) == {"asks"}
-    assert ears.heard() == caches("plain")
+    assert woken.take() == caches("plain")
     assert not cluster.ownership.set_foreign(KIND, foreign=True)
     assert cluster.ownership.set_foreign(KIND, foreign=False)
     assert names(cluster) == {"plain", "asks"}
@@ -161,11 +161,11 @@ def test_a_record_that_is_none_counts_for_nothing(text: str) -> None:
 
 
 def test_a_record_does_not_change_with_the_figures_of_a_message() -> None:
-    def told(message: str) -> str:
+    def reported(message: str) -> str:
         ready = Condition(type="Ready", status="False", reason="Downloading", message=message, last_transition_time="t")
         return record_of(msgspec.structs.replace(cache("m").status, conditions=[ready], nodes_total=len(message)))
 
-    assert told("1 of 9 nodes have it") == told("2 of 9")
+    assert reported("1 of 9 nodes have it") == reported("2 of 9")
 
 
 async def test_live_reads_follow_the_same_rule(kube: Kube, objects: Objects) -> None:
@@ -198,13 +198,13 @@ def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not
 def test_what_was_held_concerns_its_nodes_when_it_goes(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
-    ears = Ears(cluster)
+    woken = WokenKeys(cluster)
     cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m"))
     cluster.model_nodes.upsert(model_node("a", entry("m")))
-    ears.heard()
+    woken.take()
     sink.remove(Key("", "m"))
-    assert ears.heard() == nodes("a")
+    assert woken.take() == nodes("a")
 
 
 def test_a_source_that_is_refused_is_held_until_its_model_goes(cluster: ClusterState) -> None:

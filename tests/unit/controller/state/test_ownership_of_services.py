@@ -4,20 +4,20 @@ from controller.inferenceservices.keys import ServiceKey
 from controller.state.ownership import ManagedSink
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
-from tests.builders.cluster import Ears, fresh_cluster
+from tests.builders.cluster import WokenKeys, fresh_cluster
 from tests.builders.services import service
 
 
 def test_they_come_and_go_with_the_definition() -> None:
     cluster = fresh_cluster()
-    ears = Ears(cluster)
+    woken = WokenKeys(cluster)
     sink: ManagedSink[InferenceService] = ManagedSink(
         INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None
     )
     sink.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "1"}))
-    assert ears.heard() == {ServiceKey("team", "svc")}
+    assert woken.take() == {ServiceKey("team", "svc")}
     cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=True)
     assert list(cluster.services) == []
-    ears.heard()
+    woken.take()
     cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=False)
-    assert ears.heard() == {ServiceKey("team", "svc")}
+    assert woken.take() == {ServiceKey("team", "svc")}

@@ -46,8 +46,8 @@ async def test_a_failure_is_told_to_all_and_forgotten() -> None:
     shared = SharedRead(counter.read)
     counter.error = True
     counter.go.set()
-    told = await asyncio.gather(*(shared.get() for _ in range(3)), return_exceptions=True)
-    assert [type(error) for error in told] == [OSError] * 3
+    reported = await asyncio.gather(*(shared.get() for _ in range(3)), return_exceptions=True)
+    assert [type(error) for error in reported] == [OSError] * 3
     counter.error = False
     assert await shared.get() == 2
 

@@ -19,10 +19,10 @@ def test_a_model_is_ready_by_the_word_of_its_kind(kind: str, word: str) -> None:
 def test_one_whose_pods_get_an_older_revision_is_not_where_it_shall_be() -> None:
     status = {"state": "Ready", "observedGeneration": 2}
     for word, ready in (("True", False), ("False", True)):
-        told = status | {"conditions": [{"type": "Updating", "status": word}]}
-        assert is_ready(_model("ClusterBaseModel", told)) is ready
+        reported = status | {"conditions": [{"type": "Updating", "status": word}]}
+        assert is_ready(_model("ClusterBaseModel", reported)) is ready
 
 
-@pytest.mark.parametrize("told", [{}, {"state": "Ready"}, {"state": "Ready", "observedGeneration": 1}])
-def test_a_status_of_an_earlier_spec_does_not_count(told: dict[str, Any]) -> None:
-    assert not is_ready(_model("ClusterBaseModel", told))
+@pytest.mark.parametrize("reported", [{}, {"state": "Ready"}, {"state": "Ready", "observedGeneration": 1}])
+def test_a_status_of_an_earlier_spec_does_not_count(reported: dict[str, Any]) -> None:
+    assert not is_ready(_model("ClusterBaseModel", reported))

@@ -158,14 +158,14 @@ def test_without_a_tag_another_date_tells(present: str, changed: bool) -> None: 
 
 
 @pytest.mark.parametrize(
-    ("answered", "told"),
+    ("answered", "reported"),
     [
         (LATER_DATE, True), (DATE, False), (EARLIER_DATE, False),
         *((said, True) for said in ("", "soon", "Sat, 21 Nov 2026", f"Sat, 21 Nov {'9' * 20} 10:00:00 GMT")),
     ],
 )  # fmt: skip
-def test_a_date_that_is_that_of_the_answer_tells_nothing(answered: str, told: bool) -> None:  # noqa: FBT001 - a table
-    assert bool(validator_of({"Last-Modified": DATE, "Date": answered})) is told
+def test_a_date_that_is_that_of_the_answer_tells_nothing(answered: str, reported: bool) -> None:  # noqa: FBT001 - a table
+    assert bool(validator_of({"Last-Modified": DATE, "Date": answered})) is reported
 
 
 def test_only_a_strong_tag_is_asked_for() -> None:

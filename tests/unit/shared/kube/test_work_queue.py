@@ -161,14 +161,14 @@ async def test_whatever_happens_the_last_state_of_every_key_is_served_by_one_han
 ) -> None:
     wanted: dict[str, int] = {}
     served: dict[str, int] = {}
-    hands: Counter[str] = Counter()
+    workers: Counter[str] = Counter()
     overlaps: list[str] = []
     fails = iter([fail for _, _, fail in plan])
     queue: WorkQueue[str] = WorkQueue(lambda *_: None, Backoff(0.1, 0.5))
 
     async def handle(key: str) -> None:
-        overlaps.extend([key] * hands[key])
-        hands[key] += 1
+        overlaps.extend([key] * workers[key])
+        workers[key] += 1
         state = wanted[key]  # read before the work, as a controller reads its cache
         try:
             await asyncio.sleep(1)
@@ -176,7 +176,7 @@ async def test_whatever_happens_the_last_state_of_every_key_is_served_by_one_han
                 raise ValueError(key)
             served[key] = state
         finally:
-            hands[key] -= 1
+            workers[key] -= 1
 
     async def order() -> None:
         for number, (key, pause_s, _) in enumerate(plan):

@@ -143,7 +143,7 @@ def test_a_link_to_a_directory_of_the_model_is_left_aside(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("held", [(), ("inner.json",)])
-def test_a_directory_in_the_place_of_the_configuration_is_told(tmp_path: Path, held: tuple[str, ...]) -> None:
+def test_a_directory_in_the_place_of_the_configuration_is_reported(tmp_path: Path, held: tuple[str, ...]) -> None:
     (tmp_path / "model" / "config.json").mkdir(parents=True)
     for name in held:
         (tmp_path / "model" / "config.json" / name).write_text("{}")

@@ -52,7 +52,7 @@ def test_parts_of_one_file_are_added() -> None:
     assert found.parameters == 1024 + 2048 + 256 + 4
 
 
-def test_of_several_quantizations_one_is_told() -> None:
+def test_of_several_quantizations_one_is_reported() -> None:
     other = gguf({**KEYS, "general.file_type": 7}, TENSORS, data_bytes=2752)
     found = read_files({"model-Q4_K_M.gguf": MODEL, "model-Q8_0.gguf": other, "mmproj-f16.gguf": b"x"})
     assert (found.quantization, found.weight_bytes) == ("Q4_K_M", len(MODEL))

@@ -187,14 +187,14 @@ def test_what_a_pipeline_makes(name: str, made: str) -> None:
     assert read(model_index_json={"_class_name": name}).capabilities == (made,)
 
 
-def test_an_adapter_is_told_by_its_base_and_rank() -> None:
+def test_an_adapter_is_recognised_by_its_base_and_rank() -> None:
     weights = safetensors({"base_model.model.lora_A.weight": ("F32", [16, 4]), "lora_B.weight": ("F32", [4, 16])})
     config = {"peft_type": "LORA", "base_model_name_or_path": "org/base", "r": 16}
     found = read(adapter_config_json=config, adapter_model_safetensors=weights)
     assert (found.adapter, found.parameters) == (Adapter("LORA", "org/base", 16), 128)
 
 
-def test_pickles_are_told_by_name_and_never_opened() -> None:
+def test_pickles_are_recognised_by_name_and_never_opened() -> None:
     found = read(config_json=LLAMA, pytorch_model_bin=b"cos\nsystem\n", training_args_bin=b"x")
     assert (found.format, found.weight_bytes, found.parameters_from) == ("pytorch", 11, "estimate")
 
@@ -223,7 +223,7 @@ def test_the_licence_stands_in_the_front_matter(readme: bytes, licence: str) -> 
     assert read(config_json={}, README_md=readme).licence == licence
 
 
-def test_code_of_its_own_is_told() -> None:
+def test_code_of_its_own_is_reported() -> None:
     assert read(config_json={"auto_map": {"AutoModel": "modeling.M"}}).custom_code
     assert not read(config_json={}).custom_code
 

@@ -129,7 +129,7 @@ def test_scales_that_a_model_learns_are_parameters() -> None:
     assert read(config_json=CONFIG, model_safetensors=safetensors(stored)).parameters == 1 + 128 + 32 + 8 + 4
 
 
-def test_active_ones_are_told_by_the_names_of_experts() -> None:
+def test_active_ones_are_recognised_by_the_names_of_experts() -> None:
     experts = {f"mlp.experts.{i}.up.weight": ("BF16", [10]) for i in range(8)}
     stored = {**experts, "mlp.shared_experts.up.weight": ("BF16", [10]), "embed.weight": ("BF16", [100])}
     config = {**CONFIG, "num_experts": 8, "num_experts_per_tok": 2}

@@ -69,7 +69,7 @@ def test_parameters_of_a_base_model() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "ways"), [("allowPickle", "no", "true or false"), ("duplicateWeights", "drop", "keep or skip")]
 )
-def test_a_typo_is_told_and_not_taken_for_consent(name: str, text: str, ways: str) -> None:
+def test_a_typo_is_reported_and_not_taken_for_consent(name: str, text: str, ways: str) -> None:
     with pytest.raises(ValueError, match=f"storage.parameters.{name} is '{text}'; write {ways}"):
         wish_of_parameters({name: text})
 

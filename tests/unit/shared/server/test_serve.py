@@ -87,15 +87,15 @@ async def test_a_pair_that_does_not_match_leaves_the_last_one(tls: Tls) -> None:
         await _until_shown(third, port, authority)
 
 
-async def test_the_end_of_each_certificate_that_is_loaded_is_told(tls: Tls) -> None:
-    told: list[float] = []
+async def test_the_end_of_each_certificate_that_is_loaded_is_reported(tls: Tls) -> None:
+    reported: list[float] = []
     ends = [datetime(year, 1, 1, tzinfo=UTC) for year in (2040, 2060)]
     _write_until(ends[0], tls)
-    async with _serving(tls, told.append):
-        await _until_told(told, ends[0])
+    async with _serving(tls, reported.append):
+        await _until_reported(reported, ends[0])
         _write_until(ends[1], tls)
-        await _until_told(told, ends[1])
-    assert list(dict.fromkeys(told)) == [end.timestamp() for end in ends]
+        await _until_reported(reported, ends[1])
+    assert list(dict.fromkeys(reported)) == [end.timestamp() for end in ends]
 
 
 def _write_until(end: datetime, tls: Tls) -> None:
@@ -104,9 +104,9 @@ def _write_until(end: datetime, tls: Tls) -> None:
     tls.private_key.write_bytes(pair.private_key_pem.bytes())
 
 
-async def _until_told(told: list[float], end: datetime) -> None:
+async def _until_reported(reported: list[float], end: datetime) -> None:
     async with asyncio.timeout(60):
-        while end.timestamp() not in told:  # noqa: ASYNC110 - the server sets no event
+        while end.timestamp() not in reported:  # noqa: ASYNC110 - the server sets no event
             await asyncio.sleep(0.02)
 
 

@@ -7,7 +7,7 @@ from shared.sources.checksums import base64_digest, best_digest
 _BYTES = {"sha256": 32, "crc64nvme": 8, "crc32c": 4, "crc32": 4, "md5": 16}
 
 
-def _told(*algorithms: str) -> dict[str, str]:
+def _reported(*algorithms: str) -> dict[str, str]:
     return {name: base64.b64encode(bytes(_BYTES[name])).decode() for name in algorithms}
 
 
@@ -23,7 +23,7 @@ def test_anything_else_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "chosen"),
+    ("reported", "chosen"),
     [
         (tuple(_BYTES), "sha256"),
         (("md5", "crc32", "crc64nvme"), "crc64nvme"),
@@ -32,8 +32,8 @@ def test_anything_else_is_none(text: str) -> None:
         (("md5",), "md5"),
     ],
 )
-def test_of_several_the_best_is_taken(told: tuple[str, ...], chosen: str) -> None:
-    assert best_digest(_told(*told)) == f"{chosen}:{bytes(_BYTES[chosen]).hex()}"
+def test_of_several_the_best_is_taken(reported: tuple[str, ...], chosen: str) -> None:
+    assert best_digest(_reported(*reported)) == f"{chosen}:{bytes(_BYTES[chosen]).hex()}"
 
 
 def test_without_any_there_is_none() -> None:

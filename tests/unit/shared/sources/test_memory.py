@@ -15,13 +15,13 @@ def drain(body: Body) -> bytes:
     return got
 
 
-def stocked() -> tuple[MemorySource, File]:
+def source_and_file() -> tuple[MemorySource, File]:
     source = MemorySource({"a": b"0123456789"})
     return source, source.resolve().files[0]
 
 
 def test_truncates_every_body_at_a_position() -> None:
-    source, file = stocked()
+    source, file = source_and_file()
     source.faults.truncate_at["a"] = 6
     for offset in (0, 7):
         with pytest.raises(Unreachable, match="early"):
@@ -30,14 +30,14 @@ def test_truncates_every_body_at_a_position() -> None:
 
 
 def test_corrupts_the_first_byte_only() -> None:
-    source, file = stocked()
+    source, file = source_and_file()
     source.faults.corrupt.add("a")
     assert drain(source.open(file)) == bytes([ord("0") ^ 0xFF]) + b"123456789"
     assert drain(source.open(file, 1)) == b"123456789"
 
 
 def test_fails_the_next_opens_and_then_works() -> None:
-    source, file = stocked()
+    source, file = source_and_file()
     source.faults.on_open += [Unreachable("one"), Unreachable("two")]
     for word in ("one", "two"):
         with pytest.raises(Unreachable, match=word):
@@ -46,14 +46,14 @@ def test_fails_the_next_opens_and_then_works() -> None:
 
 
 def test_changes_under_way() -> None:
-    source, file = stocked()
+    source, file = source_and_file()
     source.faults.changed = True
     with pytest.raises(SourceChanged):
         source.open(file)
 
 
 def test_counts_what_it_served_and_can_serve_little_at_a_time() -> None:
-    source, file = stocked()
+    source, file = source_and_file()
     source.faults.most_bytes = 3
     assert source.open(file).readinto(memoryview(bytearray(10))) == 3
     drain(source.with_credentials(ANONYMOUS).open(file, 8))
@@ -61,7 +61,7 @@ def test_counts_what_it_served_and_can_serve_little_at_a_time() -> None:
 
 
 def test_tells_of_each_read() -> None:
-    source, file = stocked()
+    source, file = source_and_file()
     seen: list[tuple[str, int]] = []
     source.faults.before_read = lambda path, position: seen.append((path, position))
     drain(source.open(file, 4))
@@ -69,7 +69,7 @@ def test_tells_of_each_read() -> None:
 
 
 def test_stands_in_for_the_registry() -> None:
-    source, _ = stocked()
+    source, _ = source_and_file()
     open_source = open_from({"test/model": source})
     manifest = open_source(parse_uri("hf://test/model"), Credentials({"HF_TOKEN": "t"}), SourceSettings()).resolve()
     assert open_source(parse_uri(manifest.uri), ANONYMOUS, SourceSettings()).resolve() == manifest

@@ -92,7 +92,7 @@ def test_a_server_that_asks_for_time_has_more_where_the_policy_says_so() -> None
     assert pause_before_retry(policy, Unreachable("x"), 1, 80, MIDDLE) is None
 
 
-def test_what_fails_after_a_server_asked_for_time_is_counted_anew_but_what_asks_again_is_not() -> None:
+def test_what_fails_after_a_server_asked_for_time_is_counted_again_but_what_asks_again_is_not() -> None:
     clock = [0.0]
     budget = RetryBudget(RetryPolicy(attempts=3, patience_s=40, first_s=1, asked_s=100), EARLIEST, 0)
 

@@ -101,7 +101,7 @@ def test_a_scheme_that_nobody_fetches_is_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
-def test_certificates_that_are_not_there_are_told_by_their_variable(tmp_path: Path, name: str) -> None:
+def test_certificates_that_are_not_there_are_recognised_by_their_variable(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name}: there is no {tmp_path}/nope; name a file"):
         settings_from_environ({name: f"{tmp_path}/nope"})
     assert settings_from_environ({name: str(tmp_path)}).ca_bundle == str(tmp_path)

@@ -13,7 +13,7 @@ from shared.api.core import PODS
 from shared.api.model_node import PATH, EntryStatus, ModelNode
 from shared.kube.errors import NotFound
 from tests.builders.api_server import Objects, listed, serving
-from tests.builders.cluster import entry, model_node, said
+from tests.builders.cluster import entry, entry_status, model_node
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 LONG_AGO = "2026-01-01T00:00:00Z"
@@ -21,14 +21,14 @@ USERS = {("used", "r1"): ("ns/pod",)}
 
 
 def ready(name: str, frees: int, **fields: Any) -> EntryStatus:
-    return said(name, since=LONG_AGO, frees=frees, **fields)
+    return entry_status(name, since=LONG_AGO, frees=frees, **fields)
 
 
 def node(policy: str = "LeastRecentlyUsed", **short: Any) -> ModelNode:
     """A node with 30 bytes left of 100, and a model of 60 that waits for room."""
     entries = (entry("a", size=20), entry("b", size=25, priority=-1), entry("used", size=25), entry("new", size=60))
-    told = [ready("a", 20), ready("b", 25), ready("used", 25), said("new", "Failed", **short)]
-    made = model_node("n", *entries, told=told, used=70, disk_free=1000)
+    reported = [ready("a", 20), ready("b", 25), ready("used", 25), entry_status("new", "Failed", **short)]
+    made = model_node("n", *entries, reported=reported, used=70, disk_free=1000)
     return msgspec.structs.replace(
         made, spec=msgspec.structs.replace(made.spec, storage_limit=100, eviction_policy=policy)
     )

@@ -11,8 +11,10 @@ LEFT = {"files": 4, "size": 3 * 2**30, "duplicateSize": 2 * 2**30, "names": ["b.
 
 
 def test_copies_are_told_apart_from_what_patterns_leave_out() -> None:
-    told = left_out_message(LeftOut(files=4, size=3 * 2**30, duplicate_size=2 * 2**30, names=["b.bin", "c", "d", "e"]))
-    assert told == (
+    reported = left_out_message(
+        LeftOut(files=4, size=3 * 2**30, duplicate_size=2 * 2**30, names=["b.bin", "c", "d", "e"])
+    )
+    assert reported == (
         "4 files of the source are left out, which saves 3.0 GiB (2.0 GiB in second copies of weights): "
         "b.bin, c, d, ..."
     )

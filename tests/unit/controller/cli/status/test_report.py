@@ -141,12 +141,12 @@ def test_a_node_that_a_long_status_does_not_list_is_noted() -> None:
 
 
 def test_programs_read_json_yaml_and_names() -> None:
-    told = json.loads(printed(FLEET, output="json"))["models"][0]
-    assert told == yaml.safe_load(printed(FLEET, output="yaml"))["models"][0]
-    assert (told["resource"], told["state"], told["ready"], told["total"]) == (
+    reported = json.loads(printed(FLEET, output="json"))["models"][0]
+    assert reported == yaml.safe_load(printed(FLEET, output="yaml"))["models"][0]
+    assert (reported["resource"], reported["state"], reported["ready"], reported["total"]) == (
         "clustermodelcache.serving.kserve.io/llama-3-70b-instruct-with-a-very-long-name", "Downloading", 38, 40
     )  # fmt: skip
-    assert len(told["nodes"]) == 40
+    assert len(reported["nodes"]) == 40
     assert printed(FLEET, model("m", "BaseModel", "team"), output="name").splitlines() == [
         FLEET.resource,
         "basemodel.ome.io/m",

@@ -77,8 +77,8 @@ def test_access_keys_of_clouds_go() -> None:
 
 
 def test_fields_by_their_names() -> None:
-    told = scrub({"password": SECRET, "apiKey": SECRET, "tokens": [SECRET], "deep": {"accessKey": SECRET}})
-    assert told == {"password": REMOVED, "apiKey": REMOVED, "tokens": [REMOVED], "deep": {"accessKey": REMOVED}}
+    reported = scrub({"password": SECRET, "apiKey": SECRET, "tokens": [SECRET], "deep": {"accessKey": SECRET}})
+    assert reported == {"password": REMOVED, "apiKey": REMOVED, "tokens": [REMOVED], "deep": {"accessKey": REMOVED}}
 
 
 def test_names_of_secrets_stay() -> None:
@@ -107,23 +107,23 @@ def test_annotations_of_others_keep_their_keys_alone() -> None:
 def test_variables_that_larder_does_not_read_lose_their_values() -> None:
     known = {"name": "LARDER_WORKERS", "value": "8"}
     of_secret = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
-    told = scrub(
+    reported = scrub(
         {"env": [known, {"name": "PLAIN", "value": SECRET}, {"name": "LARDER_API_TOKEN", "value": SECRET}, of_secret]}
     )
-    assert told["env"] == [
+    assert reported["env"] == [
         known, {"name": "PLAIN", "value": REMOVED}, {"name": "LARDER_API_TOKEN", "value": REMOVED}, of_secret,
     ]  # fmt: skip
 
 
 def test_commands_and_headers_go_and_labels_stay() -> None:
-    told = scrub({"args": ["-p", SECRET], "command": ["x"], "httpHeaders": [{"name": "a", "value": SECRET}]})
-    assert told == {"args": REMOVED, "command": REMOVED, "httpHeaders": REMOVED}
+    reported = scrub({"args": ["-p", SECRET], "command": ["x"], "httpHeaders": [{"name": "a", "value": SECRET}]})
+    assert reported == {"args": REMOVED, "command": REMOVED, "httpHeaders": REMOVED}
     assert scrub({"labels": {"larder.dev/credentials": "true"}}) == {"labels": {"larder.dev/credentials": "true"}}
 
 
 def test_what_is_too_long_to_help_is_left_as_a_mark() -> None:
-    told = scrub({"managedFields": [{"x": 1}], "caBundle": "LS0t"})
-    assert told == {"caBundle": "4 characters, SHA-256 " + told["caBundle"].rpartition(" ")[2]}
+    reported = scrub({"managedFields": [{"x": 1}], "caBundle": "LS0t"})
+    assert reported == {"caBundle": "4 characters, SHA-256 " + reported["caBundle"].rpartition(" ")[2]}
 
 
 @pytest.mark.parametrize("around", ["%s/mutate-pods", 'Post "https://larder.ns.svc:443%s/validate": refused'])

@@ -52,7 +52,7 @@ def test_a_container_that_was_restarted_has_two_logs() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=60), st.integers(0, 200))
-def test_a_shelf_is_never_too_full_and_counts_what_it_has_not(lines: list[tuple[int, bool]], room: int) -> None:
+def test_a_line_budget_is_never_exceeded_and_counts_what_is_left_out(lines: list[tuple[int, bool]], room: int) -> None:
     budget = LineBudget(room)
     for size, urgent in lines:
         budget.put(b"u" * size if urgent else b"o" * size, urgent=urgent)
@@ -84,11 +84,11 @@ def test_what_will_not_fit_need_not_be_made() -> None:
 
 def test_of_a_model_the_fields_that_larder_knows() -> None:
     spec = {"storage": {"storageUri": "hf://a/b", "note": "x"}, "disabled": True, "later": {"y": 1}}
-    told = trim_model(CLUSTER_BASE_MODEL)({"metadata": {"name": "m"}, "spec": spec})["spec"]
-    assert told["storage"]["storageUri"] == "hf://a/b"
-    assert told["disabled"] is True
-    assert "removed" in told["later"]
-    assert "removed" in told["storage"]["note"]
+    reported = trim_model(CLUSTER_BASE_MODEL)({"metadata": {"name": "m"}, "spec": spec})["spec"]
+    assert reported["storage"]["storageUri"] == "hf://a/b"
+    assert reported["disabled"] is True
+    assert "removed" in reported["later"]
+    assert "removed" in reported["storage"]["note"]
 
 
 def test_of_a_node_what_placement_and_scheduling_look_at() -> None:
@@ -98,10 +98,10 @@ def test_of_a_node_what_placement_and_scheduling_look_at() -> None:
         "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}], "providerID": "p"},
         "status": {"capacity": {"cpu": "8"}, "images": [{"names": ["x"]}], "addresses": [{"address": "10.0.0.1"}]},
     }
-    told = trim_node(node, {"gpu"})
-    assert told["metadata"]["labels"].keys() == {"gpu", "model-cache-ready-m", "kubernetes.io/hostname"}
-    assert told["spec"] == {"taints": [{"key": "t", "effect": "NoSchedule"}]}
-    assert told["status"] == {"capacity": {"cpu": "8"}}
+    reported = trim_node(node, {"gpu"})
+    assert reported["metadata"]["labels"].keys() == {"gpu", "model-cache-ready-m", "kubernetes.io/hostname"}
+    assert reported["spec"] == {"taints": [{"key": "t", "effect": "NoSchedule"}]}
+    assert reported["status"] == {"capacity": {"cpu": "8"}}
 
 
 def test_the_keys_that_choose_nodes() -> None:
@@ -115,18 +115,18 @@ def test_the_keys_that_choose_nodes() -> None:
 
 
 def test_what_is_not_larders_is_named_and_no_more() -> None:
-    told = trim_workload(
+    reported = trim_workload(
         {"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"y": 1}, "status": {"phase": "Running"}}
     )
-    assert told == {"metadata": {"name": "x"}, "note": "does not belong to Larder", "status": {"phase": "Running"}}
+    assert reported == {"metadata": {"name": "x"}, "note": "does not belong to Larder", "status": {"phase": "Running"}}
 
 
-def test_a_kind_is_told_without_its_schema() -> None:
+def test_a_kind_is_reported_without_its_schema() -> None:
     versions = [{"name": "v1", "served": True, "storage": True, "schema": {"big": 1}}]
-    told = trim_definition(
+    reported = trim_definition(
         {"metadata": {"name": "k"}, "spec": {"versions": versions}, "status": {"storedVersions": ["v1"]}}
     )
-    assert told["spec"]["versions"] == [{"name": "v1", "served": True, "storage": True}]
+    assert reported["spec"]["versions"] == [{"name": "v1", "served": True, "storage": True}]
 
 
 @pytest.mark.parametrize(

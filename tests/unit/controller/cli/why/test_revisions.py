@@ -10,8 +10,8 @@ from controller.cli.why.findings import Severity
 from controller.cli.why.view import DeclaredModel
 from controller.placement.demand import cache_demand
 from shared.api.meta import Condition
-from tests.builders.cluster import cache, entry, group, model_node, said
-from tests.unit.controller.cli.why.test_why import GPU, LABELS, declared, node, of_model, reasons, seen, told
+from tests.builders.cluster import cache, entry, entry_status, group, model_node
+from tests.unit.controller.cli.why.test_why import GPU, LABELS, declared, node, of_model, reasons, reported, seen
 
 
 def model(*conditions: Condition, **status: Any) -> DeclaredModel:
@@ -21,16 +21,16 @@ def model(*conditions: Condition, **status: Any) -> DeclaredModel:
     return declared(found, says=conditions)
 
 
-def test_a_source_that_moved_is_told_with_the_way_to_take_it() -> None:
-    drifted = told("SourceMoved", "it is r9 by now; set larder.dev/refresh", "Drifted", "True")
+def test_a_source_that_moved_is_reported_with_the_way_to_take_it() -> None:
+    drifted = reported("SourceMoved", "it is r9 by now; set larder.dev/refresh", "Drifted", "True")
     answer = of_model(seen(model(drifted)))
     assert reasons(answer) == set(), "nothing is stuck"
     assert "Drifted" in reasons(answer, Severity.FACT)
     assert "larder.dev/refresh" in render(answer)
 
 
-def test_a_source_that_could_not_be_looked_at_is_told() -> None:
-    answer = of_model(seen(model(told("Unreachable", "no route", "Drifted", "Unknown"))))
+def test_a_source_that_could_not_be_looked_at_is_reported() -> None:
+    answer = of_model(seen(model(reported("Unreachable", "no route", "Drifted", "Unknown"))))
     assert "NotChecked" in reasons(answer, Severity.FACT)
     assert reasons(answer) == set()
 
@@ -41,41 +41,41 @@ def test_a_refresh_under_way_is_waited_for_and_one_that_cannot_be_answered_stops
         return replace(found, demand=replace(found.demand, refresh="2", refreshed="1"))
 
     assert "Asking" in reasons(of_model(seen(asked())), Severity.WAIT)
-    assert "Asking" in reasons(of_model(seen(asked(told("Unchanged", "", "Refreshed", "True")))), Severity.WAIT)
-    denied = of_model(seen(asked(told("AuthDenied", "the hub refuses", "Refreshed"))))
+    assert "Asking" in reasons(of_model(seen(asked(reported("Unchanged", "", "Refreshed", "True")))), Severity.WAIT)
+    denied = of_model(seen(asked(reported("AuthDenied", "the hub refuses", "Refreshed"))))
     assert "AuthDenied" in reasons(denied, Severity.STOP)
-    answered = of_model(seen(model(told("Unchanged", "the same revision", "Refreshed", "True"))))
+    answered = of_model(seen(model(reported("Unchanged", "the same revision", "Refreshed", "True"))))
     assert "Unchanged" in reasons(answered, Severity.FACT)
 
 
 def test_no_room_for_both_revisions_stops_the_new_one() -> None:
-    updating = told("InsufficientStorage", "pods get r1; a: need 5, have 3", "Updating", "True")
+    updating = reported("InsufficientStorage", "pods get r1; a: need 5, have 3", "Updating", "True")
     answer = of_model(seen(model(updating)))
     assert "InsufficientStorage" in reasons(answer, Severity.STOP)
     assert "both revisions must fit for a while" in render(answer)
-    loading = of_model(seen(model(told("Downloading", "0 of 2", "Updating", "True"))))
+    loading = of_model(seen(model(reported("Downloading", "0 of 2", "Updating", "True"))))
     assert "Downloading" in reasons(loading, Severity.WAIT)
 
 
 def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
     entries = (entry("m", size=2**30), entry("m", "r0", size=2**31))
-    found = model_node("a", *entries, told=[said("m"), said("m", revision="r0")])
+    found = model_node("a", *entries, reported=[entry_status("m"), entry_status("m", revision="r0")])
     cluster = seen(model_nodes={"a": found}, nodes=(node("a", GPU | LABELS),), groups=(group("gpus", GPU),))
     words = render(of_model(cluster))
     assert "MultipleRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in words
 
 
 def test_old_files_say_who_keeps_them_and_how_far_they_are() -> None:
-    kept = told("InUse", "revision r0 on a: kept while ns/p uses it", "Removing", "True")
+    kept = reported("InUse", "revision r0 on a: kept while ns/p uses it", "Removing", "True")
     answer = of_model(seen(model(kept)))
     assert "InUse" in reasons(answer, Severity.WAIT)
     assert "ns/p" in render(answer)
-    gone = model(told("Gone", "", "Removing"))
+    gone = model(reported("Gone", "", "Removing"))
     assert "Gone" not in reasons(of_model(seen(gone)), *Severity)
 
 
-def test_a_removal_in_bytes_is_told_of_a_model_that_is_being_deleted() -> None:
-    going = told("Removing", "revision r1 on a: 1.0 GiB of at most 2.0 GiB are gone", "Removing", "True")
+def test_a_removal_in_bytes_is_reported_a_model_that_is_being_deleted() -> None:
+    going = reported("Removing", "revision r1 on a: 1.0 GiB of at most 2.0 GiB are gone", "Removing", "True")
     deleted = cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z")
     found = declared(deleted, says=[going])
     assert found.demand == cache_demand("ClusterModelCache", deleted)

@@ -53,10 +53,10 @@ from tests.builders.cluster import (
     cluster_model,
     conditions,
     entry,
+    entry_status,
     group,
     meta,
     model_node,
-    said,
 )
 
 GPU = {"gpu": "yes"}
@@ -70,13 +70,13 @@ def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = Tr
 
 
 def agent(name: str, *, ready: bool = True, **status: Any) -> ObservedPod:
-    told = ObservedPodStatus(
+    reported = ObservedPodStatus(
         conditions=[ObservedCondition(type="Ready", status="True" if ready else "False")], **status
     )
-    return ObservedPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=told)
+    return ObservedPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=reported)
 
 
-def told(reason: str, message: str = "", kind: str = "Resolved", status: str = "False") -> Condition:
+def reported(reason: str, message: str = "", kind: str = "Resolved", status: str = "False") -> Condition:
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
 
 
@@ -97,15 +97,17 @@ def seen(*models: DeclaredModel, **fields: Any) -> ClusterView:
         models=models or (declared(cache("m", "gpus")),),
         groups=(group("gpus", GPU),),
         nodes=nodes,
-        model_nodes={n: stocked(n) for n in ("a", "b")},
+        model_nodes={n: node_with_model(n) for n in ("a", "b")},
         agents={n: (agent(n),) for n in ("a", "b")},
         leader=LeaseHolder("controller-0"),
     )
     return replace(well, **fields)
 
 
-def stocked(name: str, phase: str = "Ready", reason: str = "", message: str = "", **fields: Any) -> ModelNode:
-    found = model_node(name, entry("m", granted=True), told=[said("m", phase, reason=reason, message=message)])
+def node_with_model(name: str, phase: str = "Ready", reason: str = "", message: str = "", **fields: Any) -> ModelNode:
+    found = model_node(
+        name, entry("m", granted=True), reported=[entry_status("m", phase, reason=reason, message=message)]
+    )
     return with_status(found, observed_generation=1, protocol=1, **fields)
 
 
@@ -119,7 +121,7 @@ def with_entry(found: ModelNode, **fields: Any) -> ModelNode:
 
 
 def at_a(found: ModelNode, **fields: Any) -> ClusterView:
-    return seen(model_nodes={"a": found, "b": stocked("b")}, **fields)
+    return seen(model_nodes={"a": found, "b": node_with_model("b")}, **fields)
 
 
 def reasons(answer: Diagnosis, *weights: Severity) -> set[str]:
@@ -149,23 +151,31 @@ def test_nobody_leads() -> None:
         (seen(nodes=(node("a", GPU, ready=False), node("b", GPU | LABELS))), "NotReady", Severity.STOP),
         (seen(agents={"b": (agent("b"),)}), "NoAgent", Severity.STOP),
         (seen(agents={"a": (agent("a", ready=False),), "b": (agent("b"),)}), "AgentNotReady", Severity.STOP),
-        (seen(model_nodes={"b": stocked("b")}), "NoModelNode", Severity.WAIT),
-        (at_a(stocked("a", node_uid="uid-old")), "OtherNode", Severity.WAIT),
-        (at_a(stocked("a", node_uid="")), "NeverReported", Severity.WAIT),
-        (at_a(with_status(stocked("a"), observed_generation=0)), "Behind", Severity.WAIT),
-        (at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Severity.STOP),
-        (at_a(stocked("a", "Pending", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Severity.STOP),
-        (at_a(stocked("a", "Failed", "AuthDenied", "refused")), "AuthDenied", Severity.STOP),
-        (at_a(stocked("a", "Failed", "Unreachable", "no route")), "Unreachable", Severity.STOP),
-        (at_a(stocked("a", "Pending", "NotGranted", "not listed")), "NotGranted", Severity.WAIT),
-        (at_a(stocked("a", "Downloading", "Unreachable", "reset")), "Unreachable", Severity.WAIT),
-        (at_a(stocked("a", "Downloading")), "Downloading", Severity.WAIT),
-        (at_a(stocked("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Severity.STOP),
-        (at_a(stocked("a", "Pending")), "Pending", Severity.WAIT),
-        (at_a(stocked("a", "Waiting")), "NoSlot", Severity.WAIT),
-        (at_a(with_entry(stocked("a", "Waiting"), granted=False)), "WaitingForGrant", Severity.WAIT),
-        (at_a(with_entry(stocked("a"), state=EntryState.DRAINING)), "Draining", Severity.WAIT),
-        (at_a(with_entry(stocked("a"), claims=[])), "NotClaimed", Severity.WAIT),
+        (seen(model_nodes={"b": node_with_model("b")}), "NoModelNode", Severity.WAIT),
+        (at_a(node_with_model("a", node_uid="uid-old")), "OtherNode", Severity.WAIT),
+        (at_a(node_with_model("a", node_uid="")), "NeverReported", Severity.WAIT),
+        (at_a(with_status(node_with_model("a"), observed_generation=0)), "Behind", Severity.WAIT),
+        (
+            at_a(node_with_model("a", "Failed", "InsufficientStorage", "need 8, have 3")),
+            "InsufficientStorage",
+            Severity.STOP,
+        ),
+        (
+            at_a(node_with_model("a", "Pending", "InsufficientStorage", "need 8, have 3")),
+            "InsufficientStorage",
+            Severity.STOP,
+        ),
+        (at_a(node_with_model("a", "Failed", "AuthDenied", "refused")), "AuthDenied", Severity.STOP),
+        (at_a(node_with_model("a", "Failed", "Unreachable", "no route")), "Unreachable", Severity.STOP),
+        (at_a(node_with_model("a", "Pending", "NotGranted", "not listed")), "NotGranted", Severity.WAIT),
+        (at_a(node_with_model("a", "Downloading", "Unreachable", "reset")), "Unreachable", Severity.WAIT),
+        (at_a(node_with_model("a", "Downloading")), "Downloading", Severity.WAIT),
+        (at_a(node_with_model("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Severity.STOP),
+        (at_a(node_with_model("a", "Pending")), "Pending", Severity.WAIT),
+        (at_a(node_with_model("a", "Waiting")), "NoSlot", Severity.WAIT),
+        (at_a(with_entry(node_with_model("a", "Waiting"), granted=False)), "WaitingForGrant", Severity.WAIT),
+        (at_a(with_entry(node_with_model("a"), state=EntryState.DRAINING)), "Draining", Severity.WAIT),
+        (at_a(with_entry(node_with_model("a"), claims=[])), "NotClaimed", Severity.WAIT),
         (at_a(model_node("a", observed_generation=1)), "NotPlaced", Severity.WAIT),
     ],
 )
@@ -175,17 +185,17 @@ def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Sever
         assert reason in reasons(why_node("a", cluster), weight)
 
 
-def test_the_words_of_the_agent_and_the_way_out_are_told() -> None:
-    answer = of_model(at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")))
+def test_the_words_of_the_agent_and_the_way_out_are_reported() -> None:
+    answer = of_model(at_a(node_with_model("a", "Failed", "InsufficientStorage", "need 8, have 3")))
     assert answer.summary == "m on node/a: InsufficientStorage"
     assert "need 8, have 3" in render(answer)
     assert "fix: remove a model, raise storageLimit" in render(answer)
 
 
 def test_who_holds_the_turns_is_named() -> None:
-    waiting = with_entry(stocked("a", "Waiting"), granted=False)
+    waiting = with_entry(node_with_model("a", "Waiting"), granted=False)
     cluster = seen(
-        model_nodes={"a": waiting, "b": stocked("b", "Downloading")},
+        model_nodes={"a": waiting, "b": node_with_model("b", "Downloading")},
         groups=(group("gpus", GPU, max_concurrent_nodes=1),),
     )
     assert "group gpus lets 1 nodes download at a time; now downloading: b" in render(of_model(cluster))
@@ -199,7 +209,7 @@ def test_a_taint_is_named_where_there_is_no_agent() -> None:
 
 
 def test_an_agent_that_is_older_than_the_protocol_is_not_blamed_when_it_is_not() -> None:
-    assert "OldAgent" not in reasons(why_node("a", at_a(stocked("a"))))
+    assert "OldAgent" not in reasons(why_node("a", at_a(node_with_model("a"))))
 
 
 def test_a_node_in_several_groups_has_the_smallest_limit() -> None:
@@ -210,7 +220,7 @@ def test_a_node_in_several_groups_has_the_smallest_limit() -> None:
 
 
 def test_a_store_over_its_limit() -> None:
-    found = stocked("a", used=200)
+    found = node_with_model("a", used=200)
     limited = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, storage_limit=100))
     assert "OverLimit" in reasons(why_node("a", at_a(limited)), Severity.STOP)
 
@@ -220,7 +230,7 @@ def test_files_and_labels_that_do_not_agree() -> None:
     assert "MissingLabels" in reasons(why_node("a", bare), Severity.STOP)
     stray = seen(nodes=(node("a", GPU | LABELS | {ready_label("gone"): "true"}),))
     assert "StrayLabels" in reasons(why_node("a", stray), Severity.STOP)
-    unnamed = model_node("a", told=[said("old", Phase.UNKNOWN)], observed_generation=1)
+    unnamed = model_node("a", reported=[entry_status("old", Phase.UNKNOWN)], observed_generation=1)
     assert "UnknownFiles" in reasons(why_node("a", at_a(unnamed)), Severity.WAIT)
 
 
@@ -244,7 +254,7 @@ def test_a_group_whose_nodes_are_also_in_one_that_says_never() -> None:
 
 
 def test_a_token_of_an_earlier_node_has_a_way_out() -> None:
-    refused = at_a(stocked("a", "Pending", "NotGranted", "the token is of an earlier node named a"))
+    refused = at_a(node_with_model("a", "Pending", "NotGranted", "the token is of an earlier node named a"))
     assert "restart the agent's pod in case its token belongs to an earlier node" in render(of_model(refused))
 
 
@@ -281,8 +291,8 @@ async def test_a_model_of_another_product(
 
 def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
     words = "evicted since noon to make room for new"
-    told = [said("m", "Absent", reason="Evicted", message=words)]
-    mn = model_node("a", entry("m", state="Absent", evicted_for="new"), told=told)
+    reported = [entry_status("m", "Absent", reason="Evicted", message=words)]
+    mn = model_node("a", entry("m", state="Absent", evicted_for="new"), reported=reported)
     answer = why_node("a", seen(nodes=(node("a", GPU),), model_nodes={"a": mn}))
     (finding,) = [f for f in answer.findings if f.reason == "Evicted"]
     assert (finding.severity, finding.message) == (Severity.STOP, words)
@@ -293,17 +303,17 @@ def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
     ("reason", "weight"), [(r, Severity.WAIT if r in PATIENT else Severity.STOP) for r in REMEDIES]
 )
 def test_a_source_that_is_not_resolved(reason: str, weight: Severity) -> None:
-    assert reason in reasons(of_model(unresolved(told(reason, "words"))), weight)
+    assert reason in reasons(of_model(unresolved(reported(reason, "words"))), weight)
 
 
 def test_a_source_that_is_being_asked() -> None:
-    for cluster in (unresolved(), unresolved(told("Resolving"))):
+    for cluster in (unresolved(), unresolved(reported("Resolving"))):
         assert reasons(of_model(cluster), Severity.WAIT) == {"Resolving"}
 
 
 def test_credentials() -> None:
-    assert "NoSecret" in reasons(of_model(unresolved(told("AuthDenied", "wants some"))), Severity.STOP)
-    named = seen(declared(base_model("team", "m", secret="reader"), says=[told("AuthDenied")]))
+    assert "NoSecret" in reasons(of_model(unresolved(reported("AuthDenied", "wants some"))), Severity.STOP)
+    named = seen(declared(base_model("team", "m", secret="reader"), says=[reported("AuthDenied")]))
     text = render(of_model(named))
     assert "Secret reader in namespace team; it must be labelled larder.dev/credentials=true" in text
     assert "NoSecret" not in text
@@ -406,11 +416,12 @@ def test_a_spec_that_was_not_looked_at() -> None:
     assert "NotObserved" in reasons(of_model(seen(late)), Severity.WAIT)
 
 
-def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
+def test_of_many_nodes_those_that_are_stuck_are_reported() -> None:
     names = [f"n{i:04}" for i in range(300)]
     cluster = seen(
         nodes=tuple(node(n, GPU | LABELS) for n in names),
-        model_nodes={n: stocked(n) for n in names} | {"n0299": stocked("n0299", "Failed", "StoreFailure", "EIO")},
+        model_nodes={n: node_with_model(n) for n in names}
+        | {"n0299": node_with_model("n0299", "Failed", "StoreFailure", "EIO")},
         agents={n: (agent(n),) for n in names},
     )
     answer = of_model(cluster)
@@ -460,7 +471,7 @@ def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
 
 
 def test_a_label_that_no_node_has() -> None:
-    cluster = at_a(stocked("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
+    cluster = at_a(node_with_model("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
     state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
     cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
     answer = why_pod(given_pod(), cluster)
@@ -559,7 +570,7 @@ def test_a_group_without_nodes() -> None:
     state=st.sampled_from([*EntryState]),
 )
 def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, granted: bool, state: str) -> None:
-    found = with_entry(stocked("a", phase, reason, "words"), granted=granted, state=state)
+    found = with_entry(node_with_model("a", phase, reason, "words"), granted=granted, state=state)
     for answer in (of_model(at_a(found)), why_node("a", at_a(found)), why_pod(given_pod(), at_a(found))):
         assert answer.findings
         if reason and state == EntryState.PRESENT:
@@ -615,10 +626,12 @@ def test_what_is_no_subject(text: str) -> None:
 
 
 @pytest.mark.parametrize("revision", ["", "r1"])
-def test_a_source_that_is_not_allowed_is_told_once_with_its_way_out(revision: str) -> None:
-    says = [told("SourceNotAllowed", "hf://org/m@main is not among", kind="Ready")]
+def test_a_source_that_is_not_allowed_is_reported_once_with_its_way_out(revision: str) -> None:
+    says = [reported("SourceNotAllowed", "hf://org/m@main is not among", kind="Ready")]
     says.append(
-        told("Resolved", status="True") if revision else told("SourceNotAllowed", "hf://org/m@main is not among")
+        reported("Resolved", status="True")
+        if revision
+        else reported("SourceNotAllowed", "hf://org/m@main is not among")
     )
     answer = of_model(seen(declared(cache("m", "gpus", revision=revision), says=says)))
     (found,) = [f for f in answer.findings if f.reason == "SourceNotAllowed"]

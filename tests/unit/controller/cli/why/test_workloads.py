@@ -66,7 +66,7 @@ def said(answer: Diagnosis, weight: Severity) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
-def test_a_pod_that_admission_refuses_is_told_in_its_words(kind: str) -> None:
+def test_a_pod_that_admission_refuses_is_reported_in_its_words(kind: str) -> None:
     found = replace(workload(kind), warnings=(warning(f"create Pod web-0 failed error: {DENIED}"), warning(DENIED)))
     answer = why_workload(found, seen())
     assert said(answer, Severity.STOP) == {"PodRefused": 'admission: there is no BaseModel "m"'}
@@ -74,7 +74,7 @@ def test_a_pod_that_admission_refuses_is_told_in_its_words(kind: str) -> None:
     assert answer.title == f"{kind} team/web"
 
 
-def test_a_pod_that_a_quota_refuses_is_told_in_the_server_s_words() -> None:
+def test_a_pod_that_a_quota_refuses_is_reported_in_the_server_s_words() -> None:
     failure = ObservedCondition(
         type="ReplicaFailure", status="True", reason="FailedCreate", message="exceeded quota: pods"
     )
@@ -101,7 +101,7 @@ def pod(name: str, status: ObservedPodStatus) -> ObservedPod:
     )
 
 
-def test_a_container_that_does_not_start_is_told_with_its_pod() -> None:
+def test_a_container_that_does_not_start_is_reported_with_its_pod() -> None:
     waits = ContainerStatus(state=ContainerState(waiting=Waiting(reason="ImagePullBackOff", message="no such image")))
     pods = [pod(f"web-{n}", ObservedPodStatus(phase="Pending", container_statuses=[waits])) for n in range(5)]
     answer = why_workload(replace(workload(spec={"replicas": 5}), pods=tuple(pods)), seen())
@@ -125,11 +125,11 @@ def test_a_container_that_does_not_start_is_told_with_its_pod() -> None:
         (workload(asks={BASE_MODEL: "other"}), "ModelNotFound"),
     ],
 )
-def test_what_stops_it_is_told(found: ObservedWorkload, reason: str) -> None:
+def test_what_stops_it_is_reported(found: ObservedWorkload, reason: str) -> None:
     assert reason in said(why_workload(found, seen()), Severity.STOP)
 
 
-def test_an_annotation_in_the_wrong_place_is_told() -> None:
+def test_an_annotation_in_the_wrong_place_is_reported() -> None:
     found = workload(asks={})
     own = msgspec.structs.replace(found.body, metadata=meta("web", namespace="team", annotations={BASE_MODEL: "m"}))
     answer = why_workload(replace(found, body=own), seen())
@@ -151,8 +151,8 @@ def test_what_is_as_it_should_be(found: ObservedWorkload, reason: str) -> None:
 
 
 @pytest.mark.parametrize(("state", "weight"), [("Ready", "."), ("In_Transit", "~"), ("Failed", "!")])
-def test_its_model_is_told_and_a_failed_one_fails_the_command(state: str, weight: str) -> None:
+def test_its_model_is_reported_and_a_failed_one_fails_the_command(state: str, weight: str) -> None:
     answer = why_workload(workload(), seen(model(state)))
-    (told,) = (f for f in answer.findings if f.reason == "Model")
-    assert (told.severity, told.about) == (weight, "BaseModel team/m")
+    (reported,) = (f for f in answer.findings if f.reason == "Model")
+    assert (reported.severity, reported.about) == (weight, "BaseModel team/m")
     assert answer.failed is (state == "Failed")

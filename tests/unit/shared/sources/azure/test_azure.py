@@ -184,7 +184,7 @@ def test_what_the_service_may_answer(serve: Serve, status: int, code: str, error
 
 
 @pytest.mark.parametrize("length", ["-5", "junk", "9" * 30, "9" * 5000, "1.5"])
-def test_a_length_that_is_none_is_told(length: str) -> None:
+def test_a_length_that_is_none_is_reported(length: str) -> None:
     blob = f"<Blob><Name>a</Name><Properties><Content-Length>{length}</Content-Length></Properties></Blob>"
     with pytest.raises(Unreachable, match="does not list as Azure"):
         parse_page(f"<EnumerationResults><Blobs>{blob}</Blobs></EnumerationResults>".encode(), "host")

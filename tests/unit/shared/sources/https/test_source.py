@@ -69,10 +69,10 @@ def test_takes_size_and_tag_from_head(serve_tls: Make, source_of: Callable[..., 
 def test_a_weak_tag_or_a_date_makes_a_revision_and_must_be_met_again(
     serve_tls: Make, source_of: Callable[..., HttpsSource], header: str, before: str, after: str
 ) -> None:
-    told = [before]
+    reported = [before]
 
     def answer(asked: ScriptedRequest) -> bytes:
-        headers = {"Content_Length": "7", header: told[0]}
+        headers = {"Content_Length": "7", header: reported[0]}
         return reply(200, b"" if asked.method == "HEAD" else b"content", **headers)
 
     server = serve_tls(answer)
@@ -80,7 +80,7 @@ def test_a_weak_tag_or_a_date_makes_a_revision_and_must_be_met_again(
     first = source.resolve()
     source.open(first.files[0]).close()
     assert "if-match" not in server.asked[-1].headers
-    told[0] = after
+    reported[0] = after
     with pytest.raises(SourceChanged, match="changed since it was resolved"):
         source.open(first.files[0])
     second = source.resolve()

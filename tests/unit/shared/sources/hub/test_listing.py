@@ -51,7 +51,7 @@ def failure_of(server: ScriptedServer, token: str = "", read_timeout_s: float = 
         [FILE | {"lfs": LFS | {"size": -2}}],
     ],
 )  # fmt: skip
-def test_a_listing_that_is_none_is_told(serve: Serve, tree: object) -> None:
+def test_a_listing_that_is_none_is_reported(serve: Serve, tree: object) -> None:
     error = failure_of(serve(answers(tree)))
     assert isinstance(error, Unreachable)
     assert "does not answer as a hub does" in str(error)
@@ -60,7 +60,7 @@ def test_a_listing_that_is_none_is_told(serve: Serve, tree: object) -> None:
 @pytest.mark.parametrize(
     "info", [[], 5, {"sha": "a" * 200}, {"id": "o/m"}, {"id": "o/m", "sha": ".."}, b'{"a":' * 9999]
 )
-def test_a_model_that_is_none_is_told(serve: Serve, info: object) -> None:
+def test_a_model_that_is_none_is_reported(serve: Serve, info: object) -> None:
     assert isinstance(failure_of(serve(answers([FILE], info))), Unreachable)
 
 
@@ -91,7 +91,7 @@ def test_a_hub_that_says_nothing_is_left_after_the_time_out(serve: Serve) -> Non
     assert "timed out" in str(error)
 
 
-def test_a_hub_whose_authority_nobody_knows_is_told_with_the_way_out() -> None:
+def test_a_hub_whose_authority_nobody_knows_is_reported_with_the_way_out() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     with scripted(lambda _: b"", context) as hub:

@@ -141,6 +141,6 @@ def test_hosts_of_buckets_are_trusted_as_the_endpoint_is(
         ({"LARDER_S3_ADDRESSING": "virtual", "AWS_ENDPOINT_URL": "http://10.0.0.1:9"}, "IP address"),
     ],
 )
-def test_a_wrong_style_is_told(environ: dict[str, str], words: str) -> None:
+def test_a_wrong_style_is_reported(environ: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=f"^LARDER_S3_ADDRESSING: .*{words}"):
         settings_from_environ(environ)

@@ -49,7 +49,7 @@ def test_a_listing_that_asks_to_wait_says_how_long(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("length", ["", "-1", "9" * 30])
-def test_an_object_without_a_length_is_told(serve: Serve, length: str) -> None:
+def test_an_object_without_a_length_is_reported(serve: Serve, length: str) -> None:
     assert isinstance(failure_of(serve(store(listing("m/a"), reply(200, Content_Length=length)))), Unreachable)
 
 
@@ -66,7 +66,7 @@ LISTED = [
 
 
 @pytest.mark.parametrize("listed", LISTED)
-def test_a_listing_that_is_none_is_told(serve: Serve, listed: bytes) -> None:
+def test_a_listing_that_is_none_is_reported(serve: Serve, listed: bytes) -> None:
     assert isinstance(failure_of(serve(store(listed, reply(200, b""))), read_timeout_s=0.5), Unreachable)
 
 
@@ -102,7 +102,7 @@ def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monke
     assert 0 < len(described) < 1000
 
 
-def test_parts_that_come_in_time_are_passed_on_and_the_first_late_one_is_told() -> None:
+def test_parts_that_come_in_time_are_passed_on_and_the_first_late_one_is_reported() -> None:
     clock = iter([1.0, 2.9, 3.0])
     passed = in_time("abc", 3.0, "s3://bkt/m", lambda: next(clock))
     assert [next(passed), next(passed)] == ["a", "b"]

@@ -103,7 +103,7 @@ def test_each_code_has_its_error(status: int, code: str, error: type[LarderError
 @pytest.mark.parametrize(
     ("status", "code"), [(503, "SlowDown"), (429, "TooManyRequests"), (503, "RequestLimitExceeded")]
 )
-def test_who_is_to_slow_down_is_told_until_when(
+def test_who_is_to_slow_down_is_reported_until_when(
     status: int, code: str, headers: dict[str, str], after_s: float, until: str
 ) -> None:
     subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test"))

@@ -35,8 +35,8 @@ def test_an_agent_knows_the_limit_of_its_memory_and_can_write_past_the_page_cach
     agent = site.agent("one")
     assert agent is not None
     argv = ["/opt/venv/bin/python", "-c", _PAST_THE_CACHE]
-    told = site.cluster.exec(NAMESPACE, agent["metadata"]["name"], argv, "agent")
-    assert [int(number) for number in told.split()] == [2**30, mmap.PAGESIZE]
+    reported = site.cluster.exec(NAMESPACE, agent["metadata"]["name"], argv, "agent")
+    assert [int(number) for number in reported.split()] == [2**30, mmap.PAGESIZE]
 
 
 def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> None:

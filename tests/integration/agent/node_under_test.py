@@ -24,7 +24,7 @@ from shared.sources.port import ANONYMOUS
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.integration.agent.standin import StandIn
+from tests.integration.agent.fake_controller import FakeController
 
 SOON_S = 60.0
 _ANY_SIZE = 2**62
@@ -45,7 +45,7 @@ class Bench:
 
     api: Api
     hub: Hub
-    controller: StandIn
+    controller: FakeController
     node: str
     kubeconfig: Path
     state: Path
@@ -68,7 +68,7 @@ class Bench:
         """Where the agent listens."""
         return f"http://127.0.0.1:{self.port}"
 
-    # The world around the agent.
+    # What is around the agent.
 
     def create_node(self) -> str:
         """Create the Node, and return its uid."""

@@ -69,7 +69,7 @@ def test_two_objects_share_one_entry_and_one_may_go(site: Site) -> None:
     assert f"model-cache-ready-{name}" not in site.labels("b")
 
 
-def test_the_second_object_with_an_id_and_another_source_is_told(site: Site) -> None:
+def test_the_second_object_with_an_id_and_another_source_is_reported(site: Site) -> None:
     first, second, name = site.push(), site.push(), site.name("taken")
     site.cache(first, name=name)
     site.wait_ready("ClusterModelCache", name)

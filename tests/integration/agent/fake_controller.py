@@ -14,7 +14,7 @@ from shared.api.wire import CredentialGrant, CredentialsRequest, CredentialsResp
 from shared.manifest import Manifest
 
 
-class StandIn:
+class FakeController:
     """Serves manifests and credentials to whoever shows the token, and keeps the progress that it is told."""
 
     def __init__(self, ca: trustme.CA, token: str) -> None:
@@ -59,8 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     @property
-    def _owner(self) -> StandIn:
-        owner: StandIn = self.server.stand_in  # type: ignore[attr-defined]  # set above
+    def _owner(self) -> FakeController:
+        owner: FakeController = self.server.stand_in  # type: ignore[attr-defined]  # set above
         return owner
 
     def do_GET(self) -> None:
