@@ -33,6 +33,11 @@ from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.placement.shares import ModelNodeRoom
 from controller.replica import AddFeature, Replica
+from controller.volumes.act import VolumeActor
+from controller.volumes.controller import volumes_controller
+from controller.volumes.observe import VolumeObserver
+from controller.volumes.pod_events import PodEvents
+from controller.volumes.reconcile import VolumeReconciler
 
 
 def _nodes(replica: Replica) -> Controller[Any]:
@@ -124,6 +129,22 @@ def _garbage(replica: Replica) -> LeaderTask:
     return garbage_task(collector)
 
 
+def _volumes(replica: Replica) -> Controller[Any]:
+    reconciler = VolumeReconciler(
+        VolumeObserver(replica.cluster, replica.kube, replica.settings.store_root, replica.clock),
+        VolumeActor(replica.kube),
+        replica.provisioner,
+        PodEvents(replica.events),
+        replica.manager.enqueue,
+        replica.clock,
+    )
+    return volumes_controller(replica.cluster, reconciler)
+
+
+def _provisioner(replica: Replica) -> LeaderTask:
+    return LeaderTask("provisioner", replica.provisioner.run)
+
+
 # Controllers triggered by the same change, or sharing a key, run in this order.
 FEATURES: tuple[AddFeature, ...] = (
     _nodes,
@@ -133,5 +154,7 @@ FEATURES: tuple[AddFeature, ...] = (
     _groups,
     _services,
     _grants,
+    _volumes,
+    _provisioner,
     _garbage,
 )

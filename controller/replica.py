@@ -22,6 +22,7 @@ from controller.manager.controller import Feature
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.manager import Manager, ManagerSettings
 from controller.manager.metrics import Metrics
+from controller.manager.provisioner import Provisioner
 from controller.manager.requests import CountRequests
 from controller.models.act import ModelActor
 from controller.models.resolver import Resolver
@@ -52,6 +53,7 @@ class Replica:
         self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
         self.manager.add_informers(cluster_informers(self.cluster, settings.namespace))
         self.events = EventRecorder(kube, self.now)
+        self.provisioner = Provisioner(settings.volumes_qps, settings.volumes_burst, self.clock, self.metrics.registry)
         self.progressed: Signal[str, EntryKey] = Signal()
         self.progress = ProgressTracker(self.clock, self.progressed.emit)
         self.granted = set[str]()  # nodes of limited groups that may download now
@@ -86,7 +88,7 @@ class Replica:
         app = FastAPI(openapi_url=None)
         app.add_middleware(CountRequests, count=self.metrics.request)
         reviews = AdmissionMetrics(self.metrics.registry)
-        rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled, settings.allowed)
+        rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled, settings.allowed, settings.mount)
         app.include_router(admission_router(self.catalog, rules, callers, reviews.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         api = AgentApi(

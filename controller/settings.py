@@ -1,7 +1,7 @@
 """Settings of the controller, from LARDER_* in the environment or from arguments."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -61,6 +61,9 @@ class ControllerSettings(BaseSettings):
     resolutions_per_minute: int = Field(default=120, ge=0)  # per namespace; 0 is no limit
     manifest_bytes_per_namespace: int = 64 * 2**20  # stored lists of files per namespace; 0 is no limit
     manifest_grace_seconds: float = Field(default=60, gt=0)  # how long an unreferenced one is kept
+    volumes_qps: float = Field(default=5, gt=0)  # volumes and claims created per second
+    volumes_burst: int = Field(default=10, ge=1)  # as many at once after a pause
+    mount: Literal["claim", "hostPath"] = "claim"  # how pods get models, unless they say
     workers: int = 8
     log_level: LogLevel = "info"
 

@@ -25,14 +25,10 @@ from controller.admission.pod_annotations import (
 )
 from controller.admission.result import InjectionResult, left_alone
 from controller.admission.scheduling import ensure_selector, selectors_of
-from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import (
     BASE_MODEL_VOLUME,
+    PodVolumes,
     SnapshotKey,
-    claim_volume,
-    drop_volume,
-    ensure_volume,
-    model_volume,
 )
 from controller.placement.demand import FOREIGN
 from shared.uri.model_uri import PvcUri, parse_uri
@@ -40,24 +36,23 @@ from shared.uri.model_uri import PvcUri, parse_uri
 _OME_LABEL = "base-model-name"  # on pods that OME creates for a model; they mount it through a volume of their own
 
 
-def inject_base_model(
-    draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings
-) -> InjectionResult:
+def inject_base_model(draft: Json, name: str, catalog: Catalog, volumes: PodVolumes) -> InjectionResult:
     """Change the draft so that its containers find the model. Raises AdmissionRefused if they cannot get it."""
     kind = annotations_of(draft).get(MODEL_KIND, "")
+    namespace = volumes.namespace
     model = catalog.base_model(namespace, name, kind)
     if model is None:
         raise ModelNotFound(_not_found(namespace, name, kind))
     if not model.managed:
-        drop_volume(draft["spec"], BASE_MODEL_VOLUME, settings.store_root)
+        volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
         return InjectionResult()
     if why := _provided_by_others(draft, model):
-        drop_volume(draft["spec"], BASE_MODEL_VOLUME, settings.store_root)
+        volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
         return left_alone(draft, why)
     uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
     if isinstance(uri, PvcUri):
-        return _on_claim(draft, namespace, model, uri, settings)
-    return _on_nodes(draft, model, settings)
+        return _on_claim(draft, model, uri, volumes)
+    return _on_nodes(draft, model, volumes)
 
 
 def _provided_by_others(draft: Json, model: CatalogModel) -> str:
@@ -100,27 +95,25 @@ def _not_found(namespace: str, name: str, kind: str) -> str:
     )
 
 
-def _on_nodes(draft: Json, model: CatalogModel, settings: AdmissionSettings) -> InjectionResult:
+def _on_nodes(draft: Json, model: CatalogModel, volumes: PodVolumes) -> InjectionResult:
     _check_usable(model, problem_of(model))
     snapshot = SnapshotKey(model.id, model.serving_revision)
-    volume = model_volume(BASE_MODEL_VOLUME, snapshot, settings.store_root)
-    _mount(draft, model, volume, "", settings)
+    volume = volumes.of_snapshot(BASE_MODEL_VOLUME, model)
+    _mount(draft, model, volume, "", volumes)
     ensure_selector(draft["spec"], selectors_of(snapshot))
     return InjectionResult((model.id, model.serving_revision), volume, selects=True)
 
 
-def _on_claim(
-    draft: Json, namespace: str, model: CatalogModel, uri: PvcUri, settings: AdmissionSettings
-) -> InjectionResult:
-    home = uri.namespace or model.namespace
+def _on_claim(draft: Json, model: CatalogModel, uri: PvcUri, volumes: PodVolumes) -> InjectionResult:
+    home, namespace = uri.namespace or model.namespace, volumes.namespace
     if home != namespace:
         raise NamespaceNotAllowed(
             f"{model.title} is on claim {uri.claim!r} in namespace {home!r}, and a claim can be mounted only there; "
             f"create the pod in namespace {home!r}, or declare a BaseModel on a claim in namespace {namespace!r}"
         )
     _check_usable(model, problem_of(model, needs_revision=False))
-    volume = claim_volume(BASE_MODEL_VOLUME, uri)
-    _mount(draft, model, volume, uri.sub_path, settings)
+    volume = volumes.of_claim(BASE_MODEL_VOLUME, uri)
+    _mount(draft, model, volume, uri.sub_path, volumes)
     return InjectionResult((model.id, ""), volume)
 
 
@@ -133,12 +126,12 @@ def _check_usable(model: CatalogModel, problem: str) -> None:
         )
 
 
-def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, settings: AdmissionSettings) -> None:
+def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, volumes: PodVolumes) -> None:
     path = _path_of(model)
     spec, chosen = draft["spec"], annotations_of(draft).get(MODEL_CONTAINER, "")
     if chosen and all(container.get("name") != chosen for container in containers_of(spec)):
         raise MountConflict(f"annotation {MODEL_CONTAINER} is {chosen!r}, but the pod has no container of that name")
-    ensure_volume(spec, volume, settings.store_root)
+    volumes.ensure(spec, volume)
     for container in containers_of(spec):
         if container.get("name") == chosen or (not chosen and container.get("name") not in SIDECARS):
             ensure_mount(container, MountPlace(BASE_MODEL_VOLUME, path, sub_path))

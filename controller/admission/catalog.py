@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from controller.placement.volume_names import SnapshotVolume, has_plain_name, hashed_name, plain_name
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 
 PathKind: TypeAlias = Literal["file", "directory", "absent"]
@@ -14,8 +15,9 @@ class CatalogModel:
     """A declared model as pods see it.
 
     `uri` is canonical (or as written if none of our sources serves it), `serving_revision` is empty until the source is
-    resolved, `mount_path` is what the object asks for; `reason` and `message` say why pods cannot get it, if they
-    cannot. A model that is not `managed` belongs to another product, as do the pods that name it.
+    resolved, claims of `claim_revision` are named after the model, `mount_path` is what the object asks for; `reason`
+    and `message` say why pods cannot get it, if they cannot. A model that is not `managed` belongs to another product,
+    as do the pods that name it.
     """
 
     kind: str
@@ -24,6 +26,7 @@ class CatalogModel:
     id: str
     uri: str
     serving_revision: str = ""
+    claim_revision: str = ""
     mount_path: str = ""
     groups: tuple[str, ...] = ()
     disabled: bool = False
@@ -80,6 +83,13 @@ class Catalog(Protocol):
         """Return whether a node reports that the serving revision does not fit on it."""
         ...
 
+    def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
+        """Return the name of the claim through which a namespace mounts a snapshot.
+
+        It is that of the model if the snapshot is of `claim_revision` and no other claim has the name.
+        """
+        ...
+
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """Return what a path is in the serving revision; None if its files are not known."""
         ...
@@ -119,6 +129,7 @@ class MemoryCatalog:
     members: dict[str, list[CatalogNode]] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
     unread: dict[str, set[str]] = field(default_factory=dict)  # known only after they were read
+    claims: dict[tuple[str, str], str] = field(default_factory=dict)  # what existing claims stand for
     users: dict[str, list[str]] = field(default_factory=dict)
     services: dict[str, list[str]] = field(default_factory=dict)
     unseen_groups: set[str] = field(default_factory=set)  # found only by a live read
@@ -157,6 +168,12 @@ class MemoryCatalog:
         """As in the port."""
         self.lookups += 1
         return (model.id, node) in self.full
+
+    def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
+        """As in the port."""
+        plain = plain_name(wanted)
+        free = self.claims.get((namespace, plain), str(wanted)) == str(wanted)
+        return plain if free and has_plain_name(wanted, claim_revision) else hashed_name(wanted)
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """As in the port."""

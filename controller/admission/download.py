@@ -13,7 +13,7 @@ from controller.admission.pod_annotations import (
     annotations_of,
     labels_of,
 )
-from controller.admission.volumes import CACHE_VOLUME, is_snapshot
+from controller.admission.volumes import CACHE_VOLUME, PodVolumes
 
 _COMPONENT = "component"  # KServe's label: predictor, transformer or explainer
 _SIDE_COMPONENTS = ("transformer", "explainer")
@@ -39,7 +39,7 @@ class Unclear:
     why: str
 
 
-def find_download(pod: Mapping[str, Any], store_root: str) -> Download | Unclear | None:
+def find_download(pod: Mapping[str, Any], volumes: PodVolumes) -> Download | Unclear | None:
     """Return what a pod downloads; None for a custom transformer or explainer that downloads nothing."""
     spec, annotations = pod.get("spec", {}), annotations_of(pod)
     for container in spec.get("initContainers") or []:
@@ -47,9 +47,7 @@ def find_download(pod: Mapping[str, Any], store_root: str) -> Download | Unclear
             return _of_initializer(container, spec)
     announced = annotations.get(KSERVE_URI, "")
     replaced = annotations.get(SOURCE_URI) or announced
-    if replaced and any(
-        v.get("name") == CACHE_VOLUME and is_snapshot(v, store_root) for v in spec.get("volumes") or []
-    ):
+    if replaced and any(v.get("name") == CACHE_VOLUME and volumes.is_snapshot(v) for v in spec.get("volumes") or []):
         return Download(replaced)
     if announced:
         return Unclear(awaits_kserve(announced))

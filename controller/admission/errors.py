@@ -11,6 +11,7 @@ AdmissionRefused                the API server's caller gets the reason and the 
 ├── InvalidQuantity             not a number of bytes
 ├── InvalidSelection            not a valid selection of a source's files
 ├── InvalidSelector             not a selector, or one that can never match a node
+├── InvalidTemplate             pvSpec or pvcSpec sets what Larder sets itself
 ├── UnknownGroup                there is no ModelCacheNodeGroup of that name
 ├── InUse                       pods or caches still need the object
 └── AdmissionFailure            the decision itself failed; nothing is known about the object
@@ -67,6 +68,10 @@ class InvalidSelection(AdmissionRefused):
 
 class InvalidSelector(AdmissionRefused):
     """Not a valid node selector."""
+
+
+class InvalidTemplate(AdmissionRefused):
+    """The template of a volume or claim sets fields that Larder sets itself."""
 
 
 class UnknownGroup(AdmissionRefused):

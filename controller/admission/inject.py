@@ -1,7 +1,7 @@
 """Turns a pod into a JSON patch: the selectors and read-only mounts for the models it asks for."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,14 @@ from controller.admission.pod_annotations import (
     has_keys,
     labels_of,
     read_models,
+    record_claims,
     record_models,
 )
 from controller.admission.result import InjectionResult
 from controller.admission.scheduling import selectors_of
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import SnapshotKey, check_host_paths
+from controller.admission.volumes import SnapshotKey, check_host_paths, claim_of, pod_volumes
+from controller.placement.volume_names import SnapshotVolume
 from shared.names import USES_PREFIX
 
 
@@ -46,15 +48,18 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     draft: Json = copy.deepcopy(dict(pod))
     original_annotations = annotations_of(pod)
     _clear_records(draft)
+    volumes = pod_volumes(pod, namespace, catalog, settings)
     results: list[InjectionResult] = []
     if BASE_MODEL in original_annotations:
-        results.append(inject_base_model(draft, namespace, original_annotations[BASE_MODEL], catalog, settings))
+        results.append(inject_base_model(draft, original_annotations[BASE_MODEL], catalog, volumes))
     if ENABLE_CACHE in original_annotations:
-        results.append(inject_cache(draft, pod, catalog, settings))
+        results.append(inject_cache(draft, pod, catalog, settings, volumes))
     check_host_paths(draft["spec"], [r.volume for r in results if r.volume], settings.store_root)
     models = [r.model for r in results if r.model]
     if models:
         record_models(draft, models)
+    if claims := dict(_claims(results)):
+        record_claims(draft, claims)
     warnings = [w for r in results for w in r.warnings]
     if any(r.selects for r in results) and draft["spec"].get("nodeName"):
         warnings.append(_BOUND)
@@ -66,6 +71,14 @@ _BOUND = (
     "spec.nodeName bypasses the scheduler: unless that node already has the model, kubelet fails the pod for good; "
     "remove nodeName to let the scheduler choose the node"
 )
+
+
+def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotVolume]]:
+    """Yield the claims for snapshots among the volumes; a model on a claim of the user's has no revision."""
+    for result in results:
+        claim = claim_of(result.volume or {})
+        if claim and result.model is not None and result.model[1]:
+            yield claim, SnapshotVolume(*result.model)
 
 
 def _clear_records(pod: Json) -> None:

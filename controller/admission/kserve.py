@@ -32,23 +32,27 @@ from controller.admission.pod_annotations import (
 from controller.admission.result import InjectionResult, left_alone
 from controller.admission.scheduling import ensure_affinity, ensure_selector, selectors_of
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import CACHE_VOLUME, SnapshotKey, drop_volume, ensure_volume, model_volume
+from controller.admission.volumes import CACHE_VOLUME, PodVolumes, SnapshotKey
 
 
-def inject_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings) -> InjectionResult:
+def inject_cache(
+    draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings, volumes: PodVolumes
+) -> InjectionResult:
     """Change the draft so that it mounts the cache; on any obstacle, leave it unchanged and annotate the reason."""
-    match find_download(pod, settings.store_root):
+    match find_download(pod, volumes):
         case None:
             return InjectionResult()
         case Unclear() as unclear:
             return left_alone(draft, _not_asked(draft, settings) or unclear.why)
         case Download() as download:
-            outcome = _try_cache(draft, download, catalog, settings)
-            return _keep_download(draft, download, outcome, settings) if isinstance(outcome, NotCached) else outcome
+            outcome = _try_cache(draft, download, catalog, settings, volumes)
+            if isinstance(outcome, NotCached):
+                return _keep_download(draft, download, outcome, settings, volumes)
+            return outcome
 
 
 def _try_cache(
-    draft: Json, download: Download, catalog: Catalog, settings: AdmissionSettings
+    draft: Json, download: Download, catalog: Catalog, settings: AdmissionSettings, volumes: PodVolumes
 ) -> InjectionResult | NotCached:
     if refusal := _not_asked(draft, settings):
         return NotCached(refusal)
@@ -57,7 +61,7 @@ def _try_cache(
         return choice
     trial = copy.deepcopy(draft)
     try:
-        given = _replace_download(trial, download, choice, catalog, settings)
+        given = _replace_download(trial, download, choice, catalog, volumes)
     except MountConflict as conflict:
         return NotCached(str(conflict))
     draft.update(trial)
@@ -73,9 +77,11 @@ def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
     return "" if value.lower() == "true" else f'annotation {ENABLE_CACHE} is {value!r}; write "true" or "false"'
 
 
-def _keep_download(draft: Json, download: Download, outcome: NotCached, settings: AdmissionSettings) -> InjectionResult:
+def _keep_download(
+    draft: Json, download: Download, outcome: NotCached, settings: AdmissionSettings, volumes: PodVolumes
+) -> InjectionResult:
     """Leave the pod its download; if an earlier pass replaced it, make KServe's webhook add it again."""
-    paths = drop_volume(draft["spec"], CACHE_VOLUME, settings.store_root)
+    paths = volumes.drop(draft["spec"], CACHE_VOLUME)
     if download.volume:
         return left_alone(draft, outcome.why, outcome.unread)
     if not is_of_kserve(draft) or not all(is_within(path, KSERVE_MODEL_PATH) for path in paths):
@@ -89,16 +95,16 @@ def _keep_download(draft: Json, download: Download, outcome: NotCached, settings
 
 
 def _replace_download(
-    pod: Json, download: Download, choice: Choice, catalog: Catalog, settings: AdmissionSettings
+    pod: Json, download: Download, choice: Choice, catalog: Catalog, volumes: PodVolumes
 ) -> InjectionResult:
     """Replace the download by the cache, and remove whatever would make KServe's webhook add the download again."""
     spec, snapshot = pod["spec"], SnapshotKey(choice.cache.id, choice.cache.serving_revision)
-    volume = model_volume(CACHE_VOLUME, snapshot, settings.store_root)
+    volume = volumes.of_snapshot(CACHE_VOLUME, choice.cache)
     if download.volume:
-        drop_volume(spec, CACHE_VOLUME, settings.store_root)
+        volumes.drop(spec, CACHE_VOLUME)
         _drop_initializer(spec)
         spec["volumes"] = [v for v in spec.get("volumes") or [] if v.get("name") != download.volume]
-    ensure_volume(spec, volume, settings.store_root)
+    volumes.ensure(spec, volume)
     _mount_everywhere(spec, download, choice)
     ensure_selector(spec, selectors_of(snapshot))
     group = catalog.group(choice.group) if choice.group else None

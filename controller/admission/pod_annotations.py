@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume, write_claims
 from shared.names import USER_LABEL, USES_PREFIX, uses_label
 
 Json = dict[str, Any]
@@ -18,12 +19,13 @@ KSERVE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
 INITIALIZER = "storage-initializer"
 KSERVE_CONTAINER = "kserve-container"
 
+MOUNT = "larder.dev/mount"  # how the pod reaches its models: claim or hostPath
 MODELS = "larder.dev/models"  # the models given to the pod: <id>@<revision>, comma-separated
 NOT_CACHED = "larder.dev/not-cached"  # why the pod was left unchanged
 SOURCE_URI = "larder.dev/source-uri"  # what KServe would have downloaded if a cache had not replaced it
 
 TRIGGERS = (BASE_MODEL, ENABLE_CACHE)
-OURS = (MODELS, NOT_CACHED, SOURCE_URI)
+OURS = (MODELS, CLAIMS_ANNOTATION, NOT_CACHED, SOURCE_URI)
 _LONGEST_REASON = 220  # with our prefix, because some clients truncate warnings at 256 characters
 
 
@@ -63,6 +65,11 @@ def record_models(pod: Json, models: list[tuple[str, str]]) -> None:
         labels_of(pod) | {uses_label(identity): "true" for identity, _ in models} | {USER_LABEL: "true"}
     )
     metadata["annotations"] = annotations_of(pod) | {MODELS: write_models(models)}
+
+
+def record_claims(pod: Json, claims: Mapping[str, SnapshotVolume]) -> None:
+    """Record the claims through which the pod reaches its models; the controller creates them."""
+    pod["metadata"]["annotations"] = annotations_of(pod) | {CLAIMS_ANNOTATION: write_claims(claims)}
 
 
 def record_not_cached(pod: Json, why: str) -> str:

@@ -12,6 +12,13 @@ from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, ki
 from controller.claims.result import READING, WAITS, is_read_later, takes_pods
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand, difference
+from controller.placement.volume_names import (
+    MODEL_ANNOTATION,
+    SnapshotVolume,
+    has_plain_name,
+    hashed_name,
+    plain_name,
+)
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
@@ -26,7 +33,7 @@ from shared.archives import find_archives
 from shared.errors import InsufficientStorage, LarderError, Unreachable
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import KubeError
-from shared.kube.objects import Object
+from shared.kube.objects import Key, Object
 from shared.kube.transport import Kube
 from shared.manifest import decode_manifest
 from shared.names import uses_label
@@ -94,6 +101,14 @@ class StateCatalog:
             Phase.FAILED,
             InsufficientStorage.__name__,
         )
+
+    def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
+        """Return the name of the claim through which a namespace mounts a snapshot."""
+        found = self.cluster.volumes.claims.get(Key(namespace, plain_name(wanted)))
+        free = found is None or (
+            self.cluster.volumes.is_ours(found) and found.metadata.annotations.get(MODEL_ANNOTATION) == str(wanted)
+        )
+        return plain_name(wanted) if free and has_plain_name(wanted, claim_revision) else hashed_name(wanted)
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """Return what a path is in the serving revision; None until its list of files has been read.
@@ -175,6 +190,7 @@ class StateCatalog:
             id=demand.id,
             uri=demand.uri or written,
             serving_revision=demand.serving,
+            claim_revision=demand.claim_revision,
             mount_path=mount_path,
             groups=demand.groups,
             disabled=demand.disabled,

@@ -13,6 +13,7 @@ from controller.admission.errors import (
     InvalidQuantity,
     InvalidSelection,
     InvalidSelector,
+    InvalidTemplate,
     SourceNotAllowed,
     UnknownGroup,
 )
@@ -20,6 +21,7 @@ from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_ANNOTATION, PRIORITY_ANNOTATION
+from controller.volumes.templates import VolumeTemplate
 from shared.errors import AuthDenied, InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.selection.choice import WHOLE, choose, wish_of_parameters
@@ -119,6 +121,8 @@ def _cache_problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError
             f"ClusterBaseModel with storageUri {uri}"
         )
     yield from _quantity_problems(spec, "modelSize")
+    template = VolumeTemplate(spec.get("pvSpec") or {}, spec.get("pvcSpec") or {})
+    yield from (InvalidTemplate(problem) for problem in template.problems())
     known = f"write one of {', '.join(sorted(groups)[:10])}" if groups else "none exists yet; create one first"
     for name in named_groups(spec):
         if name not in groups:

@@ -1,13 +1,16 @@
 """The volumes that provide a pod's model, and the check that no other volume imitates them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from controller.admission.catalog import Catalog, CatalogModel
 from controller.admission.containers import containers_of, mounts_of, path_of, take_mounts
 from controller.admission.errors import MountConflict, StorePathReserved
 from controller.admission.paths import is_within, reaches
-from controller.admission.pod_annotations import Json
+from controller.admission.pod_annotations import MOUNT, Json, annotations_of
+from controller.admission.settings import AdmissionSettings, Mount
+from controller.placement.volume_names import SnapshotVolume, read_claims
 from shared.names import snapshot_path
 from shared.uri.model_uri import PvcUri
 
@@ -23,54 +26,91 @@ class SnapshotKey:
     revision: str
 
 
-def model_volume(name: str, snapshot: SnapshotKey, store_root: str) -> Json:
-    """Return the volume for a single snapshot; only this function knows how pods reach the store.
+@dataclass(frozen=True, slots=True)
+class PodVolumes:
+    """How one pod reaches the files of models; the only place that knows.
 
-    With type `Directory` the first start waits for the files; for a restarted container the runtime would create an
-    empty directory, which is why snapshots in use are never moved.
+    Args:
+        namespace: Namespace of the pod.
+        mount: `claim`, or `hostPath` where a pod or the cluster asks for that.
+        store_root: Root of the store on every node.
+        earlier: Claims that an earlier pass gave the pod.
+        catalog: Knows which names of claims are free.
     """
-    path = f"{store_root}/{snapshot_path(snapshot.id, snapshot.revision)}"
-    return {"name": name, "hostPath": {"path": path, "type": "Directory"}}
+
+    namespace: str
+    mount: Mount
+    store_root: str
+    earlier: Collection[str]
+    catalog: Catalog
+
+    def of_snapshot(self, name: str, model: CatalogModel) -> Json:
+        """Return the volume for the revision of a model that serves.
+
+        With type `Directory`, the first start of a pod with a hostPath waits for the files; for a restarted container
+        the runtime would create an empty directory, which is why snapshots in use are never moved.
+        """
+        wanted = SnapshotVolume(model.id, model.serving_revision)
+        if self.mount == "claim":
+            return _claim(name, self.catalog.claim_name(self.namespace, wanted, model.claim_revision))
+        path = f"{self.store_root}/{snapshot_path(wanted.id, wanted.revision)}"
+        return {"name": name, "hostPath": {"path": path, "type": "Directory"}}
+
+    def of_claim(self, name: str, uri: PvcUri) -> Json:
+        """Return the volume for a model on a claim of the pod's namespace."""
+        return _claim(name, uri.claim)
+
+    def is_snapshot(self, volume: Mapping[str, Any]) -> bool:
+        """Return whether a volume is one that `of_snapshot` returns, for any model."""
+        path = (volume.get("hostPath") or {}).get("path", "")
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+        models = f"{self.store_root}/models"
+        return claim in self.earlier or (path != models and is_within(path, models))
+
+    def ensure(self, spec: Json, wanted: Json) -> None:
+        """Add the volume to the pod, replacing our own earlier one. Raises MountConflict if the name is taken."""
+        volumes: list[Json] = spec.get("volumes") or []
+        found = next((v for v in volumes if v.get("name") == wanted["name"]), None)
+        if found is None:
+            spec["volumes"] = [*volumes, wanted]
+            return
+        if found != wanted and not self.is_snapshot(found) and not _is_read_only_claim(found):
+            raise MountConflict(
+                f"the pod already has a volume {wanted['name']!r}{_mounted(spec, wanted['name'])}, the name that the "
+                "model's volume needs; rename it"
+            )
+        spec["volumes"] = [wanted if v is found else v for v in volumes]
+
+    def drop(self, spec: Json, name: str) -> list[str]:
+        """Remove a snapshot volume of that name from the pod, if any, and return where it was mounted."""
+        if not any(v.get("name") == name and self.is_snapshot(v) for v in spec.get("volumes") or []):
+            return []
+        spec["volumes"] = [v for v in spec["volumes"] if v.get("name") != name]
+        return [path for container in containers_of(spec) for path in take_mounts(container, name)]
 
 
-def claim_volume(name: str, uri: PvcUri) -> Json:
-    """Return the volume for a model on a claim in the pod's own namespace."""
-    return {"name": name, "persistentVolumeClaim": {"claimName": uri.claim, "readOnly": True}}
+def pod_volumes(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings) -> PodVolumes:
+    """Return how a pod reaches models. Raises MountConflict if its annotation is neither `claim` nor `hostPath`."""
+    asked = annotations_of(pod).get(MOUNT, settings.mount)
+    if asked not in get_args(Mount):
+        raise MountConflict(f"annotation {MOUNT} is {asked!r}; write {' or '.join(get_args(Mount))}")
+    earlier = frozenset(read_claims(annotations_of(pod)))
+    return PodVolumes(namespace, "claim" if asked == "claim" else "hostPath", settings.store_root, earlier, catalog)
 
 
-def is_snapshot(volume: Mapping[str, Any], store_root: str) -> bool:
-    """Return whether a volume is one that `model_volume` creates, for any model."""
-    path = (volume.get("hostPath") or {}).get("path", "")
-    return path != f"{store_root}/models" and is_within(path, f"{store_root}/models")
+def claim_of(volume: Mapping[str, Any]) -> str:
+    """Return the claim of a volume, or an empty string."""
+    return str((volume.get("persistentVolumeClaim") or {}).get("claimName", ""))
 
 
-def ensure_volume(spec: Json, wanted: Json, store_root: str) -> None:
-    """Add the volume to the pod, replacing our own earlier one. Raises MountConflict if the name is taken."""
-    volumes: list[Json] = spec.get("volumes") or []
-    found = next((v for v in volumes if v.get("name") == wanted["name"]), None)
-    if found is None:
-        spec["volumes"] = [*volumes, wanted]
-        return
-    if found != wanted and not is_snapshot(found, store_root) and not _is_claim_of_ours(found):
-        raise MountConflict(
-            f"the pod already has a volume {wanted['name']!r}{_mounted(spec, wanted['name'])}, the name that the "
-            "model's volume needs; rename it"
-        )
-    spec["volumes"] = [wanted if v is found else v for v in volumes]
+def _claim(name: str, claim: str) -> Json:
+    return {"name": name, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
 
 
-def _is_claim_of_ours(volume: Mapping[str, Any]) -> bool:
-    """Return whether a volume is one that `claim_volume` creates for a base model."""
+def _is_read_only_claim(volume: Mapping[str, Any]) -> bool:
+    """Return whether a volume is one that `of_claim` returns for a base model."""
     claim = volume.get("persistentVolumeClaim") or {}
     return volume.get("name") == BASE_MODEL_VOLUME and claim.get("readOnly") is True
-
-
-def drop_volume(spec: Json, name: str, store_root: str) -> list[str]:
-    """Remove a snapshot volume of that name from the pod, if any, and return where it was mounted."""
-    if not any(v.get("name") == name and is_snapshot(v, store_root) for v in spec.get("volumes") or []):
-        return []
-    spec["volumes"] = [v for v in spec["volumes"] if v.get("name") != name]
-    return [path for container in containers_of(spec) for path in take_mounts(container, name)]
 
 
 def check_host_paths(spec: Mapping[str, Any], ours: list[Json], store_root: str) -> None:

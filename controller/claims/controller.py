@@ -3,20 +3,19 @@
 from controller.claims.job import COMPONENT
 from controller.claims.kinds import JobPod
 from controller.claims.reconcile import ClaimReconciler
-from controller.claims.triggers import ClaimTrigger, JobPodTrigger, on_claims_of
+from controller.claims.triggers import JobPodTrigger, models_on, on_claims_of
 from controller.manager.controller import Controller
 from controller.manager.watches import coalesced, itself, on
 from controller.state.cluster_state import ClusterState
 from controller.state.informer import Informer
 from controller.state.keys import ModelKey
 from controller.state.signal import Signal
-from shared.api.core import CLAIMS, PODS, PersistentVolumeClaim
+from shared.api.core import PODS
 
 
 def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Controller[ModelKey]:
     """Return the claims controller; changes of the model itself trigger it as they do for any model."""
-    claim_changed, job_pod_changed = Signal[ModelKey](), Signal[ModelKey]()
-    claims = Informer(CLAIMS, PersistentVolumeClaim, ClaimTrigger(cluster, claim_changed.emit), waited_for=False)
+    job_pod_changed = Signal[ModelKey]()
     job_pods = Informer(
         PODS,
         JobPod,
@@ -32,7 +31,7 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
         serves=cluster.is_read_from_claim,
         owns=(on(job_pod_changed, itself, informer=job_pods),),
         watches=(
-            on(claim_changed, itself, informer=claims),
+            on(cluster.volumes.claim_changed, lambda claim: models_on(cluster, claim)),
             on(
                 cluster.changed.user,
                 lambda before, after: on_claims_of(cluster, before, after),

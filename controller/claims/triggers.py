@@ -8,7 +8,7 @@ from controller.claims.kinds import JobPod
 from controller.placement.claim_place import is_on, place_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from shared.api.core import PersistentVolumeClaim, Pod
+from shared.api.core import Pod
 from shared.kube.objects import Key
 from shared.names import uses_label
 
@@ -22,29 +22,9 @@ def on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -
     return (key for key, demand in on_claims if uses_label(demand.id) in used)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimTrigger:
-    """A sink for claims, which triggers the models on each changed claim."""
-
-    cluster: ClusterState
-    enqueue: Enqueue
-
-    def replace(self, objects: Sequence[PersistentVolumeClaim], unreadable: Collection[Key] = ()) -> None:
-        """Trigger every model on a claim, because changes may have been missed."""
-        del objects, unreadable
-        for key, demand in list(self.cluster.demands.items()):
-            if demand.on_claim:
-                self.enqueue(key)
-
-    def upsert(self, obj: PersistentVolumeClaim) -> None:
-        """Trigger the models on a claim."""
-        self.remove(obj.key)
-
-    def remove(self, key: Key) -> None:
-        """Trigger the models on a deleted claim."""
-        for name, demand in list(self.cluster.demands.items()):
-            if is_on(demand, key.namespace, key.name):
-                self.enqueue(name)
+def models_on(cluster: ClusterState, claim: Key) -> Iterator[ModelKey]:
+    """Yield the models on a claim."""
+    return (key for key, demand in list(cluster.demands.items()) if is_on(demand, claim.namespace, claim.name))
 
 
 @dataclass(frozen=True, slots=True)

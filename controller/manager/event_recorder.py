@@ -16,6 +16,17 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
+class Subject:
+    """The object that an Event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class EventRecorder:
     """Writes one Event per transition; a lost Event is only logged, because the status carries the same information."""
 
@@ -23,7 +34,13 @@ class EventRecorder:
     now: Callable[[], datetime]
 
     async def record(self, definition: Definition, about: Meta, reason: str, message: str, *, warn: bool) -> None:
-        """Write an Event on an object."""
+        """Write an Event on an object of one of our kinds."""
+        version = f"{definition.group}/{definition.version}"
+        subject = Subject(version, definition.kind, about.namespace, about.name, about.uid)
+        await self.write(subject, reason, message, warn=warn)
+
+    async def write(self, about: Subject, reason: str, message: str, *, warn: bool) -> None:
+        """Write an Event on any object."""
         namespace = about.namespace or "default"
         moment = self.now()
         stamp = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -33,8 +50,8 @@ class EventRecorder:
             "kind": "Event",
             "metadata": {"name": f"{about.name[:200].rstrip('.-')}.{unique}", "namespace": namespace},
             "involvedObject": {
-                "apiVersion": f"{definition.group}/{definition.version}",
-                "kind": definition.kind,
+                "apiVersion": about.api_version,
+                "kind": about.kind,
                 "name": about.name,
                 "namespace": about.namespace,
                 "uid": about.uid,

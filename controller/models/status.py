@@ -89,6 +89,7 @@ def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: boo
         conditions=with_conditions(before.conditions, wanted, stamp, view.generation),
         observed_generation=view.generation,
         serving_revision=report.serving,
+        claim_revision=before.claim_revision or report.serving,
         upstream_revision=view.upstream_revision,
         nodes_total=report.total,
         nodes_ready_count=len(report.ready),

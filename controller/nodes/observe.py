@@ -10,7 +10,9 @@ from controller.nodes.users import users_of
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey
+from controller.state.live_paths import paths_of_claims
 from controller.state.live_reader import LiveReader
+from controller.state.mounts import claims_of
 from shared.api.core import PODS, Node
 from shared.kube.collection import decode, pages
 from shared.kube.transport import Kube
@@ -57,7 +59,9 @@ class NodeObserver:
         """Add the node's pods, listed live."""
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
         pods = [decode(raw, Json) async for page in pages(self.kube, PODS, query) for raw in page.items]
-        return replace(view, users=users_of(pods, _known(view), self.store_root))
+        claims = [claim for pod in pods for claim in claims_of(pod)]
+        paths = await paths_of_claims(self.kube, self.cluster.volumes, claims)
+        return replace(view, users=users_of(pods, _known(view), self.store_root, paths))
 
     async def with_unwanted(self, view: NodeView, asked: Iterable[EntryKey]) -> NodeView:
         """Add which of these entries live reads prove to be unwanted on the node, or free to be evicted."""

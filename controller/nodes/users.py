@@ -4,16 +4,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controller.state.keys import EntryKey
-from controller.state.mounts import mounts_snapshot, plain_paths
+from controller.state.mounts import claims_of, mounts_snapshot, plain_paths
+from shared.kube.objects import Key
 
 _TERMINAL = ("Succeeded", "Failed")
 Json = Mapping[str, Any]
 
 
-def users_of(pods: Iterable[Json], entries: Iterable[EntryKey], store_root: str) -> dict[EntryKey, tuple[str, ...]]:
+def users_of(
+    pods: Iterable[Json],
+    entries: Iterable[EntryKey],
+    store_root: str,
+    path_of_claim: Mapping[Key, str],
+) -> dict[EntryKey, tuple[str, ...]]:
     """Return the non-terminal pods, including Terminating ones, that mount each entry, as `namespace/name`.
 
     Admission gives every user a volume. A node selector alone does not count, as anyone could use one to block removal.
+    `path_of_claim` has the directories of the node that claims lead to.
     """
     known = sorted(entries)
     users: dict[EntryKey, list[str]] = {}
@@ -21,7 +28,9 @@ def users_of(pods: Iterable[Json], entries: Iterable[EntryKey], store_root: str)
         if pod.get("status", {}).get("phase") in _TERMINAL:
             continue
         volumes = pod.get("spec", {}).get("volumes") or []
-        paths = plain_paths((volume.get("hostPath") or {}).get("path", "") for volume in volumes)
+        hosted = [(volume.get("hostPath") or {}).get("path", "") for volume in volumes]
+        claimed = [path_of_claim[claim] for claim in claims_of(pod) if claim in path_of_claim]
+        paths = plain_paths([*hosted, *claimed])
         name = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
         for key in known if paths else ():
             if mounts_snapshot(paths, *key, store_root):

@@ -45,8 +45,9 @@ class Demand:
 
     `refused`: why a namespaced model may not name this source; nodes keep the files they list, but fetch no more.
     `foreign`: a vendor's own scheme, which Larder ignores entirely. Demands compare equal if they differ only in what
-    no node needs to know: the requested `refresh` and the one last `refreshed`, the policy `follows`, the last seen
-    `upstream` revision, and the `number` of the resolution among those of objects that share it.
+    no node needs to know: the `claim_revision` whose claims have the plain name, the requested `refresh` and the one
+    last `refreshed`, the policy `follows`, the last seen `upstream` revision, and the `number` of the resolution among
+    those of objects that share it.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class Demand:
     priority: int = 0
     resolution: Resolution | None = None
     serving: str = ""
+    claim_revision: str = field(default="", compare=False)
     refresh: str = field(default="", compare=False)
     refreshed: str = field(default="", compare=False)
     follows: bool = field(default=False, compare=False)
@@ -180,6 +182,7 @@ def _demand(
         priority=_priority(meta.annotations.get(PRIORITY_ANNOTATION, "0")),
         resolution=_resolution(declared.status, source.uri, resolved_as),
         serving=declared.status.serving_revision,
+        claim_revision=declared.status.claim_revision,
         refresh=meta.annotations.get(REFRESH_ANNOTATION, "")[:_LONGEST_REFRESH],
         refreshed=declared.status.refreshed,
         follows=meta.annotations.get(DRIFT_ANNOTATION) == FOLLOW,

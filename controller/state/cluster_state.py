@@ -14,6 +14,7 @@ from controller.state.entry_statuses import EntryStatuses
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.membership import Membership
+from controller.state.model_volumes import ModelVolumes
 from controller.state.ownership import RECORD_ANNOTATION, Ownership
 from controller.state.pod_users import PodUsers
 from controller.state.retained import RetainedObjects
@@ -58,6 +59,7 @@ class ClusterState:
     liveness: AgentLiveness = field(init=False)
     membership: Membership = field(init=False)
     statuses: EntryStatuses = field(init=False)
+    volumes: ModelVolumes = field(init=False)
     pod_users: PodUsers = field(init=False)
     unplaced: UnplacedEntries = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
@@ -78,7 +80,8 @@ class ClusterState:
         self.users = Cache(self._user_changed)
         self.membership = Membership(self.nodes, self.groups, self.default_limits)
         self.statuses = EntryStatuses(self.model_nodes)
-        self.pod_users = PodUsers(self.users, self.store_root, self.same_id)
+        self.volumes = ModelVolumes(self.store_root)
+        self.pod_users = PodUsers(self.users, self.store_root, self.same_id, self.volumes.paths_of)
         self.unplaced = UnplacedEntries(self.changed.unplaced)
 
     def node(self, name: str) -> Node | None:
@@ -202,6 +205,7 @@ class ClusterState:
 
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
         self.pod_users.move(before, after)
+        self.volumes.move_pod(before, after)
         if user_matters(before, after):
             self.changed.user.emit(before, after)
 

@@ -29,5 +29,9 @@ class Index(Generic[V, K]):
         """Return the names that have a value."""
         return list(self._names.get(value, ()))
 
+    def values(self) -> set[V]:
+        """Return every value that some name has."""
+        return set(self._names)
+
     def __len__(self) -> int:
         return len(self._names)

@@ -4,12 +4,22 @@ from functools import partial
 from typing import Any, TypeVar
 
 from controller.placement.demand import Declared
+from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.cluster_state import ClusterState
 from controller.state.informer import Informer
 from controller.state.ownership import ManagedSink
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.core import NODES, PODS, Node, Pod
+from shared.api.core import (
+    CLAIMS,
+    NODES,
+    PODS,
+    VOLUMES,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+)
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE, NODE_GROUP, Definition
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
@@ -36,6 +46,8 @@ def cluster_informers(cluster: ClusterState, namespace: str) -> tuple[Informer[A
         Informer(MODEL_NODE.path, ModelNode, cluster.model_nodes),
         Informer(agents, Pod, cluster.agents, label_selector=AGENT_LABEL, name="agents"),
         Informer(PODS, Pod, cluster.users, label_selector=f"{USER_LABEL}=true", name="users"),
+        Informer(VOLUMES, PersistentVolume, cluster.volumes.volumes, label_selector=f"{VOLUME_LABEL}=true"),
+        Informer(CLAIMS, PersistentVolumeClaim, cluster.volumes.claims),
         models(BASE_MODEL, BaseModel, cluster.base_models),
         models(CLUSTER_BASE_MODEL, ClusterBaseModel, cluster.cluster_base_models),
         models(CLUSTER_MODEL_CACHE, ClusterModelCache, cluster.caches),

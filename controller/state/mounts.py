@@ -4,9 +4,18 @@ No input or output, no clock.
 """
 
 import posixpath
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from shared.kube.objects import Key
 from shared.names import short_id, snapshot_path
+
+
+def claims_of(pod: Mapping[str, Any]) -> list[Key]:
+    """Return the claims that a pod mounts."""
+    namespace, volumes = pod["metadata"].get("namespace", ""), pod.get("spec", {}).get("volumes") or []
+    names = ((volume.get("persistentVolumeClaim") or {}).get("claimName", "") for volume in volumes)
+    return [Key(namespace, name) for name in names if name]
 
 
 def plain_paths(paths: Iterable[str]) -> frozenset[str]:

@@ -127,6 +127,7 @@ class StatusRecord(ApiStruct, frozen=True, kw_only=True):
     source: str = ""
     resolved_revision: str = ""
     serving_revision: str = ""
+    claim_revision: str = ""
     manifest_digest: str = ""
     size: int = 0
     files: int = 0

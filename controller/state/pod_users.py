@@ -18,11 +18,19 @@ from shared.names import uses_label
 
 @dataclass(slots=True)
 class PodUsers:
-    """The watched pods by what they mount; `same_id` returns the demands of a model id."""
+    """The watched pods by what they mount.
+
+    Args:
+        pods: The pods that use models.
+        store_root: Root of the store on every node.
+        same_id: Returns the demands of a model id.
+        paths_of: Returns the directories of the node that claims of a namespace lead to.
+    """
 
     pods: Cache[Pod]
     store_root: str
     same_id: Callable[[str], list[Demand]]
+    paths_of: Callable[[str, Iterable[str]], list[str]]
     _at: Index[str, Key] = field(default_factory=Index, init=False)
 
     def move(self, before: Pod | None, after: Pod | None) -> None:
@@ -44,7 +52,7 @@ class PodUsers:
         """Return whether a pod has not ended and mounts a model; the label alone proves nothing."""
         if pod.status.phase in TERMINAL or uses_label(identity) not in pod.metadata.labels:
             return False
-        if mounts_model(plain_paths(pod.spec.host_paths), identity, self.store_root):
+        if mounts_model(self._paths(pod), identity, self.store_root):
             return True
         namespace, demands = pod.metadata.namespace, list(self.same_id(identity))
         return any(is_on(demand, namespace, claim) for claim in pod.spec.claims for demand in demands)
@@ -66,10 +74,14 @@ class PodUsers:
         entries = (e.key for e in model_node.spec.entries) if paths else ()
         return frozenset(key for key in entries if mounts_snapshot(paths, *key, self.store_root))
 
+    def _paths(self, pod: Pod) -> frozenset[str]:
+        """Return the directories of the node that a pod mounts, by hostPath or by a claim of ours."""
+        return plain_paths([*pod.spec.host_paths, *self.paths_of(pod.metadata.namespace, pod.spec.claims)])
+
     def _mounts_at(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
         """Yield the watched pods on a node that have not ended, with the directories they mount."""
         pods = (pod for at in self._at.of(name) if (pod := self.pods.get(at)) is not None)
-        yield from ((pod, plain_paths(pod.spec.host_paths)) for pod in pods if pod.status.phase not in TERMINAL)
+        yield from ((pod, self._paths(pod)) for pod in pods if pod.status.phase not in TERMINAL)
 
 
 def _place(pod: Pod | None) -> Iterable[str]:

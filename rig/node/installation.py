@@ -1,6 +1,6 @@
 """Larder installed by its charts on real nodes, with the actions that only real pods allow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,12 @@ NAMESPACE = "larder-system"
 RELEASE, CRDS_RELEASE = "larder", "larder-crds"
 _LEVEL = "pod-security.kubernetes.io"
 _ROLLED_OUT_S = 240.0
+_SLEEPER: Json = {
+    "name": "main",
+    "image": SANDBOX_IMAGE,
+    "imagePullPolicy": "Never",
+    "command": ["sleep", "infinity"],
+}
 
 
 @dataclass(kw_only=True)
@@ -69,17 +75,38 @@ class Installation(ClusterDriver):
                 return pod
         return None
 
-    def deployment(self, model: str, namespace: str = "default", **pod_spec: Any) -> str:  # noqa: ANN401 - a pod's fields
-        """Create a small workload that uses a base model, and return its name."""
+    def deployment(
+        self,
+        model: str,
+        namespace: str = "default",
+        main: Mapping[str, Any] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        **pod_spec: Any,  # noqa: ANN401 - a pod's fields
+    ) -> str:
+        """Create a small workload that uses a base model, and return its name; `main` are fields of its container."""
         name = self.name("web")
-        main = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
+        container = {**_SLEEPER, **(main or {})}
         template = {
-            "metadata": {"labels": {"app": name}, "annotations": {"ome.io/base-model-name": model}},
-            "spec": {"terminationGracePeriodSeconds": 0, "containers": [main], **pod_spec},
+            "metadata": {
+                "labels": {"app": name},
+                "annotations": {"ome.io/base-model-name": model, **(annotations or {})},
+            },
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], **pod_spec},
         }
         spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
         self.api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", {"metadata": {"name": name}, "spec": spec})
         return name
+
+    def pod_on_claim(self, claim: str, namespace: str, **pod_spec: Any) -> Json:  # noqa: ANN401 - a pod's fields
+        """Run a pod that mounts a claim at /m, as its user wrote it, and return it."""
+        name, path = self.name("own"), f"/api/v1/namespaces/{namespace}/pods"
+        container = {**_SLEEPER, "volumeMounts": [{"name": "m", "mountPath": "/m"}]}
+        volume = {"name": "m", "persistentVolumeClaim": {"claimName": claim}}
+        spec = {"terminationGracePeriodSeconds": 0, "containers": [container], "volumes": [volume], **pod_spec}
+        self.api.create(path, {"metadata": {"name": name}, "spec": spec})
+        self.until(lambda: is_pod_ready(self.api.get(f"{path}/{name}")), f"pod {name} to run")
+        found: Json = self.api.get(f"{path}/{name}")
+        return found
 
     def running(self, deployment: str, namespace: str = "default", within_s: float | None = None) -> Json:
         """Wait until the pod of the workload is Ready and return it."""

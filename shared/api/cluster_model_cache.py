@@ -74,8 +74,20 @@ class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
     allow_pickle: Annotated[
         bool | None, Meta(description="If false, nodes refuse the model if any of its files might be a pickle.")
     ] = None
-    pv_spec: Annotated[RawObject, Meta(description="Reserved for local volumes. Stored, but not used yet.")] = {}
-    pvc_spec: Annotated[RawObject, Meta(description="Reserved for local volumes. Stored, but not used yet.")] = {}
+    pv_spec: Annotated[
+        RawObject,
+        Meta(
+            description="PersistentVolumeSpec to apply over that of the model's volumes: capacity, storageClassName, "
+            "accessModes and mountOptions. Larder sets all other fields."
+        ),
+    ] = {}
+    pvc_spec: Annotated[
+        RawObject,
+        Meta(
+            description="PersistentVolumeClaimSpec to apply over that of the model's claims: resources, "
+            "storageClassName and accessModes. Larder sets all other fields."
+        ),
+    ] = {}
 
     @property
     def groups(self) -> tuple[str, ...]:

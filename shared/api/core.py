@@ -6,6 +6,7 @@ from shared.kube.objects import Object
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 CLAIMS = "/api/v1/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
@@ -113,6 +114,29 @@ class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
     """A PersistentVolumeClaim."""
 
     spec: ClaimSpec = ClaimSpec()
+    status: StatusWithConditions = StatusWithConditions()
+
+
+class ClaimRef(ApiStruct, frozen=True, kw_only=True):
+    """The claim that a volume is bound to, or reserved for while `uid` is empty."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeSpec(ApiStruct, frozen=True, kw_only=True):
+    """What identifies a volume of a model: its directory, its mount options and its claim."""
+
+    local: HostPath = HostPath()
+    claim_ref: ClaimRef = ClaimRef()
+    mount_options: list[str] = []
+
+
+class PersistentVolume(Object, frozen=True, kw_only=True):
+    """A volume, as far as the volumes of models are recognised by it."""
+
+    spec: VolumeSpec = VolumeSpec()
     status: StatusWithConditions = StatusWithConditions()
 
 

@@ -172,6 +172,14 @@ class ModelStatus(ApiStruct, frozen=True, kw_only=True):
         ),
     ] = ""
     serving_revision: Annotated[str, Meta(max_length=128, description="Revision that new pods get.")] = ""
+    claim_revision: Annotated[
+        str,
+        Meta(
+            max_length=128,
+            description="First revision that served. Its claims are named after the model; claims of other revisions "
+            "have a hash in their names.",
+        ),
+    ] = ""
     upstream_revision: Annotated[
         str, Meta(max_length=128, description="Revision that the source had when it was last checked.")
     ] = ""

@@ -98,7 +98,7 @@ def test_a_private_bucket_is_fetched_with_a_secret_that_the_agent_cannot_read(si
     site.delete("ClusterModelCache", denied)
 
 
-def _fingerprint(snapshot: Path) -> dict[str, tuple[int, int, int, str]]:
+def fingerprint(snapshot: Path) -> dict[str, tuple[int, int, int, str]]:
     """Owner, group, mode and content of all that the store holds of a model; others may come and go meanwhile."""
     found = {}
     for folder, _, files in os.walk(snapshot.parent):
@@ -109,26 +109,27 @@ def _fingerprint(snapshot: Path) -> dict[str, tuple[int, int, int, str]]:
     return found
 
 
-def test_a_tenant_changes_no_byte_owner_or_mode(site: Installation) -> None:
+@pytest.mark.parametrize("mount", ["claim", "hostPath"])
+def test_a_tenant_changes_no_byte_owner_or_mode(site: Installation, mount: str) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     snapshot = site.snapshot("one", model, site.wait_ready("ClusterBaseModel", model)["servingRevision"])
-    before = _fingerprint(snapshot)
+    before = fingerprint(snapshot)
     assert any(path.endswith("config.json") for path in before)
-    web = site.deployment(model, securityContext={"fsGroup": 2000, "runAsUser": 0})
+    root = {"fsGroup": 2000, "runAsUser": 0}
+    web = site.deployment(model, annotations={"larder.dev/mount": mount}, securityContext=root)
     pod = site.running(web)
     for attempt in ("chown -R 7 $MODEL_PATH", "chmod -R 777 $MODEL_PATH", "mount -o remount,rw $MODEL_PATH"):
         assert "0" not in site.sh(pod, f"{attempt} 2>/dev/null && echo 0; true")
     debugger = _debugger(site, pod)
     if debugger:
         assert "0" not in site.sh(pod, "echo x >>/stolen/config.json && echo 0; true", debugger)
-    assert _fingerprint(snapshot) == before
+    assert fingerprint(snapshot) == before
     site.remove_deployment(web)
 
 
 def _debugger(site: Installation, pod: Json) -> str:
     """Put a container into the pod that mounts the model to write, and return its name; empty where it is refused."""
-    (volume,) = [v["name"] for v in pod["spec"]["volumes"] if "larder" in str(v.get("hostPath", ""))]
-    mount = {"name": volume, "mountPath": "/stolen", "readOnly": False}
+    mount = {"name": "larder-model", "mountPath": "/stolen", "readOnly": False}
     container = {"name": "debugger", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "volumeMounts": [mount]}
     path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
     try:

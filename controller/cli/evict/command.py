@@ -2,7 +2,7 @@
 
 import argparse
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,11 +10,13 @@ from controller.cli.cluster import add_cluster_options, run_on_cluster
 from controller.cli.evict.preview import Preview, SpaceRequest, is_listed, preview
 from controller.cli.table import Column, lay_out
 from controller.nodes.users import users_of
-from shared.api.core import PODS
+from controller.placement.volume_names import VOLUME_LABEL
+from shared.api.core import PODS, VOLUMES, PersistentVolume
 from shared.api.model_node import PATH, ModelNode
 from shared.exit_codes import printable
 from shared.kube.collection import decode, get_object, list_objects, pages
 from shared.kube.errors import NotFound
+from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.quantity import parse_quantity
 
@@ -105,15 +107,22 @@ async def _model_nodes(kube: Kube, name: str | None) -> list[ModelNode]:
 async def _users(kube: Kube, node: ModelNode) -> dict[tuple[str, str], tuple[str, ...]]:
     query = {"fieldSelector": f"spec.nodeName={node.metadata.name}"}
     pods = [decode(raw, dict[str, Any]) async for page in pages(kube, PODS, query) for raw in page.items]
-    keys = [e.key for e in node.spec.entries]
-    return {key: names for root in _roots(pods) for key, names in users_of(pods, keys, root).items()}
+    keys, paths = [e.key for e in node.spec.entries], await _paths_of_claims(kube)
+    roots = _roots(pods, paths.values())
+    return {key: names for root in roots for key, names in users_of(pods, keys, root, paths).items()}
 
 
-def _roots(pods: list[dict[str, Any]]) -> set[str]:
+async def _paths_of_claims(kube: Kube) -> dict[Key, str]:
+    """Return the directories of nodes that claims of models lead to."""
+    volumes = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
+    return {Key(v.spec.claim_ref.namespace, v.spec.claim_ref.name): v.spec.local.path for v in volumes}
+
+
+def _roots(pods: list[dict[str, Any]], claimed: Iterable[str]) -> set[str]:
     """Return the directories that pods may mount models from; no object states this setting of the controller."""
     volumes = (volume for pod in pods for volume in pod.get("spec", {}).get("volumes") or [])
-    paths = ((volume.get("hostPath") or {}).get("path", "") for volume in volumes)
-    return {root for path in paths if (root := path.rpartition("/models/")[0])}
+    hosted = ((volume.get("hostPath") or {}).get("path", "") for volume in volumes)
+    return {root for path in (*hosted, *claimed) if (root := path.rpartition("/models/")[0])}
 
 
 def lines_of(found: Preview, width: int) -> Iterator[str]:

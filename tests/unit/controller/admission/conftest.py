@@ -13,20 +13,22 @@ from rig.pods import Json, Rewrite
 
 @pytest.fixture
 def settings() -> AdmissionSettings:
-    return AdmissionSettings(store_root="/var/lib/larder")
+    return AdmissionSettings(store_root="/var/lib/larder", mount="hostPath")
 
 
 @pytest.fixture
 def catalog() -> MemoryCatalog:
     return MemoryCatalog(
         base_models=[
-            CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://meta/llama@main", "c0ffee"),
-            CatalogModel("BaseModel", "team", "llama", "team_llama", "s3://bucket/llama", "beef", "/models/own"),
+            CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://meta/llama@main", "c0ffee", "c0ffee"),
+            CatalogModel(
+                "BaseModel", "team", "llama", "team_llama", "s3://bucket/llama", "beef", "beef", "/models/own"
+            ),
         ],
         model_caches=[
-            CatalogModel("ClusterModelCache", "", "short", "short", "s3://bucket/m", "r1", groups=("g",)),
-            CatalogModel("ClusterModelCache", "", "long", "long", "s3://bucket/m/sub", "r2", groups=("g",)),
-            CatalogModel("ClusterModelCache", "", "hub", "hub", "hf://o/m@v1", "r3", groups=("g",)),
+            CatalogModel("ClusterModelCache", "", "short", "short", "s3://bucket/m", "r1", "r1", groups=("g",)),
+            CatalogModel("ClusterModelCache", "", "long", "long", "s3://bucket/m/sub", "r2", "r0", groups=("g",)),
+            CatalogModel("ClusterModelCache", "", "hub", "hub", "hf://o/m@v1", "r3", "r3", groups=("g",)),
         ],
         members={"g": [CatalogNode("n", {})]},
         paths={"short": {"x/y.bin", "z/deep/model.onnx"}, "long": {"deep/config.json", "one.bin"}},

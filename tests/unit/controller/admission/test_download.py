@@ -11,6 +11,7 @@ from controller.admission.errors import ModelNotReady, StorePathReserved
 from controller.admission.inject import inject
 from controller.admission.pod_annotations import NOT_CACHED, SOURCE_URI, read_models
 from controller.admission.settings import AdmissionSettings
+from controller.admission.volumes import pod_volumes
 from rig.pods import ENABLE_CACHE, KSERVE_URI, Json, Rewrite, initializer, kserve_pod, plain_pod
 
 ROOT = "/var/lib/larder"
@@ -193,7 +194,8 @@ def test_a_volume_like_ours_in_a_pod_that_names_no_uri_is_refused(
 
 def test_what_is_found_is_the_uri_the_path_and_the_volume() -> None:
     pod = pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other")
-    assert find_download(pod, ROOT) == Download(URI, "/mnt/other", "mnt-other")
+    volumes = pod_volumes(pod, "default", MemoryCatalog(), AdmissionSettings())
+    assert find_download(pod, volumes) == Download(URI, "/mnt/other", "mnt-other")
     pod["spec"]["initContainers"][0]["volumeMounts"][0]["subPath"] = "part"
-    assert isinstance(found := find_download(pod, ROOT), Unclear)
+    assert isinstance(found := find_download(pod, volumes), Unclear)
     assert "in volume 'mnt-other', which it mounts only in part" in found.why

@@ -25,7 +25,8 @@ from controller.admission.pod_annotations import (
     has_keys,
     read_models,
 )
-from controller.admission.settings import AdmissionSettings
+from controller.admission.settings import AdmissionSettings, Mount
+from controller.placement.volume_names import CLAIMS_ANNOTATION
 from rig.pods import initializer
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.kube.objects import Meta
@@ -40,6 +41,7 @@ VOLUMES: list[dict[str, Any]] = [
     {"name": "tmp", "emptyDir": {}},
     {"name": "mnt-other", "emptyDir": {}},
     {"name": "larder-model", "persistentVolumeClaim": {"claimName": "old", "readOnly": True}},
+    {"name": "kserve-pvc-source", "persistentVolumeClaim": {"claimName": "cache"}},
 ]
 MOUNT = st.fixed_dictionaries(
     {
@@ -69,6 +71,7 @@ ANNOTATIONS = st.fixed_dictionaries(
         NODE_GROUP: st.sampled_from(["f", "g", "none"]),
         MODELS: st.sampled_from(["llama@r", "cache@r,llama@old", ",", "@"]),
         NOT_CACHED: st.just("stale"),
+        CLAIMS_ANNOTATION: st.sampled_from(["old=llama@r", "llama=llama@r,cache=cache@old", "=,"]),
     },
 )
 ARGUMENTS = st.tuples(URIS, st.sampled_from(["/mnt/models", "/x/", "x"])) | st.just(
@@ -119,10 +122,12 @@ PODS = st.fixed_dictionaries({"metadata": METADATA, "spec": SPEC})
 
 CATALOG = MemoryCatalog(
     base_models=[
-        CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://o/llama@main", "r"),
+        CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://o/llama@main", "r", "r"),
         CatalogModel("BaseModel", "ns", "claim", "ns_claim", "pvc://claim/sub"),
     ],
-    model_caches=[CatalogModel("ClusterModelCache", "", "cache", "cache", "s3://bucket/m", "r", groups=("f", "g"))],
+    model_caches=[
+        CatalogModel("ClusterModelCache", "", "cache", "cache", "s3://bucket/m", "r", "old", groups=("f", "g"))
+    ],
     groups={
         "f": ModelCacheNodeGroup(
             metadata=Meta(name="f"),
@@ -142,18 +147,19 @@ CATALOG = MemoryCatalog(
     members={name: [CatalogNode("n", {"zone": "true"})] for name in ("f", "g")},
     paths={"cache": {"x/y", "one.bin"}},
 )
-SETTINGS = AdmissionSettings(store_root=ROOT)
+MOUNTS: tuple[Mount, ...] = ("claim", "hostPath")
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # the machine may be busy
-@given(PODS)
-def test_a_second_pass_changes_nothing_and_no_mount_of_the_store_is_writable(pod: dict[str, Any]) -> None:
+@given(PODS, st.sampled_from(MOUNTS))
+def test_a_second_pass_changes_nothing_and_no_mount_of_the_store_is_writable(pod: dict[str, Any], mount: Mount) -> None:
+    rules = AdmissionSettings(store_root=ROOT, mount=mount)
     try:
-        first = inject(pod, "ns", CATALOG, SETTINGS)
+        first = inject(pod, "ns", CATALOG, rules)
     except AdmissionRefused:
         return
     after = jsonpatch.apply_patch(pod, list(first.patch))
-    second = inject(after, "ns", CATALOG, SETTINGS)
+    second = inject(after, "ns", CATALOG, rules)
     assert second.patch == ()
     assert second.warnings == first.warnings
     if has_keys(pod):

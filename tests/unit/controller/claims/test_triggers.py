@@ -4,7 +4,7 @@ import pytest
 
 from controller.claims.job import MODEL_ANNOTATION
 from controller.claims.kinds import JobPod
-from controller.claims.triggers import ClaimTrigger, JobPodTrigger
+from controller.claims.triggers import JobPodTrigger, models_on
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel, BaseModelSpec, Storage
@@ -29,17 +29,11 @@ def cluster() -> ClusterState:
 
 def test_a_claim_wakes_the_models_on_it(cluster: ClusterState) -> None:
     woken: list[ModelKey] = []
-    trigger = ClaimTrigger(cluster, woken.append)
-    trigger.upsert(claim())
-    trigger.remove(Key("team", "data"))
-    trigger.upsert(claim().__class__(metadata=Meta(name="unused", namespace="team")))
+    cluster.volumes.claim_changed.listen(lambda changed: woken.extend(models_on(cluster, changed)))
+    cluster.volumes.claims.upsert(claim())
+    cluster.volumes.claims.remove(Key("team", "data"))
+    cluster.volumes.claims.upsert(claim().__class__(metadata=Meta(name="unused", namespace="team")))
     assert sorted(woken, key=str) == sorted([CLUSTER, TEAM] * 2, key=str)
-
-
-def test_a_new_list_wakes_all_models_on_claims(cluster: ClusterState) -> None:
-    woken: list[ModelKey] = []
-    ClaimTrigger(cluster, woken.append).replace([])
-    assert set(woken) == {CLUSTER, TEAM, ModelKey("ClusterBaseModel", "", "else")}
 
 
 @pytest.mark.parametrize(

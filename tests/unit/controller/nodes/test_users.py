@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from controller.nodes.users import users_of
+from shared.kube.objects import Key
 from shared.names import USER_LABEL, ready_label, snapshot_label, snapshot_path, uses_label
 
 ROOT = "/var/lib/larder"
@@ -34,7 +35,13 @@ def requiring(operator: str, label: str) -> Json:
 
 
 def users(*pods: Json) -> dict[tuple[str, str], tuple[str, ...]]:
-    return users_of(pods, [R1, R2, OTHER], ROOT)
+    return users_of(pods, [R1, R2, OTHER], ROOT, {Key("ns", "ours"): f"{ROOT}/{snapshot_path(*R1)}"})
+
+
+def test_a_pod_on_a_claim_of_ours_uses_its_snapshot() -> None:
+    volumes = {"volumes": [{"name": "m", "persistentVolumeClaim": {"claimName": "ours"}}]}
+    others = {"volumes": [{"name": "m", "persistentVolumeClaim": {"claimName": "data"}}]}
+    assert users(pod("a", volumes), pod("b", others)) == {R1: ("ns/a",)}
 
 
 def test_an_admitted_pod_uses_its_snapshot_and_no_other() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from controller.cli.evict.command import lines_of, main, previews
 from controller.cli.evict.preview import Preview, SpaceRequest, preview
-from shared.api.core import PODS
+from shared.api.core import PODS, VOLUMES
 from shared.api.model_node import PATH, EntryStatus, ModelNode
 from shared.kube.errors import NotFound
 from tests.builders.api_server import Objects, listed, serving
@@ -123,7 +123,9 @@ def test_a_number_that_is_none_is_refused(given: str, words: str, capsys: pytest
 
 async def test_a_model_that_no_node_lists_is_not_found(tmp_path: Path) -> None:
     raw = msgspec.to_builtins(node())
-    async with serving(Objects({PATH: listed(raw), f"{PATH}/n": raw, PODS: listed()}), tmp_path) as kube:
+    async with serving(
+        Objects({PATH: listed(raw), f"{PATH}/n": raw, PODS: listed(), VOLUMES: listed()}), tmp_path
+    ) as kube:
         (found,) = await previews(kube, None, SpaceRequest("new"), NOW)
         assert found.lines[1].startswith("new (Failed)")
         with pytest.raises(NotFound, match="no model with the id nosuch on any node"):

@@ -1,0 +1,98 @@
+"""The volumes and claims of models in the cluster state, and the pods that name them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controller.placement.volume_names import VOLUME_LABEL, read_claims, volume_names
+from controller.state.index import Index
+from controller.state.signal import Signal
+from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from shared.kube.cache import Cache
+from shared.kube.objects import Key
+
+
+@dataclass(slots=True)
+class ModelVolumes:
+    """Caches every claim of the cluster, and the volumes that carry Larder's label.
+
+    `claim_changed` signals a claim whose own state, volume or pods changed.
+    """
+
+    store_root: str
+    claim_changed: Signal[Key] = field(default_factory=Signal, init=False)
+    claims: Cache[PersistentVolumeClaim] = field(init=False)
+    volumes: Cache[PersistentVolume] = field(init=False)
+    _pods: Index[Key, Key] = field(default_factory=Index, init=False)
+    _volumes: Index[Key, str] = field(default_factory=Index, init=False)
+
+    def __post_init__(self) -> None:
+        self.claims = Cache(self._claim_changed)
+        self.volumes = Cache(self._volume_changed)
+
+    def pods_of(self, claim: Key) -> list[Key]:
+        """Return the watched pods whose annotation and volumes name a claim."""
+        return self._pods.of(claim)
+
+    def volume_of(self, claim: Key) -> PersistentVolume | None:
+        """Return the volume that Larder created for a claim, or None."""
+        found = (self.volumes.get(Key("", name)) for name in self._volumes.of(claim))
+        return next((volume for volume in found if volume is not None), None)
+
+    def is_ours(self, claim: PersistentVolumeClaim) -> bool:
+        """Return whether Larder created a claim: it has our label, and names a volume as we name them."""
+        meta = claim.metadata
+        return VOLUME_LABEL in meta.labels and claim.spec.volume_name in volume_names(meta.namespace, meta.name)
+
+    def paths_of(self, namespace: str, claims: Iterable[str]) -> list[str]:
+        """Return the directories of the node that these claims of a namespace lead to."""
+        volumes = (self.volume_of(Key(namespace, claim)) for claim in claims)
+        return [volume.spec.local.path for volume in volumes if volume is not None]
+
+    def move_pod(self, before: Pod | None, after: Pod | None) -> None:
+        """Record which claims a pod names, and signal each of them."""
+        known = after or before
+        if known is None:
+            return
+        old, new = _claims_of(before), _claims_of(after)
+        self._pods.move(known.key, old, new)
+        for claim in {*old, *new}:
+            self.claim_changed.emit(claim)
+
+    def known_claims(self) -> set[Key]:
+        """Return every claim that a pod names or that has a volume or label of ours."""
+        ours = {claim.key for claim in self.claims if self.is_ours(claim)}
+        return (
+            ours | {_claim_of(volume) for volume in self.volumes if self._is_our_volume(volume)} | self._pods.values()
+        )
+
+    def _claim_changed(self, before: PersistentVolumeClaim | None, after: PersistentVolumeClaim | None) -> None:
+        known = after or before
+        if known is not None:
+            self.claim_changed.emit(known.key)
+
+    def _volume_changed(self, before: PersistentVolume | None, after: PersistentVolume | None) -> None:
+        known = after or before
+        if known is None:
+            return
+        old, new = ([_claim_of(v)] if v is not None and self._is_our_volume(v) else [] for v in (before, after))
+        self._volumes.move(known.metadata.name, old, new)
+        for claim in {*old, *new}:
+            self.claim_changed.emit(claim)
+
+    def _is_our_volume(self, volume: PersistentVolume) -> bool:
+        """Return whether Larder created a volume; its label alone proves nothing."""
+        spec, claim = volume.spec, _claim_of(volume)
+        named = volume.metadata.name in volume_names(claim.namespace, claim.name)
+        return named and spec.local.path.startswith(f"{self.store_root}/models/") and "ro" in spec.mount_options
+
+
+def _claim_of(volume: PersistentVolume) -> Key:
+    return Key(volume.spec.claim_ref.namespace, volume.spec.claim_ref.name)
+
+
+def _claims_of(pod: Pod | None) -> list[Key]:
+    """Return the claims that a pod mounts and its annotation names; a pod's volumes never change."""
+    if pod is None or pod.status.phase in ("Succeeded", "Failed"):
+        return []
+    mounted = set(pod.spec.claims)
+    return [Key(pod.metadata.namespace, claim) for claim in read_claims(pod.metadata.annotations) if claim in mounted]

@@ -1,0 +1,87 @@
+"""Creates and deletes the volumes and claims of models."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controller.placement.volume_names import volume_names
+from controller.volumes.templates import VolumeManifest
+from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim
+from shared.kube.collection import get_object
+from shared.kube.errors import Conflict, NotFound, Refused
+from shared.kube.objects import Meta
+from shared.kube.transport import Kube
+
+_CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeActor:
+    """Writes to the API server; every creation may be repeated."""
+
+    kube: Kube
+
+    async def provision(self, manifest: VolumeManifest) -> None:
+        """Create what is missing of a volume and its claim.
+
+        Raises:
+            Refused: A name is taken by an object that is not Larder's, or the API server refuses the objects.
+            KubeError: The request failed; another attempt may succeed.
+        """
+        path = _claims(manifest.namespace)
+        claim = await get_object(self.kube, f"{path}/{manifest.claim}", PersistentVolumeClaim)
+        if claim is None:
+            made = await self._ensure_volume(manifest, volume_names(manifest.namespace, manifest.claim), uid="")
+            with suppress(Conflict):  # created by somebody in the meantime: the watch tells by whom
+                await self.kube.request("POST", path, body=made.claim_body())
+        else:
+            await self._ensure_volume(manifest, (claim.spec.volume_name,), uid=claim.metadata.uid)
+
+    async def delete_claim(self, claim: Meta) -> None:
+        """Delete the claim that was read."""
+        await self._delete(f"{_claims(claim.namespace)}/{claim.name}", claim)
+
+    async def delete_volume(self, volume: Meta) -> None:
+        """Delete the volume that was read."""
+        await self._delete(f"{VOLUMES}/{volume.name}", volume)
+
+    async def _ensure_volume(self, manifest: VolumeManifest, names: tuple[str, ...], uid: str) -> VolumeManifest:
+        """Create the volume under the first of the names that is free or ours already."""
+        for name in dict.fromkeys(names):
+            named = replace(manifest, volume=name)
+            body = named.volume_body()
+            if uid:
+                body["spec"]["claimRef"]["uid"] = uid  # a claim that lost its volume binds to none but its own
+            try:
+                await self.kube.request("POST", VOLUMES, body=body)
+            except Conflict:
+                found = await get_object(self.kube, f"{VOLUMES}/{name}", PersistentVolume)
+                if found is None or not _is_same(found, body):
+                    continue
+            return named
+        raise Refused(
+            f"NameConflict: PersistentVolume {' and '.join(dict.fromkeys(names))} exist and are not Larder's; an "
+            "administrator can rename or delete them",
+            _CONFLICT,
+        )
+
+    async def _delete(self, path: str, seen: Meta) -> None:
+        with suppress(NotFound, Conflict):  # gone, or another object of that name by now
+            await self.kube.request("DELETE", path, body={"preconditions": {"uid": seen.uid}})
+
+
+def _is_same(found: PersistentVolume, body: dict[str, Any]) -> bool:
+    """Return whether a volume is the one that we would create."""
+    spec, claim = body["spec"], found.spec.claim_ref
+    return (
+        found.metadata.deletion_timestamp is None
+        and found.metadata.labels.items() >= body["metadata"]["labels"].items()
+        and found.spec.local.path == spec["local"]["path"]
+        and found.spec.mount_options == spec["mountOptions"]
+        and (claim.namespace, claim.name) == (spec["claimRef"]["namespace"], spec["claimRef"]["name"])
+        and claim.uid in ("", spec["claimRef"].get("uid", ""))
+    )
+
+
+def _claims(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"

@@ -1,0 +1,124 @@
+"""Gathers what a decision on a claim needs; the only module of this folder that reads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from controller.placement.demand import Demand
+from controller.placement.volume_names import (
+    SnapshotVolume,
+    has_plain_name,
+    hashed_name,
+    plain_name,
+    read_claims,
+    volume_names,
+)
+from controller.state.changes import TERMINAL
+from controller.state.cluster_state import ClusterState
+from controller.volumes.keys import VolumeKey
+from controller.volumes.templates import VolumeManifest, VolumeTemplate
+from controller.volumes.view import CreationFailure, VolumeView
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.core import Pod
+from shared.kube.collection import list_objects
+from shared.kube.objects import Key
+from shared.kube.transport import Kube
+from shared.names import namespace_of
+
+_NOT_ALLOWED = "ModelNotAllowed"
+_NOT_FOUND = "ModelNotFound"
+
+
+@dataclass(slots=True)
+class VolumeObserver:
+    """Reads the caches, and the pods of a namespace live before its claim is deleted."""
+
+    cluster: ClusterState
+    kube: Kube
+    store_root: str
+    clock: Callable[[], float]
+    _unused_since: dict[VolumeKey, float] = field(default_factory=dict, init=False)
+
+    def view(self, key: VolumeKey, failure: CreationFailure | None) -> VolumeView:
+        """Return the claim as the caches have it."""
+        name, volumes = Key(key.namespace, key.name), self.cluster.volumes
+        users = self._users(name)
+        manifest, problem = self._manifest(key, users) if users else (None, ("", ""))
+        claim = volumes.claims.get(name)
+        return VolumeView(
+            key=key,
+            users=users,
+            manifest=manifest,
+            claim=claim,
+            volume=volumes.volume_of(name),
+            is_ours=claim is not None and volumes.is_ours(claim),
+            problem=problem,
+            failure=failure,
+            unused_s=self._unused_s(key, used=bool(users)),
+        )
+
+    async def with_live_users(self, view: VolumeView) -> VolumeView:
+        """Add whether any pod of the namespace mounts the claim, also one that admission has not seen."""
+        pods = await list_objects(self.kube, f"/api/v1/namespaces/{view.key.namespace}/pods", Pod)
+        used = any(view.key.name in pod.spec.claims and pod.status.phase not in TERMINAL for pod in pods)
+        return replace(view, live_users=used)
+
+    def forget(self, key: VolumeKey) -> None:
+        """Drop what is known of a claim that is gone."""
+        self._unused_since.pop(key, None)
+
+    def _users(self, claim: Key) -> tuple[Pod, ...]:
+        known = (self.cluster.users.get(pod) for pod in self.cluster.volumes.pods_of(claim))
+        return tuple(sorted((p for p in known if p is not None), key=lambda p: p.metadata.creation_timestamp))
+
+    def _unused_s(self, key: VolumeKey, *, used: bool) -> float:
+        if used:
+            self._unused_since.pop(key, None)
+            return 0.0
+        return self.clock() - self._unused_since.setdefault(key, self.clock())
+
+    def _manifest(self, key: VolumeKey, users: tuple[Pod, ...]) -> tuple[VolumeManifest | None, tuple[str, str]]:
+        """Return what the oldest pod needs, or why it cannot have it: anyone may write the annotation."""
+        wanted = read_claims(users[0].metadata.annotations)[key.name]
+        if namespace_of(wanted.id) not in ("", key.namespace):
+            return None, (_NOT_ALLOWED, f"model {wanted.id} belongs to another namespace than {key.namespace}")
+        demands = [d for d in self.cluster.same_id(wanted.id) if d.id == wanted.id]
+        demand = next((d for d in demands if self._has_revision(d, wanted)), None)
+        if demand is None:
+            return None, (_NOT_FOUND, _not_found(wanted))
+        if key.name not in self._names(wanted, demands):
+            return None, (_NOT_ALLOWED, f"the claim of {wanted} is not named {key.name!r}; create the pod anew")
+        manifest = VolumeManifest(
+            namespace=key.namespace,
+            claim=key.name,
+            volume=volume_names(key.namespace, key.name)[0],
+            wanted=wanted,
+            size_bytes=demand.resolution.size_bytes if demand.resolution else 0,
+            store_root=self.store_root,
+            template=self._template(demands),
+        )
+        return manifest, ("", "")
+
+    def _has_revision(self, demand: Demand, wanted: SnapshotVolume) -> bool:
+        """Return whether a model serves a revision, resolved it, or has it on a node still."""
+        if wanted.revision in (demand.serving, demand.resolution.revision if demand.resolution else ""):
+            return True
+        entry = (wanted.id, wanted.revision)
+        return any(entry in self.cluster.sizes_listed(node.metadata.name) for node in self.cluster.model_nodes)
+
+    def _names(self, wanted: SnapshotVolume, demands: list[Demand]) -> set[str]:
+        plain = any(has_plain_name(wanted, demand.claim_revision) for demand in demands)
+        return {hashed_name(wanted)} | ({plain_name(wanted)} if plain else set())
+
+    def _template(self, demands: list[Demand]) -> VolumeTemplate:
+        for demand in demands:
+            cache = self.cluster.caches.get(Key("", demand.name)) if not demand.namespace else None
+            if isinstance(cache, ClusterModelCache) and cache.metadata.uid == demand.uid:
+                return VolumeTemplate(cache.spec.pv_spec, cache.spec.pvc_spec)
+        return VolumeTemplate()
+
+
+def _not_found(wanted: SnapshotVolume) -> str:
+    return (
+        f"no model {wanted.id} has revision {wanted.revision} any more; delete the pod, so that its successor gets "
+        "the current one"
+    )

@@ -1,0 +1,132 @@
+"""The manifests of volumes and claims, and what `pvSpec` and `pvcSpec` of a cache may change in them.
+
+No input or output, no clock.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, SnapshotVolume
+from shared.names import snapshot_label, snapshot_path
+
+Json = dict[str, Any]
+VOLUME_FIELDS = frozenset(("capacity", "storageClassName", "accessModes", "mountOptions"))
+CLAIM_FIELDS = frozenset(("resources", "storageClassName", "accessModes"))
+READ_ONLY = "ro"
+_WRITABLE = "rw"
+_MODES = ("ReadOnlyMany",)
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeTemplate:
+    """What a cache asks of its volumes beyond the defaults: `pvSpec` and `pvcSpec`."""
+
+    volume: Mapping[str, Any] = field(default_factory=dict)
+    claim: Mapping[str, Any] = field(default_factory=dict)
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with the template."""
+        yield from _unknown("spec.pvSpec", self.volume, VOLUME_FIELDS)
+        yield from _unknown("spec.pvcSpec", self.claim, CLAIM_FIELDS)
+        options = self.volume.get("mountOptions") or []
+        if not isinstance(options, list) or _WRITABLE in options:
+            yield (
+                "spec.pvSpec.mountOptions: models are mounted read-only, because pods share their files; write a list "
+                "of options without rw"
+            )
+
+
+def _unknown(where: str, template: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
+    for name in sorted(template.keys() - known):
+        yield f"{where}.{name}: Larder sets this field itself; {where} may set {', '.join(sorted(known))}"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeManifest:
+    """Everything that determines the objects of one claim.
+
+    Args:
+        namespace: Namespace of the claim.
+        claim: Name of the claim.
+        volume: Name of the volume.
+        wanted: The files.
+        size_bytes: Size of the model; at least 1 byte is requested.
+        store_root: Root of the store on every node.
+        terms: Node selector terms of the volume, of which a node must match one; by default the snapshot's label.
+        template: What the cache asks for.
+    """
+
+    namespace: str
+    claim: str
+    volume: str
+    wanted: SnapshotVolume
+    size_bytes: int
+    store_root: str
+    terms: Sequence[Mapping[str, Any]] = ()
+    template: VolumeTemplate = VolumeTemplate()
+
+    @property
+    def path(self) -> str:
+        """The directory of the snapshot on a node."""
+        return f"{self.store_root}/{snapshot_path(self.wanted.id, self.wanted.revision)}"
+
+    def volume_body(self) -> Json:
+        """Return the PersistentVolume."""
+        ours = self.template.volume
+        options = [o for o in ours.get("mountOptions") or [] if o not in (READ_ONLY, _WRITABLE)]
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": self.volume} | self._marks(),
+            "spec": {
+                "capacity": ours.get("capacity") or self._request(),
+                "volumeMode": "Filesystem",
+                "accessModes": ours.get("accessModes") or list(_MODES),
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": self._class(),
+                "mountOptions": [READ_ONLY, *options],
+                "local": {"path": self.path},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [dict(t) for t in self.terms] or [self._term()]}},
+                "claimRef": {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": self.namespace,
+                    "name": self.claim,
+                },
+            },
+        }
+
+    def claim_body(self) -> Json:
+        """Return the PersistentVolumeClaim."""
+        ours, volume = self.template.claim, self.template.volume
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": self.claim, "namespace": self.namespace} | self._marks(),
+            "spec": {
+                "accessModes": ours.get("accessModes") or volume.get("accessModes") or list(_MODES),
+                "resources": ours.get("resources") or {"requests": volume.get("capacity") or self._request()},
+                "storageClassName": self._class(),
+                "volumeMode": "Filesystem",
+                "volumeName": self.volume,
+            },
+        }
+
+    def _class(self) -> str:
+        """Return the storage class of both, which must be the same for them to bind; by default none."""
+        return str(self.template.volume.get("storageClassName") or self.template.claim.get("storageClassName") or "")
+
+    def _request(self) -> Json:
+        return {"storage": str(max(1, self.size_bytes))}
+
+    def _term(self) -> Json:
+        key = snapshot_label(self.wanted.id, self.wanted.revision)
+        return {"matchExpressions": [{"key": key, "operator": "In", "values": ["true"]}]}
+
+    def _marks(self) -> Json:
+        label = snapshot_label(self.wanted.id, self.wanted.revision)
+        return {
+            "labels": {VOLUME_LABEL: "true", label: "true", "app.kubernetes.io/managed-by": "larder"},
+            "annotations": {MODEL_ANNOTATION: str(self.wanted)},
+        }

@@ -1,0 +1,49 @@
+"""What a decision on one claim is based on."""
+
+from dataclasses import dataclass, field
+
+from controller.volumes.keys import VolumeKey
+from controller.volumes.templates import VolumeManifest
+from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+
+
+@dataclass(frozen=True, slots=True)
+class CreationFailure:
+    """Why the objects could not be created.
+
+    Args:
+        message: What the API server said.
+        retry_s: Seconds until the request is made again; 0 if it is in the queue still.
+    """
+
+    message: str
+    retry_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeView:
+    """One claim, at one moment.
+
+    Args:
+        key: The claim.
+        users: The watched pods that name the claim and have not ended, oldest first.
+        manifest: What those pods need; None if it cannot be made, for the reason in `problem`.
+        claim: The claim of that name, whoever created it.
+        volume: The volume that Larder made for this claim, or None.
+        is_ours: Whether Larder created the claim.
+        problem: Reason and message if the pods cannot get their model this way.
+        live_users: Whether a live list of the namespace's pods has users; None until it has been read.
+        failure: Why the last attempt to create the objects failed.
+        unused_s: How long the claim has had no users, in seconds.
+    """
+
+    key: VolumeKey
+    users: tuple[Pod, ...] = ()
+    manifest: VolumeManifest | None = None
+    claim: PersistentVolumeClaim | None = None
+    volume: PersistentVolume | None = None
+    is_ours: bool = False
+    problem: tuple[str, str] = field(default=("", ""))
+    live_users: bool | None = None
+    failure: CreationFailure | None = None
+    unused_s: float = 0.0

@@ -1,0 +1,224 @@
+"""Volumes and claims of models on a real control plane, and what tenants and accidents do to them."""
+
+import pytest
+
+from rig.larder.cluster_driver import Json
+from rig.larder.site import Site
+from rig.pods import base_model_pod, plain_pod
+
+_CLAIMS = "persistentvolumeclaims"
+_VOLUMES = "/api/v1/persistentvolumes"
+
+
+@pytest.fixture(scope="module")
+def model(site: Site) -> str:
+    """A model that is ready on both nodes of the group."""
+    name = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", name)
+    return name
+
+
+@pytest.fixture
+def namespace(site: Site) -> str:
+    return new_namespace(site)
+
+
+def new_namespace(site: Site) -> str:
+    name = site.name("tenant")
+    site.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "its account")
+    return name
+
+
+def path(namespace: str, kind: str, name: str = "") -> str:
+    return f"/api/v1/namespaces/{namespace}/{kind}" + (f"/{name}" if name else "")
+
+
+def run(site: Site, namespace: str, model: str) -> str:
+    """Create a pod that asks for the model, and return its name."""
+    name = site.name("pod")
+    site.api.create(path(namespace, "pods"), base_model_pod(name, model))
+    return name
+
+
+def end(site: Site, namespace: str, pod: str) -> None:
+    site.api.delete(path(namespace, "pods", pod), grace_s=0)
+
+
+def claim_of(site: Site, namespace: str, pod: str) -> str:
+    """Return the name of the claim that the pod was given."""
+    volumes = site.api.get(path(namespace, "pods", pod))["spec"]["volumes"]
+    return next(str(v["persistentVolumeClaim"]["claimName"]) for v in volumes if v["name"] == "larder-model")
+
+
+def is_bound(site: Site, namespace: str, claim: str) -> bool:
+    found = [c for c in site.api.get(path(namespace, _CLAIMS))["items"] if c["metadata"]["name"] == claim]
+    return bool(found) and found[0].get("status", {}).get("phase") == "Bound"
+
+
+def wait_bound(site: Site, namespace: str, claim: str) -> Json:
+    site.until(lambda: is_bound(site, namespace, claim), f"claim {claim} to be bound")
+    found: Json = site.api.get(path(namespace, _CLAIMS, claim))
+    return found
+
+
+def is_scheduled(site: Site, namespace: str, pod: str) -> bool:
+    return bool(site.api.get(path(namespace, "pods", pod))["spec"].get("nodeName"))
+
+
+def volumes_for(site: Site, namespace: str) -> list[Json]:
+    found = site.api.get(_VOLUMES)["items"]
+    return [v for v in found if v["spec"].get("claimRef", {}).get("namespace") == namespace]
+
+
+def reasons(site: Site, namespace: str, name: str) -> dict[str, str]:
+    """Return the messages of an object's Events by reason."""
+    events = site.api.get(path(namespace, "events"))["items"]
+    return {e["reason"]: e["message"] for e in events if e["involvedObject"]["name"] == name}
+
+
+def test_each_namespace_has_a_claim_of_its_own_on_the_same_files(site: Site, model: str) -> None:
+    made = {new_namespace(site): "", new_namespace(site): ""}
+    for namespace in made:
+        made[namespace] = run(site, namespace, model)
+    for namespace, pod in made.items():
+        assert claim_of(site, namespace, pod) == model
+        assert wait_bound(site, namespace, model)["spec"]["volumeName"] == f"{model}-{namespace}"
+        site.until(lambda n=namespace, p=pod: is_scheduled(site, n, p), "the pod to be scheduled")  # type: ignore[misc]
+    paths = {v["spec"]["local"]["path"] for namespace in made for v in volumes_for(site, namespace)}
+    assert len(paths) == 1
+    for namespace, pod in made.items():
+        end(site, namespace, pod)
+    for namespace in made:
+        site.until(lambda n=namespace: not volumes_for(site, n), "its volume to go")  # type: ignore[misc]
+        assert site.api.get(path(namespace, _CLAIMS))["items"] == []
+
+
+def test_a_claim_deleted_by_hand_is_made_again_for_the_next_pod(site: Site, model: str, namespace: str) -> None:
+    first = run(site, namespace, model)
+    before = wait_bound(site, namespace, model)["metadata"]["uid"]
+    site.until(lambda: is_scheduled(site, namespace, first), "the pod to be scheduled")
+    site.api.delete(path(namespace, _CLAIMS, model))
+    assert site.api.get(path(namespace, _CLAIMS, model))["metadata"]["deletionTimestamp"]  # its pod protects it
+    end(site, namespace, first)
+    second = run(site, namespace, model)
+    site.until(lambda: is_scheduled(site, namespace, second), "the second pod to be scheduled")
+    assert wait_bound(site, namespace, model)["metadata"]["uid"] != before
+    end(site, namespace, second)
+
+
+def test_a_volume_deleted_by_hand_is_made_again(site: Site, model: str, namespace: str) -> None:
+    first = run(site, namespace, model)
+    volume = wait_bound(site, namespace, model)["spec"]["volumeName"]
+    before = site.api.get(f"{_VOLUMES}/{volume}")["metadata"]["uid"]
+    site.api.delete(f"{_VOLUMES}/{volume}")
+    end(site, namespace, first)
+    site.until(lambda: not volumes_for(site, namespace), "both to go")
+    second = run(site, namespace, model)
+    wait_bound(site, namespace, model)
+    site.until(lambda: is_scheduled(site, namespace, second), "the second pod to be scheduled")
+    assert site.api.get(f"{_VOLUMES}/{volume}")["metadata"]["uid"] != before
+    end(site, namespace, second)
+
+
+def test_a_quota_that_refuses_the_claim_is_told_on_the_pod_and_its_owner(
+    site: Site, model: str, namespace: str
+) -> None:
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {_CLAIMS: "0"}}}
+    site.api.create(path(namespace, "resourcequotas"), quota)
+    used = path(namespace, "resourcequotas", "none")
+    site.until(lambda: "used" in site.api.get(used).get("status", {}), "the quota to be in force")
+    template = base_model_pod("any", model)
+    template["metadata"] = {"labels": {"app": "x"}, "annotations": template["metadata"]["annotations"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    sets = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    site.api.create(sets, {"metadata": {"name": "web"}, "spec": spec})
+    site.until(lambda: "VolumeRefused" in reasons(site, namespace, "web"), "the ReplicaSet to be told")
+    assert "exceeded quota: none" in reasons(site, namespace, "web")["VolumeRefused"]
+    (pod,) = site.api.get(path(namespace, "pods"))["items"]
+    assert "exceeded quota: none" in reasons(site, namespace, pod["metadata"]["name"])["VolumeRefused"]
+    site.api.delete(used)
+    wait_bound(site, namespace, model)
+    site.api.delete(f"{sets}/web")
+
+
+def test_a_tenant_s_claim_of_the_same_name_is_left_to_him(site: Site, model: str, namespace: str) -> None:
+    own = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}, "storageClassName": "none"}
+    before = site.api.create(path(namespace, _CLAIMS), {"metadata": {"name": model}, "spec": own})
+    site.until(lambda: site.api.answers(path(namespace, _CLAIMS, model)), "the claim")
+    claim, pod = model, ""
+    while claim == model:  # a replica learns of the claim a moment later
+        if pod:
+            site.until(lambda p=pod: "NameConflict" in reasons(site, namespace, p), "the conflict")  # type: ignore[misc]
+            end(site, namespace, pod)
+        pod = run(site, namespace, model)
+        claim = claim_of(site, namespace, pod)
+    wait_bound(site, namespace, claim)
+    after = site.api.get(path(namespace, _CLAIMS, model))
+    assert (after["metadata"]["uid"], after["spec"].get("volumeName")) == (before["metadata"]["uid"], None)
+    end(site, namespace, pod)
+
+
+def test_a_tenant_s_volume_of_the_same_name_is_never_adopted(site: Site, model: str, namespace: str) -> None:
+    theirs = {
+        "metadata": {"name": f"{model}-{namespace}", "labels": {"larder.dev/volume": "true"}},
+        "spec": {
+            "capacity": {"storage": "1"},
+            "accessModes": ["ReadOnlyMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/srv/theirs"},
+            "claimRef": {"namespace": namespace, "name": model},
+        },
+    }
+    site.api.create(_VOLUMES, theirs)
+    pod = run(site, namespace, model)
+    volume = wait_bound(site, namespace, model)["spec"]["volumeName"]
+    assert volume.startswith(f"{model}-{namespace}-")
+    assert site.api.get(f"{_VOLUMES}/{volume}")["spec"]["mountOptions"] == ["ro"]
+    end(site, namespace, pod)
+    site.until(lambda: len(volumes_for(site, namespace)) == 1, "ours to go")
+    assert site.api.get(f"{_VOLUMES}/{model}-{namespace}")["spec"]["hostPath"] == {"path": "/srv/theirs"}
+    site.api.delete(f"{_VOLUMES}/{model}-{namespace}")
+
+
+def test_a_pod_that_names_another_team_s_model_by_annotation_gets_no_volume(site: Site, namespace: str) -> None:
+    pod = site.name("forged")
+    body = plain_pod(pod)
+    body["spec"]["volumes"] = [{"name": "m", "persistentVolumeClaim": {"claimName": "secret"}}]
+    site.api.create(path(namespace, "pods"), body)
+    forged = {
+        "labels": {"model.larder.dev/any": "true"},
+        "annotations": {"larder.dev/claims": "secret=team-b_secret@0123"},
+    }
+    site.api.patch(path(namespace, "pods", pod), {"metadata": forged})
+    site.until(lambda: "ModelNotAllowed" in reasons(site, namespace, pod), "the refusal")
+    assert site.api.get(path(namespace, _CLAIMS))["items"] == []
+    assert volumes_for(site, namespace) == []
+    end(site, namespace, pod)
+
+
+def test_a_namespace_deleted_while_it_uses_a_model_leaves_no_volume(site: Site, model: str, namespace: str) -> None:
+    run(site, namespace, model)
+    wait_bound(site, namespace, model)
+    site.api.delete(f"/api/v1/namespaces/{namespace}")
+    for pod in site.api.get(path(namespace, "pods"))["items"]:
+        end(site, namespace, pod["metadata"]["name"])  # no kubelet does it here
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
+    site.until(lambda: not volumes_for(site, namespace), "its volume to go")
+
+
+def test_a_controller_killed_in_the_middle_makes_nothing_twice_and_loses_nothing(site: Site, model: str) -> None:
+    namespaces = [new_namespace(site) for _ in range(25)]
+    pods = {namespace: run(site, namespace, model) for namespace in namespaces}
+    site.until(lambda: any(volumes_for(site, n) for n in namespaces), "the first volume")
+    killed = site.leader()
+    killed.process.kill()
+    killed.start()
+    site.cluster.aim_webhooks(site.cluster.controllers[0])
+    for namespace in namespaces:
+        wait_bound(site, namespace, model)
+        assert len(volumes_for(site, namespace)) == 1
+        assert len(site.api.get(path(namespace, _CLAIMS))["items"]) == 1
+    for namespace, pod in pods.items():
+        end(site, namespace, pod)
+    site.until(lambda: not any(volumes_for(site, n) for n in namespaces), "all volumes to go")

@@ -1,0 +1,122 @@
+"""What happens to one claim and its volume."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.manager.actions import Requeue
+from controller.placement.volume_names import SnapshotVolume
+from controller.volumes.decide import (
+    NAME_CONFLICT,
+    REFUSED,
+    UNUSED_S,
+    DeleteClaim,
+    DeleteVolume,
+    ListUsers,
+    Provision,
+    Report,
+    Withdraw,
+    decide,
+)
+from controller.volumes.keys import VolumeKey
+from controller.volumes.templates import VolumeManifest
+from controller.volumes.view import CreationFailure, VolumeView
+from shared.api.core import ClaimRef, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSpec
+from shared.kube.objects import Meta
+
+KEY = VolumeKey("team", "llama")
+MANIFEST = VolumeManifest("team", "llama", "llama-team", SnapshotVolume("llama", "r"), 5, "/var/lib/larder")
+POD = Pod(metadata=Meta(name="p", namespace="team", uid="pod"))
+USED = VolumeView(KEY, users=(POD,), manifest=MANIFEST)
+UNUSED = VolumeView(KEY, live_users=False, unused_s=UNUSED_S)
+
+
+def claim(uid: str = "c1", **meta: Any) -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(metadata=Meta(name="llama", namespace="team", uid=uid, **meta))
+
+
+def volume(bound_to: str = "", **meta: Any) -> PersistentVolume:
+    spec = VolumeSpec(claim_ref=ClaimRef(namespace="team", name="llama", uid=bound_to))
+    return PersistentVolume(metadata=Meta(name="llama-team", uid="v1", **meta), spec=spec)
+
+
+def test_the_first_pod_has_both_created() -> None:
+    assert decide(USED) == [Provision(MANIFEST)]
+    assert decide(replace(USED, volume=volume())) == [Provision(MANIFEST)]
+    assert decide(replace(USED, claim=claim(), is_ours=True)) == [Provision(MANIFEST)]
+
+
+def test_while_both_are_there_nothing_happens() -> None:
+    assert decide(replace(USED, claim=claim(), is_ours=True, volume=volume("c1"))) == [Withdraw()]
+
+
+def test_a_claim_of_somebody_else_is_reported_and_never_touched() -> None:
+    actions = decide(replace(USED, claim=claim()))
+    assert [a.reason for a in actions if isinstance(a, Report)] == [NAME_CONFLICT]
+    assert any(isinstance(a, Requeue) for a in actions)
+    assert decide(replace(UNUSED, claim=claim())) == [Withdraw()]
+
+
+def test_the_last_pod_has_the_claim_deleted_then_the_volume() -> None:
+    kept = replace(UNUSED, claim=claim(), is_ours=True, volume=volume("c1"))
+    assert decide(replace(kept, unused_s=10)) == [Withdraw(), Requeue(UNUSED_S - 10)]
+    assert decide(replace(kept, live_users=None)) == [Withdraw(), ListUsers()]
+    assert decide(kept) == [Withdraw(), DeleteClaim(claim().metadata)]
+    assert decide(replace(kept, claim=claim(deletion_timestamp="now"))) == [Withdraw()]
+    assert decide(replace(UNUSED, volume=volume("c1"))) == [Withdraw(), DeleteVolume(volume("c1").metadata)]
+    assert decide(replace(UNUSED, volume=volume("c1", deletion_timestamp="now"))) == [Withdraw()]
+
+
+def test_a_pod_that_admission_never_saw_keeps_the_claim() -> None:
+    actions = decide(replace(UNUSED, claim=claim(), is_ours=True, volume=volume("c1"), live_users=True))
+    assert [type(a) for a in actions] == [Withdraw, Requeue]
+
+
+def test_a_volume_whose_claim_was_deleted_by_hand_is_made_again() -> None:
+    assert decide(replace(USED, volume=volume("c1"))) == [DeleteVolume(volume("c1").metadata)]
+    assert decide(replace(USED, volume=volume("c1", deletion_timestamp="now"))) == []
+    assert decide(replace(USED, claim=claim("c2"), is_ours=True, volume=volume("c1"))) == [
+        DeleteVolume(volume("c1").metadata)
+    ]
+
+
+def test_a_claim_on_its_way_out_is_waited_for() -> None:
+    assert decide(replace(USED, claim=claim(deletion_timestamp="now"), is_ours=True, volume=volume("c1"))) == []
+
+
+def test_a_refusal_is_reported_and_tried_again() -> None:
+    failure = CreationFailure("403 Forbidden: exceeded quota: storage", retry_s=12)
+    report, again = decide(replace(USED, failure=failure))
+    assert isinstance(report, Report)
+    assert report.reason == REFUSED
+    assert "exceeded quota: storage" in report.message
+    assert again == Requeue(12)
+
+
+CLAIMS = st.sampled_from([None, claim(), claim("c2"), claim(deletion_timestamp="now")])
+VOLUMES = st.sampled_from([None, volume(), volume("c1"), volume("c1", deletion_timestamp="now")])
+
+
+@given(
+    st.booleans(), CLAIMS, VOLUMES, st.booleans(), st.sampled_from([None, True, False]), st.sampled_from([0.0, 99.0])
+)
+def test_nothing_is_deleted_under_a_pod_and_nothing_created_without_one(
+    used: bool,  # noqa: FBT001 - drawn
+    found: PersistentVolumeClaim | None,
+    of_ours: PersistentVolume | None,
+    ours: bool,  # noqa: FBT001 - drawn
+    live: bool | None,  # noqa: FBT001 - drawn
+    unused_s: float,
+) -> None:
+    base = USED if used else UNUSED
+    view = replace(base, claim=found, volume=of_ours, is_ours=ours, live_users=live, unused_s=unused_s)
+    actions = decide(view)
+    deletes_claim = any(isinstance(a, DeleteClaim) for a in actions)
+    if used or not ours or live is not False:
+        assert not deletes_claim
+    if not used:
+        assert not any(isinstance(a, Provision) for a in actions)
+    if any(isinstance(a, DeleteVolume) for a in actions):
+        assert found is None or not ours or (of_ours is not None and of_ours.spec.claim_ref.uid != found.metadata.uid)

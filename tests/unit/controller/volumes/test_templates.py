@@ -1,0 +1,100 @@
+"""The manifests of volumes and claims, and their names."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.placement.volume_names import (
+    CLAIMS_ANNOTATION,
+    SnapshotVolume,
+    hashed_name,
+    read_claims,
+    volume_names,
+    write_claims,
+)
+from controller.volumes.templates import VolumeManifest, VolumeTemplate
+from shared.names import snapshot_label
+
+WANTED = SnapshotVolume("llama", "c0ffee")
+MANIFEST = VolumeManifest("team", "llama", "llama-team", WANTED, 5_000, "/var/lib/larder")
+
+
+def test_the_volume_is_read_only_bound_beforehand_and_where_the_files_are() -> None:
+    spec = MANIFEST.volume_body()["spec"]
+    assert spec["mountOptions"] == ["ro"]
+    assert spec["local"] == {"path": "/var/lib/larder/models/llama/c0ffee"}
+    assert spec["persistentVolumeReclaimPolicy"] == "Retain"
+    assert (spec["claimRef"]["namespace"], spec["claimRef"]["name"]) == ("team", "llama")
+    term = {"key": snapshot_label("llama", "c0ffee"), "operator": "In", "values": ["true"]}
+    assert spec["nodeAffinity"]["required"]["nodeSelectorTerms"] == [{"matchExpressions": [term]}]
+    assert spec["capacity"] == {"storage": "5000"}
+
+
+def test_the_claim_names_its_volume_and_has_the_same_class_and_modes() -> None:
+    claim, volume = MANIFEST.claim_body()["spec"], MANIFEST.volume_body()["spec"]
+    assert claim["volumeName"] == "llama-team"
+    assert (claim["storageClassName"], claim["accessModes"]) == (volume["storageClassName"], volume["accessModes"])
+    assert claim["resources"] == {"requests": {"storage": "5000"}}
+
+
+def test_a_template_changes_what_is_not_ours() -> None:
+    template = VolumeTemplate(
+        {"capacity": {"storage": "1Ti"}, "storageClassName": "models", "mountOptions": ["noatime"]},
+        {"resources": {"requests": {"storage": "1Gi"}}},
+    )
+    named = replace(MANIFEST, template=template)
+    volume, claim = named.volume_body()["spec"], named.claim_body()["spec"]
+    assert list(template.problems()) == []
+    assert (volume["capacity"], volume["mountOptions"]) == ({"storage": "1Ti"}, ["ro", "noatime"])
+    assert volume["storageClassName"] == claim["storageClassName"] == "models"
+    assert claim["resources"] == {"requests": {"storage": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (VolumeTemplate({"local": {"path": "/"}}), "spec.pvSpec.local: Larder sets this field itself"),
+        (VolumeTemplate({"mountOptions": ["rw"]}), "without rw"),
+        (VolumeTemplate({"mountOptions": "ro"}), "write a list"),
+        (VolumeTemplate({}, {"volumeName": "x"}), "spec.pvcSpec.volumeName: Larder sets"),
+    ],
+)
+def test_a_template_that_would_change_what_is_ours_is_a_problem(template: VolumeTemplate, said: str) -> None:
+    assert said in " ".join(template.problems())
+
+
+NAMES = st.from_regex(r"[a-z]([-a-z.]{0,250}[a-z])?", fullmatch=True)
+
+
+@given(NAMES, NAMES)
+def test_every_name_fits_an_object(name: str, namespace: str) -> None:
+    wanted = SnapshotVolume(name, "r")
+    for made in (
+        hashed_name(wanted),
+        *volume_names(namespace[:63], name),
+        *volume_names(namespace[:63], hashed_name(wanted)),
+    ):
+        assert len(made) <= 253
+        assert made[-1].isalnum()
+
+
+def test_names_that_are_cut_alike_stay_different() -> None:
+    long = "m" * 250
+    assert hashed_name(SnapshotVolume(f"{long}a", "r")) != hashed_name(SnapshotVolume(f"{long}b", "r"))
+    assert volume_names("ns", f"{long}a")[0] != volume_names("ns", f"{long}b")[0]
+    assert volume_names("c", "a-b")[0] == volume_names("b-c", "a")[0]  # which is why there is a second name
+    assert volume_names("c", "a-b")[1] != volume_names("b-c", "a")[1]
+
+
+@pytest.mark.parametrize("text", ["", ",", "=", "a=", "=b@c", "a=b", "a=@c", "a=b@"])
+def test_an_annotation_that_says_nothing_is_ignored(text: str) -> None:
+    found: dict[str, Any] = read_claims({CLAIMS_ANNOTATION: text})
+    assert found == {}
+
+
+def test_claims_are_read_as_they_were_written() -> None:
+    claims = {"a": SnapshotVolume("x", "1"), "b": SnapshotVolume("team_y", "2", "preferred")}
+    assert read_claims({CLAIMS_ANNOTATION: write_claims(claims)}) == claims
