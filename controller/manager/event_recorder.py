@@ -16,7 +16,7 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class EventSubject:
     """The object that an Event is about."""
 
     api_version: str
@@ -36,10 +36,10 @@ class EventRecorder:
     async def record(self, definition: Definition, about: Meta, reason: str, message: str, *, warn: bool) -> None:
         """Write an Event on an object of one of our kinds."""
         version = f"{definition.group}/{definition.version}"
-        subject = Subject(version, definition.kind, about.namespace, about.name, about.uid)
+        subject = EventSubject(version, definition.kind, about.namespace, about.name, about.uid)
         await self.write(subject, reason, message, warn=warn)
 
-    async def write(self, about: Subject, reason: str, message: str, *, warn: bool) -> None:
+    async def write(self, about: EventSubject, reason: str, message: str, *, warn: bool) -> None:
         """Write an Event on any object."""
         namespace = about.namespace or "default"
         moment = self.now()

@@ -38,7 +38,7 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
-class ListUsers:
+class ListPods:
     """List the namespace's pods live, and decide again."""
 
 
@@ -57,14 +57,14 @@ class DeleteVolume:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportReason:
     """Say on the pods and their owners why they wait."""
 
     reason: str
     message: str
 
 
-Action: TypeAlias = Provision | Withdraw | ListUsers | DeleteClaim | DeleteVolume | Report | Requeue
+Action: TypeAlias = Provision | Withdraw | ListPods | DeleteClaim | DeleteVolume | ReportReason | Requeue
 
 
 def decide(view: VolumeView) -> list[Action]:
@@ -72,9 +72,9 @@ def decide(view: VolumeView) -> list[Action]:
     if not view.users:
         return [Withdraw(), *_clean_up(view)]
     if view.claim is not None and not view.is_ours:
-        return [Withdraw(), Report(NAME_CONFLICT, _conflict(view)), Requeue(_LOOK_AGAIN_S)]
+        return [Withdraw(), ReportReason(NAME_CONFLICT, _conflict(view)), Requeue(_LOOK_AGAIN_S)]
     if view.manifest is None:
-        return [Withdraw(), Report(*view.problem), Requeue(_LOOK_AGAIN_S)]
+        return [Withdraw(), ReportReason(*view.problem), Requeue(_LOOK_AGAIN_S)]
     if (lost := _lost_volume(view)) is not None:
         return [DeleteVolume(lost.metadata)]
     if _is_leaving(view):
@@ -84,8 +84,8 @@ def decide(view: VolumeView) -> list[Action]:
     if view.failure is None:
         return [Provision(view.manifest)]
     if view.failure.retry_s > 0:
-        return [Report(REFUSED, _failed(view, view.failure.message)), Requeue(view.failure.retry_s)]
-    return [Report(DELAYED, _failed(view, view.failure.message))]
+        return [ReportReason(REFUSED, _failed(view, view.failure.message)), Requeue(view.failure.retry_s)]
+    return [ReportReason(DELAYED, _failed(view, view.failure.message))]
 
 
 def _clean_up(view: VolumeView) -> list[Action]:
@@ -95,7 +95,7 @@ def _clean_up(view: VolumeView) -> list[Action]:
         if view.unused_s < UNUSED_S:
             return [Requeue(UNUSED_S - view.unused_s)]
         if view.live_users is None:
-            return [ListUsers()]
+            return [ListPods()]
         return [Requeue(_LOOK_AGAIN_S)] if view.live_users else [DeleteClaim(view.claim.metadata)]
     if view.volume is not None and view.volume.metadata.deletion_timestamp is None:
         return [DeleteVolume(view.volume.metadata)]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from controller.manager.event_recorder import EventRecorder, Subject
+from controller.manager.event_recorder import EventRecorder, EventSubject
 from controller.volumes.keys import VolumeKey
 from shared.api.core import Pod
 
@@ -17,7 +17,7 @@ class PodEvents:
     _last: dict[VolumeKey, tuple[str, str]] = field(default_factory=dict, init=False)
 
     async def report(self, key: VolumeKey, pods: tuple[Pod, ...], reason: str, message: str) -> None:
-        """Report a reason, unless it was reported last."""
+        """ReportReason a reason, unless it was reported last."""
         if self._last.get(key) == (reason, message):
             return
         self._last[key] = (reason, message)
@@ -30,10 +30,10 @@ class PodEvents:
         self._last.pop(key, None)
 
 
-def _subjects(pod: Pod) -> list[Subject]:
+def _subjects(pod: Pod) -> list[EventSubject]:
     meta = pod.metadata
     owners = (owner for owner in meta.owner_references if owner.get("controller"))
     return [
-        Subject("v1", "Pod", meta.namespace, meta.name, meta.uid),
-        *(Subject(o["apiVersion"], o["kind"], meta.namespace, o["name"], o["uid"]) for o in owners),
+        EventSubject("v1", "Pod", meta.namespace, meta.name, meta.uid),
+        *(EventSubject(o["apiVersion"], o["kind"], meta.namespace, o["name"], o["uid"]) for o in owners),
     ]

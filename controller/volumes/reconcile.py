@@ -14,9 +14,9 @@ from controller.volumes.decide import (
     Action,
     DeleteClaim,
     DeleteVolume,
-    ListUsers,
+    ListPods,
     Provision,
-    Report,
+    ReportReason,
     Withdraw,
     decide,
 )
@@ -47,7 +47,7 @@ class VolumeReconciler:
         """Reconcile a claim; return the delay in seconds until the next run, or None."""
         view = self.observer.view(key, self._failure(key))
         actions = decide(view)
-        if ListUsers() in actions:
+        if ListPods() in actions:
             view = await self.observer.with_live_users(view)
             actions = decide(view)
         for action in actions:
@@ -74,9 +74,9 @@ class VolumeReconciler:
             case DeleteVolume(volume):
                 _log.info("volume_deleted", volume=volume.name)
                 await self.actor.delete_volume(volume)
-            case Report(reason, message):
+            case ReportReason(reason, message):
                 await self.pod_events.report(view.key, view.users, reason, message)
-            case ListUsers() | Requeue():
+            case ListPods() | Requeue():
                 pass  # done by the caller
             case _:
                 assert_never(action)

@@ -14,9 +14,9 @@ from controller.volumes.decide import (
     UNUSED_S,
     DeleteClaim,
     DeleteVolume,
-    ListUsers,
+    ListPods,
     Provision,
-    Report,
+    ReportReason,
     Withdraw,
     decide,
 )
@@ -54,7 +54,7 @@ def test_while_both_are_there_nothing_happens() -> None:
 
 def test_a_claim_of_somebody_else_is_reported_and_never_touched() -> None:
     actions = decide(replace(USED, claim=claim()))
-    assert [a.reason for a in actions if isinstance(a, Report)] == [NAME_CONFLICT]
+    assert [a.reason for a in actions if isinstance(a, ReportReason)] == [NAME_CONFLICT]
     assert any(isinstance(a, Requeue) for a in actions)
     assert decide(replace(UNUSED, claim=claim())) == [Withdraw()]
 
@@ -62,7 +62,7 @@ def test_a_claim_of_somebody_else_is_reported_and_never_touched() -> None:
 def test_the_last_pod_has_the_claim_deleted_then_the_volume() -> None:
     kept = replace(UNUSED, claim=claim(), is_ours=True, volume=volume("c1"))
     assert decide(replace(kept, unused_s=10)) == [Withdraw(), Requeue(UNUSED_S - 10)]
-    assert decide(replace(kept, live_users=None)) == [Withdraw(), ListUsers()]
+    assert decide(replace(kept, live_users=None)) == [Withdraw(), ListPods()]
     assert decide(kept) == [Withdraw(), DeleteClaim(claim().metadata)]
     assert decide(replace(kept, claim=claim(deletion_timestamp="now"))) == [Withdraw()]
     assert decide(replace(UNUSED, volume=volume("c1"))) == [Withdraw(), DeleteVolume(volume("c1").metadata)]
@@ -89,7 +89,7 @@ def test_a_claim_on_its_way_out_is_waited_for() -> None:
 def test_a_refusal_is_reported_and_tried_again() -> None:
     failure = CreationFailure("403 Forbidden: exceeded quota: storage", retry_s=12)
     report, again = decide(replace(USED, failure=failure))
-    assert isinstance(report, Report)
+    assert isinstance(report, ReportReason)
     assert report.reason == REFUSED
     assert "exceeded quota: storage" in report.message
     assert again == Requeue(12)
