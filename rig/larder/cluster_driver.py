@@ -16,7 +16,7 @@ from rig.s3 import S3
 from shared.names import snapshot_path
 
 Json = dict[str, Any]
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 _STATE = {"ClusterModelCache": "storageStatus"}
 
 
@@ -24,7 +24,7 @@ _STATE = {"ClusterModelCache": "storageStatus"}
 class ClusterDriver(ABC):
     """Drives a cluster: its sources, and the actions of users; models are first written to `folder`.
 
-    Waits take two minutes unless given otherwise, and end with StartFailed naming what was awaited.
+    Waits take five minutes at most unless given otherwise, and end with StartFailed naming what was awaited.
     """
 
     hub: Hub
