@@ -42,7 +42,7 @@ class DownloadStopped:
 
 @dataclass(frozen=True, slots=True)
 class OutOfSpace:
-    """DownloadStopped because others filled the disk; resumes when the missing bytes fit."""
+    """Others filled the disk; the download resumes when the missing bytes fit."""
 
     error: InsufficientStorage
 
