@@ -90,7 +90,7 @@ def fetch_blobs() -> Fetch:
             stop=stop or threading.Event(),
             reservation=reservation,
             prove_access=prove_access,
-            policy=RetryPolicy(attempts=3, patience_s=5, first_s=0.001, longest_s=0.01),
+            policy=RetryPolicy(attempts=3, timeout_s=5, first_s=0.001, cap_s=0.01),
         )
 
     return run

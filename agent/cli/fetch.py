@@ -28,7 +28,7 @@ from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
 from shared.selection.left_out import left_out_message
 from shared.selection.select import select_files
-from shared.sources.command_line import LOOK_S, OpenSource, open_for_command
+from shared.sources.command_line import POLL_INTERVAL_S, OpenSource, open_for_command
 from shared.sources.port import Body, Source
 from shared.sources.schemes import open_source
 
@@ -122,7 +122,7 @@ def _run_with_progress(job: FetchJob, progress_line: ProgressLine) -> Outcome:
     """Run the job in its own thread, so that a hanging server cannot block the command, and show its progress."""
     outcome = start_daemon_thread(job.run, "larder-fetch-job")
     watch = StallWatch(job.progress, time.monotonic())
-    while not _ended(outcome, LOOK_S):
+    while not _ended(outcome, POLL_INTERVAL_S):
         progress_line.show(job.progress, time.monotonic())
         if failure := watch.check(time.monotonic()):
             job.stop.set()

@@ -3,10 +3,10 @@
 from agent.transfer.progress import Progress
 from agent.transfer.stall_detector import LEAST_RATE
 from shared.errors import LarderError
-from shared.sources.command_line import HOPELESS_S, StallDeadline, no_answer
+from shared.sources.command_line import STALL_TIMEOUT_S, StallDeadline, no_answer
 
 _MIN_WAIT_S = 20.0  # a longer wait is for the source, not for the disk
-_MIN_BYTES = LEAST_RATE * HOPELESS_S  # a source that sends less in all that time only trickles
+_MIN_BYTES = LEAST_RATE * STALL_TIMEOUT_S  # a source that sends less in all that time only trickles
 
 
 class StallWatch:
@@ -35,6 +35,6 @@ class StallWatch:
             self._waiting_since = None
         elif self._waiting_since is None:
             self._waiting_since = now
-        if self._waiting_since is None or now - self._waiting_since < _MIN_WAIT_S or not self._deadline.is_lost(now):
+        if self._waiting_since is None or now - self._waiting_since < _MIN_WAIT_S or not self._deadline.has_expired(now):
             return None
         return self._failure or no_answer()

@@ -3,7 +3,7 @@
 import threading
 
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.retry import WORTH_BYTES, RetryBudget, RetryPolicy, Timing
+from shared.sources.retry import MIN_PROGRESS_BYTES, RetryBudget, RetryPolicy, Timing
 
 
 class SharedRetryBudget:
@@ -32,13 +32,13 @@ class SharedRetryBudget:
             if missing_bytes != self._missing_bytes:
                 self._missing_bytes = missing_bytes
                 self._budget.renew(now)
-            if brought_bytes >= WORTH_BYTES:
+            if brought_bytes >= MIN_PROGRESS_BYTES:
                 self._poor = 0
             elif error.retryable and now + _asked_s(error) < self._until:  # another receiver met the same failure
                 return self._until - now + self._head_start_s(error)
             else:
                 self._poor += 1
-            pause_s = self._budget.pause_s(error, now, poor=self._poor, brought_bytes=brought_bytes)
+            pause_s = self._budget.pause_s(error, now, failures_since_data=self._poor, brought_bytes=brought_bytes)
             if pause_s is None:
                 raise error
             self._until = max(self._until, now + pause_s)

@@ -8,7 +8,7 @@ from typing import TypeVar
 from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError, RateLimited
 from shared.manifest import File, Manifest
-from shared.sources.command_line import LOOK_S, POLICY, StallDeadline, no_answer
+from shared.sources.command_line import POLICY, POLL_INTERVAL_S, StallDeadline, no_answer
 from shared.sources.port import Body, Source
 from shared.sources.retry import Timing, retry
 
@@ -72,7 +72,7 @@ def run_watched(source: RetryingSource, act: Callable[[], T], on_rate_limit: Cal
     """
     outcome = start_daemon_thread(act, "larder-inspect")
     deadline, last_error, responses, received_bytes = StallDeadline(time.monotonic()), source.last_error, 0, 0
-    while not wait([outcome], LOOK_S).done:
+    while not wait([outcome], POLL_INTERVAL_S).done:
         now = time.monotonic()
         if source.responses != responses or source.received_bytes - received_bytes >= _LITTLE_BYTES:
             deadline.renew(now)
@@ -82,6 +82,6 @@ def run_watched(source: RetryingSource, act: Callable[[], T], on_rate_limit: Cal
             deadline.note(last_error, now)
             if isinstance(last_error, RateLimited):
                 on_rate_limit(last_error)
-        if deadline.is_lost(now):
+        if deadline.has_expired(now):
             raise source.last_error or no_answer()
     return outcome.result()

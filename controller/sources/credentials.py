@@ -17,8 +17,8 @@ from shared.errors import AuthDenied
 from shared.kube.collection import get_object
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
-from shared.sources.credential_keys import ENDPOINT_KEY, TOKEN, SchemeKeys, keys_of, unclaimed, why_no_token
-from shared.sources.host_grants import half_of
+from shared.sources.credential_keys import ENDPOINT_KEY, TOKEN, SchemeKeys, keys_of, plugin_values, why_no_token
+from shared.sources.host_grants import incomplete_keys
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry.docker_config import account_for
 from shared.sources.s3.endpoint import named_endpoint
@@ -76,7 +76,7 @@ class Secrets:
         if demand.secret_key:
             values = _token_of(secret, demand.secret_key, keys, where)
         elif isinstance(uri, PluginUri):
-            values = unclaimed(_texts(secret, tuple(secret.data), where))
+            values = plugin_values(_texts(secret, tuple(secret.data), where))
         else:
             values = _values_of(secret, keys, uri, where)
         if demand.namespace and isinstance(uri, S3Uri):
@@ -110,11 +110,11 @@ class Secrets:
 
 def _values_of(secret: Secret, keys: SchemeKeys, uri: ModelUri, where: str) -> dict[str, str]:
     """Return the values of the source's own keys and no others; AuthDenied if they are incomplete."""
-    values = _texts(secret, (*keys.secrets, *keys.places), where)
+    values = _texts(secret, (*keys.secrets, *keys.location_keys), where)
     if missing := keys.missing(values):
-        raise half_of(keys, values, missing, where)
+        raise incomplete_keys(keys, values, missing, where)
     if not values:
-        wanted = ", or ".join(" and ".join(way) for way in keys.ways)
+        wanted = ", or ".join(" and ".join(each) for each in keys.key_sets)
         scheme = str(uri).partition("://")[0]
         raise AuthDenied(
             f"{where} has no key for {scheme}://, and nothing is sent; add {wanted} to it"

@@ -34,7 +34,7 @@ def credentials_from_environ(environ: Mapping[str, str], settings: SourceSetting
     values[GOOGLE_KEY] = _text_of(Path(environ[GOOGLE_KEY])) if environ.get(GOOGLE_KEY) else ""
     account = environ.get("AZURE_STORAGE_ACCOUNT") or azure.get("accountname", "")
     found = {key: value for key, value in values.items() if value}
-    return Credentials(found, tuple(_hosts(settings, account)), own=True)
+    return Credentials(found, tuple(_hosts(settings, account)), ambient=True)
 
 
 def _hosts(settings: SourceSettings, azure_account: str) -> Iterator[str]:

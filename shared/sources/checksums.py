@@ -16,7 +16,7 @@ def base64_digest(algorithm: str, text: str) -> str:
     return f"{algorithm}:{raw.hex()}" if len(raw) == _BYTES[algorithm] else ""
 
 
-def best_digest(told: Mapping[str, str]) -> str:
+def best_digest(checksums: Mapping[str, str]) -> str:
     """Return the best digest among base64 checksums by algorithm, or "" if there is none."""
-    digests = (base64_digest(algorithm, told.get(algorithm, "")) for algorithm in _BYTES)
+    digests = (base64_digest(algorithm, checksums.get(algorithm, "")) for algorithm in _BYTES)
     return next((digest for digest in digests if digest), "")

@@ -1,4 +1,4 @@
-"""The one table of which keys of a Secret belong to which kind of source."""
+"""Which keys of a Secret belong to which kind of source."""
 
 import re
 from collections.abc import Mapping
@@ -23,41 +23,41 @@ class SchemeKeys:
     """The keys of one kind of source.
 
     Args:
-        ways: Sets of keys; each set is enough to authenticate.
-        extras: Optional keys that accompany a way.
-        places: Keys that are not secret but say where to ask; they may stand alone.
-        takes_token: Whether a Secret may keep the token under another name.
+        key_sets: Sets of keys; each set is enough to authenticate.
+        optional: Keys that may accompany a set.
+        location_keys: Keys that are not secret but locate the source; they may stand alone.
+        accepts_token: Whether a Secret may keep the token under another name.
     """
 
-    ways: tuple[tuple[str, ...], ...] = ()
-    extras: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-    takes_token: bool = False
+    key_sets: tuple[tuple[str, ...], ...] = ()
+    optional: tuple[str, ...] = ()
+    location_keys: tuple[str, ...] = ()
+    accepts_token: bool = False
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """All keys with secret values, in order of precedence."""
-        return (*dict.fromkeys(key for way in self.ways for key in way), *self.extras)
+        return (*dict.fromkeys(key for keys in self.key_sets for key in keys), *self.optional)
 
     def missing(self, values: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the keys that are missing to complete a way; none if no way was begun."""
-        if any(all(values.get(key) for key in way) for way in self.ways):
+        """Return the keys that are missing to complete a set; none if no set was begun."""
+        if any(all(values.get(key) for key in keys) for keys in self.key_sets):
             return ()
-        begun = next((way for way in self.ways if any(values.get(key) for key in way)), None)
-        if begun is None and any(values.get(key) for key in self.extras):
-            begun = self.ways[0]
+        begun = next((keys for keys in self.key_sets if any(values.get(key) for key in keys)), None)
+        if begun is None and any(values.get(key) for key in self.optional):
+            begun = self.key_sets[0]
         return tuple(key for key in begun or () if not values.get(key))
 
 
-HUB_KEYS = SchemeKeys((("HF_TOKEN",), (TOKEN,)), takes_token=True)
+HUB_KEYS = SchemeKeys((("HF_TOKEN",), (TOKEN,)), accepts_token=True)
 S3_KEYS = SchemeKeys((AWS_KEYS,), ("AWS_SESSION_TOKEN",), ("AWS_REGION", ENDPOINT_KEY))
 GOOGLE_KEYS = SchemeKeys(((GOOGLE_KEY,),))
 AZURE_KEYS = SchemeKeys(
     (("AZURE_STORAGE_KEY",), ("AZURE_STORAGE_ACCESS_KEY",), ("AZURE_STORAGE_SAS_TOKEN",), AZURE_LOGIN_KEYS)
 )
 REGISTRY_KEYS = SchemeKeys(tuple((key,) for key in DOCKER_CONFIG_KEYS))
-OCI_OBJECT_KEYS = SchemeKeys((OCI_KEYS,), places=("OCI_CLI_REGION",))
-HTTPS_KEYS = SchemeKeys(((TOKEN,),), takes_token=True)
+OCI_OBJECT_KEYS = SchemeKeys((OCI_KEYS,), location_keys=("OCI_CLI_REGION",))
+HTTPS_KEYS = SchemeKeys(((TOKEN,),), accepts_token=True)
 NO_KEYS = SchemeKeys()
 
 _BY_SCHEME: Mapping[str, SchemeKeys] = {
@@ -85,9 +85,9 @@ def keys_of(uri: ModelUri, hub: str) -> SchemeKeys:
             return _BY_SCHEME.get(str(uri).partition("://")[0], NO_KEYS)
 
 
-def unclaimed(values: Mapping[str, str]) -> dict[str, str]:
+def plugin_values(values: Mapping[str, str]) -> dict[str, str]:
     """Return the token and the values that no built-in source claims: what a plugin may receive."""
-    claimed = {key for keys in _ALL for key in (*keys.secrets, *keys.places)} - {TOKEN}
+    claimed = {key for keys in _ALL for key in (*keys.secrets, *keys.location_keys)} - {TOKEN}
     return {key: value for key, value in values.items() if key not in claimed}
 
 
@@ -97,14 +97,14 @@ def why_no_token(keys: SchemeKeys, key: str) -> str:
     The name must say that it is a token, and must not look like a key or a key prefix (AWS_..., AZURE_...) of another
     kind of source: its value would go to a host that it is not meant for.
     """
-    if not keys.takes_token:
-        return "only hf:// and https:// take a token"
+    if not keys.accepts_token:
+        return "only hf:// and https:// accept a token"
     if key in keys.secrets:
         return ""
-    word, families = _word(key), {_family(other) for kind in _ALL for other in kind.secrets if "_" in other}
-    others = families - {_family(own) for own in keys.secrets}
+    word, families = _word(key), {_prefix(other) for kind in _ALL for other in kind.secrets if "_" in other}
+    others = families - {_prefix(own) for own in keys.secrets}
     if TOKEN not in word or any(word.startswith(family) for family in others):
-        return "its name must have `token` in it, and must not be that of another kind of source"
+        return "its name must contain `token`, and must not be a key of another kind of source"
     return ""
 
 
@@ -119,7 +119,7 @@ def why_never_a_token(uri: ModelUri, key: str) -> str:
     return min((why_no_token(keys, key) for keys in possible), key=bool)
 
 
-def _family(key: str) -> str:
+def _prefix(key: str) -> str:
     return _word(key.partition("_")[0])
 
 

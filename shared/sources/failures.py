@@ -13,7 +13,7 @@ from shared.sources.host_grants import HostGrant
 
 @dataclass(frozen=True, slots=True)
 class RequestSubject:
-    """The subject of a request: the thing, the credentials that would open it, and what was sent."""
+    """The subject of a request for messages: what was requested, which credentials it needs, and what was sent."""
 
     what: str
     keys: CredentialHint
@@ -29,7 +29,7 @@ def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject,
             return denied(subject, f"status {status}")
         case HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
             return AuthDenied(
-                f"the proxy on the way to {subject.grant.host} wants a user (status 407); put USER:PASSWORD@ into "
+                f"the proxy for {subject.grant.host} requires authentication (status 407); add USER:PASSWORD@ to "
                 "HTTP_PROXY or HTTPS_PROXY"
             )
         case HTTPStatus.NOT_FOUND:
@@ -41,15 +41,15 @@ def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject,
         case HTTPStatus.TOO_MANY_REQUESTS:
             return rate_limited(headers, subject, now)
         case HTTPStatus.SERVICE_UNAVAILABLE if wait_s is not None:
-            return RateLimited(f"{subject.grant.host} is not available for {wait_message(wait_s, now)}", wait_s)
+            return RateLimited(f"{subject.grant.host} is unavailable for {wait_message(wait_s, now)}", wait_s)
         case _ if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             return Unreachable(
                 f"{where} redirects, which is not followed because requests are signed for one host; configure the "
-                "endpoint that is meant",
+                "right endpoint",
                 REDIRECT_TRIES,
             )
         case _:
-            return Unreachable(f"no usable answer for {where}")
+            return Unreachable(f"no usable response for {where}")
 
 
 def rate_limited(
@@ -64,26 +64,26 @@ def rate_limited(
 def denied(subject: RequestSubject, detail: str) -> AuthDenied:
     """Return the refusal, with advice that fits what was sent."""
     host = subject.grant.host
-    if subject.grant.own:
-        return _denied_to_person(subject, detail)
+    if subject.grant.ambient:
+        return _denied_to_user(subject, detail)
     if subject.grant.withheld:
         return AuthDenied(
-            f"{host} wants credentials for {subject.what} ({detail}), and the Secret's were not sent because it does "
-            f"not name this host; if it may have them, add {subject.grant.place} to the Secret's annotation "
+            f"{host} requires credentials for {subject.what} ({detail}), and those in the Secret were not sent because "
+            f"it does not name this host; to allow that, add {subject.grant.place} to the Secret's annotation "
             "larder.dev/hosts"
         )
     if subject.grant.values:
         return AuthDenied(
-            f"{host} refuses these credentials for {subject.what} ({detail}); put valid ones that may read it into the "
-            f"Secret ({subject.keys.secret})"
+            f"{host} refuses these credentials for {subject.what} ({detail}); put valid credentials that may read it "
+            f"into the Secret ({subject.keys.secret})"
         )
-    words = f"{host} wants credentials for {subject.what} ({detail}); name a Secret with {subject.keys.secret}"
-    return AuthDenied(words)
+    message = f"{host} requires credentials for {subject.what} ({detail}); name a Secret with {subject.keys.secret}"
+    return AuthDenied(message)
 
 
-def _denied_to_person(subject: RequestSubject, detail: str) -> AuthDenied:
-    """Return the refusal for a person at the shell: advises on environment and files, because there is no Secret."""
+def _denied_to_user(subject: RequestSubject, detail: str) -> AuthDenied:
+    """Return the refusal for a user at the shell: advises on environment and files, because there is no Secret."""
     grant = subject.grant
-    refused = "refuses these credentials" if grant.values else "wants credentials"
-    held = ", and yours were not sent because they are for other hosts" if grant.withheld else ""
-    return AuthDenied(f"{grant.host} {refused} for {subject.what} ({detail}){held}; {subject.keys.own}")
+    refused = "refuses these credentials" if grant.values else "requires credentials"
+    withheld = ", and yours were not sent because they are for other hosts" if grant.withheld else ""
+    return AuthDenied(f"{grant.host} {refused} for {subject.what} ({detail}){withheld}; {subject.keys.ambient}")

@@ -17,13 +17,13 @@ class HostGrant:
     """What may be sent to one host.
 
     The values, or none and `withheld` if there are values that are not for this host. `place` is the host with its
-    port, as `larder.dev/hosts` names it. `own`: as in `Credentials`.
+    port, as `larder.dev/hosts` names it. `ambient`: as in `Credentials`.
     """
 
     host: str
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     withheld: bool = False
-    own: bool = False
+    ambient: bool = False
     place: str = ""
 
     def __post_init__(self) -> None:
@@ -31,7 +31,9 @@ class HostGrant:
 
     def as_seen_by(self, origin: Origin) -> "HostGrant":
         """Return what the origin of a response received: nothing if a redirect led there from another origin."""
-        return self if origin.netloc == self.place else HostGrant(origin.host, own=self.own, place=origin.netloc)
+        return (
+            self if origin.netloc == self.place else HostGrant(origin.host, ambient=self.ambient, place=origin.netloc)
+        )
 
 
 def host_matches(host: str, patterns: Sequence[str], port: int = DEFAULT_PORTS["https"]) -> bool:
@@ -85,18 +87,20 @@ def grant_for(
     """
     values = {key: credentials.values[key] for key in keys.secrets if credentials.values.get(key)}
     if missing := keys.missing(values):
-        raise half_of(keys, values, missing, "the environment" if credentials.own else "the Secret")
-    plain = HostGrant(origin.host, own=credentials.own, place=origin.netloc)
+        raise incomplete_keys(keys, values, missing, "the environment" if credentials.ambient else "the Secret")
+    plain = HostGrant(origin.host, ambient=credentials.ambient, place=origin.netloc)
     if not values:
         return plain
     is_named = origin.scheme == "https" and host_matches(origin.host, credentials.hosts or tuple(defaults), origin.port)
     if is_named or origin == endpoint:
-        return HostGrant(origin.host, values, own=credentials.own, place=origin.netloc)
-    return HostGrant(origin.host, withheld=True, own=credentials.own, place=origin.netloc)
+        return HostGrant(origin.host, values, ambient=credentials.ambient, place=origin.netloc)
+    return HostGrant(origin.host, withheld=True, ambient=credentials.ambient, place=origin.netloc)
 
 
-def half_of(keys: SchemeKeys, values: Mapping[str, str], missing: Sequence[str], where: str) -> AuthDenied:
+def incomplete_keys(keys: SchemeKeys, values: Mapping[str, str], missing: Sequence[str], where: str) -> AuthDenied:
     """Return the error for an incomplete set of keys; it contains no value."""
-    there = " and ".join(key for key in keys.secrets if values.get(key))
-    lacking = " and ".join(missing)
-    return AuthDenied(f"{where} has {there} and lacks {lacking}, without which nothing is sent; add {lacking} to it")
+    present_keys = " and ".join(key for key in keys.secrets if values.get(key))
+    missing_keys = " and ".join(missing)
+    return AuthDenied(
+        f"{where} has {present_keys} but not {missing_keys}, so no credentials are sent; add {missing_keys}"
+    )

@@ -17,7 +17,7 @@ def bounded(entries: Iterable[T], what: str, most: int = MOST_ENTRIES) -> Iterat
     for count, entry in enumerate(entries, 1):
         if count > most:
             raise TooManyFiles(
-                f"{what} has more than {most} entries, which is more than can be kept; choose fewer files"
+                f"{what} has more than {most} entries, which is more than Larder can store; choose fewer files"
             )
         yield entry
 
@@ -26,7 +26,7 @@ def in_time(parts: Iterable[T], until_s: float, what: str, clock: Callable[[], f
     """Yield parts as they arrive; raises Unreachable once one arrives after `until_s` on the clock."""
     for part in parts:
         if clock() >= until_s:
-            raise Unreachable(f"the list of {what} does not come to an end; choose a longer prefix")
+            raise Unreachable(f"listing {what} takes too long; choose a longer prefix")
         yield part
 
 
@@ -37,5 +37,5 @@ def bounded_pages(pages: Iterable[T], what: str) -> Iterator[T]:
     """
     for count, page in enumerate(in_time(pages, time.monotonic() + LONGEST_LIST_S, what)):
         if count >= MOST_PAGES:
-            raise Unreachable(f"the list of {what} has more than {MOST_PAGES} pages; choose a longer prefix")
+            raise Unreachable(f"the listing of {what} has more than {MOST_PAGES} pages; choose a longer prefix")
         yield page

@@ -90,9 +90,9 @@ class MemorySource:
 
     def with_credentials(self, credentials: Credentials) -> "MemorySource":
         """Return a view with other credentials on the same files and faults."""
-        twin = copy.copy(self)
-        twin._credentials = credentials  # noqa: SLF001 - another instance of this class
-        return twin
+        view = copy.copy(self)
+        view._credentials = credentials  # noqa: SLF001 - another instance of this class
+        return view
 
     @property
     def served_bytes(self) -> int:

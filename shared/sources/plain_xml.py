@@ -19,7 +19,7 @@ def plain_xml(body: bytes) -> str:
     if "\0" in text:
         raise ValueError("it is not UTF-8")
     if "<!" in text.replace("<![CDATA[", ""):
-        raise ValueError("it declares a document type or entities, or has comments; none of these is read")
+        raise ValueError("it declares a document type or entities, or has comments, which are not supported")
     if text.count("<") > MOST_TAGS or text.count('"') + text.count("'") > _MAX_QUOTES:
         raise ValueError(f"it has more than {MOST_TAGS} tags or attributes")
     return text

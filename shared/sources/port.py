@@ -12,13 +12,13 @@ class Credentials:
     """Secret values by their usual names (HF_TOKEN or token, AWS_ACCESS_KEY_ID, ...) and the hosts they may go to.
 
     `hosts` are patterns for `host_grants.host_matches`; none means the default hosts of the scheme. A source sends the
-    values to no other host, redirects included, except to an endpoint that the administrator configured. `own` marks
-    ambient credentials, which come from environment and files instead of a Secret; messages name the right one.
+    values to no other host, redirects included, except to an endpoint that the administrator configured. `ambient` is
+    set if they come from the user's environment and files instead of a Secret, so that messages name the right one.
     """
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     hosts: tuple[str, ...] = ()
-    own: bool = False
+    ambient: bool = False
 
 
 ANONYMOUS = Credentials()

@@ -37,7 +37,7 @@ def size_of(headers: Mapping[str, str], name: str) -> int:
     """Return the object size from a HEAD response; raises Unreachable if it has none."""
     text = headers.get("Content-Length") or ""
     if not LENGTH.fullmatch(text):
-        raise Unreachable(f"the store does not say how long {name!r} is (Content-Length); it is asked again")
+        raise Unreachable(f"the store does not state the size of {name!r} (Content-Length); the request is repeated")
     return int(text)
 
 

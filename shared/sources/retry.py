@@ -10,7 +10,7 @@ from shared.backoff import Backoff, Uniform
 from shared.errors import InsufficientStorage, LarderError, RateLimited, SourceChanged, StoreFailure, Unreachable
 
 T = TypeVar("T")
-WORTH_BYTES = 16 * 1024  # an attempt that brought this much was worth its request
+MIN_PROGRESS_BYTES = 16 * 1024  # an attempt that brought this much counts as progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +18,18 @@ class RetryPolicy:
     """How often and how long a file is retried without progress; with progress there is no limit.
 
     Args:
-        attempts: The most tries.
-        patience_s: Seconds without progress after which it gives up.
+        attempts: The limit on tries.
+        timeout_s: Seconds without progress after which it gives up.
         first_s: The first pause, in seconds; it doubles with each failure.
-        longest_s: The longest pause, in seconds, unless the server asks for more.
-        asked_s: Replaces `patience_s` for a server that asks for a pause, if it is longer.
+        cap_s: The longest pause, in seconds, unless the server asks for more.
+        rate_limit_timeout_s: Replaces `timeout_s` for a server that asks for a pause, if it is longer.
     """
 
     attempts: int = 6
-    patience_s: float = 120.0
+    timeout_s: float = 120.0
     first_s: float = 0.5
-    longest_s: float = 30.0
-    asked_s: float = 0.0
+    cap_s: float = 30.0
+    rate_limit_timeout_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def pause_before_retry(
     idle_s: float,
     uniform: Uniform,
     *,
-    poor: int = 0,
+    failures_since_data: int = 0,
     brought_bytes: int = 0,
 ) -> float | None:
     """Return how many seconds to wait before the next try; None to give up.
@@ -60,19 +60,20 @@ def pause_before_retry(
         failures: Failures since the last progress, this one included.
         idle_s: Seconds since the last progress.
         uniform: Draws the jitter.
-        poor: Failures since an attempt brought WORTH_BYTES. They lengthen the wait even if each brought some bytes.
+        failures_since_data: Failures since an attempt brought MIN_PROGRESS_BYTES. They lengthen the wait even if each
+            brought some bytes.
         brought_bytes: Bytes that arrived before this failure; the more, the shorter the wait.
     """
     if not error.retryable or isinstance(error, InsufficientStorage | StoreFailure | SourceChanged):
         return None
-    asks = isinstance(error, RateLimited)
-    if not asks and failures >= _most_tries(policy, error):
+    is_rate_limited = isinstance(error, RateLimited)
+    if not is_rate_limited and failures >= _most_tries(policy, error):
         return None
-    cap_s = min(policy.longest_s, policy.first_s * WORTH_BYTES / brought_bytes) if brought_bytes else policy.longest_s
+    cap_s = min(policy.cap_s, policy.first_s * MIN_PROGRESS_BYTES / brought_bytes) if brought_bytes else policy.cap_s
     asked_s = error.after_s if isinstance(error, RateLimited) else 0.0
-    pause_s = Backoff(policy.first_s, cap_s, uniform).delay_s(max(failures, poor), asked_s)
-    patience_s = max(policy.patience_s, policy.asked_s) if asks else policy.patience_s
-    return pause_s if idle_s + pause_s <= patience_s else None
+    pause_s = Backoff(policy.first_s, cap_s, uniform).delay_s(max(failures, failures_since_data), asked_s)
+    timeout_s = max(policy.timeout_s, policy.rate_limit_timeout_s) if is_rate_limited else policy.timeout_s
+    return pause_s if idle_s + pause_s <= timeout_s else None
 
 
 def _most_tries(policy: RetryPolicy, error: LarderError) -> int:
@@ -92,20 +93,30 @@ class RetryBudget:
 
     def renew(self, now: float) -> None:
         """Record progress."""
-        self._failures = self._since_asked = 0
-        self._began = self._asked_until = now
+        self._failures = self._failures_since_pause = 0
+        self._progress_at = self._pause_ends = now
 
-    def pause_s(self, error: LarderError, now: float, *, poor: int = 0, brought_bytes: int = 0) -> float | None:
+    def pause_s(
+        self, error: LarderError, now: float, *, failures_since_data: int = 0, brought_bytes: int = 0
+    ) -> float | None:
         """Count a failure and return the wait in seconds, or None to give up, as `pause_before_retry` does."""
-        asks = isinstance(error, RateLimited)
+        is_rate_limited = isinstance(error, RateLimited)
         self._failures += 1
-        self._since_asked += 1
-        failures, since = (self._failures, self._began) if asks else (self._since_asked, self._asked_until)
-        pause_s = pause_before_retry(
-            self._policy, error, failures, now - since, self._uniform, poor=poor, brought_bytes=brought_bytes
+        self._failures_since_pause += 1
+        failures, since = (
+            (self._failures, self._progress_at) if is_rate_limited else (self._failures_since_pause, self._pause_ends)
         )
-        if asks and pause_s is not None:
-            self._since_asked, self._asked_until = 0, now + pause_s
+        pause_s = pause_before_retry(
+            self._policy,
+            error,
+            failures,
+            now - since,
+            self._uniform,
+            failures_since_data=failures_since_data,
+            brought_bytes=brought_bytes,
+        )
+        if is_rate_limited and pause_s is not None:
+            self._failures_since_pause, self._pause_ends = 0, now + pause_s
         return pause_s
 
 

@@ -7,7 +7,7 @@ _SMALLEST_BITS, _LARGEST_BITS = 1024, 4096
 _LONGEST_PEM = 4096  # a key of 4096 bits has 3272 characters; validating one of 8192 bits would take seconds
 
 
-class NotAKey(ValueError):
+class InvalidKey(ValueError):
     """The text is not an RSA key that can sign; the message never contains any of it."""
 
 
@@ -19,7 +19,7 @@ class RsaKey:
 
 
 def parse_key(pem: str) -> RsaKey:
-    """Parse an unencrypted PKCS #8 or PKCS #1 PEM. Raises NotAKey."""
+    """Parse an unencrypted PKCS #8 or PKCS #1 PEM. Raises InvalidKey."""
     # An agent that never signs need not pay 9 MB for this.
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15  # noqa: PLC0415
@@ -28,13 +28,13 @@ def parse_key(pem: str) -> RsaKey:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
     if len(pem) > _LONGEST_PEM:
-        raise NotAKey(f"there is more text than the PEM of a private key of {_LARGEST_BITS} bits")
+        raise InvalidKey(f"the text is longer than the PEM of a {_LARGEST_BITS}-bit private key")
     try:
         key = load_pem_private_key(pem.encode(), password=None)
     except TypeError:
-        raise NotAKey("the private key has a passphrase; take one without") from None
+        raise InvalidKey("the private key has a passphrase; use one without") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise NotAKey("there is no private key in PEM, or it is damaged") from None
+        raise InvalidKey("there is no PEM private key, or it is damaged") from None
     if not isinstance(key, RSAPrivateKey) or not _SMALLEST_BITS <= key.key_size <= _LARGEST_BITS:
-        raise NotAKey(f"the private key is none of RSA with {_SMALLEST_BITS} to {_LARGEST_BITS} bits")
+        raise InvalidKey(f"the private key is not an RSA key of {_SMALLEST_BITS} to {_LARGEST_BITS} bits")
     return RsaKey(lambda message: key.sign(message, PKCS1v15(), SHA256()))

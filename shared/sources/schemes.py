@@ -15,7 +15,7 @@ __all__ = ["SERVED_SCHEMES", "default_hosts", "open_source"]
 Factory = Callable[[ModelUri, Credentials, SourceSettings], Source]
 
 # Package and class of each source, which is imported when first used.
-_PLACES: Mapping[str, tuple[str, str]] = {
+_SOURCES: Mapping[str, tuple[str, str]] = {
     "hf": ("hub", "HfSource"),
     "s3": ("s3", "S3Source"),
     "gs": ("gcs", "GsSource"),
@@ -25,7 +25,7 @@ _PLACES: Mapping[str, tuple[str, str]] = {
     "local": ("local", "LocalSource"),
 }
 _ARTIFACTS = ("registry", "ArtifactSource")
-SERVED_SCHEMES = tuple(_PLACES)
+SERVED_SCHEMES = tuple(_SOURCES)
 
 
 def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:
@@ -33,10 +33,10 @@ def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSetting
     scheme = str(uri).partition("://")[0]
     if isinstance(uri, PluginUri):
         return _load_plugin(uri.scheme)(uri, credentials, settings)
-    place = _ARTIFACTS if isinstance(uri, ArtifactUri) else _PLACES.get(scheme)
-    if place is None:
+    source = _ARTIFACTS if isinstance(uri, ArtifactUri) else _SOURCES.get(scheme)
+    if source is None:
         raise InvalidURI(f"{uri}: no source fetches {scheme}://; write one of {', '.join(SERVED_SCHEMES)}")
-    package, name = place
+    package, name = source
     factory: Factory = getattr(import_module(f"shared.sources.{package}.source"), name)
     return factory(uri, credentials, settings)
 
@@ -52,6 +52,6 @@ def _load_plugin(scheme: str) -> Factory:
         distribution = point.dist.name if point.dist else "unknown"
         raise InvalidURI(
             f"the source of {scheme}:// ({point.value} of the distribution {distribution}) cannot be loaded: "
-            f"{type(error).__name__}: {error}; correct or remove that distribution"
+            f"{type(error).__name__}: {error}; fix or remove that distribution"
         ) from error
     return factory

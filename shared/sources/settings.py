@@ -1,4 +1,4 @@
-"""Settings that the administrator makes for all sources, and that the shell provides for `larder fetch`."""
+"""Settings for all sources, made by the administrator or, for commands, by the environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,18 +70,22 @@ class SourceSettings:
             _check_endpoint(name, endpoint)
         for root in self.local_roots:
             if not root.startswith("/") or ".." in root.split("/") or not root.strip("/"):
-                raise ValueError(f"LARDER_LOCAL_ROOTS: {root!r} is not an absolute directory below /; write one")
+                raise ValueError(
+                    f"LARDER_LOCAL_ROOTS: {root!r} is not an absolute path of a directory below /; correct it"
+                )
         if self.s3_addressing not in (PATH_STYLE, VIRTUAL_STYLE):
-            raise ValueError(f"LARDER_S3_ADDRESSING: {self.s3_addressing!r} is neither path nor virtual; write one")
+            raise ValueError(
+                f"LARDER_S3_ADDRESSING: {self.s3_addressing!r} is neither path nor virtual; write one of them"
+            )
         if self.s3_addressing == VIRTUAL_STYLE and _is_address(self.s3_host):
-            raise ValueError("LARDER_S3_ADDRESSING: no bucket has a name in front of an IP address; write path")
+            raise ValueError("LARDER_S3_ADDRESSING: bucket names cannot precede an IP address; write path")
         _ = self.allowed_networks
 
     @property
     def endpoints(self) -> tuple[str, ...]:
         """All configured endpoints, and the hub; their addresses are not checked."""
-        own = (self.hf_endpoint, self.s3_endpoint, self.gs_endpoint, self.az_endpoint, self.oci_endpoint)
-        return tuple(endpoint for endpoint in (*own, *self.registries) if endpoint)
+        configured = (self.hf_endpoint, self.s3_endpoint, self.gs_endpoint, self.az_endpoint, self.oci_endpoint)
+        return tuple(endpoint for endpoint in (*configured, *self.registries) if endpoint)
 
     @property
     def allowed_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -125,11 +129,11 @@ def _is_address(host: str) -> bool:
 def _check_endpoint(name: str, endpoint: str) -> None:
     try:
         parts = urlsplit(endpoint)
-        right = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username and not parts.query
-        right = right and parts.port != 0 and endpoint.isprintable() and " " not in endpoint
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username and not parts.query
+        is_valid = is_valid and parts.port != 0 and endpoint.isprintable() and " " not in endpoint
     except ValueError:
-        right = False
-    if endpoint and not right:
+        is_valid = False
+    if endpoint and not is_valid:
         raise ValueError(f"{name} is not an endpoint; write http(s)://HOST[:PORT]")
 
 
@@ -145,7 +149,7 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
         ca_bundle=_ca_bundle(environ, _CA_VARIABLES),
         s3_ca_bundle=_ca_bundle(environ, ("AWS_CA_BUNDLE",)),
         gs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
-        az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/") or _own_blob_endpoint(environ),
+        az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/") or _configured_blob_endpoint(environ),
         oci_endpoint=environ.get("OCI_CLI_ENDPOINT", "").rstrip("/"),
         oci_region=environ.get("OCI_CLI_REGION", ""),
         registries=tuple(r.rstrip("/") for r in environ.get("LARDER_REGISTRIES", "").replace(",", " ").split()),
@@ -170,10 +174,10 @@ def connection_string(environ: Mapping[str, str]) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, _, value in (field.partition("=") for field in fields)}
 
 
-def _own_blob_endpoint(environ: Mapping[str, str]) -> str:
+def _configured_blob_endpoint(environ: Mapping[str, str]) -> str:
     """Return the endpoint of a connection string if it is not that of Azure; its path ends with the account."""
-    said = connection_string(environ)
-    endpoint, account = said.get("blobendpoint", "").rstrip("/"), said.get("accountname", "")
+    fields = connection_string(environ)
+    endpoint, account = fields.get("blobendpoint", "").rstrip("/"), fields.get("accountname", "")
     return endpoint.removesuffix(f"/{account}") if account and endpoint.endswith(f"/{account}") else ""
 
 

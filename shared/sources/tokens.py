@@ -16,7 +16,7 @@ from shared.sources.failures import RequestSubject, denied, failure_of
 from shared.sources.host_grants import HostGrant
 
 _LONGEST_ANSWER_BYTES = 64 * 1024
-_EARLY_S = 120.0
+_RENEW_EARLY_S = 120.0
 _SHORTEST_S, _LONGEST_S = 60.0, 3600.0
 
 
@@ -25,14 +25,14 @@ class Token:
     """A bearer token and its lifetime in seconds."""
 
     value: str = field(repr=False)
-    good_s: float = 300.0
+    lifetime_s: float = 300.0
 
 
-class KeptToken:
+class CachedToken:
     """One token shared by many threads and renewed when it expires; `clock` in monotonic seconds."""
 
     def __init__(self, ask: Callable[[], Token], clock: Callable[[], float] = time.monotonic) -> None:
-        self._ask, self._clock = ask, clock
+        self._request, self._clock = ask, clock
         self._value, self._until = "", 0.0
         self._lock = threading.Lock()
 
@@ -40,12 +40,15 @@ class KeptToken:
         """Return a valid token. Raises what the request for one raises."""
         with self._lock:
             if not self._value or self._clock() >= self._until:
-                token = self._ask()
-                self._value, self._until = token.value, self._clock() + max(token.good_s - _EARLY_S, _SHORTEST_S)
+                token = self._request()
+                self._value, self._until = (
+                    token.value,
+                    self._clock() + max(token.lifetime_s - _RENEW_EARLY_S, _SHORTEST_S),
+                )
             return self._value
 
 
-def ask_for_token(client: HttpClient, url: str, form: Mapping[str, str], subject: RequestSubject, now: float) -> Token:
+def request_token(client: HttpClient, url: str, form: Mapping[str, str], subject: RequestSubject, now: float) -> Token:
     """Request a token from an OAuth 2 service; raises AuthDenied, RateLimited, Unreachable."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     response = client.send(Request(url, "POST", headers=headers, body=urlencode(form).encode()))
@@ -64,12 +67,12 @@ def read_token(body: bytes, url: str) -> Token:
     try:
         answer = json.loads(body)
         value = answer.get("access_token") or answer.get("token")
-        good_s = float(answer.get("expires_in") or _SHORTEST_S)
+        lifetime_s = float(answer.get("expires_in") or _SHORTEST_S)
     except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
-        value, good_s = None, 0.0
+        value, lifetime_s = None, 0.0
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
-        raise Unreachable(f"{public(url)} gave an answer without a token; it is asked again")
-    return Token(value, min(max(good_s, 0.0), _LONGEST_S))
+        raise Unreachable(f"{public(url)} sent a response without a token; the request is repeated")
+    return Token(value, min(max(lifetime_s, 0.0), _LONGEST_S))
 
 
 def bearer(token: str) -> dict[str, str]:

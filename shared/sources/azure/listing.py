@@ -1,4 +1,4 @@
-"""Decodes what the blob service says about blobs: pages of a listing in XML, and headers."""
+"""Decodes blob descriptions of Azure Blob Storage: pages of a listing in XML, and headers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,16 +38,18 @@ def parse_page(body: bytes, host: str) -> BlobPage:
         root = ET.fromstring(plain_xml(body))  # noqa: S314 - without a document type there is nothing to expand
         blobs = tuple(_blob_of(element) for element in root.iterfind("Blobs/Blob"))
     except (ValueError, ET.ParseError) as error:
-        raise Unreachable(f"{host} does not list as Azure's blob service does: {error}") from error
+        raise Unreachable(
+            f"{host} sent a listing that is not valid for Azure Blob Storage: {error}; check the endpoint"
+        ) from error
     return BlobPage(blobs, root.findtext("NextMarker") or "")
 
 
 def _blob_of(element: ET.Element) -> Blob:
     name = element.find("Name")
     if name is None or not name.text:
-        raise ValueError("a blob without a name")
-    said = element.find("Properties")
-    fields = {child.tag: child.text or "" for child in (said if said is not None else ())}
+        raise ValueError("a blob has no name")
+    properties = element.find("Properties")
+    fields = {child.tag: child.text or "" for child in (properties if properties is not None else ())}
     etag = fields.get("Etag", "").strip('"')
     is_directory = fields.get("ResourceType") == "directory" or (
         (element.findtext("Metadata/hdi_isfolder") or "").lower() == "true"
@@ -55,7 +57,7 @@ def _blob_of(element: ET.Element) -> Blob:
     text = unquote(name.text) if name.get("Encoded") == "true" else name.text
     size = fields.get("Content-Length") or "0"
     if not LENGTH.fullmatch(size):
-        raise ValueError("a blob without a length")
+        raise ValueError("a blob has no valid length")
     return Blob(text, int(size), f'"{etag}"' if etag else "", fields.get("Content-MD5", ""), is_directory)
 
 

@@ -20,7 +20,7 @@ from shared.sources.failures import RequestSubject
 from shared.sources.host_grants import HostGrant, grant_for
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings, default_hosts
-from shared.sources.tokens import KeptToken, Token, ask_for_token, bearer
+from shared.sources.tokens import CachedToken, Token, bearer, request_token
 
 _VERSION = "2021-12-02"
 _LOGIN = "https://login.microsoftonline.com"
@@ -68,40 +68,44 @@ class AzRequests:
     def build_request(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Request:
         """Return a signed request; headers added later are not covered. Raises AuthDenied and what a login raises."""
         url = f"{self.base}/{quote(path, safe='/-_.~')}"
-        said = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
-        stamped = {**headers, "x-ms-version": _VERSION, "x-ms-date": formatdate(self.now(), usegmt=True)}
+        parameters = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
+        all_headers = {**headers, "x-ms-version": _VERSION, "x-ms-date": formatdate(self.now(), usegmt=True)}
         secrets: dict[str, str] = {}
         values = self.grant.values
         if key := values.get("AZURE_STORAGE_KEY") or values.get("AZURE_STORAGE_ACCESS_KEY"):
-            whole = f"{url}?{said}" if said else url
-            signature = sign(string_to_sign(method, whole, self.account, stamped), key)
+            full_url = f"{url}?{parameters}" if parameters else url
+            signature = sign(string_to_sign(method, full_url, self.account, all_headers), key)
             secrets = {"Authorization": f"SharedKey {self.account}:{signature}"}
         elif sas := values.get("AZURE_STORAGE_SAS_TOKEN", "").lstrip("?"):
             if not _SAS.fullmatch(sas):
-                raise AuthDenied("AZURE_STORAGE_SAS_TOKEN is no query of a URL; put the token alone there")
-            said = f"{said}&{sas}" if said else sas
+                raise AuthDenied("AZURE_STORAGE_SAS_TOKEN is not a URL query; set it to the token alone")
+            parameters = f"{parameters}&{sas}" if parameters else sas
         elif self._token:
             secrets = bearer(self._token.get())
         return Request(
-            f"{url}?{said}" if said else url, method, headers=stamped, secrets=secrets, follow_redirects=False
+            f"{url}?{parameters}" if parameters else url,
+            method,
+            headers=all_headers,
+            secrets=secrets,
+            follow_redirects=False,
         )
 
     @cached_property
-    def _token(self) -> KeptToken | None:
+    def _token(self) -> CachedToken | None:
         tenant, client_id, secret = (self.grant.values.get(key) for key in AZURE_LOGIN_KEYS)
         if not tenant or not client_id or not secret:
             return None
         if not _TENANT.fullmatch(tenant):
-            raise AuthDenied("AZURE_TENANT_ID is neither an id nor a domain; correct it")
+            raise AuthDenied("AZURE_TENANT_ID is neither an ID nor a domain; correct it")
         form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret, "scope": _SCOPE}
         url = f"{_LOGIN}/{tenant}/oauth2/v2.0/token"
-        sent = HostGrant(urlsplit(_LOGIN).netloc, {"client": "sent"}, own=self.credentials.own)
+        sent = HostGrant(urlsplit(_LOGIN).netloc, {"client": "sent"}, ambient=self.credentials.ambient)
         subject = RequestSubject(f"a token for {client_id}", AZURE_LOGIN, sent)
 
         def ask() -> Token:
-            return ask_for_token(self.client, url, form, subject, self.now())
+            return request_token(self.client, url, form, subject, self.now())
 
-        return KeptToken(ask)
+        return CachedToken(ask)
 
 
 def string_to_sign(method: str, url: str, account: str, headers: Mapping[str, str]) -> str:
@@ -120,5 +124,7 @@ def sign(text: str, key: str) -> str:
     try:
         secret = base64.b64decode(key.strip(), validate=True)
     except binascii.Error:
-        raise AuthDenied("the Azure storage key is not in base64; put the account's key there as it is shown") from None
+        raise AuthDenied(
+            "the Azure storage key is not valid base64; use the key of the account as Azure shows it"
+        ) from None
     return base64.b64encode(hmac.new(secret, text.encode(), hashlib.sha256).digest()).decode()

@@ -1,4 +1,4 @@
-"""Decodes what the JSON API of Google Cloud Storage says about objects."""
+"""Decodes object descriptions of the JSON API of Google Cloud Storage."""
 
 from typing import Annotated, TypeVar
 
@@ -40,14 +40,16 @@ def decoded(response: Response, kind: type[_Answer]) -> _Answer:
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Unreachable(f"{response.host} does not answer as Google Cloud Storage does: {error}") from error
+        raise Unreachable(
+            f"{response.host} sent a response that is not valid for Google Cloud Storage: {error}; check the endpoint"
+        ) from error
 
 
 def file_of(path: str, found: GcsObject, bucket: str) -> File:
     """Return the file of an object. Every object has a CRC-32C; a composed one has no MD5."""
     if found.content_encoding == "gzip":
         raise InvalidURI(
-            f"gs://{bucket}/{found.name} is kept with Content-Encoding gzip and would come as another file than is "
-            "listed; upload it without that"
+            f"gs://{bucket}/{found.name} is stored with Content-Encoding gzip, so it would not arrive as listed; "
+            "upload it without that encoding"
         )
     return File(path, found.size, best_digest({"crc32c": found.crc32c, "md5": found.md5_hash}), found.generation)

@@ -14,8 +14,8 @@ from shared.sources.credential_keys import GOOGLE_KEY
 from shared.sources.failures import RequestSubject
 from shared.sources.host_grants import HostGrant, host_matches
 from shared.sources.port import Credentials
-from shared.sources.rsa import NotAKey, RsaKey, parse_key
-from shared.sources.tokens import Token, ask_for_token, withheld_token
+from shared.sources.rsa import InvalidKey, RsaKey, parse_key
+from shared.sources.tokens import Token, request_token, withheld_token
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
 _GOOGLES_OWN = ("oauth2.googleapis.com", "accounts.google.com", "www.googleapis.com")
@@ -40,27 +40,27 @@ class ServiceAccount:
         claims = {
             "iss": self.email, "scope": _SCOPE, "aud": self.token_uri, "iat": issued, "exp": issued + _GOOD_S,
         }  # fmt: skip
-        text = f"{_encoded(json.dumps(head).encode())}.{_encoded(json.dumps(claims).encode())}"
-        return f"{text}.{_encoded(self.key.sign(text.encode()))}"
+        text = f"{_base64url(json.dumps(head).encode())}.{_base64url(json.dumps(claims).encode())}"
+        return f"{text}.{_base64url(self.key.sign(text.encode()))}"
 
 
 def parse_account(text: str) -> ServiceAccount:
     """Parse a JSON key file. Raises AuthDenied with a message that reveals nothing of the content."""
     try:
-        said = json.loads(text[:_LONGEST_JSON])
+        document = json.loads(text[:_LONGEST_JSON])
         fields = ("type", "client_email", "private_key", "private_key_id")
-        kind, email, pem, key_id = (said.get(name, "") for name in fields)
-        token_uri = said.get("token_uri") or _TOKEN_URI
+        kind, email, pem, key_id = (document.get(name, "") for name in fields)
+        token_uri = document.get("token_uri") or _TOKEN_URI
     except (ValueError, AttributeError, RecursionError):
-        raise AuthDenied(f"{GOOGLE_KEY} is not the JSON of a key; put a key file there as it was made") from None
+        raise AuthDenied(f"{GOOGLE_KEY} is not the JSON of a service account key; use the unchanged key file") from None
     if kind != "service_account" or not all(isinstance(v, str) and v for v in (email, pem, token_uri)):
         raise AuthDenied(
-            f"{GOOGLE_KEY} is not the key of a service account (type, client_email and private_key); make such a key"
+            f"{GOOGLE_KEY} is not a service account key with type, client_email and private_key; create one"
         )
     try:
         return ServiceAccount(email, str(key_id), token_uri, parse_key(pem))
-    except NotAKey as error:
-        raise AuthDenied(f"{GOOGLE_KEY}: {error}; make a new key of the service account") from None
+    except InvalidKey as error:
+        raise AuthDenied(f"{GOOGLE_KEY}: {error}; create a new key for the service account") from None
 
 
 def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
@@ -72,21 +72,26 @@ def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
     try:
         origin, configured = origin_of(url), origin_of(endpoint) if endpoint else None
     except (InvalidURI, AddressRefused) as error:
-        raise AuthDenied(f"{GOOGLE_KEY} names a token_uri that is no URL of http; correct it") from error
+        raise AuthDenied(f"{GOOGLE_KEY} has a token_uri that is not a valid http URL; correct it") from error
     if urlsplit(url).username or (origin != configured and origin.scheme != "https"):
-        raise AuthDenied(f"{GOOGLE_KEY} names a token_uri with a user or without https; correct it")
+        raise AuthDenied(f"{GOOGLE_KEY} has a token_uri with a user or without https; correct it")
     if origin != configured and not host_matches(origin.host, (*_GOOGLES_OWN, *credentials.hosts), origin.port):
-        held = HostGrant(origin.host, withheld=True, own=credentials.own, place=origin.netloc)
-        raise withheld_token("Google Cloud Storage", GOOGLE, held)
+        grant = HostGrant(origin.host, withheld=True, ambient=credentials.ambient, place=origin.netloc)
+        raise withheld_token("Google Cloud Storage", GOOGLE, grant)
 
 
-def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float], *, own: bool) -> Token:
-    """Exchange a signed assertion for a token; raises AuthDenied, RateLimited, Unreachable. `own`: as in HostGrant."""
+def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float], *, ambient: bool) -> Token:
+    """Exchange a signed assertion for a token. Raises AuthDenied, RateLimited, Unreachable.
+
+    `ambient`: as in HostGrant.
+    """
     host = urlsplit(account.token_uri).hostname or ""
     form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": account.assertion(now())}
-    subject = RequestSubject(f"a token for {account.email}", GOOGLE, HostGrant(host, {GOOGLE_KEY: "sent"}, own=own))
-    return ask_for_token(client, account.token_uri, form, subject, now())
+    subject = RequestSubject(
+        f"a token for {account.email}", GOOGLE, HostGrant(host, {GOOGLE_KEY: "sent"}, ambient=ambient)
+    )
+    return request_token(client, account.token_uri, form, subject, now())
 
 
-def _encoded(raw: bytes) -> str:
+def _base64url(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -22,7 +22,7 @@ from shared.sources.listing import bounded, bounded_pages
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.settings import SourceSettings, default_hosts
-from shared.sources.tokens import KeptToken, Token, bearer
+from shared.sources.tokens import CachedToken, Token, bearer
 from shared.uri.buckets import GsUri
 from shared.uri.model_uri import ModelUri
 
@@ -70,7 +70,7 @@ class GsSource:
         """Close all kept connections."""
         self._client.close()
 
-    def _make_token(self) -> KeptToken | None:
+    def _make_token(self) -> CachedToken | None:
         text = self._grant.values.get(GOOGLE_KEY)
         if not text:
             return None
@@ -78,9 +78,9 @@ class GsSource:
         def ask() -> Token:
             account = parse_account(text)
             check_token_uri(account.token_uri, self._credentials, self._settings.gs_endpoint)
-            return ask_google(self._client, account, self._now, own=self._credentials.own)
+            return ask_google(self._client, account, self._now, ambient=self._credentials.ambient)
 
-        return KeptToken(ask, self._clock)
+        return CachedToken(ask, self._clock)
 
     def _files_below(self) -> Iterator[File]:
         pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
@@ -135,8 +135,8 @@ class GsSource:
         return self._client.send(self._build_request(path, query))
 
     def _build_request(self, path: str, query: Mapping[str, str]) -> Request:
-        said = urlencode({name: value for name, value in query.items() if value})
-        url = f"{self._endpoint}/storage/v1/b/{quote(self._uri.bucket, safe='')}/o{path}?{said}"
+        parameters = urlencode({name: value for name, value in query.items() if value})
+        url = f"{self._endpoint}/storage/v1/b/{quote(self._uri.bucket, safe='')}/o{path}?{parameters}"
         return Request(url, secrets=bearer(self._token.get()) if self._token else {})
 
     def _name_of(self, key: str) -> str:

@@ -42,7 +42,7 @@ class HttpsSource:
         # The token of a hub is only for the hub, whatever other hosts the credentials name.
         keys = keys_of(uri, settings.hf_endpoint)
         self._grant = grant_for(origin_of(self._url), keys, credentials, defaults=())
-        self._keys = HUB if keys is HUB_KEYS and credentials.own else HTTPS
+        self._keys = HUB if keys is HUB_KEYS and credentials.ambient else HTTPS
         self._client = HttpClient(settings)
 
     def resolve(self) -> Manifest:
@@ -87,12 +87,12 @@ class HttpsSource:
         coding = response.headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity" and not self._uri.url.endswith(_COMPRESSED):
             raise InvalidURI(
-                f"{response.host} sends {public(self._url)} compressed ({coding[:40]!r}) though it was asked for as it "
-                "is; serve it as a plain file"
+                f"{response.host} sent {public(self._url)} compressed ({coding[:40]!r}) although the request did not "
+                "accept that; serve it as a plain file"
             )
         if not LENGTH.fullmatch(text):
             raise InvalidURI(
-                f"{response.host} does not say how long {public(self._url)} is (neither Content-Length nor "
+                f"{response.host} does not state the size of {public(self._url)} (neither Content-Length nor "
                 "Content-Range); serve it as a plain file"
             )
         return int(text)
@@ -106,7 +106,7 @@ def file_name_of(url: str) -> str:
     """Return the file name in the last segment of the path of a URL; raises UnsafePath."""
     name = unquote(urlsplit(url).path.rpartition("/")[2])
     if "/" in name:
-        raise UnsafePath(f"{public(url)} gives its file the name {name!r}, which would leave its directory")
+        raise UnsafePath(f"{public(url)} has the file name {name!r}, which would leave its directory")
     return name
 
 

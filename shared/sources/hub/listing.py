@@ -25,12 +25,12 @@ from shared.sources.settings import SourceSettings
 
 _LONGEST_BYTES = 64 * 1024 * 1024  # limit of a decompressed response; 1,000 files take about half a MiB
 _LONGEST_S = 60.0
-_OF_THE_WAY = ("content-encoding", "content-length", "transfer-encoding")
+_HOP_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 _COMMIT = re.compile(r"[0-9a-zA-Z]{1,100}")
 _DIGEST = re.compile(r"git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64}")
 _MAX_PAGES = 2000
 _MAX_REDIRECTS = 5
-_BEYOND_BYTES = 2**63  # more than any file system can count
+_SIZE_LIMIT_BYTES = 2**63  # more than any file system can count
 
 
 class HubRefusal(Exception):
@@ -52,34 +52,35 @@ class _Transport(httpx2.HTTPTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         url = str(request.url)
-        _refuse_circles(url)
+        _refuse_loops(url)
         request.extensions = {**request.extensions, "timeout": self._timeout}  # the library sets none
         if origin_of(url) != self._origin:
             raise AddressRefused(
-                f"the hub {self._origin.netloc} leads to {public(url)} while it is listed, which is not followed; "
-                "configure the endpoint that is meant (HF_ENDPOINT)"
+                f"the hub {self._origin.netloc} redirected its listing to {public(url)}, which is not followed; "
+                "configure the right endpoint (HF_ENDPOINT)"
             )
         try:
-            response = _whole(super().handle_request(request))
+            response = _read_response(super().handle_request(request))
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise Unreachable(f"the hub {self._origin.netloc} cannot be listed: {_words(error)}") from error
+            raise Unreachable(f"the hub {self._origin.netloc} cannot be listed: {_cause(error)}") from error
         if response.is_error:
             raise HubRefusal(response.status_code, response.headers)
         return response
 
 
-def _refuse_circles(url: str) -> None:
+def _refuse_loops(url: str) -> None:
     """Raise Unreachable if a listing repeats a page, has too many pages, or takes too long."""
-    if time.monotonic() > _ASKED.until_s:
-        raise Unreachable(f"the hub's list does not come to an end ({public(url)}); check HF_ENDPOINT")
-    if url in _ASKED.urls or len(_ASKED.urls) >= _MAX_PAGES:
+    if time.monotonic() > _PROGRESS.until_s:
+        raise Unreachable(f"the listing of the hub takes too long ({public(url)}); check HF_ENDPOINT")
+    if url in _PROGRESS.urls or len(_PROGRESS.urls) >= _MAX_PAGES:
         raise Unreachable(
-            f"the hub answers {public(url)} in a circle or without an end; check HF_ENDPOINT", REDIRECT_TRIES
+            f"the listing of the hub repeats itself or has too many pages ({public(url)}); check HF_ENDPOINT",
+            REDIRECT_TRIES,
         )
-    _ASKED.urls.add(url)
+    _PROGRESS.urls.add(url)
 
 
-def _whole(response: httpx2.Response) -> httpx2.Response:
+def _read_response(response: httpx2.Response) -> httpx2.Response:
     """Read and decompress the body of a response; raises DecodingError if it is too long or too slow."""
     body, until = bytearray(), time.monotonic() + _LONGEST_S
     try:
@@ -87,15 +88,15 @@ def _whole(response: httpx2.Response) -> httpx2.Response:
             body += part
             if len(body) > _LONGEST_BYTES or time.monotonic() > until:
                 raise httpx2.DecodingError(
-                    f"its answer is longer than {_LONGEST_BYTES} bytes, or is not here after {_LONGEST_S:.0f} seconds"
+                    f"the response is longer than {_LONGEST_BYTES} bytes or took longer than {_LONGEST_S:.0f} seconds"
                 )
     finally:
         response.close()
-    said = [(name, value) for name, value in response.headers.items() if name not in _OF_THE_WAY]
-    return httpx2.Response(response.status_code, headers=said, content=bytes(body))
+    headers = [(name, value) for name, value in response.headers.items() if name not in _HOP_HEADERS]
+    return httpx2.Response(response.status_code, headers=headers, content=bytes(body))
 
 
-def _words(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     """Return the cause of a failure in the transport library."""
     cause: BaseException | None = error
     while cause is not None:
@@ -122,10 +123,10 @@ class _Client(httpx2.Client):
         self.settings = settings
 
 
-_INSTALLING = threading.Lock()
+_INSTALL_LOCK = threading.Lock()
 
 
-class _Asked(threading.local):
+class _ListingProgress(threading.local):
     """The pages that this thread has requested since its listing began."""
 
     def __init__(self) -> None:
@@ -133,12 +134,12 @@ class _Asked(threading.local):
         self.until_s = 0.0
 
 
-_ASKED = _Asked()
+_PROGRESS = _ListingProgress()
 
 
 def _ensure_client(settings: SourceSettings) -> None:
     """Make the library use a client with these settings."""
-    with _INSTALLING:
+    with _INSTALL_LOCK:
         client = huggingface_hub.get_session()
         if not isinstance(client, _Client) or client.settings != settings:
             constants.HF_HUB_DISABLE_TELEMETRY = True
@@ -162,20 +163,22 @@ def list_repository(repo: str, revision: str, token: str, settings: SourceSettin
 
 @contextmanager
 def _as_errors(repo: str, settings: SourceSettings) -> Iterator[None]:
-    _ASKED.urls.clear()
-    _ASKED.until_s = time.monotonic() + LONGEST_LIST_S
+    _PROGRESS.urls.clear()
+    _PROGRESS.until_s = time.monotonic() + LONGEST_LIST_S
     try:
         yield
     except HFValidationError as error:
         raise InvalidURI(f"hf://{repo}: {error}") from error
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        said = f"{type(error).__name__}: {str(error)[:200]}"
-        raise Unreachable(f"{settings.hf_host} does not answer as a hub does ({said}); check HF_ENDPOINT") from error
+        detail = f"{type(error).__name__}: {str(error)[:200]}"
+        raise Unreachable(
+            f"{settings.hf_host} sent a response that is not valid for a hub ({detail}); check HF_ENDPOINT"
+        ) from error
     except httpx2.TooManyRedirects as error:
-        words = f"the hub {settings.hf_host} redirects too often; check HF_ENDPOINT"
-        raise Unreachable(words, REDIRECT_TRIES) from error
+        message = f"the hub {settings.hf_host} redirects too often; check HF_ENDPOINT"
+        raise Unreachable(message, REDIRECT_TRIES) from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise Unreachable(f"the hub {settings.hf_host} cannot be listed: {_words(error)}") from error
+        raise Unreachable(f"the hub {settings.hf_host} cannot be listed: {_cause(error)}") from error
 
 
 def _api(token: str, settings: SourceSettings) -> HfApi:
@@ -186,7 +189,7 @@ def _api(token: str, settings: SourceSettings) -> HfApi:
 def _commit(api: HfApi, repo: str, revision: str) -> str:
     commit = api.model_info(repo, revision=revision).sha
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
-        raise ValueError("no commit under the name sha")
+        raise ValueError("the field sha is not a commit")
     return commit
 
 
@@ -202,10 +205,10 @@ def _file_of(entry: RepoFile) -> File:
     if entry.lfs:
         size, digest = entry.lfs.size, f"sha256:{entry.lfs.sha256}"
     if not _is_file(entry.path, size, digest):
-        raise ValueError(f"the file {str(entry.path)[:80]!r} without a size or a digest")
+        raise ValueError(f"the file {str(entry.path)[:80]!r} has no valid size or digest")
     return File(entry.path, size, digest)
 
 
 def _is_file(path: object, size: object, digest: str) -> bool:
-    is_size = type(size) is int and 0 <= size < _BEYOND_BYTES
+    is_size = type(size) is int and 0 <= size < _SIZE_LIMIT_BYTES
     return isinstance(path, str) and is_size and bool(_DIGEST.fullmatch(digest))

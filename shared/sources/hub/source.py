@@ -54,7 +54,7 @@ class HfSource:
             defaults=default_hosts("hf", settings),
             endpoint=settings.configured_hub,
         )
-        self._token = _checked(next(iter(self._grant.values.values()), ""))
+        self._token = _valid_token(next(iter(self._grant.values.values()), ""))
         self._client = HttpClient(settings)
         self._links: dict[str, str] = {}
 
@@ -62,9 +62,9 @@ class HfSource:
         """Pin the revision to a commit and list its files: LFS files by SHA-256, others by git blob id."""
         from shared.sources.hub.listing import list_repository  # noqa: PLC0415 - heavy; controller only
 
-        commit, files = self._ask(list_repository)
+        commit, files = self._query_hub(list_repository)
         if not files:
-            raise SourceNotFound(f"{self._uri} is an empty repository; push the model's files, or correct the URI")
+            raise SourceNotFound(f"{self._uri} is an empty repository; push the files of the model, or correct the URI")
         self._revision = commit
         return build_manifest(str(HfUri(self._uri.repo, commit)), commit, files)
 
@@ -72,15 +72,15 @@ class HfSource:
         """Return the commit of the revision, without listing files."""
         from shared.sources.hub.listing import find_commit  # noqa: PLC0415 - heavy; controller only
 
-        return self._ask(find_commit)
+        return self._query_hub(find_commit)
 
-    def _ask(self, question: Callable[[str, str, str, SourceSettings], T]) -> T:
+    def _query_hub(self, query: Callable[[str, str, str, SourceSettings], T]) -> T:
         from shared.sources.hub.listing import HubRefusal  # noqa: PLC0415 - heavy; controller only
 
         url = f"{self._settings.hf_endpoint}/{self._uri.repo}"
         self._client.check_rate_limit(url)
         try:
-            return question(self._uri.repo, self._uri.revision, self._token, self._settings)
+            return query(self._uri.repo, self._uri.revision, self._token, self._settings)
         except HubRefusal as refusal:
             self._client.note_rate_limit(url, refusal.status, refusal.headers)
             subject = self._subject(str(self._uri), self._hub)
@@ -125,11 +125,11 @@ class HfSource:
         return RequestSubject(what, HUB, self._grant.as_seen_by(origin))
 
 
-def _checked(token: str) -> str:
+def _valid_token(token: str) -> str:
     """Return the token without surrounding blanks; raises AuthDenied if no header can carry it."""
     token = token.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise AuthDenied("HF_TOKEN has characters that no token has; put the token alone there")
+        raise AuthDenied("HF_TOKEN has characters that tokens cannot have; set it to the token alone")
     return token
 
 
@@ -144,23 +144,23 @@ def decide_hub_failure(status: int, headers: Mapping[str, str], subject: Request
             return denied(subject, "it is gated: accept its terms on the hub with the account of the token")
         case "RevisionNotFound":
             return RevisionNotFound(
-                f"{host} has no such revision: {subject.what}; write a branch, tag or commit it has"
+                f"{host} has no such revision: {subject.what}; name an existing branch, tag or commit"
             )
         case "EntryNotFound":
-            return SourceNotFound(f"{host} has no {subject.what} any more; correct the URI or resolve it again")
+            return SourceNotFound(f"{host} no longer has {subject.what}; correct the URI or refresh the model")
         case "RepoNotFound" if status == HTTPStatus.NOT_FOUND:
             return SourceNotFound(
                 f"{host} has no {subject.what}, or hides it because it is private: correct the URI, or "
-                f"{_way_in(subject)}"
+                f"{_credential_advice(subject)}"
             )
         case "RepoNotFound" if not (subject.grant.values or subject.grant.withheld):
             return AuthDenied(
-                f"{host} wants credentials for {subject.what} (status {status}): it is private or does not exist, and "
-                f"without a token a hub does not say which; correct the URI, or {_way_in(subject)}"
+                f"{host} requires credentials for {subject.what} (status {status}): it is private or does not exist, "
+                f"which a hub does not disclose without a token; correct the URI, or {_credential_advice(subject)}"
             )
         case _:
             return failure_of(status, headers, subject, now)
 
 
-def _way_in(subject: RequestSubject) -> str:
-    return subject.keys.own if subject.grant.own else "name a Secret with an HF_TOKEN that may read it"
+def _credential_advice(subject: RequestSubject) -> str:
+    return subject.keys.ambient if subject.grant.ambient else "name a Secret with an HF_TOKEN that may read it"

@@ -63,8 +63,8 @@ class Beneath:
             if not stat.S_ISDIR(seen.st_mode):
                 yield name, seen
             elif is_link:
-                words = f"{self._walk(inner).name} is a link to a directory; put the directory there itself"
-                yield name, UnsafePath(words)
+                message = f"{self._walk(inner).name} is a link to a directory; replace it with the directory itself"
+                yield name, UnsafePath(message)
             else:
                 yield from ((f"{name}/{rest}", below) for rest, below in self.entries_below(inner))
 
@@ -101,7 +101,7 @@ class _Walk:
         """Return a descriptor for reading, which the caller closes."""
         mode = os.fstat(found := self.step_through()).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-            raise UnsafePath(f"{self.name} is neither a file nor a directory; name one")
+            raise UnsafePath(f"{self.name} is neither a file nor a directory; name a file or directory")
         # Open what was checked, even if the name has been replaced since.
         return os.open(f"/proc/self/fd/{found}", _READ)
 
@@ -124,7 +124,7 @@ class _Walk:
         if part == "..":
             os.close(self._opened.pop())
             if not self._opened:
-                raise self._leaves()
+                raise self._escape_error()
             return
         descriptor = os.open(part, _STEP, dir_fd=self._opened[-1])
         if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
@@ -137,25 +137,25 @@ class _Walk:
         self.links += 1
         self.ended_in_link = self.ended_in_link or not left
         if target.startswith("/") or self.links > _MAX_LINKS:
-            raise self._leaves()
+            raise self._escape_error()
         left += [inner for inner in target.split("/") if inner not in ("", ".")][::-1]
 
-    def _leaves(self) -> UnsafePath:
+    def _escape_error(self) -> UnsafePath:
         out = "" if self.place == "/" else f"leads out of {self.place}, "
         return UnsafePath(
-            f"{self.name} is or passes a link that {out}is absolute or goes in circles, and is not followed; put the "
-            "file there itself"
+            f"{self.name} is or passes through a link that {out}is absolute or forms a loop, and is not followed; "
+            "replace it with the file itself"
         )
 
 
 def _failure(walk: _Walk, error: OSError) -> LarderError:
     match error:
         case FileNotFoundError() | NotADirectoryError() if walk.links:
-            is_link = "is" if walk.ended_in_link else "passes"
-            return SourceNotFound(f"{walk.name} {is_link} a link that leads nowhere; put the file there itself")
+            is_link = "is" if walk.ended_in_link else "passes through"
+            return SourceNotFound(f"{walk.name} {is_link} a dangling link; replace it with the file itself")
         case FileNotFoundError() | NotADirectoryError():
             return SourceNotFound(f"there is no {walk.name} on this machine; correct the path")
         case PermissionError():
-            return AuthDenied(f"{walk.name} may not be read by this program; let its user read it")
+            return AuthDenied(f"{walk.name} cannot be read by the user of this program; change its permissions")
         case _:
             return Unreachable(f"{walk.name} cannot be read: {error.strerror}")

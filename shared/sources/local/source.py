@@ -91,15 +91,15 @@ class LocalBody:
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of the buffer; 0 at the end. Raises Unreachable."""
-        room = buffer[: max(self._end - self._position, 0)]
-        if not room:
+        target = buffer[: max(self._end - self._position, 0)]
+        if not target:
             return 0
         try:
-            size = os.preadv(self._descriptor, [room], self._position)
+            size = os.preadv(self._descriptor, [target], self._position)
         except OSError as error:
             raise Unreachable(f"{self._path!r} cannot be read: {error.strerror}") from error
         if not size:
-            raise Unreachable(f"{self._path!r} became shorter while it was read; it is listed again")
+            raise Unreachable(f"{self._path!r} was truncated while it was read; it is listed again")
         self._position += size
         return size
 
@@ -116,8 +116,8 @@ def _root_of(path: str, roots: tuple[str, ...]) -> str:
     above = [root for root in stripped if path == root or path.startswith(f"{root}/")]
     if not above:
         raise InvalidURI(
-            f"local://{path} is below no directory that may be read on this machine; let the administrator name one "
-            f"that is above it in LARDER_LOCAL_ROOTS ({', '.join(roots) or 'none is named'})"
+            f"local://{path} is not below a directory that may be read on this machine; ask the administrator to add "
+            f"one to LARDER_LOCAL_ROOTS (now {', '.join(roots) or 'empty'})"
         )
     return max(above, key=len)
 

@@ -14,7 +14,7 @@ from shared.http.origins import endpoint_origin, origin_of
 from shared.sources.credential_keys import OCI_KEYS, OCI_OBJECT_KEYS
 from shared.sources.host_grants import HostGrant, grant_for
 from shared.sources.port import Credentials
-from shared.sources.rsa import NotAKey, RsaKey, parse_key
+from shared.sources.rsa import InvalidKey, RsaKey, parse_key
 from shared.sources.settings import SourceSettings, default_hosts
 from shared.uri.buckets import OciObjectsUri
 
@@ -38,9 +38,11 @@ class OciRequests:
             return self.settings.oci_endpoint
         region = self.credentials.values.get("OCI_CLI_REGION") or self.settings.oci_region
         if not _REGION.fullmatch(region):  # it becomes part of a host name
-            where = "in the variable OCI_CLI_REGION" if self.credentials.own else "in the Secret's key OCI_CLI_REGION"
+            where = (
+                "in the variable OCI_CLI_REGION" if self.credentials.ambient else "in the Secret's key OCI_CLI_REGION"
+            )
             raise InvalidURI(
-                f"{self.uri} does not say in which region the bucket is; name one such as eu-frankfurt-1 {where}"
+                f"the region of the bucket of {self.uri} is unknown; name one, such as eu-frankfurt-1, {where}"
             )
         return f"https://objectstorage.{region}.oraclecloud.com"
 
@@ -57,9 +59,11 @@ class OciRequests:
 
     def build_request(self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Request:
         """Return a request for an object, or for the listing if the key is empty. Raises AuthDenied."""
-        said = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
-        place = f"/n/{quote(self.uri.namespace)}/b/{quote(self.uri.bucket)}/o"
-        url = f"{self.endpoint}{place}{'/' if key else ''}{quote(key, safe='-_.~')}{'?' if said else ''}{said}"
+        parameters = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
+        path = (
+            f"/n/{quote(self.uri.namespace)}/b/{quote(self.uri.bucket)}/o{'/' if key else ''}{quote(key, safe='-_.~')}"
+        )
+        url = f"{self.endpoint}{path}?{parameters}" if parameters else f"{self.endpoint}{path}"
         dated = {**headers, "Date": formatdate(self.now(), usegmt=True)}
         secrets = {}
         if self._key:
@@ -72,7 +76,7 @@ class OciRequests:
     def _key_id(self) -> str:
         parts = [self.grant.values[name] for name in OCI_KEYS[:3]]
         if wrong := next((name for name, part in zip(OCI_KEYS, parts, strict=False) if not _ID.fullmatch(part)), ""):
-            raise AuthDenied(f"{wrong} is not what the console shows; correct it")
+            raise AuthDenied(f"{wrong} is not an identifier as the console shows it; correct it")
         return "/".join(parts)
 
     @cached_property
@@ -81,8 +85,8 @@ class OciRequests:
             return None
         try:
             return parse_key(self.grant.values["OCI_CLI_KEY_CONTENT"])
-        except NotAKey as error:
-            raise AuthDenied(f"OCI_CLI_KEY_CONTENT: {error}; put the API key's PEM there") from None
+        except InvalidKey as error:
+            raise AuthDenied(f"OCI_CLI_KEY_CONTENT: {error}; set it to the PEM of the API key") from None
 
 
 def string_to_sign(method: str, url: str, date: str) -> str:

@@ -101,7 +101,10 @@ class OciObjectsSource:
             try:
                 page = msgspec.json.decode(body, type=_Page)
             except (msgspec.MsgspecError, RecursionError) as error:
-                raise Unreachable(f"{response.host} does not list as OCI Object Storage does: {error}") from error
+                raise Unreachable(
+                    f"{response.host} sent a listing that is not valid for OCI Object Storage: {error}; check the "
+                    "endpoint"
+                ) from error
             yield page
             start = page.next_start_with or ""
             if not start:

@@ -16,7 +16,7 @@ from shared.sources.host_grants import HostGrant, host_matches
 from shared.sources.port import Credentials
 from shared.sources.registry.challenges import Challenge, parse_challenge
 from shared.sources.registry.docker_config import Account, account_for
-from shared.sources.tokens import Token, ask_for_token, bearer, read_token
+from shared.sources.tokens import Token, bearer, read_token, request_token
 from shared.uri.artifact import ArtifactUri
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class RegistryAuth:
         try:
             return act(used)
         except Challenged as challenged:
-            fresh = self._meet(challenged, used)
+            fresh = self._authenticate(challenged, used)
         try:
             return act(fresh)
         except Challenged as challenged:
@@ -77,21 +77,21 @@ class RegistryAuth:
 
     @property
     def _grant(self) -> HostGrant:
-        return self._shown_to(self._origin, self._account)
+        return self._grant_for(self._origin, self._account)
 
-    def _shown_to(self, origin: Origin, account: Account) -> HostGrant:
-        shown = {"account": "sent"} if account else {}
-        return HostGrant(origin.host, shown, own=self._credentials.own, place=origin.netloc)
+    def _grant_for(self, origin: Origin, account: Account) -> HostGrant:
+        values = {"account": "sent"} if account else {}
+        return HostGrant(origin.host, values, ambient=self._credentials.ambient, place=origin.netloc)
 
     def _denied(self, denial: AuthDenied) -> AuthDenied:
         if self._withheld_from is None:
             return denial
         place = self._withheld_from.netloc
-        held = HostGrant(self._withheld_from.host, withheld=True, own=self._credentials.own, place=place)
-        subject = RequestSubject(f"a token for {self._uri}", REGISTRY, held)
+        grant = HostGrant(self._withheld_from.host, withheld=True, ambient=self._credentials.ambient, place=place)
+        subject = RequestSubject(f"a token for {self._uri}", REGISTRY, grant)
         return denied(subject, "it is the registry's token service")
 
-    def _meet(self, challenged: Challenged, used: dict[str, str]) -> dict[str, str]:
+    def _authenticate(self, challenged: Challenged, used: dict[str, str]) -> dict[str, str]:
         """Return headers other than the refused ones. Raises AuthDenied if there are none."""
         with self._lock:
             if self._headers is not used:
@@ -101,41 +101,43 @@ class RegistryAuth:
                 case "basic" if account.basic and account.basic != used:
                     self._headers = account.basic
                 case "bearer":
-                    self._headers = bearer(self._ask(challenged.challenge, account).value)
+                    self._headers = bearer(self._request_token(challenged.challenge, account).value)
                 case _:
                     raise challenged.denial
             return self._headers
 
-    def _ask(self, challenge: Challenge, account: Account) -> Token:
+    def _request_token(self, challenge: Challenge, account: Account) -> Token:
         realm = origin_of(challenge.realm)
         if realm.scheme not in ("https", self._origin.scheme):
             raise AuthDenied(
-                f"{self._origin.host} sends those who want a token to {public(challenge.realm)}, which is plain http "
-                "and is not asked; let the registry's operator correct its realm"
+                f"the token service of {self._origin.host} is {public(challenge.realm)}, which is plain http and is "
+                "not used; ask the operator of the registry to correct its realm"
             )
-        if account and not self._may_have_account(realm):
+        if account and not self._may_send_account(realm):
             account, self._withheld_from = Account(), realm
         scope = {"service": challenge.service, "scope": f"repository:{self._repository}:pull"}
-        subject = RequestSubject(f"a token for {self._uri}", REGISTRY, self._shown_to(realm, account))
+        subject = RequestSubject(f"a token for {self._uri}", REGISTRY, self._grant_for(realm, account))
         if account.identity_token:
             form = {"grant_type": "refresh_token", "client_id": "larder", "refresh_token": account.identity_token}
-            return ask_for_token(self._client, challenge.realm, form | scope, subject, time.time())
-        return self._ask_plainly(challenge.realm, scope, account, subject)
+            return request_token(self._client, challenge.realm, form | scope, subject, time.time())
+        return self._request_token_plainly(challenge.realm, scope, account, subject)
 
-    def _may_have_account(self, realm: Origin) -> bool:
-        if realm == self._origin or (self._credentials.own and realm.host == self._origin.host):
+    def _may_send_account(self, realm: Origin) -> bool:
+        if realm == self._origin or (self._credentials.ambient and realm.host == self._origin.host):
             return True
         named = (*_TOKEN_HOSTS.get(self._origin.netloc, ()), *self._credentials.hosts)
         return host_matches(realm.host, named, realm.port)
 
-    def _ask_plainly(self, realm: str, scope: dict[str, str], account: Account, subject: RequestSubject) -> Token:
+    def _request_token_plainly(
+        self, realm: str, scope: dict[str, str], account: Account, subject: RequestSubject
+    ) -> Token:
         joint = "&" if urlsplit(realm).query else "?"
         response = self._client.send(Request(f"{realm}{joint}{urlencode(scope)}", secrets=account.basic))
         if response.status != HTTPStatus.OK:
             response.read_small()
             response.close()
-            raise self._denied_or(failure_of(response.status, response.headers, subject, time.time()))
+            raise self._with_withheld_advice(failure_of(response.status, response.headers, subject, time.time()))
         return read_token(response.read_all(_LONGEST_ANSWER_BYTES), realm)
 
-    def _denied_or(self, error: LarderError) -> LarderError:
+    def _with_withheld_advice(self, error: LarderError) -> LarderError:
         return self._denied(error) if isinstance(error, AuthDenied) else error

@@ -1,4 +1,4 @@
-"""Parses what a registry asks for in WWW-Authenticate."""
+"""Parses the WWW-Authenticate header of registries."""
 
 import re
 from collections.abc import Iterator

@@ -56,7 +56,9 @@ def account_for(registry: str, values: Mapping[str, str]) -> Account:
     try:
         config = msgspec.json.decode(text[:_LONGEST], type=_Config)
     except (msgspec.MsgspecError, RecursionError):
-        raise AuthDenied(f"the docker config ({_NAMES}) is not the JSON of one; write it anew") from None
+        raise AuthDenied(
+            f"the docker config ({_NAMES}) is not valid JSON; create it again with `docker login`"
+        ) from None
     names = _DOCKER_HUB if registry in _DOCKER_HUB else {registry}
     entry = next((entry for key, entry in config.auths.items() if _host_of(key) in names), None)
     return _account_of(entry) if entry else Account()
@@ -74,6 +76,7 @@ def _account_of(entry: _Entry) -> Account:
             user, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             raise AuthDenied(
-                f"an entry of the docker config ({_NAMES}) is no user and password; write it anew"
+                f"an entry of the docker config ({_NAMES}) does not contain a user and password; create it again with "
+                "`docker login`"
             ) from None
     return Account(user, password.rstrip("\0"), entry.identitytoken)

@@ -25,7 +25,7 @@ _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.doc
 _EMPTY = "application/vnd.oci.empty.v1+json"
 _NAMES = ("org.cncf.model.filepath", "org.cnai.model.filepath", "org.opencontainers.image.title")
 _PACKED = re.compile(r"application/vnd\.(?:cncf|cnai)\.model\.[^+]*\.tar(?:\+(.*))?")
-_FORMS = {None: "tar", "gzip": "tar.gz"}
+_FORMATS = {None: "tar", "gzip": "tar.gz"}
 _UNPACK = "io.deis.oras.content.unpack"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LONGEST_MANIFEST_BYTES = 4 * 1024 * 1024  # the limit of registries themselves
@@ -61,7 +61,7 @@ class ArtifactSource:
         if not isinstance(uri, ArtifactUri):
             raise InvalidURI(f"{uri} is not the URI of an artifact")
         self._uri = uri
-        base, self._repository = _place_of(uri, settings)
+        base, self._repository = _registry_url(uri, settings)
         self._base = f"{base}/v2/{self._repository}"
         self._client = HttpClient(settings)
         self._auth = RegistryAuth(uri, origin_of(base), self._repository, credentials, self._client)
@@ -75,10 +75,10 @@ class ArtifactSource:
                 raise InvalidURI(
                     f"{self._uri} is an index of {len(manifest.manifests)} manifests; name one of them by its digest"
                 )
-            _, manifest = self._manifest(_checked(manifest.manifests[0], pinned).digest)
+            _, manifest = self._manifest(_validated(manifest.manifests[0], pinned).digest)
         files = decide_files(manifest, self._uri)
         if not files:
-            raise SourceNotFound(f"{self._uri} has no layer that is a file; push the model's files as layers")
+            raise SourceNotFound(f"{self._uri} has no layer that is a file; push the files of the model as layers")
         return build_manifest(str(pinned), digest.removeprefix("sha256:"), files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
@@ -109,13 +109,15 @@ class ArtifactSource:
         body = self._auth.run(lambda headers: self._fetch(reference, headers))
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if ":" in reference and digest != reference:
-            raise Unreachable(f"{self._uri}: the registry sent another manifest than {reference}; it is asked again")
+            raise Unreachable(
+                f"{self._uri}: the registry sent a manifest other than {reference}; the request is repeated"
+            )
         try:
             return digest, msgspec.json.decode(body, type=ArtifactManifest)
         except msgspec.ValidationError as error:
-            raise InvalidURI(f"{self._uri}: its manifest is not in the form of one ({error}); push it anew") from error
+            raise InvalidURI(f"{self._uri}: its manifest is invalid ({error}); push it again") from error
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise Unreachable(f"{self._uri}: the registry's answer is no manifest ({error})") from error
+            raise Unreachable(f"{self._uri}: the response of the registry is not a manifest ({error})") from error
 
     def _fetch(self, reference: str, headers: dict[str, str]) -> bytes:
         accept = {"Accept": ", ".join((*_MANIFESTS, *_INDEXES))}
@@ -125,7 +127,7 @@ class ArtifactSource:
         said = response.read_small()
         response.close()
         if b"MANIFEST_UNKNOWN" in said and self._has_repository(headers):
-            raise RevisionNotFound(f"{self._uri.registry} has no {self._uri}; write a tag or digest that it has")
+            raise RevisionNotFound(f"{self._uri.registry} has no {self._uri}; name an existing tag or digest")
         raise self._auth.failure_of(response, str(self._uri))
 
     def _has_repository(self, headers: dict[str, str]) -> bool:
@@ -142,7 +144,7 @@ def decide_files(manifest: ArtifactManifest, uri: ArtifactUri) -> list[File]:
     Raises InvalidURI for a layer that is neither a file nor an archive, and UnsafePath if two have the same path.
     """
     layers = [layer for layer in manifest.layers or () if layer.kind != _EMPTY]
-    files = [_file_of(_checked(layer, uri), uri) for layer in layers]
+    files = [_file_of(_validated(layer, uri), uri) for layer in layers]
     named: dict[str, File] = {}
     for file in files:
         if (other := named.setdefault(file.path, file)) is not file:
@@ -152,39 +154,37 @@ def decide_files(manifest: ArtifactManifest, uri: ArtifactUri) -> list[File]:
     return files
 
 
-def _checked(found: Descriptor, uri: ArtifactUri) -> Descriptor:
+def _validated(found: Descriptor, uri: ArtifactUri) -> Descriptor:
     if not _DIGEST.fullmatch(found.digest) or found.size < 0:
-        raise InvalidURI(
-            f"{uri} names {found.digest[:80]!r}, which is no SHA-256, or a size that is none; push it anew"
-        )
+        raise InvalidURI(f"{uri} has a layer with an invalid digest ({found.digest[:80]!r}) or size; push it again")
     return found
 
 
 def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
     said = layer.annotations or {}
     path = _plain_path(next((path for name in _NAMES if (path := said.get(name))), ""))
-    if form := _form_of(layer, said, uri):
-        return File(_archive_name(path, layer.digest), layer.size, layer.digest, archive=form)
+    if archive_format := _archive_format(layer, said, uri):
+        return File(_archive_name(path, layer.digest), layer.size, layer.digest, archive=archive_format)
     if not path:
         raise InvalidURI(
-            f"{uri} has a layer that names no file ({layer.media_type or 'no type'}, {layer.digest}), as an image of "
-            "containers has; push files with org.opencontainers.image.title, or as a ModelPack"
+            f"{uri} has a layer without a file name ({layer.media_type or 'no type'}, {layer.digest}), like an image "
+            "of a container; push files with org.opencontainers.image.title, or as a ModelPack"
         )
     return File(path, layer.size, layer.digest)
 
 
-def _form_of(layer: Descriptor, said: Mapping[str, str | None], uri: ArtifactUri) -> str:
+def _archive_format(layer: Descriptor, said: Mapping[str, str | None], uri: ArtifactUri) -> str:
     """Return the archive format of a layer, whose files have their own paths, or an empty string for a plain file."""
     if said.get(_UNPACK) == "true":
         return "tar.gz"  # how oras packs directories, whatever media type it was told to write
     if not (found := _PACKED.fullmatch(layer.kind)):
         return ""
-    if found[1] not in _FORMS:
+    if found[1] not in _FORMATS:
         raise InvalidURI(
-            f"{uri} has a layer that is packed by {found[1]} ({layer.media_type}, {layer.digest}), which cannot be "
-            "unpacked; push it raw, as a tar, or packed by gzip"
+            f"{uri} has a layer compressed with {found[1]} ({layer.media_type}, {layer.digest}), which is not "
+            "supported; push it as raw files, as a tar, or compressed with gzip"
         )
-    return _FORMS[found[1]]
+    return _FORMATS[found[1]]
 
 
 def _plain_path(path: str) -> str:
@@ -200,7 +200,7 @@ def _archive_name(path: str, digest: str) -> str:
     return f"layer-{digest.removeprefix('sha256:')[:12]}" if name in ("", ".") else name
 
 
-def _place_of(uri: ArtifactUri, settings: SourceSettings) -> tuple[str, str]:
+def _registry_url(uri: ArtifactUri, settings: SourceSettings) -> tuple[str, str]:
     """Return the URL of the registry and the full name of the repository there."""
     if uri.registry == _DOCKER_HUB:
         return f"https://{_DOCKER_HUB_API}", uri.repository if "/" in uri.repository else f"library/{uri.repository}"

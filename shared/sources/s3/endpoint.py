@@ -27,7 +27,7 @@ def named_endpoint(values: Mapping[str, str], settings: SourceSettings) -> str:
         port = 0
     if port == 0:
         raise AuthDenied(
-            f"the Secret's {ENDPOINT_KEY} is not an endpoint that a Secret may name; write https://HOST[:PORT], or "
-            "have the administrator configure it"
+            f"the {ENDPOINT_KEY} of the Secret is not an endpoint that a Secret may name; write https://HOST[:PORT], "
+            "or ask the administrator to configure it"
         )
     return f"{urlsplit(text).hostname}:{port or DEFAULT_PORTS['https']}"

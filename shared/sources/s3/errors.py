@@ -37,8 +37,8 @@ def decide_s3_failure(
         case "RequestTimeTooSkewed":
             at = fields.get("ServerTime", "unknown")
             return AuthDenied(
-                f"{host} refuses requests signed by this machine's clock (RequestTimeTooSkewed, the server's time is "
-                f"{at}); set the clock right, by NTP"
+                f"{host} refuses requests because the clock of this machine is wrong (RequestTimeTooSkewed, the "
+                f"server's time is {at}); correct the clock, for example by NTP"
             )
         case "InvalidObjectState":
             return SourceNotFound(f"{subject.what} is archived and cannot be read; restore it in the bucket first")
@@ -59,6 +59,6 @@ def _other_region(subject: RequestSubject, region: str) -> LarderError:
 def _moved(subject: RequestSubject, status: int) -> LarderError:
     return Unreachable(
         f"{subject.grant.host} redirects {subject.what} (status {status}), which is not followed because requests are "
-        "signed for one host; configure the endpoint or the region that is meant",
+        "signed for one host; configure the right endpoint or region",
         REDIRECT_TRIES,
     )

@@ -20,7 +20,7 @@ from shared.sources.listing import bounded, in_time
 from shared.sources.plain_xml import plain_xml
 from shared.sources.prefix_keys import beginning_of, path_below
 from shared.sources.s3.errors import error_fields
-from shared.sources.s3.requests import Requests
+from shared.sources.s3.requests import S3Requests
 from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
 from shared.uri.model_uri import S3Uri
 
@@ -36,7 +36,7 @@ class S3Refusal(Exception):
         self.status, self.headers, self.fields = status, headers, fields
 
 
-def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s: float) -> list[str]:
+def list_paths(uri: S3Uri, requests: S3Requests, connections: HttpClient, until_s: float) -> list[str]:
     """Return the part after the prefix of each key below it, without empty directory placeholders.
 
     `until_s`: as in `in_time`. Raises S3Refusal, Unreachable, AddressRefused, TooManyFiles.
@@ -51,9 +51,9 @@ def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s:
     except (BotoCoreError, ClientError) as error:  # boto3 reports a body that it cannot parse as a server error
         raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        said = f"{type(error).__name__}: {str(error)[:200]}"
+        detail = f"{type(error).__name__}: {str(error)[:200]}"
         raise Unreachable(
-            f"{requests.grant.host} does not list {uri} as S3 does ({said}); it is asked again"
+            f"{requests.grant.host} sent a listing of {uri} that is not valid for S3 ({detail}); check the endpoint"
         ) from error
     finally:
         client.close()
@@ -61,7 +61,7 @@ def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s:
     return [path for path in paths if path is not None]
 
 
-def _client(requests: Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types
+def _client(requests: S3Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types
     """Return a client that never opens a connection itself, so that the checked address is the one in use."""
     keys = requests.grant.values
     config = Config(
@@ -97,16 +97,16 @@ def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
     headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
     response = connections.send(Request(request.url, request.method, secrets=headers, follow_redirects=False))
     if response.status >= HTTPStatus.MULTIPLE_CHOICES:
-        said = response.read_small()
+        body = response.read_small()
         response.close()
-        raise S3Refusal(response.status, response.headers, error_fields(said))
+        raise S3Refusal(response.status, response.headers, error_fields(body))
     body = response.read_all(_MAX_PAGE_BYTES)
     try:
         body = plain_xml(body).encode()
     except ValueError as error:
-        problem = f"{public(request.url)}: the answer is no list of S3: {error}; check the endpoint"
+        problem = f"{public(request.url)}: the response is not an S3 listing: {error}; check the endpoint"
         raise Unreachable(problem) from None
-    return AWSResponse(request.url, response.status, dict(response.headers), _Whole(body))
+    return AWSResponse(request.url, response.status, dict(response.headers), _RawBody(body))
 
 
 def _text(value: object) -> str:
@@ -114,7 +114,7 @@ def _text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
+class _RawBody:
     """A response body with the interface that botocore reads."""
 
     body: bytes

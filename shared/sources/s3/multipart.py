@@ -17,7 +17,7 @@ _MAX_PARTS = 10_000  # the limit of S3
 
 
 @dataclass(frozen=True, slots=True)
-class OfParts:
+class MultipartDigest:
     """The hex digest over the digests of `count` parts; the lengths of the parts are unknown."""
 
     algorithm: str
@@ -25,20 +25,20 @@ class OfParts:
     count: int
 
 
-def of_parts(headers: Mapping[str, str]) -> OfParts | None:
+def multipart_digest(headers: Mapping[str, str]) -> MultipartDigest | None:
     """Return what a HEAD response says about parts; None if nothing can be checked against it.
 
     An ETag with a count is an MD5 over MD5s under the same conditions as one without (`s3.objects`), unless the count
     is 1: some servers send random tags of that form.
     """
-    for digest, count in _told(headers):
+    for digest, count in _part_digests(headers):
         if digest and _COUNT.fullmatch(count) and int(count) <= _MAX_PARTS:
             algorithm, _, value = digest.partition(":")
-            return OfParts(algorithm, value, int(count))
+            return MultipartDigest(algorithm, value, int(count))
     return None
 
 
-def _told(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _part_digests(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield digests over parts with their counts, best first; "" for a malformed digest."""
     if (headers.get("x-amz-checksum-type") or "COMPOSITE") == "COMPOSITE":
         for algorithm in _CHECKSUMS:
@@ -49,7 +49,7 @@ def _told(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield f"md5:{tag}", count
 
 
-def part_length(found: OfParts, status: int, headers: Mapping[str, str]) -> int:
+def part_length(found: MultipartDigest, status: int, headers: Mapping[str, str]) -> int:
     """Return the bytes of a part from the HEAD response for it; 0 if unknown.
 
     If the response has a count of parts, it must agree. For an ETag it is required: some stores put other things than
@@ -61,7 +61,7 @@ def part_length(found: OfParts, status: int, headers: Mapping[str, str]) -> int:
     return int(length) if is_part and LENGTH.fullmatch(length) else 0
 
 
-def digest_by_parts(found: OfParts, size_bytes: int, length_of: Callable[[int], int]) -> str:
+def digest_by_parts(found: MultipartDigest, size_bytes: int, length_of: Callable[[int], int]) -> str:
     """Return the digest for `File.digest`; "" if the parts differ in length or their length is unknown.
 
     `length_of` returns the bytes of a part by number, or 0 if unknown. One or two parts follow from the first. With

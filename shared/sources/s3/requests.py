@@ -1,4 +1,4 @@
-"""Requests for the objects of one S3 bucket: their URLs and signatures."""
+"""S3Requests for the objects of one S3 bucket: their URLs and signatures."""
 
 import re
 import time
@@ -21,8 +21,8 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 
 @dataclass(frozen=True)
-class Requests:
-    """Requests for a bucket in a region, unsigned if there is no key for the host.
+class S3Requests:
+    """S3Requests for a bucket in a region, unsigned if there is no key for the host.
 
     `pinned` is the HOST:PORT of the only endpoint that a Secret may name; empty if it may name none.
     """
@@ -45,10 +45,9 @@ class Requests:
         """
         named = named_endpoint(self.credentials.values, self.settings)
         if named != self.pinned:
-            at = self.pinned or "that counts without a Secret"
             raise AuthDenied(
-                f"the files of {self.bucket} are those of the endpoint {at}, and the {ENDPOINT_KEY} of the "
-                f"Secret is {named or 'none that counts'}; correct it, or ask for a refresh of the model"
+                f"the files of {self.bucket} were listed at {self.pinned or 'the configured endpoint'}, but "
+                f"{ENDPOINT_KEY} in the Secret is {named or 'unset or not used'}; correct it, or refresh the model"
             )
         return named
 

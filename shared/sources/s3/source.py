@@ -21,9 +21,9 @@ from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name
 from shared.sources.s3.endpoint import named_endpoint
 from shared.sources.s3.errors import decide_s3_failure, error_fields
-from shared.sources.s3.multipart import OfParts, digest_by_parts, of_parts, part_length
+from shared.sources.s3.multipart import MultipartDigest, digest_by_parts, multipart_digest, part_length
 from shared.sources.s3.objects import file_of
-from shared.sources.s3.requests import Requests
+from shared.sources.s3.requests import S3Requests
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import ModelUri, S3Uri
 
@@ -46,7 +46,7 @@ class S3Source:
             raise InvalidURI(f"{uri} is not an s3:// URI")
         region = uri.region or credentials.values.get("AWS_REGION") or settings.s3_region
         self._uri, self._now = uri, now
-        self._requests = Requests(uri.bucket, region, credentials, settings, uri.endpoint)
+        self._requests = S3Requests(uri.bucket, region, credentials, settings, uri.endpoint)
         self._client = HttpClient(replace(settings, ca_bundle=settings.s3_ca_bundle or settings.ca_bundle))
         self._keys = PrefixKeys(uri.prefix)
 
@@ -119,13 +119,13 @@ class S3Source:
     def _file_of(self, path: str, key: str, headers: Mapping[str, str]) -> File:
         """Return the file of an object; asks for its parts if there is no digest of the whole."""
         file = file_of(path, headers)
-        found = None if file.digest else of_parts(headers)
+        found = None if file.digest else multipart_digest(headers)
         if found is None:
             return file
         digest = digest_by_parts(found, file.size, lambda number: self._part_length(key, file, found, number))
         return msgspec.structs.replace(file, digest=digest)
 
-    def _part_length(self, key: str, file: File, found: OfParts, number: int) -> int:
+    def _part_length(self, key: str, file: File, found: MultipartDigest, number: int) -> int:
         """Return the bytes of one part, 0 if the store does not say; raises if it asks for a pause."""
         match = {"If-Match": file.etag} if file.etag else {}
         response = self._client.send(self._requests.build_request("HEAD", key, match, f"partNumber={number}"))

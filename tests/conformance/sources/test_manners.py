@@ -100,7 +100,7 @@ def test_a_circle_of_redirects_is_followed_once_and_a_little_way(scripts: Script
 @pytest.mark.parametrize("scripts", [kind for kind in KINDS if PLACES[kind].half], indirect=True)
 def test_half_of_the_keys_send_nothing(scripts: Scripted, act: Act) -> None:
     server = scripts.serve(lambda _: reply(200))
-    with pytest.raises(AuthDenied, match=r"^the Secret has .* and lacks .*, without which nothing is sent; add "):
+    with pytest.raises(AuthDenied, match=r"^the Secret has .* but not .*, so no credentials are sent; add "):
         act(scripts.open(server, Credentials(scripts.place.half)))
     assert server.connections == 0
 

@@ -36,7 +36,7 @@ def fetch_blobs(source: Source, store: Store, timing: Timing | None = None) -> F
         progress=Progress(),
         stop=threading.Event(),
         concurrency=1,
-        policy=RetryPolicy(first_s=0.001, longest_s=0.01),
+        policy=RetryPolicy(first_s=0.001, cap_s=0.01),
         timing=timing,
     )
 

@@ -29,7 +29,7 @@ def fetch_blobs(manifest: Manifest, store: Store, source: MemorySource) -> Fetch
         store,
         progress=Progress(),
         stop=threading.Event(),
-        policy=RetryPolicy(attempts=3, patience_s=5, first_s=0.001, longest_s=0.01),
+        policy=RetryPolicy(attempts=3, timeout_s=5, first_s=0.001, cap_s=0.01),
         prove_access=False,
         sha256=False,
     )

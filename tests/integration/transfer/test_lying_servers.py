@@ -68,7 +68,7 @@ class Server:
         return (self._faults.pop(0) if self._faults else self._then)(asked)
 
 
-POLICY = RetryPolicy(attempts=4, patience_s=30, first_s=0.001, longest_s=0.01)
+POLICY = RetryPolicy(attempts=4, timeout_s=30, first_s=0.001, cap_s=0.01)
 
 
 def fetch_blobs(
@@ -352,7 +352,7 @@ def test_a_server_that_cuts_every_answer_after_little_is_asked_ever_less_often(s
         whole = right(request)
         return whole if len(asked_s) > 9 else whole.replace(b"\r\n\r\n", CLOSING, 1)[:1024]
 
-    fetch_blobs(store, answer, policy=RetryPolicy(first_s=0.02, longest_s=0.3))
+    fetch_blobs(store, answer, policy=RetryPolicy(first_s=0.02, cap_s=0.3))
     gaps_s = [after - before for before, after in pairwise(asked_s)]
     assert len(gaps_s) == 9
     assert all(gap_s >= min(0.3, 0.02 * 2**n) / 2 for n, gap_s in enumerate(gaps_s))

@@ -41,6 +41,6 @@ def test_every_late_import_works(module: str, name: str) -> None:
         import_module(f"{module}.{name}")
 
 
-@pytest.mark.parametrize(("module", "name"), [*schemes._PLACES.values(), schemes._ARTIFACTS])
+@pytest.mark.parametrize(("module", "name"), [*schemes._SOURCES.values(), schemes._ARTIFACTS])
 def test_every_source_of_the_registry_works(module: str, name: str) -> None:
     assert callable(getattr(import_module(f"shared.sources.{module}.source"), name))

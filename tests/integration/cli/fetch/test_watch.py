@@ -5,7 +5,7 @@ import pytest
 from agent.cli.stall_watch import StallWatch
 from agent.transfer.progress import Progress
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.command_line import HOPELESS_S, POLICY
+from shared.sources.command_line import STALL_TIMEOUT_S, POLICY
 
 SLOW = Unreachable("hardly flows")
 
@@ -19,7 +19,7 @@ def looks(
     watch: StallWatch, progress: Progress, *, bytes_a_second: int = 0, trouble_every_s: int = 0
 ) -> LarderError | None:
     """Look every second for three times as long as it takes to give up."""
-    for second in range(1, 3 * int(HOPELESS_S)):
+    for second in range(1, 3 * int(STALL_TIMEOUT_S)):
         if bytes_a_second:
             progress.receive(bytes_a_second)
         if trouble_every_s and second % trouble_every_s == 0:
@@ -69,16 +69,18 @@ def test_a_source_that_asks_for_time_is_not_given_up_meanwhile(progress: Progres
 def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     asked = progress.failure = RateLimited("later", 60)
-    assert [watch.check(second) for second in range(1, 61 + int(HOPELESS_S))] == [None] * (60 + int(HOPELESS_S))
-    assert watch.check(61 + HOPELESS_S) is asked
+    assert [watch.check(second) for second in range(1, 61 + int(STALL_TIMEOUT_S))] == [None] * (
+        60 + int(STALL_TIMEOUT_S)
+    )
+    assert watch.check(61 + STALL_TIMEOUT_S) is asked
 
 
 def test_one_that_asks_for_ever_is_given_up(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
-    for second in range(1, int(POLICY.asked_s + HOPELESS_S)):
+    for second in range(1, int(POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S)):
         progress.failure = RateLimited("later", 5)
         assert watch.check(second) is None
-    assert watch.check(POLICY.asked_s + HOPELESS_S) is progress.failure
+    assert watch.check(POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S) is progress.failure
 
 
 def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
@@ -87,15 +89,15 @@ def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
     progress.failure = RateLimited("later", 100)
     watch.check(0)
     progress.failure, progress.total = SLOW, 10**9
-    for second in range(140, 140 + int(HOPELESS_S)):
+    for second in range(140, 140 + int(STALL_TIMEOUT_S)):
         assert watch.check(second) is None
-    assert watch.check(140 + HOPELESS_S) is SLOW
+    assert watch.check(140 + STALL_TIMEOUT_S) is SLOW
 
 
 def test_a_server_that_ignores_ranges_is_waited_for_while_it_sends_what_is_here(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     progress.failure = SLOW  # it broke off before
     watch.check(0)
-    for second in range(1, 3 * int(HOPELESS_S)):
+    for second in range(1, 3 * int(STALL_TIMEOUT_S)):
         progress.skip(20_000)
         assert watch.check(second) is None

@@ -120,10 +120,12 @@ def test_a_path_is_named_as_it_was_typed(typed: str, tmp_path: Path) -> None:
     shown = path.removeprefix("./")
     done = inspect(path, "-o", "json", at=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["modelType"]) == (0, CONFIG["model_type"])
-    assert done.stderr == f"Remark: {shown}/notes is a link that leads nowhere; put the file there itself\n"
+    assert done.stderr == f"Remark: {shown}/notes is a dangling link; replace it with the file itself\n"
     (tmp_path / "m" / "tokenizer_config.json").symlink_to("/nowhere")
     done = inspect(path, at=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"UnsafePath: {shown}/tokenizer_config.json is or passes a link that is absolute")
+    assert done.stderr.startswith(
+        f"UnsafePath: {shown}/tokenizer_config.json is or passes through a link that is absolute"
+    )
     done = inspect(f"{path}/none", at=tmp_path)
     assert done.stderr.startswith(f"SourceNotFound: there is no {shown}/none on this machine")

@@ -58,7 +58,9 @@ def test_a_link_on_the_way_out_is_not_followed(target: str, claim: Path) -> None
     (claim / "models" / "loop").symlink_to(target)
     found = reading(claim, "models/loop")
     assert (found.found, found.reason) == (False, "UnsafePath")
-    assert found.message.startswith("'models/loop' on the claim is or passes a link that leads out of the claim")
+    assert found.message.startswith(
+        "'models/loop' on the claim is or passes through a link that leads out of the claim"
+    )
 
 
 def test_a_link_within_the_claim_is_followed(claim: Path) -> None:
@@ -73,7 +75,7 @@ def test_a_file_that_pods_would_not_find_is_not_read(target: str, claim: Path) -
     (claim / "models" / "llama" / "config.json").symlink_to(target)
     found = reading(claim, "models/llama")
     assert (found.found, found.reason) == (True, "UnsafePath")
-    assert found.message.startswith("models/llama/config.json is or passes a link")
+    assert found.message.startswith("models/llama/config.json is or passes through a link")
     assert "/proc" not in found.message
 
 
@@ -81,7 +83,7 @@ def test_a_file_that_is_not_needed_and_that_pods_would_not_find_is_remarked(clai
     (claim / "models" / "llama" / "notes").symlink_to("../../../outside/config.json")
     found = reading(claim, "models/llama")
     assert found.metadata
-    assert found.message.startswith("models/llama/notes is or passes a link that leads out of models/llama")
+    assert found.message.startswith("models/llama/notes is or passes through a link that leads out of models/llama")
     for number in range(99):
         (claim / "models" / "llama" / f"{number}-{'n' * 200}").symlink_to("nowhere")
     assert decode_reading(encode_reading(reading(claim, "models/llama")).decode()).metadata

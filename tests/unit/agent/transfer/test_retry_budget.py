@@ -8,7 +8,7 @@ from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.sources.command_line import POLICY as AT_HAND
 from shared.sources.retry import RetryPolicy, Timing
 
-POLICY = RetryPolicy(attempts=3, patience_s=60, first_s=1, longest_s=10)
+POLICY = RetryPolicy(attempts=3, timeout_s=60, first_s=1, cap_s=10)
 
 
 class Clock:
@@ -172,7 +172,7 @@ def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
     def failure(now: float) -> LarderError | None:
         return RateLimited("later", after_s) if now < 60 else starting.pop(0)
 
-    assert waits(policy, failure, receivers) <= 60 + after_s + 2 * policy.longest_s
+    assert waits(policy, failure, receivers) <= 60 + after_s + 2 * policy.cap_s
 
 
 def test_a_server_that_is_down_for_less_than_the_patience_is_waited_for() -> None:

@@ -137,10 +137,10 @@ def test_a_model_is_read_once_and_then_ready() -> None:
 
 
 def test_what_was_left_aside_stands_beside_what_was_read() -> None:
-    seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a link that leads nowhere"))
+    seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a dangling link"))
     assert metadata(seen) == ("True", "Read")
     words = reported(decide(seen, NOW)).claim_result.metadata.message
-    assert words.endswith(", but llama/notes is a link that leads nowhere")
+    assert words.endswith(", but llama/notes is a dangling link")
 
 
 def test_fields_that_got_lost_are_filled_again_from_the_status() -> None:

@@ -79,7 +79,7 @@ async def test_no_key_of_another_source_is_ever_a_token(secrets: Secrets, object
 @pytest.mark.parametrize("uri", ["s3://bucket/m", "gs://bucket/m", "az://account/container/m", "oci://r.test/m:1"])
 async def test_sources_without_tokens_take_none(secrets: Secrets, objects: Objects, uri: str) -> None:
     objects.objects[PATH] = secret(token="t0p")
-    with pytest.raises(AuthDenied, match="only hf:// and https:// take a token"):
+    with pytest.raises(AuthDenied, match="only hf:// and https:// accept a token"):
         await secrets.credentials_of(replace(demand(secretKey="token"), uri=uri))
 
 
@@ -129,12 +129,16 @@ async def test_a_source_gets_its_own_keys_alone(secrets: Secrets, objects: Objec
         ),
         ("hf://o/m", {"HF_TOKEN": " "}, "add HF_TOKEN"),
         ("https://h.test/f", {"HF_TOKEN": "s3cret"}, "no key for https://.*; add token to it"),
-        ("s3://bucket/m", {"AWS_ACCESS_KEY_ID": "s3cret"}, "has AWS_ACCESS_KEY_ID and lacks AWS_SECRET_ACCESS_KEY"),
-        ("s3://bucket/m", {"AWS_SECRET_ACCESS_KEY": "s3cret"}, "has AWS_SECRET_ACCESS_KEY and lacks AWS_ACCESS_KEY_ID"),
+        ("s3://bucket/m", {"AWS_ACCESS_KEY_ID": "s3cret"}, "has AWS_ACCESS_KEY_ID but not AWS_SECRET_ACCESS_KEY"),
+        ("s3://bucket/m", {"AWS_SECRET_ACCESS_KEY": "s3cret"}, "has AWS_SECRET_ACCESS_KEY but not AWS_ACCESS_KEY_ID"),
         ("s3://bucket/m", {"accesskey": "s3cret"}, "add AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to it"),
-        ("az://account/container/m", {"AZURE_CLIENT_ID": "s3cret"}, "lacks AZURE_TENANT_ID and AZURE_CLIENT_SECRET"),
+        ("az://account/container/m", {"AZURE_CLIENT_ID": "s3cret"}, "but not AZURE_TENANT_ID and AZURE_CLIENT_SECRET"),
         ("gs://bucket/m", {"key.json": "s3cret"}, "add GOOGLE_APPLICATION_CREDENTIALS"),
-        ("oci://bucket@ns/m", {"OCI_CLI_USER": "s3cret"}, "lacks OCI_CLI_TENANCY and OCI_CLI_FINGERPRINT and OCI_CLI"),
+        (
+            "oci://bucket@ns/m",
+            {"OCI_CLI_USER": "s3cret"},
+            "but not OCI_CLI_TENANCY and OCI_CLI_FINGERPRINT and OCI_CLI",
+        ),
         ("oci://r.test/m:1", {"token": "s3cret"}, r"add \.dockerconfigjson, or config\.json"),
         ("oci://r.test/m:1", {"config.json": '{"auths": {"x.test": {"auth": "dTpw"}}}'}, "no account for r.test"),
         ("local:///models/m", {"token": "s3cret"}, "takes no credentials"),

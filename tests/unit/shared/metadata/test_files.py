@@ -71,9 +71,9 @@ def test_what_is_broken_and_not_needed_is_left_aside_and_said(tmp_path: Path) ->
     assert read_metadata(files).model_type == "llama"
     assert dict(files.sizes) == {"config.json": 23}
     assert set(files.broken) == {"README.md", "notes", "pipe", "text/a.txt"}
-    assert str(files.broken["notes"]).startswith("here/notes is or passes a link that leads out")
-    assert str(files.broken["text/a.txt"]).startswith("here/text/a.txt is a link that leads nowhere")
-    assert remark_on(files).startswith("here/README.md is a link that leads nowhere")
+    assert str(files.broken["notes"]).startswith("here/notes is or passes through a link that leads out")
+    assert str(files.broken["text/a.txt"]).startswith("here/text/a.txt is a dangling link")
+    assert remark_on(files).startswith("here/README.md is a dangling link")
     assert remark_on(files).endswith("; and 3 more are broken")
 
 
@@ -83,7 +83,7 @@ def test_what_is_broken_and_not_needed_is_left_aside_and_said(tmp_path: Path) ->
 )
 def test_what_is_broken_and_needed_is_a_failure_that_names_it(name: str, tmp_path: Path) -> None:
     broken_model(tmp_path, name)
-    with pytest.raises(SourceNotFound, match=rf"^here/{name} is a link that leads nowhere"):
+    with pytest.raises(SourceNotFound, match=rf"^here/{name} is a dangling link"):
         read_metadata(DirectoryFiles(str(tmp_path), "model", shown="here"))
 
 

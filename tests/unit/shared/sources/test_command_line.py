@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.command_line import HOPELESS_S, POLICY, StallDeadline
+from shared.sources.command_line import POLICY, STALL_TIMEOUT_S, StallDeadline
 from shared.sources.retry import Timing, retry
 
 Answer = Callable[[float], LarderError | None]
@@ -57,7 +57,7 @@ def test_what_fails_after_a_minute_of_that_is_tried_again() -> None:
 def test_one_that_asks_for_ever_is_left_in_the_end_and_one_that_asks_for_more_at_once() -> None:
     end_s, _, failure = ends(lambda _: asks(5))
     assert isinstance(failure, RateLimited)
-    assert POLICY.asked_s - 20 <= end_s <= POLICY.asked_s + 1
+    assert POLICY.rate_limit_timeout_s - 20 <= end_s <= POLICY.rate_limit_timeout_s + 1
     end_s, asked, failure = ends(lambda _: asks(3600))
     assert isinstance(failure, RateLimited)
     assert (asked, end_s) == (1, 0.1)
@@ -68,7 +68,7 @@ def test_one_that_is_down_is_tried_for_all_of_the_patience_and_no_longer(chance:
     assert ends(lambda now: DOWN if now < 30 else None, chance)[2] is None
     end_s, asked, failure = ends(lambda _: DOWN, chance)
     assert failure is DOWN
-    assert POLICY.patience_s - POLICY.longest_s - 1 <= end_s <= POLICY.patience_s + 1
+    assert POLICY.timeout_s - POLICY.cap_s - 1 <= end_s <= POLICY.timeout_s + 1
     assert 8 < asked < 30
 
 
@@ -76,7 +76,7 @@ def test_one_that_asks_and_breaks_in_turn_for_ever_is_left() -> None:
     tries = iter(range(1000))
     end_s, _, failure = ends(lambda _: DOWN if next(tries) % 2 else asks(1))
     assert failure is not None
-    assert end_s <= POLICY.asked_s + POLICY.patience_s
+    assert end_s <= POLICY.rate_limit_timeout_s + POLICY.timeout_s
 
 
 def lost_after(trouble: Callable[[int], LarderError | None], came: Callable[[int], bool] = lambda _: False) -> int:
@@ -86,25 +86,25 @@ def lost_after(trouble: Callable[[int], LarderError | None], came: Callable[[int
         if came(second):
             hope.renew(second)
         hope.note(trouble(second), second)
-        if hope.is_lost(second):
+        if hope.has_expired(second):
             return second
     return 1000
 
 
 def test_hope_lasts_as_long_as_what_was_asked_for_and_then_as_ever() -> None:
-    assert lost_after(lambda _: None) == HOPELESS_S
-    assert lost_after(lambda _: DOWN) == HOPELESS_S
+    assert lost_after(lambda _: None) == STALL_TIMEOUT_S
+    assert lost_after(lambda _: DOWN) == STALL_TIMEOUT_S
     once = asks(60)
-    assert lost_after(lambda second: once if second >= 10 else None) == 10 + 60 + HOPELESS_S
-    assert lost_after(lambda _: asks(5)) == POLICY.asked_s + HOPELESS_S
-    assert lost_after(lambda _: asks(3600)) == POLICY.asked_s + HOPELESS_S
+    assert lost_after(lambda second: once if second >= 10 else None) == 10 + 60 + STALL_TIMEOUT_S
+    assert lost_after(lambda _: asks(5)) == POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S
+    assert lost_after(lambda _: asks(3600)) == POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S
 
 
 def test_what_comes_renews_hope() -> None:
-    assert lost_after(lambda _: None, lambda second: second == 30) == 30 + HOPELESS_S
+    assert lost_after(lambda _: None, lambda second: second == 30) == 30 + STALL_TIMEOUT_S
     assert lost_after(lambda _: asks(5), lambda second: second % 100 == 0) == 1000
 
 
 def test_what_comes_meanwhile_from_another_file_shortens_no_wait() -> None:
     once = asks(100)
-    assert lost_after(lambda _: once, lambda second: second == 10) == 100 + HOPELESS_S
+    assert lost_after(lambda _: once, lambda second: second == 10) == 100 + STALL_TIMEOUT_S

@@ -79,7 +79,7 @@ def test_a_refusal_says_the_way_out(grant: HostGrant, words: str) -> None:
     [
         (HUB, "HF_TOKEN"),
         (S3, "~/.aws/credentials"),
-        (GOOGLE, "GOOGLE_APPLICATION_CREDENTIALS name a file"),
+        (GOOGLE, "set GOOGLE_APPLICATION_CREDENTIALS to a file"),
         (AZURE, "AZURE_STORAGE_ACCOUNT"),
         (REGISTRY, "docker's config.json"),
         (OCI_OBJECTS, "OCI_CLI_KEY_CONTENT"),
@@ -89,12 +89,12 @@ def test_a_refusal_says_the_way_out(grant: HostGrant, words: str) -> None:
 @pytest.mark.parametrize(
     ("grant", "words"),
     [
-        (HostGrant("h.test", own=True), "h.test wants credentials for x (status 403); "),
-        (HostGrant("h.test", {"token": "t"}, own=True), "h.test refuses these credentials for x (status 403); "),
-        (HostGrant("h.test", withheld=True, own=True), "yours were not sent because they are for other hosts; "),
+        (HostGrant("h.test", ambient=True), "h.test requires credentials for x (status 403); "),
+        (HostGrant("h.test", {"token": "t"}, ambient=True), "h.test refuses these credentials for x (status 403); "),
+        (HostGrant("h.test", withheld=True, ambient=True), "yours were not sent because they are for other hosts; "),
         (
-            HostGrant("h.test", {"token": "t"}, own=True).as_seen_by(origin_of("https://cdn.test")),
-            "cdn.test wants credentials for x",
+            HostGrant("h.test", {"token": "t"}, ambient=True).as_seen_by(origin_of("https://cdn.test")),
+            "cdn.test requires credentials for x",
         ),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
     ("status", "asked", "words"),
     [
         (429, "30", "host asks to wait 30 s (until 00:16:40Z) before x"),
-        (503, "30", "host is not available for 30 s (until 00:16:40Z)"),
+        (503, "30", "host is unavailable for 30 s (until 00:16:40Z)"),
         (429, "7200", "host asks to wait at least 3600 s (until 01:16:10Z) before x"),
     ],
 )

@@ -15,7 +15,7 @@ from shared.errors import (
     Unreachable,
     UnsafePath,
 )
-from shared.sources.retry import WORTH_BYTES, RetryBudget, RetryPolicy, pause_before_retry
+from shared.sources.retry import MIN_PROGRESS_BYTES, RetryBudget, RetryPolicy, pause_before_retry
 
 
 def draw(chance: float) -> Uniform:
@@ -24,7 +24,7 @@ def draw(chance: float) -> Uniform:
 
 
 EARLIEST, MIDDLE = draw(0), draw(0.5)
-POLICY = RetryPolicy(attempts=6, patience_s=120, first_s=0.5, longest_s=30)
+POLICY = RetryPolicy(attempts=6, timeout_s=120, first_s=0.5, cap_s=30)
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,25 @@ def test_attempts_without_progress_are_bounded(failures: int) -> None:
     assert pause_before_retry(POLICY, Unreachable("x"), failures, 0, MIDDLE) is None
 
 
-@given(poor=st.integers(1, 10**6), brought_bytes=st.integers(1, 10**12), chance=st.floats(0, 1, exclude_max=True))
+@given(
+    failures_since_data=st.integers(1, 10**6),
+    brought_bytes=st.integers(1, 10**12),
+    chance=st.floats(0, 1, exclude_max=True),
+)
 def test_what_brings_little_waits_longer_each_time_and_what_brings_much_hardly(
-    poor: int, brought_bytes: int, chance: float
+    failures_since_data: int, brought_bytes: int, chance: float
 ) -> None:
-    pause_s = pause_before_retry(POLICY, Unreachable("x"), 1, 0, draw(chance), poor=poor, brought_bytes=brought_bytes)
-    grown_s = min(30, 0.5 * 2 ** min(poor - 1, 30))
-    ceiling = min(grown_s, 0.5 * WORTH_BYTES / brought_bytes)
+    pause_s = pause_before_retry(
+        POLICY,
+        Unreachable("x"),
+        1,
+        0,
+        draw(chance),
+        failures_since_data=failures_since_data,
+        brought_bytes=brought_bytes,
+    )
+    grown_s = min(30, 0.5 * 2 ** min(failures_since_data - 1, 30))
+    ceiling = min(grown_s, 0.5 * MIN_PROGRESS_BYTES / brought_bytes)
     assert pause_s is not None
     assert ceiling / 2 <= pause_s <= ceiling
 
@@ -86,7 +98,7 @@ def test_more_time_than_there_is_patience_is_left_to_the_caller() -> None:
 
 
 def test_a_server_that_asks_for_time_has_more_where_the_policy_says_so() -> None:
-    policy = RetryPolicy(patience_s=40, longest_s=5, asked_s=150)
+    policy = RetryPolicy(timeout_s=40, cap_s=5, rate_limit_timeout_s=150)
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 80, MIDDLE) is not None
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 95, MIDDLE) is None
     assert pause_before_retry(policy, Unreachable("x"), 1, 80, MIDDLE) is None
@@ -94,7 +106,7 @@ def test_a_server_that_asks_for_time_has_more_where_the_policy_says_so() -> None
 
 def test_what_fails_after_a_server_asked_for_time_is_counted_again_but_what_asks_again_is_not() -> None:
     clock = [0.0]
-    budget = RetryBudget(RetryPolicy(attempts=3, patience_s=40, first_s=1, asked_s=100), EARLIEST, 0)
+    budget = RetryBudget(RetryPolicy(attempts=3, timeout_s=40, first_s=1, rate_limit_timeout_s=100), EARLIEST, 0)
 
     def fails(error: LarderError) -> bool:
         pause_s = budget.pause_s(error, clock[0])

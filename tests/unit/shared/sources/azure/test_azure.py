@@ -88,7 +88,7 @@ def test_a_page_of_a_listing() -> None:
     ],
 )
 def test_what_is_no_listing_is_refused_and_nothing_is_expanded(body: bytes) -> None:
-    with pytest.raises(Unreachable, match="h does not list"):
+    with pytest.raises(Unreachable, match="h sent a listing that is not valid"):
         parse_page(body, "h")
 
 
@@ -186,7 +186,7 @@ def test_what_the_service_may_answer(serve: Serve, status: int, code: str, error
 @pytest.mark.parametrize("length", ["-5", "junk", "9" * 30, "9" * 5000, "1.5"])
 def test_a_length_that_is_none_is_reported(length: str) -> None:
     blob = f"<Blob><Name>a</Name><Properties><Content-Length>{length}</Content-Length></Properties></Blob>"
-    with pytest.raises(Unreachable, match="does not list as Azure"):
+    with pytest.raises(Unreachable, match="a listing that is not valid for Azure"):
         parse_page(f"<EnumerationResults><Blobs>{blob}</Blobs></EnumerationResults>".encode(), "host")
 
 

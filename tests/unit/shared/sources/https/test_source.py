@@ -131,7 +131,7 @@ def test_a_server_that_does_not_tell_the_size_is_named(
     serve_tls: Make, source_of: Callable[..., HttpsSource], answer: bytes
 ) -> None:
     server = serve_tls(lambda asked: reply(200, Content_Length="") if asked.method == "HEAD" else answer)
-    with pytest.raises(InvalidURI, match=r"127\.0\.0\.1 does not say how long"):
+    with pytest.raises(InvalidURI, match=r"127\.0\.0\.1 does not state the size of"):
         source_of(server).resolve()
 
 

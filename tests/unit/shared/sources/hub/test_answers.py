@@ -25,7 +25,7 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = (
     [
         (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "private or does not exist"),
         (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "correct the URI, or name a Secret with an HF_TOKEN"),
-        (401, "RepoNotFound", HostGrant("hub", own=True), AuthDenied, "put a token that may read it into HF_TOKEN"),
+        (401, "RepoNotFound", HostGrant("hub", ambient=True), AuthDenied, "set HF_TOKEN to a token that may read it"),
         (404, "RepoNotFound", ANONYMOUSLY, SourceNotFound, "hides it because it is private: correct the URI"),
         (404, "RepoNotFound", WITH_TOKEN, SourceNotFound, "or hides it"),
         (401, "RepoNotFound", WITH_TOKEN, AuthDenied, "refuses these credentials"),
@@ -34,7 +34,7 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = (
         (401, "GatedRepo", ANONYMOUSLY, AuthDenied, "accept its terms"),
         (403, "GatedRepo", WITH_TOKEN, AuthDenied, "accept its terms"),
         (404, "RevisionNotFound", WITH_TOKEN, RevisionNotFound, "no such revision"),
-        (404, "EntryNotFound", WITH_TOKEN, SourceNotFound, "any more"),
+        (404, "EntryNotFound", WITH_TOKEN, SourceNotFound, "no longer has"),
         (429, "", WITH_TOKEN, RateLimited, "asks to wait"),
     ],
 )

@@ -15,7 +15,7 @@ from shared.manifest import File
 from shared.sources.port import Credentials
 from shared.sources.s3.endpoint import named_endpoint
 from shared.sources.s3.listing import list_paths
-from shared.sources.s3.requests import Requests
+from shared.sources.s3.requests import S3Requests
 from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings, settings_from_environ
 from shared.uri.model_uri import S3Uri, parse_uri
@@ -24,9 +24,9 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"}
 VIRTUAL = SourceSettings(s3_endpoint="https://s3.test:9", s3_addressing="virtual")
 
 
-def requests(endpoint: str, hosts: tuple[str, ...] = (), **more: Any) -> Requests:
+def requests(endpoint: str, hosts: tuple[str, ...] = (), **more: Any) -> S3Requests:
     given = {"settings": SourceSettings(), **more}
-    return Requests("bucket", "us-east-1", Credentials({**KEYS, "AWS_ENDPOINT_URL": endpoint}, hosts), **given)
+    return S3Requests("bucket", "us-east-1", Credentials({**KEYS, "AWS_ENDPOINT_URL": endpoint}, hosts), **given)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_values_go_to_a_named_endpoint_only_where_the_secret_names_its_host() ->
 
 @pytest.mark.parametrize("now", ["https://other.test:9", "", "https://s3.test"])
 def test_what_was_listed_at_one_endpoint_is_not_asked_for_at_another(now: str) -> None:
-    with pytest.raises(AuthDenied, match=r"those of the endpoint s3\.test:9, .* ask for a refresh"):
+    with pytest.raises(AuthDenied, match=r"were listed at s3\.test:9, .* refresh the model"):
         _ = requests(now, pinned="s3.test:9").endpoint
     assert requests("https://s3.test:9", pinned="s3.test:9").endpoint == "https://s3.test:9"
 
@@ -81,7 +81,7 @@ def test_what_was_listed_at_one_endpoint_is_not_asked_for_at_another(now: str) -
 def test_what_was_listed_at_aws_is_not_fetched_from_where_a_secret_leads_by_now() -> None:
     secret = Credentials({**KEYS, "AWS_ENDPOINT_URL": "https://s3.test"}, ("s3.test",))
     source = S3Source(parse_uri("s3://bucket@us-east-1/m"), secret, SourceSettings())
-    with pytest.raises(AuthDenied, match=r"that counts without a Secret, .* is s3\.test:443; .* ask for a refresh"):
+    with pytest.raises(AuthDenied, match=r"the configured endpoint, .* is s3\.test:443; .* refresh the model"):
         source.open(File("x", 1))
     source.close()
 
@@ -110,7 +110,7 @@ def test_a_listing_goes_over_a_checked_connection() -> None:
     ],
 )
 def test_where_the_name_of_a_bucket_stands(bucket: str, settings: SourceSettings, url: str) -> None:
-    assert Requests(bucket, "us-east-1", Credentials(), settings).url_of("k") == url
+    assert S3Requests(bucket, "us-east-1", Credentials(), settings).url_of("k") == url
 
 
 @pytest.mark.parametrize(

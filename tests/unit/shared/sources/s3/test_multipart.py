@@ -13,8 +13,8 @@ from shared.errors import LarderError, RateLimited, Unreachable
 from shared.http.heads import Headers
 from shared.manifest import File
 from shared.sources.port import ANONYMOUS, Credentials
-from shared.sources.s3.multipart import OfParts, digest_by_parts, of_parts, part_length
-from shared.sources.s3.requests import Requests
+from shared.sources.s3.multipart import MultipartDigest, digest_by_parts, multipart_digest, part_length
+from shared.sources.s3.requests import S3Requests
 from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
@@ -30,28 +30,28 @@ COMPOSITE = {"x-amz-checksum-type": "COMPOSITE"}
 @pytest.mark.parametrize(
     ("head", "found"),
     [
-        ({**COMPOSITE, "x-amz-checksum-crc32": f"{CRC}-3"}, OfParts("crc32", RAW[:4].hex(), 3)),
-        ({**COMPOSITE, "x-amz-checksum-crc32c": f"{CRC}-3", "ETag": TAG}, OfParts("crc32c", RAW[:4].hex(), 3)),
-        ({**COMPOSITE, "x-amz-checksum-sha256": f"{SHA256}-1"}, OfParts("sha256", RAW.hex(), 1)),
-        ({"x-amz-checksum-sha256": f"{SHA256}-10000"}, OfParts("sha256", RAW.hex(), 10_000)),
+        ({**COMPOSITE, "x-amz-checksum-crc32": f"{CRC}-3"}, MultipartDigest("crc32", RAW[:4].hex(), 3)),
+        ({**COMPOSITE, "x-amz-checksum-crc32c": f"{CRC}-3", "ETag": TAG}, MultipartDigest("crc32c", RAW[:4].hex(), 3)),
+        ({**COMPOSITE, "x-amz-checksum-sha256": f"{SHA256}-1"}, MultipartDigest("sha256", RAW.hex(), 1)),
+        ({"x-amz-checksum-sha256": f"{SHA256}-10000"}, MultipartDigest("sha256", RAW.hex(), 10_000)),
         (
             {"x-amz-checksum-crc32": f"{CRC}-2", "x-amz-checksum-sha256": f"{SHA256}-2", "ETag": TAG},
-            OfParts("sha256", RAW.hex(), 2),
+            MultipartDigest("sha256", RAW.hex(), 2),
         ),
         (
             {"x-amz-checksum-crc32": f"{CRC}-2", "x-amz-checksum-crc32c": f"{CRC}-2", "ETag": TAG},
-            OfParts("crc32c", RAW[:4].hex(), 2),
+            MultipartDigest("crc32c", RAW[:4].hex(), 2),
         ),
-        ({"x-amz-checksum-crc32": f"{CRC}-2", "ETag": TAG}, OfParts("crc32", RAW[:4].hex(), 2)),
-        ({"ETag": TAG}, OfParts("md5", MD5, 3)),
-        ({"ETag": TAG.upper()}, OfParts("md5", MD5, 3)),
-        ({"ETag": TAG, "x-amz-server-side-encryption": "AES256"}, OfParts("md5", MD5, 3)),
+        ({"x-amz-checksum-crc32": f"{CRC}-2", "ETag": TAG}, MultipartDigest("crc32", RAW[:4].hex(), 2)),
+        ({"ETag": TAG}, MultipartDigest("md5", MD5, 3)),
+        ({"ETag": TAG.upper()}, MultipartDigest("md5", MD5, 3)),
+        ({"ETag": TAG, "x-amz-server-side-encryption": "AES256"}, MultipartDigest("md5", MD5, 3)),
         ({"ETag": TAG, "x-amz-server-side-encryption": "aws:kms"}, None),
         ({"ETag": TAG, "x-amz-server-side-encryption": "aws:kms:dsse"}, None),
         ({"ETag": TAG, "x-amz-server-side-encryption-customer-algorithm": "AES256"}, None),
         (
             {**COMPOSITE, "x-amz-checksum-crc32": f"{CRC}-3", "x-amz-server-side-encryption": "aws:kms", "ETag": TAG},
-            OfParts("crc32", RAW[:4].hex(), 3),
+            MultipartDigest("crc32", RAW[:4].hex(), 3),
         ),
         ({}, None),
         ({"ETag": f'"{MD5}"'}, None),
@@ -63,15 +63,15 @@ COMPOSITE = {"x-amz-checksum-type": "COMPOSITE"}
         ({"x-amz-checksum-type": "FULL_OBJECT", "x-amz-checksum-crc32": f"{CRC}-3"}, None),
         ({**COMPOSITE, "x-amz-checksum-crc32": "no base64!-3"}, None),
         ({**COMPOSITE, "x-amz-checksum-crc32": f"{SHA256}-3"}, None),
-        ({**COMPOSITE, "x-amz-checksum-crc32": "no base64!-3", "ETag": TAG}, OfParts("md5", MD5, 3)),
+        ({**COMPOSITE, "x-amz-checksum-crc32": "no base64!-3", "ETag": TAG}, MultipartDigest("md5", MD5, 3)),
         *(
             ({**COMPOSITE, "x-amz-checksum-crc32": f"{CRC}-{count}"}, None)
             for count in ("", "0", "-1", "03", "3 ", "10001", "9" * 30, "٣", "1e3")
         ),
     ],
 )
-def test_what_a_head_tells_of_parts(head: dict[str, str], found: OfParts | None) -> None:
-    assert of_parts(Headers({name.lower(): value for name, value in head.items()})) == found
+def test_what_a_head_tells_of_parts(head: dict[str, str], found: MultipartDigest | None) -> None:
+    assert multipart_digest(Headers({name.lower(): value for name, value in head.items()})) == found
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_a_head_tells_of_parts(head: dict[str, str], found: OfParts | None)
     ],
 )
 def test_the_length_of_a_part(algorithm: str, status: int, headers: dict[str, str], length: int) -> None:
-    assert part_length(OfParts(algorithm, "00", 3), status, Headers(headers)) == length
+    assert part_length(MultipartDigest(algorithm, "00", 3), status, Headers(headers)) == length
 
 
 def decided(size_bytes: int, count: int, lengths: dict[int, int]) -> tuple[str, list[int]]:
@@ -100,7 +100,7 @@ def decided(size_bytes: int, count: int, lengths: dict[int, int]) -> tuple[str, 
         asked.append(number)
         return lengths.get(number, 0)
 
-    return digest_by_parts(OfParts("crc32", "00", count), size_bytes, length_of), asked
+    return digest_by_parts(MultipartDigest("crc32", "00", count), size_bytes, length_of), asked
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_store_that_asks_for_time_is_asked_again_later(serve: Serve, answer: b
 )
 def test_a_query_follows_the_key_in_both_styles_and_is_signed(bucket: str, url: str) -> None:
     keys = Credentials({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"})
-    requests = Requests(bucket, "eu-west-1", keys, SourceSettings())
+    requests = S3Requests(bucket, "eu-west-1", keys, SourceSettings())
     call = requests.build_request("HEAD", "a b?", {"If-Match": TAG}, "partNumber=1")
     assert call.url == url
     assert "Authorization" in call.secrets

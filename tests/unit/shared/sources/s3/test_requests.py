@@ -22,7 +22,7 @@ from shared.sources.host_grants import HostGrant
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.s3.errors import decide_s3_failure, error_fields
 from shared.sources.s3.objects import digest_of
-from shared.sources.s3.requests import Requests
+from shared.sources.s3.requests import S3Requests
 from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
@@ -139,7 +139,7 @@ def test_another_region_is_named(status: int, code: str) -> None:
 def test_a_wrong_clock_is_explained() -> None:
     body = b"<Error><Code>RequestTimeTooSkewed</Code><ServerTime>2026-11-21T00:00:00Z</ServerTime></Error>"
     subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test"))
-    assert "2026-11-21T00:00:00Z); set the clock right" in str(
+    assert "2026-11-21T00:00:00Z); correct the clock" in str(
         decide_s3_failure(403, {}, error_fields(body), subject, 0.0)
     )
 
@@ -157,7 +157,7 @@ def test_an_answer_that_is_no_error_document_has_no_fields() -> None:
     ],
 )
 def test_the_endpoint_follows_region_and_settings(region: str, settings: SourceSettings, endpoint: str) -> None:
-    assert Requests("bucket", region, ANONYMOUS, settings).endpoint == endpoint
+    assert S3Requests("bucket", region, ANONYMOUS, settings).endpoint == endpoint
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_the_endpoint_follows_region_and_settings(region: str, settings: SourceS
     ],
 )
 def test_urls_of_objects(bucket: str, settings: SourceSettings, url: str) -> None:
-    assert Requests(bucket, "us-east-1", ANONYMOUS, settings).url_of("p/a #?%2F/é") == url
+    assert S3Requests(bucket, "us-east-1", ANONYMOUS, settings).url_of("p/a #?%2F/é") == url
 
 
 @pytest.mark.parametrize("region", ["x.evil.test/#", "", "eu west", "EU"])
 def test_a_region_that_is_no_part_of_a_host_name_is_refused(region: str) -> None:
     with pytest.raises(InvalidURI, match="is not a region"):
-        Requests("bucket", region, ANONYMOUS, SourceSettings())
+        S3Requests("bucket", region, ANONYMOUS, SourceSettings())
 
 
 def open_from(server: ScriptedServer, credentials: Credentials) -> ScriptedRequest:
@@ -210,7 +210,7 @@ def test_a_signed_request_is_not_redirected(serve: Serve) -> None:
 
 
 def test_credentials_for_another_host_are_withheld_and_the_message_says_so() -> None:
-    requests = Requests("bucket", "us-east-1", Credentials(KEYS, ("s3.test",)), SourceSettings())
+    requests = S3Requests("bucket", "us-east-1", Credentials(KEYS, ("s3.test",)), SourceSettings())
     assert requests.build_request("GET", "p", {}).secrets == {}
     failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, RequestSubject("s3://b/p", S3, requests.grant), 0.0)
     assert "add s3.us-east-1.amazonaws.com to the Secret's annotation larder.dev/hosts" in str(failure)
