@@ -35,6 +35,6 @@ class StallWatch:
             self._waiting_since = None
         elif self._waiting_since is None:
             self._waiting_since = now
-        if self._waiting_since is None or now - self._waiting_since < _MIN_WAIT_S or not self._deadline.has_expired(now):
+        if self._waiting_since is None or now - self._waiting_since < _MIN_WAIT_S or not self._deadline.expired(now):
             return None
         return self._failure or no_answer()

@@ -82,6 +82,6 @@ def run_watched(source: RetryingSource, act: Callable[[], T], on_rate_limit: Cal
             deadline.note(last_error, now)
             if isinstance(last_error, RateLimited):
                 on_rate_limit(last_error)
-        if deadline.has_expired(now):
+        if deadline.expired(now):
             raise source.last_error or no_answer()
     return outcome.result()

@@ -62,6 +62,6 @@ class StallDeadline:
                 self._paused_until, min(now + error.after_s, self._progress_at + POLICY.rate_limit_timeout_s)
             )
 
-    def has_expired(self, now: float) -> bool:
+    def expired(self, now: float) -> bool:
         """Return whether there was no progress for too long."""
         return now - self._paused_until >= STALL_TIMEOUT_S

@@ -86,7 +86,7 @@ def lost_after(trouble: Callable[[int], LarderError | None], came: Callable[[int
         if came(second):
             hope.renew(second)
         hope.note(trouble(second), second)
-        if hope.has_expired(second):
+        if hope.expired(second):
             return second
     return 1000
 
