@@ -23,8 +23,8 @@ class Segment:
 
     __slots__ = ("end", "hashing", "noted", "position")
 
-    def __init__(self, span: ByteRange, hashing: Hashing) -> None:
-        self.position, self.end, self.noted, self.hashing = span.start, span.end, span.start, hashing
+    def __init__(self, left: ByteRange, hashing: Hashing) -> None:
+        self.position, self.end, self.noted, self.hashing = left.start, left.end, left.start, hashing
 
     @property
     def left(self) -> ByteRange:

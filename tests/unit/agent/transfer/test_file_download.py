@@ -6,11 +6,11 @@ from shared.manifest import File
 
 
 @given(st.lists(st.integers(0, 3 * SMALL_BYTES), max_size=30))
-def test_every_file_is_in_one_lane_and_the_largest_comes_first(sizes: list[int]) -> None:
+def test_every_file_is_large_or_small_and_the_largest_comes_first(sizes: list[int]) -> None:
     files = [File(f"f{n}", size) for n, size in enumerate(sizes)]
     large, small = split_by_size(files)
     assert sorted([*large, *small], key=lambda f: f.path) == sorted(files, key=lambda f: f.path)
     assert all(f.size > SMALL_BYTES for f in large)
     assert all(f.size <= SMALL_BYTES for f in small)
-    for lane in (large, small):
-        assert [f.size for f in lane] == sorted((f.size for f in lane), reverse=True)
+    for group in (large, small):
+        assert [f.size for f in group] == sorted((f.size for f in group), reverse=True)

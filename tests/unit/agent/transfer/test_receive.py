@@ -1,4 +1,4 @@
-"""How a claim is received from a server that ignores Range: the clock is that of its bytes."""
+"""How a segment is received from a server that ignores Range: the clock is that of its bytes."""
 
 import tempfile
 import threading

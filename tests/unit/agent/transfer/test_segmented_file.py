@@ -31,40 +31,40 @@ def begun(size: int, folder: Path | None = None, *, digest: bool = True) -> Iter
         yield SegmentedFile(File("weights", size), partial, Check)
 
 
-def claimed(segment: Segment | None) -> Segment:
+def taken(segment: Segment | None) -> Segment:
     assert segment is not None
     return segment
 
 
 def put(segmented: SegmentedFile, segment: Segment, size: int) -> None:
-    """Write the next bytes of a claim, as a source that has the file would send them."""
+    """Write the next bytes of a segment, as a source that has the file would send them."""
     size = min(size, segment.left.size_bytes)
     segmented.write(segment, memoryview(bytes((segment.position + n) % 251 for n in range(size))))
 
 
 @given(
     size=st.integers(1, 400),
-    moves=st.lists(st.tuples(st.sampled_from(["claim", "piece", "write", "leave"]), st.integers(0, 60)), max_size=60),
+    moves=st.lists(st.tuples(st.sampled_from(["take", "piece", "write", "leave"]), st.integers(0, 60)), max_size=60),
 )
 def test_the_file_is_put_together_whatever_the_order(size: int, moves: list[tuple[str, int]]) -> None:
     with begun(size) as segmented:
-        claims: list[Segment] = []
+        segments: list[Segment] = []
         for move, number in moves:
-            if move in ("claim", "piece"):
+            if move in ("take", "piece"):
                 if segment := segmented.take_segment(number + 1 if move == "piece" else None):
-                    claims.append(segment)
-            elif claims and move == "write":
-                put(segmented, claims[number % len(claims)], number)
-            elif claims:
-                segmented.give_back(claims.pop(number % len(claims)))
-            lefts = sorted(segment.left for segment in claims if segment.left.size_bytes)
+                    segments.append(segment)
+            elif segments and move == "write":
+                put(segmented, segments[number % len(segments)], number)
+            elif segments:
+                segmented.give_back(segments.pop(number % len(segments)))
+            lefts = sorted(segment.left for segment in segments if segment.left.size_bytes)
             assert all(before.end <= after.start for before, after in itertools.pairwise(lefts))
-        for segment in claims:
+        for segment in segments:
             segmented.give_back(segment)
         held = list(segmented.partial.held)
         reported = list(held_spans(segmented.partial.path.parent, KEY, size, digest=True))
         assert list(ByteRanges([*held, *reported])) == held
-        assert reported == held or not segmented.missing_bytes  # of a whole file the last bytes need not be told
+        assert reported == held or not segmented.missing_bytes  # of a whole file the last bytes need not be reported
         while segment := segmented.take_segment():
             put(segmented, segment, size)
             segmented.give_back(segment)
@@ -74,32 +74,32 @@ def test_the_file_is_put_together_whatever_the_order(size: int, moves: list[tupl
 
 def test_what_was_noted_is_there_after_a_kill(tmp_path: Path) -> None:
     with begun(1000, tmp_path) as segmented:
-        first, last = claimed(segmented.take_segment(100)), claimed(segmented.take_segment(900))
+        first, last = taken(segmented.take_segment(100)), taken(segmented.take_segment(900))
         put(segmented, first, 40)
         put(segmented, last, 500)
         for segment in (first, last):
             segmented.give_back(segment)
     with begun(1000, tmp_path) as segmented:
         assert list(segmented.partial.held) == [ByteRange(0, 40), ByteRange(100, 600)]
-        assert claimed(segmented.take_segment()).left == ByteRange(40, 100)
+        assert taken(segmented.take_segment()).left == ByteRange(40, 100)
 
 
 def test_a_kill_costs_a_connection_no_more_than_an_eighth_of_a_mebibyte(tmp_path: Path) -> None:
     size, step = 2**22, 2**14
     with begun(size, tmp_path) as segmented:
-        claims = [claimed(segmented.take_segment(2**20)) for _ in range(4)]
+        segments = [taken(segmented.take_segment(2**20)) for _ in range(4)]
         for _ in range(37):
-            for segment in claims:
+            for segment in segments:
                 put(segmented, segment, step)
         reported = held_spans(
             tmp_path, KEY, size, digest=True
         ).size_bytes  # what the next process finds after a kill now
-        assert segmented.partial.held.size_bytes - reported <= len(claims) * 2**17
+        assert segmented.partial.held.size_bytes - reported <= len(segments) * 2**17
 
 
 def test_bytes_of_an_earlier_boot_count_only_where_a_digest_will_tell(tmp_path: Path) -> None:
     with begun(1000, tmp_path) as segmented:
-        segment = claimed(segmented.take_segment())
+        segment = taken(segmented.take_segment())
         put(segmented, segment, 500)
         segmented.give_back(segment)
     reported = tmp_path / f"{KEY}.map"
@@ -112,7 +112,7 @@ def test_a_map_without_its_file_says_nothing_of_the_next_one(tmp_path: Path) -> 
     reported = tmp_path / f"{KEY}.map"
     reported.write_text("boot\n0 1000\n")
     with begun(1000, tmp_path) as segmented:
-        segment = claimed(segmented.take_segment())
+        segment = taken(segmented.take_segment())
         put(segmented, segment, 10)
         segmented.give_back(segment)
         assert list(held_spans(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 10)]
@@ -120,30 +120,30 @@ def test_a_map_without_its_file_says_nothing_of_the_next_one(tmp_path: Path) -> 
 
 def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
     with begun(1000, tmp_path) as segmented:
-        segment = claimed(segmented.take_segment(100))
+        segment = taken(segmented.take_segment(100))
         put(segmented, segment, 100)
         segmented.give_back(segment)
     with (tmp_path / f"{KEY}.map").open("ab") as reported:
         reported.write(b"1")
     with begun(1000, tmp_path) as segmented:
-        segment = claimed(segmented.take_segment(50))
+        segment = taken(segmented.take_segment(50))
         put(segmented, segment, 50)
         segmented.give_back(segment)
     assert list(held_spans(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 150)]
 
 
-def test_a_share_ends_the_claim_of_who_fetches_all_that_follows() -> None:
+def test_a_share_ends_the_segment_of_who_fetches_all_that_follows() -> None:
     with begun(10 * PIECE_BYTES) as segmented:
-        first = claimed(segmented.take_segment())
-        second = claimed(segmented.share())
+        first = taken(segmented.take_segment())
+        second = taken(segmented.share())
         assert (first.left, second.left) == (ByteRange(0, PIECE_BYTES), ByteRange(PIECE_BYTES, 2 * PIECE_BYTES))
         segmented.divisible = False
         assert segmented.share() is None
 
 
-def test_starting_over_drops_what_was_claimed_before() -> None:
+def test_starting_over_drops_what_was_taken_before() -> None:
     with begun(1000) as segmented:
-        before, segment = segmented.hashing, claimed(segmented.take_segment())
+        before, segment = segmented.hashing, taken(segmented.take_segment())
         put(segmented, segment, 400)
         assert segmented.discard() == 400
         assert segmented.hashing.done == 0
@@ -152,14 +152,14 @@ def test_starting_over_drops_what_was_claimed_before() -> None:
         segmented.give_back(segment)
         assert segmented.missing_bytes == 1000
         assert segmented.unhashed(before, threading.Event()) is None
-        again = claimed(segmented.take_segment())
+        again = taken(segmented.take_segment())
         assert again.left == ByteRange(0, 1000)
 
 
 @contextmanager
 def writing_late(segmented: SegmentedFile, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Start a write of 400 bytes that ends once the event is set."""
-    segment, began, may_write = claimed(segmented.take_segment()), threading.Event(), threading.Event()
+    segment, began, may_write = taken(segmented.take_segment()), threading.Event(), threading.Event()
     write = segmented.partial.write
 
     def write_late(data: memoryview, offset: int, *, once: bool = False) -> None:
@@ -192,7 +192,7 @@ def test_starting_over_waits_for_what_is_being_written(monkeypatch: pytest.Monke
             discarded.result(SOON_S)
         assert segmented.partial.path.stat().st_size == 0
         assert segmented.missing_bytes == 1000
-        assert claimed(segmented.take_segment()).left == ByteRange(0, 1000)
+        assert taken(segmented.take_segment()).left == ByteRange(0, 1000)
 
 
 def test_two_threads_may_start_over_at_once_and_giving_up_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_what_is_finished_is_not_started_over() -> None:
         before = segmented.hashing
         segmented.discard()
         assert not segmented.finish(before)
-        segment = claimed(segmented.take_segment())
+        segment = taken(segmented.take_segment())
         put(segmented, segment, 1000)
         assert segmented.finish(segmented.hashing)
         assert segmented.discard() == 0
@@ -222,21 +222,21 @@ def test_what_is_finished_is_not_started_over() -> None:
 
 @given(
     size=st.integers(0, 300),
-    moves=st.lists(st.tuples(st.sampled_from(["claim", "write", "follow", "again"]), st.integers(0, 60)), max_size=60),
+    moves=st.lists(st.tuples(st.sampled_from(["take", "write", "follow", "again"]), st.integers(0, 60)), max_size=60),
 )
 def test_every_byte_is_hashed_once_in_order_whoever_does_it(size: int, moves: list[tuple[str, int]]) -> None:
     with begun(size) as segmented:
-        claims: list[Segment] = []
+        segments: list[Segment] = []
         for move, number in moves:
-            if move == "claim" and (segment := segmented.take_segment(number + 1)):
-                claims.append(segment)
-            elif move == "write" and claims:
-                put(segmented, claims[number % len(claims)], number)
+            if move == "take" and (segment := segmented.take_segment(number + 1)):
+                segments.append(segment)
+            elif move == "write" and segments:
+                put(segmented, segments[number % len(segments)], number)
             elif move == "follow" and segmented.partial.held.front > segmented.hashing.done:
                 catch_up(segmented)
             elif move == "again" and number == 0:
                 segmented.discard()
-        for segment in claims:
+        for segment in segments:
             segmented.give_back(segment)
         while segment := segmented.take_segment():
             put(segmented, segment, size)
@@ -250,17 +250,17 @@ def test_every_byte_is_hashed_once_in_order_whoever_does_it(size: int, moves: li
 def catch_up(segmented: SegmentedFile) -> int:
     """Hash what is here and not hashed, as a follower does; return how many bytes these were."""
     hashing = segmented.hashing
-    span = segmented.unhashed(hashing, threading.Event())
-    assert span is not None
-    if span.size_bytes:
-        hashing.feed(memoryview(segmented.partial.path.read_bytes())[span.start : span.end])
+    unhashed = segmented.unhashed(hashing, threading.Event())
+    assert unhashed is not None
+    if unhashed.size_bytes:
+        hashing.feed(memoryview(segmented.partial.path.read_bytes())[unhashed.start : unhashed.end])
         segmented.leave(hashing)
-    return span.size_bytes
+    return unhashed.size_bytes
 
 
 def test_a_receiver_hashes_its_own_bytes_unless_somebody_is_at_it() -> None:
     with begun(100) as segmented:
-        segment = claimed(segmented.take_segment())
+        segment = taken(segmented.take_segment())
         put(segmented, segment, 40)
         assert segmented.hashing.done == 40
         segmented.hashing.busy = True
@@ -274,7 +274,7 @@ def test_a_receiver_hashes_its_own_bytes_unless_somebody_is_at_it() -> None:
 
 def test_who_follows_waits_for_the_receiver_that_hashes() -> None:
     with begun(100) as segmented:
-        put(segmented, claimed(segmented.take_segment()), 40)
+        put(segmented, taken(segmented.take_segment()), 40)
         segmented.hashing.busy = True
         found: list[ByteRange | None] = []
         hashing_thread = threading.Thread(target=lambda: found.append(segmented.unhashed(segmented.hashing, stop)))
