@@ -30,7 +30,7 @@ def test_a_cache_that_cannot_fit_is_made_with_a_warning(site: AdmissionSite) -> 
     site.api.patch(f"{path}/status", {"status": {"size": 3 * 2**30}})
     edited = {"spec": {"nodeGroups": ["tiny"]}}
     answer = site.kubectl("patch", "clustermodelcache", "fitting", "--type=merge", "-p", _json(edited))
-    assert "Warning: larder: the model takes 3.0 GiB (status.size)" in answer.stderr
+    assert "Warning: larder: the model needs 3.0 GiB (status.size)" in answer.stderr
     for name in ("large", "fitting"):
         site.api.delete(f"/apis/serving.kserve.io/v1alpha1/clustermodelcaches/{name}")
     del site.catalog.groups["tiny"]

@@ -113,7 +113,7 @@ def test_a_tenant_sees_his_namespace_and_what_he_may_not_see(cluster: Cluster, t
     foreign = piped(tenant, "status", "-n", "foreign")
     assert (foreign.code, foreign.out) == (1, "")
     assert foreign.err.startswith("Refused: 403 Forbidden: ")
-    assert foreign.err.endswith("ask for a role that allows it, or name a namespace of yours with -n\n")
+    assert foreign.err.endswith("ask for a role that allows it, or name one of your namespaces with -n\n")
     admin = piped(cluster.plane.kubeconfig, "status", "-A", "-o", "name").out.split()
     assert admin == ["basemodel.ome.io/of-foreign", "basemodel.ome.io/of-team", *admin[2:]]
     mine = piped(cluster.plane.kubeconfig, "status", "-n", "team", "-o", "name").out.split()

@@ -169,7 +169,7 @@ def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, 
     assert f"stays: in use by default/{pod}" in lines[used]
     assert "stays: pinned" in lines[pinned]
     assert "evictable" in lines[idle]
-    assert "not enough, so nothing goes" in shown
+    assert "not enough, so nothing is evicted" in shown
     assert [limited.phase(m) for m in (used, pinned, idle)] == ["Ready"] * 3
 
     site.delete_pod(pod)

@@ -57,7 +57,7 @@ def test_what_was_inspected_and_cannot_be_written_is_a_failure(model: Path) -> N
     with Path("/dev/full").open("w") as full:
         done = run("inspect", str(model), stdout=full.fileno())
     assert done.returncode == 1
-    assert done.stderr.startswith("StoreFailure: writing what was found: No space left on device")
+    assert done.stderr.startswith("StoreFailure: the output cannot be written: No space left on device")
     assert done.stderr.count("\n") == 1
 
 
@@ -80,7 +80,7 @@ def test_an_inspection_that_hangs_is_ended_by_a_signal(number: signal.Signals) -
             process.send_signal(number)
             _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert error == "Stopped: nothing was changed; call it again\n"
+    assert error == "Stopped: nothing was changed; run it again\n"
 
 
 def test_an_inspection_asks_again_where_that_helps() -> None:
