@@ -46,9 +46,9 @@ def inject_base_model(draft: Json, name: str, catalog: Catalog, volumes: PodVolu
     if not model.managed:
         volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
         return InjectionResult()
-    if why := _provided_by_others(draft, model):
+    if reason := _provided_by_others(draft, model):
         volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
-        return left_alone(draft, why)
+        return left_alone(draft, reason)
     uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
     if isinstance(uri, PvcUri):
         return _on_claim(draft, model, uri, volumes)

@@ -98,8 +98,8 @@ class Catalog(Protocol):
         """Wait for the files of the serving revision, well below the webhook's timeout; raises nothing."""
         ...
 
-    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
-        """Return the names of the node groups; those of `wanted` missing from the cache are read live, one by one."""
+    async def group_names(self, names: Collection[str]) -> Sequence[str]:
+        """Return the names of the node groups; those of `names` missing from the cache are read live, one by one."""
         ...
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
@@ -187,9 +187,9 @@ class MemoryCatalog:
         if model.id in self.unread:
             self.paths[model.id] = self.unread.pop(model.id)
 
-    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
+    async def group_names(self, names: Collection[str]) -> Sequence[str]:
         """As in the port."""
-        return sorted({*self.groups, *self.unseen_groups.intersection(wanted)})
+        return sorted({*self.groups, *self.unseen_groups.intersection(names)})
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """As in the port."""

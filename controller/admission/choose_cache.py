@@ -18,7 +18,7 @@ _MANY = 32  # with this many nodes, one will have room
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cache, the rest of the wanted URI after the cache's, and the group that the pod names, if any.
+    """The cache, the rest of the requested URI after the cache's, and the group that the pod names, if any.
 
     `is_file`: the sub-path is one file, not a directory.
     """
@@ -33,7 +33,7 @@ class Choice:
 class NotCached:
     """No cache is used, for this reason; `unread` is a cache whose files would have to be known."""
 
-    why: str
+    reason: str
     unread: CatalogModel | None = None
 
 
@@ -54,37 +54,35 @@ def problem_of(model: CatalogModel, *, needs_revision: bool = True) -> str:
 def choose_cache(text: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
     """Return the usable cache with the longest prefix of the URI on nodes where the pod can run."""
     try:
-        wanted = str(parse_uri(text))
+        uri = str(parse_uri(text))
     except InvalidURI as error:
         return NotCached(str(error))
     first: NotCached | None = None
-    for caches in _longest_first(wanted, catalog.caches()):
-        outcome = _of_one_uri(wanted, caches, pod, catalog)
+    for caches in _longest_first(uri, catalog.caches()):
+        outcome = _of_one_uri(uri, caches, pod, catalog)
         if isinstance(outcome, Choice) or outcome.unread is not None:
             return outcome
         first = first or outcome
-    return first or NotCached(
-        f"no ClusterModelCache holds {wanted}; an administrator can create one with this storageUri"
-    )
+    return first or NotCached(f"no ClusterModelCache holds {uri}; an administrator can create one with this storageUri")
 
 
-def _longest_first(wanted: str, caches: Iterable[CatalogModel]) -> list[list[CatalogModel]]:
+def _longest_first(uri: str, caches: Iterable[CatalogModel]) -> list[list[CatalogModel]]:
     """Return the matching caches grouped by URI, longest first, each list sorted by name."""
     matches: dict[int, list[CatalogModel]] = {}
     for cache in caches:
-        if cache.uri and sub_path_of(wanted, cache.uri) is not None:
+        if cache.uri and sub_path_of(uri, cache.uri) is not None:
             matches.setdefault(len(cache.uri), []).append(cache)
     return [sorted(matches[length], key=lambda c: c.name) for length in sorted(matches, reverse=True)]
 
 
-def _of_one_uri(wanted: str, caches: list[CatalogModel], pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
+def _of_one_uri(uri: str, caches: list[CatalogModel], pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
     usable = [cache for cache in caches if not problem_of(cache)]
     if not usable:
         return NotCached(f"{caches[0].title} {problem_of(caches[0])}")
-    tail = sub_path_of(wanted, usable[0].uri) or ""
+    tail = sub_path_of(uri, usable[0].uri) or ""
     outcome = _where_pod_runs(usable, tail, pod, catalog)
     if isinstance(outcome, NotCached):
-        return NotCached(f"{usable[0].title} {outcome.why}")
+        return NotCached(f"{usable[0].title} {outcome.reason}")
     return _with_part(outcome, catalog) if tail else outcome
 
 

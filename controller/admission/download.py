@@ -36,7 +36,7 @@ class Download:
 class Unclear:
     """The pod may download something, but no cache can replace it, for this reason."""
 
-    why: str
+    reason: str
 
 
 def find_download(pod: Mapping[str, Any], volumes: PodVolumes) -> Download | Unclear | None:

@@ -43,7 +43,7 @@ def inject_cache(
         case None:
             return InjectionResult()
         case Unclear() as unclear:
-            return left_alone(draft, _not_asked(draft, settings) or unclear.why)
+            return left_alone(draft, _not_asked(draft, settings) or unclear.reason)
         case Download() as download:
             outcome = _try_cache(draft, download, catalog, settings, volumes)
             if isinstance(outcome, NotCached):
@@ -61,11 +61,11 @@ def _try_cache(
         return choice
     trial = copy.deepcopy(draft)
     try:
-        given = _replace_download(trial, download, choice, catalog, volumes)
+        result = _replace_download(trial, download, choice, catalog, volumes)
     except MountConflict as conflict:
         return NotCached(str(conflict))
     draft.update(trial)
-    return given
+    return result
 
 
 def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
@@ -83,10 +83,10 @@ def _keep_download(
     """Leave the pod its download; if an earlier pass replaced it, make KServe's webhook add it again."""
     paths = volumes.drop(draft["spec"], CACHE_VOLUME)
     if download.volume:
-        return left_alone(draft, outcome.why, outcome.unread)
+        return left_alone(draft, outcome.reason, outcome.unread)
     if not is_of_kserve(draft) or not all(is_within(path, KSERVE_MODEL_PATH) for path in paths):
         raise ModelNotReady(
-            f"{outcome.why}; a cache replaced the pod's download of {download.uri} earlier and is mounted at "
+            f"{outcome.reason}; a cache replaced the pod's download of {download.uri} earlier and is mounted at "
             f"{', '.join(sorted(set(paths))) or 'no path'} as volume {CACHE_VOLUME!r}; the download cannot be "
             "restored, so create the pod from its InferenceService or Deployment, not from a copy of an admitted pod"
         )

@@ -72,8 +72,8 @@ def record_claims(pod: Json, claims: Mapping[str, SnapshotVolume]) -> None:
     pod["metadata"]["annotations"] = annotations_of(pod) | {CLAIMS_ANNOTATION: write_claims(claims)}
 
 
-def record_not_cached(pod: Json, why: str) -> str:
+def record_not_cached(pod: Json, reason: str) -> str:
     """Record on the pod why it was left unchanged, and return the same text for a warning."""
-    short = why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 3]}..."
+    short = reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 3]}..."
     pod["metadata"]["annotations"] = annotations_of(pod) | {NOT_CACHED: short}
     return f"model not cached: {short}"

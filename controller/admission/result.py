@@ -20,6 +20,6 @@ class InjectionResult:
     unread: CatalogModel | None = None
 
 
-def left_alone(draft: Json, why: str, unread: CatalogModel | None = None) -> InjectionResult:
+def left_alone(draft: Json, reason: str, unread: CatalogModel | None = None) -> InjectionResult:
     """Return that nothing was injected, and record the reason on the pod."""
-    return InjectionResult(warnings=(record_not_cached(draft, why),), unread=unread)
+    return InjectionResult(warnings=(record_not_cached(draft, reason),), unread=unread)

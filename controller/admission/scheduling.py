@@ -21,24 +21,24 @@ def selectors_of(snapshot: SnapshotKey) -> dict[str, str]:
     return {ready_label(snapshot.id): "true", snapshot_label(snapshot.id, snapshot.revision): "true"}
 
 
-def ensure_selector(spec: Json, wanted: Mapping[str, str]) -> None:
+def ensure_selector(spec: Json, labels: Mapping[str, str]) -> None:
     """Confine the pod to nodes with these labels. Raises MountConflict if it requires another value."""
     selector: dict[str, str] = spec.get("nodeSelector") or {}
-    for key, value in wanted.items():
+    for key, value in labels.items():
         if selector.get(key, value) != value:
             raise MountConflict(
                 f"the pod's nodeSelector requires {key}: {selector[key]!r}, but the model is on nodes with {value!r}; "
                 "remove that entry"
             )
-    spec["nodeSelector"] = selector | dict(wanted)
+    spec["nodeSelector"] = selector | dict(labels)
 
 
-def ensure_affinity(spec: Json, wanted: Mapping[str, Any]) -> None:
+def ensure_affinity(spec: Json, group_affinity: Mapping[str, Any]) -> None:
     """Confine the pod to nodes that a NodeAffinity's required part allows, in addition to its own requirements.
 
     The terms of one affinity are alternatives: a pod with A or B, in a group with C or D, gets A+C, A+D, B+C or B+D.
     """
-    theirs = _terms(wanted)
+    theirs = _terms(group_affinity)
     if not theirs:
         return
     affinity: Json = spec.get("affinity") or {}

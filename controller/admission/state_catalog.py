@@ -128,10 +128,10 @@ class StateCatalog:
         """Return whether Larder manages an object of this kind with these annotations."""
         return self.cluster.ownership.manages(kind, annotations)
 
-    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
-        """Return the names of the node groups; those of `wanted` missing from the cache are read live, one by one."""
+    async def group_names(self, names: Collection[str]) -> Sequence[str]:
+        """Return the names of the node groups; those of `names` missing from the cache are read live, one by one."""
         known = {group.metadata.name for group in self.cluster.groups}
-        missing = [name for name in wanted if name not in known and is_object_name(name)][:_MOST_GROUP_READS]
+        missing = [name for name in names if name not in known and is_object_name(name)][:_MOST_GROUP_READS]
         return sorted(known | {name for name in missing if await self._has_group(name)})
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:

@@ -57,9 +57,9 @@ class AgentApi:
     async def _credentials(self, request: Request) -> Response:
         try:
             agent = await self._admit("credentials", request)
-            wanted = _decoded(await read_body(request, _LARGEST_BODY_BYTES), CredentialsRequest)
-            given = await self.service.credentials(agent, wanted)
-            return Response(msgspec.json.encode(given), media_type=_JSON, headers={"Cache-Control": "no-store"})
+            message = _decoded(await read_body(request, _LARGEST_BODY_BYTES), CredentialsRequest)
+            response = await self.service.credentials(agent, message)
+            return Response(msgspec.json.encode(response), media_type=_JSON, headers={"Cache-Control": "no-store"})
         except _EXPECTED as error:
             return _problem(error)
 

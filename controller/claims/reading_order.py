@@ -15,7 +15,7 @@ LONGEST_WAIT = timedelta(minutes=60)
 
 @dataclass(frozen=True, slots=True)
 class ReadingOrder:
-    """A wanted reading: the claim and sub-path, the number of the attempt, and the name of its Job."""
+    """A requested reading: the claim and sub-path, the number of the attempt, and the name of its Job."""
 
     identity: str
     attempt: int
@@ -29,7 +29,7 @@ def kept_of(view: ClaimView) -> ReadMetadata | None:
 
 
 def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:
-    """Return the wanted reading; None if it is done, not requested, or not due for a retry yet."""
+    """Return the requested reading; None if it is done, not requested, or not due for a retry yet."""
     if view.claim is None or view.skip:
         return None
     last, identity = view.status.metadata, _identity(view)

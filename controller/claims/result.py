@@ -30,9 +30,9 @@ class _Ready(Protocol):
 
 
 def takes_pods(ready: _Ready) -> bool:
-    """Return whether pods may mount the model, by its Ready condition: the path was seen, or a pod must bind the claim.
+    """Return whether pods may mount the model, by its Ready condition: the path was checked, or a pod must bind it.
 
-    Kubelet would create a missing directory on the claim, so no pod may mount it before the path has been seen.
+    Kubelet would create a missing directory on the claim, so no pod may mount it before the path has been checked.
     """
     return ready.status == "True" or ready.reason == WAITS
 
@@ -53,7 +53,7 @@ class ClaimResult:
 
 
 def claim_result(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ClaimResult:
-    """Return the result; `order` is the wanted reading, `running` what blocks it."""
+    """Return the result; `order` is the requested reading, `running` what blocks it."""
     return ClaimResult(*_ready(view, order, running), _metadata(view, order, running))
 
 
@@ -75,7 +75,7 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
 
 
 def _unchecked(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
-    """Return that a reading is due but the sub-path has not been seen yet, or None if pods may come."""
+    """Return that a reading is due but the sub-path has not been checked yet, or None if pods may come."""
     kept, place = kept_of(view), view.place
     if kept is not None and not kept.unchecked:
         return None
@@ -93,7 +93,7 @@ def _unchecked(view: ClaimView, order: ReadingOrder | None, running: StillRunnin
 
 
 def _was_usable(view: ClaimView) -> bool:
-    """Return whether the sub-path was seen while the controller could still read the claim."""
+    """Return whether the sub-path was checked while the controller could still read the claim."""
     kept = view.status.metadata
     return kept is not None and view.status.source == view.demand.uri and not (kept.missing or kept.unchecked)
 

@@ -42,16 +42,16 @@ def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 
     Columns are dropped first, then cells wrap. If even that is not enough, lines are longer than `width`.
     """
-    wanted = [max(len(text) for text in texts) for texts in zip([c.head for c in columns], *rows, strict=True)]
+    cell_widths = [max(len(text) for text in texts) for texts in zip([c.head for c in columns], *rows, strict=True)]
     shown = list(range(len(columns)))
     optional = sorted((i for i in shown if columns[i].drop), key=lambda i: columns[i].drop)
-    while width and optional and _total(wanted, shown) > width:
+    while width and optional and _total(cell_widths, shown) > width:
         shown.remove(optional.pop())
     for i in shown if width else ():
-        if columns[i].folds and (excess := _total(wanted, shown) - width) > 0:
-            wanted[i] = max(min(_LEAST, wanted[i]), wanted[i] - excess)
+        if columns[i].folds and (excess := _total(cell_widths, shown) - width) > 0:
+            cell_widths[i] = max(min(_LEAST, cell_widths[i]), cell_widths[i] - excess)
     folding = frozenset(i for i in shown if width and columns[i].folds)
-    return TableLayout(tuple(shown), tuple(wanted[i] for i in shown), folding)
+    return TableLayout(tuple(shown), tuple(cell_widths[i] for i in shown), folding)
 
 
 def _total(widths: Sequence[int], shown: Sequence[int]) -> int:

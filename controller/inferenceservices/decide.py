@@ -47,8 +47,8 @@ def decide(view: ServiceView) -> list[Action]:
 def conflicts(view: ServiceView) -> list[str]:
     """Return the objects that have the service's name but are not its own, or are being deleted."""
     found = [("Service", view.kube_service), ("Deployment", _meta(view)), ("HorizontalPodAutoscaler", view.autoscaler)]
-    wanted = [(k, m) for k, m in found if k != "HorizontalPodAutoscaler" or view.service.spec.replicas.are_scaled]
-    return [kind for kind, meta in wanted if meta is not None and not _is_free(view, meta)]
+    relevant = [(k, m) for k, m in found if k != "HorizontalPodAutoscaler" or view.service.spec.replicas.are_scaled]
+    return [kind for kind, meta in relevant if meta is not None and not _is_free(view, meta)]
 
 
 def holds_back(view: ServiceView) -> bool:

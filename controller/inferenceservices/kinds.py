@@ -15,7 +15,7 @@ class Template(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeploymentSpec(ApiStruct, frozen=True, kw_only=True):
-    """The number of replicas wanted, and their template."""
+    """The desired number of replicas, and their template."""
 
     replicas: int = 1
     template: Template = Template()

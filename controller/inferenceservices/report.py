@@ -62,10 +62,10 @@ def _ready(view: ServiceView, refused: Mapping[str, str], deployment: Deployment
 
 
 def _served(view: ServiceView, deployment: Deployment) -> ConditionUpdate:
-    wanted, status = deployment.spec.replicas, deployment.status
+    desired, status = deployment.spec.replicas, deployment.status
     if view.service.spec.replicas.min == 0:
         return ConditionUpdate(READY, "False", "Stopped", "spec.replicas.min is 0, so no pods are wanted")
-    counts, found = f"{status.ready_replicas} of {wanted} pods are ready", blocker_of(view, deployment)
+    counts, found = f"{status.ready_replicas} of {desired} pods are ready", blocker_of(view, deployment)
     blocker = f"; {found.message}" if found else ""
     available = condition_of(deployment.status.conditions, "Available")
     if available is None or available.status != "True" or not status.ready_replicas:

@@ -80,7 +80,7 @@ def _remove(site: Installation, name: str) -> None:
 def test_a_service_serves_a_model_of_its_nodes_and_follows_its_revisions(site: Installation, caller: Caller) -> None:
     model = site.name("model")
     name = _serve(site, model={"name": model}, replicas={"min": 1, "max": 2})
-    assert "declare it" in _says(site, name, "ModelNotFound")
+    assert "create it" in _says(site, name, "ModelNotFound")
     assert _pods(site, name) == []
     uri = site.push(files={"config.json": json.dumps(CONFIG).encode(), "answer.txt": b"one"})
     site.base_model(uri, name=model, nodeSelector={"gpu": "yes"})

@@ -27,25 +27,25 @@ def main(arguments: Sequence[str]) -> int:
     add_output_option(parser, *FORMATS)
     add_namespace_options(parser, all_namespaces=True)
     add_cluster_options(parser)
-    given = parser.parse_args(arguments)
-    return run_on_cluster(given, functools.partial(_show, given))
+    options = parser.parse_args(arguments)
+    return run_on_cluster(options, functools.partial(_show, options))
 
 
-async def _show(given: argparse.Namespace, kube: Kube) -> int:
-    if given.node:
-        await check_node(kube, given.node)
-    visible = await read_models(kube, everywhere=given.all_namespaces)
+async def _show(options: argparse.Namespace, kube: Kube) -> int:
+    if options.node:
+        await check_node(kube, options.node)
+    visible = await read_models(kube, everywhere=options.all_namespaces)
     reports = reports_of(visible)
-    for note in (*visible.notes, *(unlisted(reports, given.node) if given.node else ())):
+    for note in (*visible.notes, *(unlisted(reports, options.node) if options.node else ())):
         sys.stderr.write(f"Note: {printable(note)}\n")
     width = shutil.get_terminal_size(fallback=(0, 0)).columns
-    where = "any namespace" if given.all_namespaces else f"namespace {kube.namespace}"
-    view = View(given.output, width, node=given.node or "", where=where, grows=given.watch)
+    where = "any namespace" if options.all_namespaces else f"namespace {kube.namespace}"
+    view = View(options.output, width, node=options.node or "", where=where, grows=options.watch)
     writer = Writer(Console(highlight=False, markup=False, soft_wrap=True, emoji=False), view)
-    if not given.watch:
-        writer.show(on_node(reports, given.node) if given.node else reports)
+    if not options.watch:
+        writer.show(on_node(reports, options.node) if options.node else reports)
         return 0
-    await follow(kube, visible, writer, given.node or "")
+    await follow(kube, visible, writer, options.node or "")
     return 0
 
 

@@ -39,9 +39,9 @@ class Bundle:
         self.contents.append(BundleFile(file, what, len(data), left_out))
         self._write(file, data)
 
-    def record_missing(self, what: str, why: str) -> None:
+    def record_missing(self, what: str, reason: str) -> None:
         """Record what is not in the bundle, and why."""
-        self.errors.append(f"{what}: {why}")
+        self.errors.append(f"{what}: {reason}")
 
     def close(self) -> None:
         """Write the errors and the index."""

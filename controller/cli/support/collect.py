@@ -157,8 +157,8 @@ class Collector:
             return
         self._text(file, "metrics, through the API server", b"\n".join(lines).decode(errors="replace"))
 
-    def _record_missing(self, what: str, why: str) -> None:
-        self.bundle.record_missing(what, scrub_text(why))
+    def _record_missing(self, what: str, reason: str) -> None:
+        self.bundle.record_missing(what, scrub_text(reason))
 
     def _json(self, file: str, what: str, value: Json) -> None:
         self.bundle.add(file, what, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

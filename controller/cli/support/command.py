@@ -54,8 +54,8 @@ async def _collect(kube: Kube, bundle: Bundle, options: argparse.Namespace) -> i
 
 
 def _cannot_write(path: Path, error: OSError) -> int:
-    why = error.strerror or str(error)
-    sys.stderr.write(f"StoreFailure: {path} cannot be written: {why}; name another file with --output\n")
+    reason = error.strerror or str(error)
+    sys.stderr.write(f"StoreFailure: {path} cannot be written: {reason}; name another file with --output\n")
     return 1
 
 

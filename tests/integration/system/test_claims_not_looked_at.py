@@ -105,7 +105,7 @@ def test_pods_wait_when_the_job_has_given_up_and_another_one_looks(site: Site) -
     until_refused(site, model, "so pods wait")
     status = site.status("ClusterBaseModel", model)
     assert (status["state"], status["metadata"]["unchecked"]) == ("In_Transit", True)
-    assert "given up" in site.wait_reason("ClusterBaseModel", model, "ImageNotPulled")
+    assert "gave up" in site.wait_reason("ClusterBaseModel", model, "ImageNotPulled")
     again = new_job(site, model, (job["metadata"]["name"],))
     until_refused(site, model, "ImageNotPulled")
     hand_in(site, again, Reading(metadata=LLAMA))

@@ -166,8 +166,8 @@ def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, 
     assert "need 4210688 bytes = 4.0 MiB" in limited.message(new)
     shown = larder(site, "evict", "--dry-run", "--node", NODE, "--for", new, "--idle", "2")
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
-    assert f"stays: in use by default/{pod}" in lines[used]
-    assert "stays: pinned" in lines[pinned]
+    assert f"keep: in use by default/{pod}" in lines[used]
+    assert "keep: pinned" in lines[pinned]
     assert "evictable" in lines[idle]
     assert "not enough, so nothing is evicted" in shown
     assert [limited.phase(m) for m in (used, pinned, idle)] == ["Ready"] * 3

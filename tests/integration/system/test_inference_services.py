@@ -88,7 +88,7 @@ def run(site: Site, pod: Json) -> None:
 def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
     model = site.name("model")
     name = serve(site, model, port=9000)
-    assert f"there is no ClusterBaseModel {model}; declare it" in says(site, name, "ModelNotFound")
+    assert f"there is no ClusterBaseModel {model}; create it" in says(site, name, "ModelNotFound")
     assert condition(site, name, "ModelReady")["status"] == "False"
     assert not site.api.answers(f"{DEPLOYMENTS}/{name}"), "no pod is made for a model that is not there"
     front = site.api.get(f"{SERVICES}/{name}")["spec"]

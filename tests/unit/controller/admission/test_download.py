@@ -198,4 +198,4 @@ def test_what_is_found_is_the_uri_the_path_and_the_volume() -> None:
     assert find_download(pod, volumes) == Download(URI, "/mnt/other", "mnt-other")
     pod["spec"]["initContainers"][0]["volumeMounts"][0]["subPath"] = "part"
     assert isinstance(found := find_download(pod, volumes), Unclear)
-    assert "in volume 'mnt-other', which it mounts only in part" in found.why
+    assert "in volume 'mnt-other', which it mounts only in part" in found.reason
