@@ -212,7 +212,7 @@ def test_a_source_that_changes_for_ever_is_given_up(command: Command) -> None:
 def test_a_file_name_of_our_own_is_refused(command: Command, name: str) -> None:
     command.source.files[name] = b"{}"
     assert command.run() == 1
-    assert command.error.startswith(f"UnsafePath: file name '{name}'")
+    assert command.error.startswith(f"UnsafePath: the file name '{name}' is reserved")
 
 
 def test_a_link_in_the_place_of_our_own_directory_is_not_followed(command: Command, tmp_path: Path) -> None:
