@@ -85,7 +85,7 @@ class ScriptedServer:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            wrapped = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
+            wrapped = self._wrapped(connection)
             with wrapped, wrapped.makefile("rb") as lines:
                 while asked := _read(lines):
                     self.asked.append(asked)
@@ -95,10 +95,23 @@ class ScriptedServer:
                     for start in range(0, len(body), _PART_BYTES):
                         wrapped.sendall(body[start : start + _PART_BYTES])
                     if isinstance(body, Reset):
-                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+                        wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
                         return
                     if b"connection: close" in body.partition(b"\r\n\r\n")[0].lower():
                         return
+
+    def _wrapped(self, connection: socket.socket) -> socket.socket:
+        """Return the connection with TLS if there is any; wrapping takes the descriptor from `connection`."""
+        if self._tls is None:
+            return connection
+        wrapped = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        self._open.append(wrapped)
+        try:
+            wrapped.do_handshake()
+        except OSError:
+            wrapped.close()
+            raise
+        return wrapped
 
 
 def _read(lines: BufferedReader) -> ScriptedRequest | None:
