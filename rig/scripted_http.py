@@ -59,7 +59,7 @@ class ScriptedServer:
         """Close all connections, as servers do with idle ones."""
         for connection in self._open:
             with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # TLS's own would drop what its thread is using
 
     def close(self) -> None:
         """Stop listening and end all threads."""
@@ -78,40 +78,36 @@ class ScriptedServer:
             except OSError:
                 return
             self.connections += 1
-            self._open.append(connection)
-            thread = threading.Thread(target=self._serve, args=(connection,))
-            self._threads.append(thread)
-            thread.start()
+            with suppress(OSError):  # the client has gone already
+                connection = self._wrapped(connection)
+                self._open.append(connection)
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                self._threads.append(thread)
+                thread.start()
+
+    def _wrapped(self, connection: socket.socket) -> socket.socket:
+        """Return the connection with TLS if there is any, before the handshake; `connection` is of no use then."""
+        if self._tls is None:
+            return connection
+        return self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            wrapped = self._wrapped(connection)
-            with wrapped, wrapped.makefile("rb") as lines:
+            if isinstance(connection, ssl.SSLSocket):
+                connection.do_handshake()
+            with connection.makefile("rb") as lines:
                 while asked := _read(lines):
                     self.asked.append(asked)
                     body = self.answer(asked)
                     if not body:
                         return
                     for start in range(0, len(body), _PART_BYTES):
-                        wrapped.sendall(body[start : start + _PART_BYTES])
+                        connection.sendall(body[start : start + _PART_BYTES])
                     if isinstance(body, Reset):
-                        wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
                         return
                     if b"connection: close" in body.partition(b"\r\n\r\n")[0].lower():
                         return
-
-    def _wrapped(self, connection: socket.socket) -> socket.socket:
-        """Return the connection with TLS if there is any; wrapping takes the descriptor from `connection`."""
-        if self._tls is None:
-            return connection
-        wrapped = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
-        self._open.append(wrapped)
-        try:
-            wrapped.do_handshake()
-        except OSError:
-            wrapped.close()
-            raise
-        return wrapped
 
 
 def _read(lines: BufferedReader) -> ScriptedRequest | None:
