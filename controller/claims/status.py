@@ -57,4 +57,4 @@ def _progress(result: ClaimResult, metadata: ReadMetadata | None) -> list[Condit
     reason = result.ready.reason
     given_up = metadata is not None and metadata.unchecked and reason != WAITS
     stuck = reason in _NEEDS_ADMIN or given_up or (result.state == "Failed" and reason != "PVCNotBound")
-    return [progress(result.ready, stuck=stuck)]
+    return [progress(result.ready, stalled=stuck)]

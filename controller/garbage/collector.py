@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class GarbageCollector:
-    """Collects while this replica leads; only the leader resolves, so pending answers are all in its memory.
+    """Collects while this replica leads; only the leader resolves, so its memory has all pending answers.
 
     `grace_s` covers the time between storing a list and writing the object that refers to it.
     """
@@ -44,23 +44,23 @@ class GarbageCollector:
 
     async def collect(self) -> int:
         """Delete what is due; return how many lists of files were deleted. Raises KubeError."""
-        kept, references = await self.observer.stored_manifests(), self.observer.known_references()
-        self.observer.manifests.charge(charges(kept, references))
-        loose = unreferenced(kept, references.keys() | self.resolver.unrecorded_digests())
-        self._since = unreferenced_since(loose, self._since, self.clock())
+        stored, references = await self.observer.stored_manifests(), self.observer.known_references()
+        self.observer.manifests.charge(charges(stored, references))
+        unused = unreferenced(stored, references.keys() | self.resolver.unrecorded_digests())
+        self._since = unreferenced_since(unused, self._since, self.clock())
         due = overdue(self._since, self.clock(), self.grace_s)
         # a tenant may always have something unreferenced
         if not due or self.clock() - self._read_live_at < self.grace_s:
             return 0
         self._read_live_at = self.clock()
         live = await self.observer.live_references() | self.resolver.unrecorded_digests()
-        going = [one for digest, one in unreferenced(kept, live).items() if digest in due]
+        garbage = [manifest for digest, manifest in unreferenced(stored, live).items() if digest in due]
         removed = 0
-        for one in going:
+        for manifest in garbage:
             if self.is_leading() and await self.observer.manifests.remove(
-                one.digest, one.uid, one.version, self.grace_s
+                manifest.digest, manifest.uid, manifest.version, self.grace_s
             ):
                 removed += 1
         if removed:
-            _log.info("manifests_collected", count=removed, size_bytes=sum(one.size_bytes for one in going))
+            _log.info("manifests_collected", count=removed, size_bytes=sum(manifest.size_bytes for manifest in garbage))
         return removed

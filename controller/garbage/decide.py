@@ -18,16 +18,16 @@ class StoredManifest:
     size_bytes: int = 0
 
 
-def unreferenced(kept: Iterable[StoredManifest], referenced: Collection[str]) -> dict[str, StoredManifest]:
+def unreferenced(manifests: Iterable[StoredManifest], referenced: Collection[str]) -> dict[str, StoredManifest]:
     """Return the unreferenced lists, by digest; a part counts as a reference to its full list."""
-    known = list(kept)
-    needed = {*referenced, *(one.listing for one in known if one.digest in referenced)}
-    return {one.digest: one for one in known if one.digest not in needed}
+    known = list(manifests)
+    needed = {*referenced, *(manifest.listing for manifest in known if manifest.digest in referenced)}
+    return {manifest.digest: manifest for manifest in known if manifest.digest not in needed}
 
 
-def unreferenced_since(loose: Iterable[str], before: Mapping[str, float], now_s: float) -> dict[str, float]:
+def unreferenced_since(digests: Iterable[str], before: Mapping[str, float], now_s: float) -> dict[str, float]:
     """Return since when each has been unreferenced; one that was needed in between starts over."""
-    return {digest: before.get(digest, now_s) for digest in loose}
+    return {digest: before.get(digest, now_s) for digest in digests}
 
 
 def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozenset[str]:
@@ -35,13 +35,16 @@ def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozens
     return frozenset(digest for digest, at in since.items() if now_s - at >= grace_s)
 
 
-def charges(kept: Iterable[StoredManifest], references: References) -> dict[str, tuple[str, int]]:
+def charges(manifests: Iterable[StoredManifest], references: References) -> dict[str, tuple[str, int]]:
     """Return the namespace that each list is charged to: its creator, or another referrer if the creator has none.
 
     A cluster-scoped model, of namespace "", has no limit: what it refers to is charged to nobody else.
     """
-    return {one.digest: (_owner(one, references.get(one.digest, ())), one.size_bytes) for one in kept}
+    return {
+        manifest.digest: (_owner(manifest, references.get(manifest.digest, ())), manifest.size_bytes)
+        for manifest in manifests
+    }
 
 
-def _owner(kept: StoredManifest, users: Collection[str]) -> str:
-    return kept.namespace if not users or kept.namespace in users else min(users)
+def _owner(manifest: StoredManifest, users: Collection[str]) -> str:
+    return manifest.namespace if not users or manifest.namespace in users else min(users)

@@ -19,8 +19,8 @@ from shared.kube.transport import Kube
 from shared.names import manifest_digest, namespace_of
 
 _MODELS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)
-_NODES_A_PAGE = 10  # each may have a megabyte
-_LONGEST_SIZE = 12  # digits
+_NODES_PER_PAGE = 10  # each may take a megabyte
+_MAX_SIZE_DIGITS = 12  # digits
 
 
 class _Status(ApiStruct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class GarbageObserver:
     async def stored_manifests(self) -> list[StoredManifest]:
         """Return the lists that Larder stores; ConfigMaps with other names, or without the label, belong to others."""
         found = await list_metadata(self.kube, self.manifests.path, {"labelSelector": f"{LABEL}={KIND}"})
-        return [one for item in found if (one := _kept(item)) is not None]
+        return [manifest for item in found if (manifest := _stored_manifest(item)) is not None]
 
     def known_references(self) -> References:
         """Return the references in the caches; never enough to delete something."""
@@ -76,25 +76,25 @@ class GarbageObserver:
                     found.update(digest for raw in page.items for digest in _of_model(decode(raw, _Model)))
             except NotFound:
                 continue  # the kind has no definition, so there are no objects
-        async for page in pages(self.kube, MODEL_NODE.path, size=_NODES_A_PAGE):
+        async for page in pages(self.kube, MODEL_NODE.path, size=_NODES_PER_PAGE):
             found.update(entry.manifest for raw in page.items for entry in decode(raw, _Node).spec.entries)
         return frozenset(found)
 
 
-def _kept(item: Object) -> StoredManifest | None:
+def _stored_manifest(item: Object) -> StoredManifest | None:
     meta = item.metadata
     digest = manifest_digest(meta.name)
     if not digest:
         return None
-    told: Mapping[str, str] = meta.annotations
-    size = told.get(SIZE, "")
+    annotations: Mapping[str, str] = meta.annotations
+    size = annotations.get(SIZE, "")
     return StoredManifest(
         digest=digest,
         uid=meta.uid,
         version=meta.resource_version,
-        namespace=told.get(NAMESPACE, ""),
-        listing=told.get(LISTING, ""),
-        size_bytes=int(size) if size.isdecimal() and size.isascii() and len(size) <= _LONGEST_SIZE else 0,
+        namespace=annotations.get(NAMESPACE, ""),
+        listing=annotations.get(LISTING, ""),
+        size_bytes=int(size) if size.isdecimal() and size.isascii() and len(size) <= _MAX_SIZE_DIGITS else 0,
     )
 
 

@@ -58,20 +58,18 @@ def _own_limit(group: ModelCacheNodeGroup) -> int:
 def _ready(members: Sequence[GroupMember]) -> ConditionUpdate:
     """Return the Ready condition; a group without nodes is Ready, and takes effect with its first matching node."""
     if not members:
-        return ConditionUpdate(
-            "Ready", "True", "NoNodes", "no node matches yet; the first that does is in the group at once"
-        )
+        return ConditionUpdate("Ready", "True", "NoNodes", "no node matches yet; the first matching node joins at once")
     return ConditionUpdate("Ready", "True", "HasNodes", f"nodes in the group: {len(members)}")
 
 
 def _overlapping(members: Sequence[GroupMember]) -> ConditionUpdate:
     shared = [m for m in members if m.other_groups]
     if not shared:
-        return ConditionUpdate("Overlapping", "False", "Separate", "no node is in another group as well")
-    return ConditionUpdate("Overlapping", "True", "Overlapping", _words(shared))
+        return ConditionUpdate("Overlapping", "False", "Separate", "no node is in another group")
+    return ConditionUpdate("Overlapping", "True", "Overlapping", _overlap_message(shared))
 
 
-def _words(shared: Sequence[GroupMember]) -> str:
+def _overlap_message(shared: Sequence[GroupMember]) -> str:
     shown = "; ".join(f"{m.name} is also in {', '.join(m.other_groups)}" for m in shared[:_SHOWN])
     more = f"; and {len(shared) - _SHOWN} more nodes" if len(shared) > _SHOWN else ""
-    return f"{shown}{more}; such a node has the smallest limit of its groups"
+    return f"{shown}{more}; the smallest limit of its groups applies to each"

@@ -33,7 +33,7 @@ class GroupEventHandler:
     def of_model_node(self, change: ModelNodeChange) -> Iterator[GroupKey]:
         """Yield the groups of a node whose used bytes changed."""
         node = self.cluster.node(change.name)
-        if node is not None and change.used:
+        if node is not None and change.used_changed:
             yield from (GroupKey(name) for name in self.cluster.membership.of(node))
 
 
@@ -49,7 +49,7 @@ class GrantsEventHandler:
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[GrantsKey]:
         """Yield it, except for changes in numbers alone."""
-        if change.asked or change.statuses:
+        if change.spec_changed or change.statuses:
             yield GrantsKey()
 
     def of_agent(self, name: str) -> Iterator[GrantsKey]:

@@ -20,10 +20,10 @@ from shared.kube.transport import Kube
 _log = structlog.get_logger()
 _COMPLETE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
 _SETTLED = (*_COMPLETE, Phase.FAILED, Phase.ABSENT)
-_LOOK_S = 5.0
+_POLL_S = 5.0
 _HANDOVER_S = 0.5
 _CATCH_UP_S = 0.2
-_LOOKS_A_LIST = 25
+_POLLS_PER_LIST = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ _NOTHING = _Load()
 
 @dataclass(slots=True)
 class GrantsReconciler:
-    """Decides which nodes of limited groups may download, and has their ModelNodes updated.
+    """Decides which nodes of limited groups may download, and enqueues them when that changes.
 
     A grant ends after `stalled_s` without progress, and after `longest_s` in any case, so that others get their turn.
 
@@ -71,8 +71,8 @@ class GrantsReconciler:
             return
         while True:
             written = {o.key: o.metadata.generation for o in await list_objects(self.kube, PATH, Object)}
-            for _ in range(_LOOKS_A_LIST):
-                if not self._behind(written):
+            for _ in range(_POLLS_PER_LIST):
+                if not self._is_behind(written):
                     return
                 await self.sleep(_CATCH_UP_S)
 
@@ -92,12 +92,12 @@ class GrantsReconciler:
             _log.info("grants_changed", given=sorted(granted - before), taken=sorted(before - granted))
         if before - granted:
             return _HANDOVER_S
-        return _LOOK_S if any(c.wants or c.holds for c in contenders) else None
+        return _POLL_S if any(c.wants or c.holds for c in contenders) else None
 
     def _limits(self) -> dict[str, int]:
         return {g.metadata.name: most for g in self.cluster.groups if (most := g.spec.max_concurrent_nodes)}
 
-    def _behind(self, written: Mapping[Key, int]) -> bool:
+    def _is_behind(self, written: Mapping[Key, int]) -> bool:
         found = ((self.cluster.model_nodes.get(key), generation) for key, generation in written.items())
         return any(known is None or known.metadata.generation < generation for known, generation in found)
 
@@ -120,13 +120,13 @@ class GrantsReconciler:
 
     def _load(self, node: Node) -> _Load:
         """Return a node's load, cached by object because few of thousands of nodes change between two runs."""
-        found = self.cluster.model_node(node.metadata.name)
-        if found is None or found.spec.node_uid != node.metadata.uid:
+        model_node = self.cluster.model_node(node.metadata.name)
+        if model_node is None or model_node.spec.node_uid != node.metadata.uid:
             return _NOTHING
         known = self._loads.get(node.metadata.name)
-        if known is None or known[0] is not found or known[1] is not node:
-            load = _load_of(found, self.cluster.statuses.of(node))
-            known = self._loads[node.metadata.name] = found, node, load
+        if known is None or known[0] is not model_node or known[1] is not node:
+            load = _load_of(model_node, self.cluster.statuses.of(node))
+            known = self._loads[node.metadata.name] = model_node, node, load
         return known[2]
 
     def _is_over(self, name: str) -> bool:
@@ -152,14 +152,14 @@ class GrantsReconciler:
         """Drop the state of deleted nodes."""
         names = {n.metadata.name for n in self.cluster.nodes}
         self.progress.keep_only(names)
-        for book in (self._loads, self._stalls):
-            for name in book.keys() - names:
-                del book[name]
+        for state in (self._loads, self._stalls):
+            for name in state.keys() - names:
+                del state[name]
 
 
-def _load_of(found: ModelNode, statuses: Statuses) -> _Load:
+def _load_of(model_node: ModelNode, statuses: Statuses) -> _Load:
     """Return what is left to download; a failed entry that is still granted keeps its slot: its agent may retry."""
-    present = [e for e in found.spec.entries if e.state == EntryState.PRESENT]
+    present = [e for e in model_node.spec.entries if e.state == EntryState.PRESENT]
     phases = {key: status.phase for key, status in statuses.items()}
     wanting = [e for e in present if phases.get(e.key) not in _SETTLED]
     return _Load(

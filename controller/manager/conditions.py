@@ -9,7 +9,7 @@ from shared.api.meta import ABNORMAL, RECONCILING, STALLED, Condition, condition
 
 METADATA = "Metadata"
 DRIFTED, REFRESHED, UPDATING, REMOVING = "Drifted", "Refreshed", "Updating", "Removing"
-_LONGEST_MESSAGE = 2048
+_MAX_MESSAGE = 2048
 _OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, REMOVING))
 
 
@@ -23,9 +23,9 @@ class ConditionUpdate:
     message: str
 
 
-def progress(about: ConditionUpdate, *, stuck: bool) -> ConditionUpdate:
+def progress(about: ConditionUpdate, *, stalled: bool) -> ConditionUpdate:
     """Return the Stalled or Reconciling condition of an object, with the reason and message of `about`."""
-    return replace(about, kind=STALLED if stuck else RECONCILING, status="True")
+    return replace(about, kind=STALLED if stalled else RECONCILING, status="True")
 
 
 def with_conditions(
@@ -35,22 +35,22 @@ def with_conditions(
 
     Existing conditions of Larder's own types are stamped with this generation, because they still hold.
     """
-    ours = {told.kind for told in wanted} | set(ABNORMAL)
+    ours = {update.kind for update in wanted} | set(ABNORMAL)
     kept = (c for c in before if c.type not in ours)
     return [
-        *(_condition(before, told, stamp, generation) for told in wanted),
+        *(_condition(before, update, stamp, generation) for update in wanted),
         *(msgspec.structs.replace(c, observed_generation=generation) if c.type in _OURS else c for c in kept),
     ]
 
 
-def _condition(before: Sequence[Condition], told: ConditionUpdate, stamp: str, generation: int) -> Condition:
-    old = condition_of(before, told.kind)
-    since = old.last_transition_time if old and old.status == told.status else stamp
+def _condition(before: Sequence[Condition], update: ConditionUpdate, stamp: str, generation: int) -> Condition:
+    old = condition_of(before, update.kind)
+    since = old.last_transition_time if old and old.status == update.status else stamp
     return Condition(
-        type=told.kind,
-        status=told.status,
-        reason=told.reason,
-        message=told.message[:_LONGEST_MESSAGE],
+        type=update.kind,
+        status=update.status,
+        reason=update.reason,
+        message=update.message[:_MAX_MESSAGE],
         last_transition_time=since,
         observed_generation=generation,
     )

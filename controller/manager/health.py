@@ -21,7 +21,7 @@ def health_app(metrics: Metrics, is_ready: Callable[[], bool]) -> FastAPI:
 
     async def readyz() -> Response:
         ready = is_ready()
-        text = "ok\n" if ready else "the first lists from the API server are not complete\n"
+        text = "ok\n" if ready else "waiting for the first lists from the API server\n"
         return Response(text, status_code=200 if ready else 503, media_type="text/plain")
 
     async def show_metrics() -> Response:

@@ -16,7 +16,7 @@ from shared.internal_errors import keep_running
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 
-_PATIENT = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=15))  # missing permissions come with an upgrade
+_OPTIONAL_TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=15))  # missing permissions come with an upgrade
 _log = structlog.get_logger()
 
 
@@ -27,7 +27,7 @@ class Informers:
     kube: Kube
     definitions: Definitions
     metrics: Metrics
-    _followed: list[tuple[Informer[Any], Reflector[Any]]] = field(default_factory=list, init=False)
+    _reflectors: list[tuple[Informer[Any], Reflector[Any]]] = field(default_factory=list, init=False)
 
     def add(self, informer: Informer[Any]) -> None:
         """Add an informer; call before `run`."""
@@ -38,20 +38,22 @@ class Informers:
             informer.path,
             informer.kind,
             informer.sink,
-            self._trouble(informer.resource),
+            self._on_restart(informer.resource),
             label_selector=informer.label_selector,
-            timing=ReflectorTiming() if informer.waited_for else _PATIENT,
+            timing=ReflectorTiming() if informer.waited_for else _OPTIONAL_TIMING,
         )
-        self._followed.append((informer, reflector))
+        self._reflectors.append((informer, reflector))
 
     async def run(self) -> None:
         """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep_running("definitions", self.definitions.run, self.metrics.internal_errors))
-            for followed in self._followed:
-                tasks.create_task(keep_running("watch", partial(self._follow, *followed), self.metrics.internal_errors))
+            for pair in self._reflectors:
+                tasks.create_task(
+                    keep_running("watch", partial(self._run_reflector, *pair), self.metrics.internal_errors)
+                )
 
-    async def _follow(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
+    async def _run_reflector(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
         """Start the reflector once the kind has a definition; before that it cannot have any objects."""
         if informer.definition is not None:
             served = self.definitions.served[informer.definition.kind]
@@ -71,12 +73,12 @@ class Informers:
         return all(event.is_set() for event in self._events())
 
     def _events(self) -> list[asyncio.Event]:
-        lists = [reflector.synced for informer, reflector in self._followed if informer.waited_for]
+        lists = [reflector.synced for informer, reflector in self._reflectors if informer.waited_for]
         return [self.definitions.synced, *lists]
 
-    def _trouble(self, resource: str) -> Callable[[Exception, float], None]:
-        def tell(error: Exception, wait_s: float) -> None:
+    def _on_restart(self, resource: str) -> Callable[[Exception, float], None]:
+        def report(error: Exception, wait_s: float) -> None:
             self.metrics.watch_restarts.labels(resource).inc()
             _log.info("watch_interrupted", resource=resource, error=str(error), wait_s=round(wait_s, 2))
 
-        return tell
+        return report

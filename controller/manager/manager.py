@@ -25,7 +25,7 @@ from shared.kube.transport import Kube
 from shared.kube.work_queue import WorkQueue
 from shared.server.serve import serve
 
-_TAKE_OVER_AGAIN_S = 1.0
+_TAKE_OVER_RETRY_S = 1.0
 _log = structlog.get_logger()
 
 
@@ -148,7 +148,7 @@ class Manager:
                 await take_over()
             except KubeError as error:
                 _log.warning("takeover_delayed", error=str(error))
-                await asyncio.sleep(_TAKE_OVER_AGAIN_S)
+                await asyncio.sleep(_TAKE_OVER_RETRY_S)
             except Exception as error:  # noqa: BLE001 - one failing reconciler must not stop the others
                 self.metrics.internal_errors.note("takeover", error)
                 return

@@ -18,7 +18,7 @@ class _InternalErrors(Collector):
         """Yield one sample per component."""
         family = CounterMetricFamily(
             "larder_controller_internal_errors",
-            "Errors that the code does not foresee, by the part that they happened in; each is logged.",
+            "Unexpected internal errors, by the part of the controller; each is logged.",
             labels=["part"],
         )
         for part, count in sorted(self._errors.counts.items()):
@@ -43,7 +43,7 @@ class Metrics:
         self.internal_errors = InternalErrors()
         self.registry.register(_InternalErrors(self.internal_errors))
         self.watch_restarts = Counter(
-            "larder_watch_restarts", "Watches that had to start again.", ["resource"], registry=self.registry
+            "larder_watch_restarts", "Restarted watches.", ["resource"], registry=self.registry
         )
         self._requests = Counter(
             "larder_http_requests",
@@ -53,7 +53,7 @@ class Metrics:
         )
         self.certificate_end = Gauge(
             "larder_certificate_expiration_timestamp_seconds",
-            "When the certificate that is shown ends, in seconds since 1970.",
+            "When the serving certificate expires, in seconds since 1970.",
             registry=self.registry,
         )
 

@@ -19,12 +19,12 @@ class CountRequests:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward everything, and read the status from the first message of the response."""
 
-        async def tell(message: Message) -> None:
+        async def counting_send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.count(getattr(scope.get("route"), "path", _UNKNOWN), message["status"])
             await send(message)
 
-        await self.app(scope, receive, tell)
+        await self.app(scope, receive, counting_send)
 
 
 class BodyTooLargeError(Exception):
@@ -41,6 +41,6 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
     async for part in request.stream():
         size += len(part)
         if size > most_bytes:
-            raise BodyTooLargeError(f"the body has more than {most_bytes} bytes")
+            raise BodyTooLargeError(f"the request body exceeds {most_bytes} bytes")
         parts.append(part)
     return b"".join(parts)

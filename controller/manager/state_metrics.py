@@ -18,7 +18,7 @@ class StateMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every gauge, or nothing on a replica that does not lead."""
         if self.is_leading():
-            yield gauge("larder_workqueue_depth", "Keys that wait for a turn.", self.queued())
+            yield gauge("larder_workqueue_depth", "Keys waiting in the queue.", self.queued())
             for gauges in self.gauges:
                 yield from gauges()
 

@@ -41,7 +41,7 @@ def on(
     """Return a watch that enqueues the keys affected by a change, delayed by `after_s()` seconds if given."""
 
     def listen(queue: Queue[K]) -> None:
-        def wake(*change: *Ts) -> None:
+        def enqueue(*change: *Ts) -> None:
             if after_s is None:
                 for key in keys(*change):
                     queue.add(key)
@@ -50,7 +50,7 @@ def on(
             for key in keys(*change):
                 queue.add_after(key, delay_s)
 
-        signal.listen(wake)
+        signal.listen(enqueue)
 
     return Watch(listen, informer)
 

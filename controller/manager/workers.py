@@ -37,22 +37,22 @@ class Workers:
         if not self.is_leading():
             raise NotLeadingError
         _log.debug("reconcile_started", key=str(key))
-        serving = [one for one in self._controllers[type(key)] if one.serves(key)]
-        again = [await self._reconcile(one, key) for one in serving]
-        return min((wait_s for wait_s in again if wait_s is not None), default=None)
+        serving = [controller for controller in self._controllers[type(key)] if controller.serves(key)]
+        delays_s = [await self._reconcile(controller, key) for controller in serving]
+        return min((delay_s for delay_s in delays_s if delay_s is not None), default=None)
 
     async def _reconcile(self, controller: Controller[Any], key: QueueKey) -> float | None:
         result = "error"
         try:
             with self.metrics.reconcile_time.labels(controller.name).time():
-                again = await controller.reconcile(key)
+                requeue_s = await controller.reconcile(key)
             result = "success"
         except (StaleError, NotLeadingError, asyncio.CancelledError):
-            result = "requeue"  # ordinary: the key is served again, with a fresh cache or by the next leader
+            result = "requeue"  # expected: the key is reconciled again, with a fresh cache or by the next leader
             raise
         finally:
             self.metrics.reconciles.labels(controller.name, result).inc()
-        return again
+        return requeue_s
 
     def failed(self, key: QueueKey, error: Exception, wait_s: float) -> None:
         """Log a failed reconcile; a stale cache is expected and is not logged."""

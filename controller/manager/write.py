@@ -47,7 +47,7 @@ def merged(found: Mapping[str, Any], value: msgspec.Struct) -> dict[str, Any]:
     wanted: dict[str, Any] = msgspec.to_builtins(value)
     if "conditions" in names and (found.get("conditions") or wanted.get("conditions")):
         wanted["conditions"] = _conditions(found.get("conditions") or [], wanted.get("conditions") or [])
-    return {key: kept for key, kept in found.items() if key not in names} | wanted
+    return {name: other for name, other in found.items() if name not in names} | wanted
 
 
 def _conditions(found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

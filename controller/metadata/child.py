@@ -19,7 +19,9 @@ def _read(order: SourceOrder) -> Reading:
     try:
         manifest = decode_manifest(order.manifest, order.digest)
         if manifest.revision != order.revision:
-            raise SourceChanged(f"the list of files {order.digest} is of another revision; ask for a refresh")
+            raise SourceChanged(
+                f"manifest {order.digest} is for another revision; set annotation larder.dev/refresh to a new value"
+            )
         source = open_source(parse_uri(manifest.uri), order.credentials, order.settings)
         return read_remote(source, manifest, order.left_out, ReadBudget(time.monotonic))
     except LarderError as error:

@@ -18,8 +18,8 @@ from shared.metadata.termination_message import Reading
 LONGEST_WAIT = timedelta(hours=24)  # most errors in a fixed list of files are permanent
 # Failures of the files themselves; after any other, the values of earlier files stay, and the message says so.
 _OF_FILES = (MISSING, "MetadataMalformed", "MetadataOversized")
-_FOR_GOOD = (FAILED, CONFLICT)
-_WHEN = "%Y-%m-%d %H:%M UTC"
+_PERMANENT = (FAILED, CONFLICT)
+_TIME_FORMAT = "%Y-%m-%d %H:%M UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ def decide(view: MetadataView, now: datetime) -> list[Action]:
     if view.target is None:
         return []
     if view.skip:
-        words = "annotation ome.io/skip-config-parsing is true: nothing is read"
-        return [WriteMetadata(ConditionUpdate(METADATA, "Unknown", "Skipped", words), view.status.metadata)]
+        message = "annotation ome.io/skip-config-parsing is true, so nothing is read"
+        return [WriteMetadata(ConditionUpdate(METADATA, "Unknown", "Skipped", message), view.status.metadata)]
     if view.result is not None:
-        return _settled(view, _taken(view, view.result, now), now)
+        return _finish(view, _merged(view, view.result, now), now)
     if view.stored is not None:
-        return _settled(view, view.stored, now)
+        return _finish(view, view.stored, now)
     if _needs_none(view):
         return [
             WriteMetadata(
-                ConditionUpdate(METADATA, "True", "Written", "the spec has all of it, so nothing is read"), None
+                ConditionUpdate(METADATA, "True", "Written", "the spec has all metadata, so nothing is read"), None
             )
         ]
     return [Read(view.identity)]
@@ -65,44 +65,44 @@ def _needs_none(view: MetadataView) -> bool:
     return view.spec is not None and last is None and not view.demand.refreshed and is_written(view.spec, last)
 
 
-def _taken(view: MetadataView, found: Reading, now: datetime) -> ReadMetadata:
-    """Return what to keep of a reading of the source.
+def _merged(view: MetadataView, found: Reading, now: datetime) -> ReadMetadata:
+    """Return what to store of a reading of the source.
 
     A node's report on an earlier archive stays until a node reports on this one, because the source alone cannot tell.
     """
     last = view.stored or ReadMetadata()
     attempts = count_attempts(last.reason, last.attempts, found.reason)
     before = view.status.metadata
-    told = before is not None and before.node != "" and bool(before.values) and found.reason == MISSING
-    if found.reason in _OF_FILES and not told:
+    from_node = before is not None and before.node != "" and bool(before.values) and found.reason == MISSING
+    if found.reason in _OF_FILES and not from_node:
         before = None
-    node = before.node if before is not None and told else ""
+    node = before.node if before is not None and from_node else ""
     return stored_reading(given_up(found, attempts), before, view.identity, attempts, now, node)
 
 
-def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Action]:
+def _finish(view: MetadataView, stored: ReadMetadata, now: datetime) -> list[Action]:
     """Return the actions that show a finished reading, and that retry a failed one."""
-    kept = merge_readings(kept, view.readings, now)
-    fields = fields_to_write(view.spec, view.status.metadata, kept.values) if view.spec is not None else {}
+    stored = merge_readings(stored, view.readings, now)
+    fields = fields_to_write(view.spec, view.status.metadata, stored.values) if view.spec is not None else {}
     actions: list[Action] = [WriteSpec(fields)] if fields else []
-    actions.append(WriteMetadata(_told(view, kept), kept))
-    if kept.reason and kept.reason not in _FOR_GOOD and (kept.reason == MISSING or not kept.node):
-        wait_s = (retry_at(kept, LONGEST_WAIT) - now).total_seconds()
+    actions.append(WriteMetadata(_condition(view, stored), stored))
+    if stored.reason and stored.reason not in _PERMANENT and (stored.reason == MISSING or not stored.node):
+        wait_s = (retry_at(stored, LONGEST_WAIT) - now).total_seconds()
         actions.append(Requeue(wait_s) if wait_s > 0 else Read(view.identity))
     return actions
 
 
-def _told(view: MetadataView, kept: ReadMetadata) -> ConditionUpdate:
-    if not kept.reason:
-        place = f"from what node {kept.node} unpacked" if kept.node else "from the source"
-        return ConditionUpdate(METADATA, "True", "Read", f"read {place} of revision {short(view.demand.serving)}")
-    again = retry_at(kept, LONGEST_WAIT).strftime(_WHEN)
-    retry = f"read again at {again}, or at once with another value of annotation larder.dev/refresh"
-    if kept.reason in _FOR_GOOD:
-        retry = "these files are read again only with another value of annotation larder.dev/refresh"
-    if kept.node and kept.reason not in (MISSING, CONFLICT):
-        retry = f"node {kept.node} read it in what it unpacked; the word of another that can read it counts"
-    can_be_written = kept.reason in (*_OF_FILES, *_FOR_GOOD) and view.spec is not None
-    by_hand = "; the fields of the spec can be written by hand" if can_be_written else ""
-    earlier = "; what is known is of earlier files" if kept.values else ""
-    return ConditionUpdate(METADATA, "False", kept.reason, f"{kept.message}{by_hand}{earlier}; {retry}")
+def _condition(view: MetadataView, stored: ReadMetadata) -> ConditionUpdate:
+    if not stored.reason:
+        origin = f"from the archive unpacked by node {stored.node}" if stored.node else "from the source"
+        return ConditionUpdate(METADATA, "True", "Read", f"read {origin} at revision {short(view.demand.serving)}")
+    next_attempt = retry_at(stored, LONGEST_WAIT).strftime(_TIME_FORMAT)
+    retry = f"retried at {next_attempt}, or at once when annotation larder.dev/refresh changes"
+    if stored.reason in _PERMANENT:
+        retry = "these files are read again only when annotation larder.dev/refresh changes"
+    if stored.node and stored.reason not in (MISSING, CONFLICT):
+        retry = f"reported by node {stored.node}, until a node that can read the unpacked files reports their metadata"
+    can_be_set = stored.reason in (*_OF_FILES, *_PERMANENT) and view.spec is not None
+    by_hand = "; the fields of the spec can be set by hand" if can_be_set else ""
+    earlier = "; the known values are of earlier files" if stored.values else ""
+    return ConditionUpdate(METADATA, "False", stored.reason, f"{stored.message}{by_hand}{earlier}; {retry}")

@@ -1,9 +1,9 @@
-"""Merges the nodes' reports into what is known of a model. No input or output, no clock.
+"""Merges the nodes' reports into the stored metadata of a model. No input or output, no clock.
 
 Nodes are not trusted with one another's models. For files that the source does not describe, reported values count only
-while all reports of values agree: from every node, and from one node over time. Once two differ, none count until the
-files change or a refresh is requested. What is known of the same files only moves forward, so a lying node can remove a
-description but cannot cause one write after another:
+while all reports agree: those of different nodes, and those of one node over time. Once two differ, none count until
+the files change or a refresh is requested. What is known of the same files only moves forward, so a lying node can
+remove a description but cannot cause one write after another:
 
     interrupted -> failed -> values -> conflict
 """
@@ -27,46 +27,46 @@ class NodeReading:
     reading: Reading
 
 
-def merge_readings(kept: ReadMetadata, reports: Sequence[NodeReading], now: datetime) -> ReadMetadata:
-    """Return what is known after applying the reports; `kept` itself if they add nothing."""
-    if kept.reason == CONFLICT or not (kept.reason == MISSING or kept.node):
-        return kept
+def merge_readings(stored: ReadMetadata, reports: Sequence[NodeReading], now: datetime) -> ReadMetadata:
+    """Return the stored metadata after applying the reports; `stored` itself if they add nothing."""
+    if stored.reason == CONFLICT or not (stored.reason == MISSING or stored.node):
+        return stored
     values = [report for report in reports if report.reading.metadata is not None]
     if len(values) > 1:
-        return _conflict(kept, values[0].node, values[1].node, now)
-    if not kept.reason:
-        changed = [report for report in values if _values(report) != kept.values]
-        return _conflict(kept, kept.node, changed[0].node, now) if changed else kept
+        return _conflict(stored, values[0].node, values[1].node, now)
+    if not stored.reason:
+        changed = [report for report in values if _values(report) != stored.values]
+        return _conflict(stored, stored.node, changed[0].node, now) if changed else stored
     if values:
-        return _kept(kept, values[0].reading, values[0].node, now)
+        return _updated(stored, values[0].reading, values[0].node, now)
     failures = [report for report in reports if report.reading.reason != INTERRUPTED] or list(reports)
-    if failures and _may_become(kept, failures[0].reading.reason):
-        return _kept(kept, failures[0].reading, failures[0].node, now)
-    return kept
+    if failures and _counts(stored, failures[0].reading.reason):
+        return _updated(stored, failures[0].reading, failures[0].node, now)
+    return stored
 
 
 def _values(report: NodeReading) -> dict[str, Any]:
     return as_stored(report.reading.metadata) if report.reading.metadata else {}
 
 
-def _may_become(kept: ReadMetadata, reason: str) -> bool:
+def _counts(stored: ReadMetadata, reason: str) -> bool:
     """Return whether a node's failure counts: the first one for these files, or the first after an interruption."""
-    of_earlier_files = kept.reason == MISSING and bool(kept.values)
-    if not kept.node or of_earlier_files:
+    of_earlier_files = stored.reason == MISSING and bool(stored.values)
+    if not stored.node or of_earlier_files:
         return True
-    return kept.reason == INTERRUPTED != reason
+    return stored.reason == INTERRUPTED != reason
 
 
-def _conflict(kept: ReadMetadata, first: str, second: str, now: datetime) -> ReadMetadata:
+def _conflict(stored: ReadMetadata, first: str, second: str, now: datetime) -> ReadMetadata:
     if first == second:
-        words = f"node {first} changed what it says of the same unpacked files; it may be damaged or taken over, so "
-        return _kept(kept, failed(CONFLICT, f"{words}nothing that it said counts"), first, now)
+        message = f"node {first} reported different metadata for the same unpacked files; its reports are ignored, "
+        return _updated(stored, failed(CONFLICT, f"{message}because it may be damaged or compromised"), first, now)
     first, second = sorted((first, second))
-    words = f"nodes {first} and {second} say different things of the same unpacked files; one of them "
-    return _kept(kept, failed(CONFLICT, f"{words}may be damaged or taken over, so neither counts"), first, now)
+    message = f"nodes {first} and {second} report different metadata for the same unpacked files; both are ignored, "
+    return _updated(stored, failed(CONFLICT, f"{message}because one may be damaged or compromised"), first, now)
 
 
-def _kept(kept: ReadMetadata, reading: Reading, node: str, now: datetime) -> ReadMetadata:
-    """Return what to keep of a node's reading; an interruption keeps what is known of earlier files."""
-    before = kept if reading.reason == INTERRUPTED else None
-    return stored_reading(reading, before, kept.identity, kept.attempts, now, node)
+def _updated(stored: ReadMetadata, reading: Reading, node: str, now: datetime) -> ReadMetadata:
+    """Return what to store of a node's reading; an interruption keeps what is known of earlier files."""
+    before = stored if reading.reason == INTERRUPTED else None
+    return stored_reading(reading, before, stored.identity, stored.attempts, now, node)

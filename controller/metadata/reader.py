@@ -20,7 +20,7 @@ from shared.metadata.remembered import FAILED
 from shared.metadata.termination_message import Reading, failed
 from shared.sources.settings import SourceSettings
 
-_AT_ONE_TIME = 2  # children, each of at most 320 MiB: more than two would exceed the container's memory
+_MAX_CONCURRENT = 2  # children, each of at most 320 MiB: more than two would exceed the container's memory
 _SETTLE_S = 300.0  # avoids a loop if a status drops the result, as with an old definition without the field
 _TIMEOUT_S = 10.0  # per response: blocked threads delay the exit of the program
 _log = structlog.get_logger()
@@ -35,13 +35,13 @@ class MetadataReader:
     settings: SourceSettings
     clock: Callable[[], float]
     on_done: Callable[[ModelKey], None]
-    _found: dict[ModelKey, tuple[str, Reading]] = field(default_factory=dict, init=False)
+    _results: dict[ModelKey, tuple[str, Reading]] = field(default_factory=dict, init=False)
     _ended: dict[ModelKey, tuple[str, float]] = field(default_factory=dict, init=False)
     _running: dict[tuple[ModelKey, str], asyncio.Task[None]] = field(default_factory=dict, init=False)
     _slots: FairSlots = field(init=False)
 
     def __post_init__(self) -> None:
-        self._slots = FairSlots(_AT_ONE_TIME, self.clock)
+        self._slots = FairSlots(_MAX_CONCURRENT, self.clock)
         self.settings = dataclasses.replace(
             self.settings,
             connect_timeout_s=min(self.settings.connect_timeout_s, _TIMEOUT_S),
@@ -50,20 +50,20 @@ class MetadataReader:
 
     def result_of(self, key: ModelKey, identity: str) -> Reading | None:
         """Return the unrecorded result of this reading of a model, or None."""
-        known = self._found.get(key)
-        return known[1] if known is not None and known[0] == identity else None
+        result = self._results.get(key)
+        return result[1] if result is not None and result[0] == identity else None
 
     def discard(self, key: ModelKey) -> None:
         """Drop a result that the object has recorded."""
-        self._found.pop(key, None)
+        self._results.pop(key, None)
 
     def forget(self, key: ModelKey) -> None:
         """Drop the state of a deleted object."""
-        self._found.pop(key, None)
+        self._results.pop(key, None)
         self._ended.pop(key, None)
 
     def start(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:
-        """Read a model, unless that is running or was done a moment ago."""
+        """Read a model, unless that is running or was done within the last minutes."""
         run, (last, ended) = (key, identity), self._ended.get(key, ("", 0.0))
         settling = last == identity and self.clock() - ended < _SETTLE_S
         if run not in self._running and not settling:
@@ -76,7 +76,7 @@ class MetadataReader:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-        self._found.clear()
+        self._results.clear()
         self._ended.clear()
 
     def _done(self, run: tuple[ModelKey, str]) -> None:
@@ -87,9 +87,9 @@ class MetadataReader:
     async def _run(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:
         async with self._slots.slot(demand.namespace):
             reading = await self._reading(demand, resolution)
-        tell = _log.warning if reading.reason else _log.info
-        tell("metadata_read", model=demand.id, uri=demand.uri, revision=resolution.revision, reason=reading.reason)
-        self._found[key], self._ended[key] = (identity, reading), (identity, self.clock())
+        log = _log.warning if reading.reason else _log.info
+        log("metadata_read", model=demand.id, uri=demand.uri, revision=resolution.revision, reason=reading.reason)
+        self._results[key], self._ended[key] = (identity, reading), (identity, self.clock())
 
     async def _reading(self, demand: Demand, resolution: Resolution) -> Reading:
         child = Child(COMMAND)

@@ -12,7 +12,7 @@ from controller.manager.write import StaleError, change_spec
 from controller.metadata.decide import Read, WriteMetadata, decide
 from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
 from controller.metadata.reader import MetadataReader
-from controller.metadata.reports import reports_of
+from controller.metadata.reports import readings_of
 from controller.metadata.status import described_status
 from controller.metadata.stored_reading import TIME
 from controller.metadata.view import MetadataView
@@ -55,7 +55,7 @@ class MetadataReconciler:
         declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
         if declared is None or demand is None:
             return None
-        seen = MetadataView(
+        view = MetadataView(
             demand=demand,
             generation=declared.metadata.generation,
             status=declared.status,
@@ -63,8 +63,8 @@ class MetadataReconciler:
             skip=declared.metadata.annotations.get(SKIP_ANNOTATION) == "true",
             conflict=self.cluster.conflict(demand) is not None,
         )
-        reports = reports_of(self.cluster, demand, seen.target) if seen.target and seen.may_be_unpacked else ()
-        return replace(seen, result=self.reader.result_of(key, seen.identity), readings=reports)
+        readings = readings_of(self.cluster, demand, view.target) if view.target and view.may_be_unpacked else ()
+        return replace(view, result=self.reader.result_of(key, view.identity), readings=readings)
 
     async def _apply(self, key: ModelKey, declared: Declared, view: MetadataView) -> float | None:
         for action in decide(view, self.now()):
@@ -75,9 +75,9 @@ class MetadataReconciler:
                 case WriteSpec(fields):
                     if await self._fill(key, declared, fields):
                         return None
-                case WriteMetadata(told, metadata):
+                case WriteMetadata(condition, metadata):
                     stamp = self.now().strftime(TIME)
-                    status = described_status(declared.status, told, metadata, stamp, view.generation)
+                    status = described_status(declared.status, condition, metadata, stamp, view.generation)
                     await self.actor.publish(key, declared, status, warn=False)
                     if view.result is not None:
                         self.reader.discard(key)

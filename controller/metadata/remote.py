@@ -13,7 +13,7 @@ from shared.metadata.termination_message import Reading, decode_reading, encode_
 from shared.sources.port import Body, Source
 
 LONGEST_S = 120.0
-_GRAIN_BYTES = 256 * 1024
+_SKIP_BYTES = 256 * 1024
 MOST_BYTES = 256 * 2**20  # the largest real model, of 163 files, takes 20 MB
 
 
@@ -35,25 +35,25 @@ class ReadBudget:
         with self._lock:
             self.left_bytes -= size_bytes
         if self.clock() >= self._until:
-            raise Unreachable(f"the source did not bring the headers within {self.seconds:.0f} s; it may be slow now")
+            raise Unreachable(f"reading the headers took more than {self.seconds:.0f} s; the source may be slow")
         if self.left_bytes < 0:
-            raise Unreachable("the headers of the weights are larger than of any real model; they are not read")
+            raise Unreachable("the weights' headers are larger than those of any real model, so they are not read")
 
 
 class _Counted:
-    def __init__(self, body: Body, allowance: ReadBudget) -> None:
-        self._body, self._allowance, self.skips = body, allowance, body.skips
+    def __init__(self, body: Body, budget: ReadBudget) -> None:
+        self._body, self._budget, self.skips = body, budget, body.skips
 
     def skip(self, most_bytes: int) -> int:
         size = self._body.skip(most_bytes)
-        self._allowance.take(0)
+        self._budget.take(0)
         return size
 
     def readinto(self, buffer: memoryview) -> int:
-        while self.skip(_GRAIN_BYTES):  # skipping all at once could exceed the time limit
+        while self.skip(_SKIP_BYTES):  # skipping all at once could exceed the time limit
             pass
         size = self._body.readinto(buffer)
-        self._allowance.take(size)
+        self._budget.take(size)
         return size
 
     def close(self) -> None:
@@ -65,30 +65,30 @@ class _Limited:
     """A source limited by a read budget."""
 
     source: Source
-    allowance: ReadBudget
+    budget: ReadBudget
 
     def resolve(self) -> Manifest:
         return self.source.resolve()
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        self.allowance.take(0)
-        return _Counted(self.source.open(file, offset, length), self.allowance)
+        self.budget.take(0)
+        return _Counted(self.source.open(file, offset, length), self.budget)
 
     def close(self) -> None:
         self.source.close()
 
 
-def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: ReadBudget) -> Reading:
+def read_remote(source: Source, manifest: Manifest, left_out: int, budget: ReadBudget) -> Reading:
     """Return the metadata in the files of a manifest, or a reason why there is none.
 
     `left_out` is the number of the source's files that are not in the manifest. The result is bounded and printable,
     whatever the files contain. Blocks; never raises LarderError.
     """
     try:
-        metadata = read_metadata(SourceFiles(_Limited(source, allowance), manifest))
+        metadata = read_metadata(SourceFiles(_Limited(source, budget), manifest))
     except MetadataMissing as error:
-        words = f"; {left_out} files of the source are left out" if left_out else ""
-        reading = failed(error.reason, f"{error}{words}")
+        hint = f"; {left_out} files of the source are left out" if left_out else ""
+        reading = failed(error.reason, f"{error}{hint}")
     except LarderError as error:
         reading = failed(error.reason, str(error))
     else:

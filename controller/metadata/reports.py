@@ -1,4 +1,4 @@
-"""Nodes' reports on archives that they unpacked, which only they can read."""
+"""Nodes' reports on archives that they unpacked, which no one else can read."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ from shared.api.model_node import EntryStatus, Phase
 from shared.api.unpacked_metadata import UnpackedMetadata, reading_of
 from shared.metadata.remembered import identity_of_files
 
-_MOST_DIFFERENT = 8
+_MAX_DISTINCT = 8
 _log = structlog.get_logger()
 
 
-def reports_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tuple[NodeReading, ...]:
+def readings_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tuple[NodeReading, ...]:
     """Return the distinct reports on these files; each is untrusted until it is checked here.
 
     A node's report counts only if the controller told the node to hold the model, the model is Ready there, and the
@@ -26,7 +26,7 @@ def reports_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tup
         report = status.metadata
         if status.phase == Phase.READY and report is not None and report.identity == wanted:
             found.setdefault(report, name)
-        if len(found) == _MOST_DIFFERENT:
+        if len(found) == _MAX_DISTINCT:
             break
     return tuple(_checked(demand, found))
 

@@ -13,17 +13,20 @@ from shared.metadata.report import Metadata
 S = TypeVar("S", bound=ModelStatus)
 
 
-def described_status(before: S, told: ConditionUpdate, metadata: ReadMetadata | None, stamp: str, generation: int) -> S:
+def described_status(
+    before: S, update: ConditionUpdate, metadata: ReadMetadata | None, stamp: str, generation: int
+) -> S:
     """Return the status with a condition and metadata; the condition keeps its position among the others."""
-    fresh = with_conditions(before.conditions, [told], stamp, generation)[0]
-    kept = [fresh if c.type == told.kind else c for c in before.conditions]
-    conditions = kept if fresh in kept else [*kept, fresh]
+    fresh = with_conditions(before.conditions, [update], stamp, generation)[0]
+    conditions = [fresh if c.type == update.kind else c for c in before.conditions]
+    if fresh not in conditions:
+        conditions.append(fresh)
     return msgspec.structs.replace(before, conditions=conditions, metadata=metadata)
 
 
 def line_of(found: Metadata) -> str:
     """Return a one-line description of a model."""
-    return ", ".join(_parts(found)) or "nothing of it is known"
+    return ", ".join(_parts(found)) or "no metadata is known"
 
 
 def _parts(found: Metadata) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a model's status keeps of a reading. No input or output, no clock."""
+"""What a model's status stores of a reading. No input or output, no clock."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,20 +15,20 @@ CONFLICT = "MetadataConflict"  # nodes report different values for the same file
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FIRST_WAIT = timedelta(minutes=15)
 _FIRST_WAIT_UNCHECKED = timedelta(minutes=1)  # pods are waiting for it
-_MOST_DOUBLINGS = 10
+_MAX_DOUBLINGS = 10
 
 
-def retry_at(kept: ReadMetadata, longest: timedelta) -> datetime:
+def retry_at(stored: ReadMetadata, longest: timedelta) -> datetime:
     """Return when to retry a failed reading; now if its recorded time was tampered with."""
-    if kept.reason == INTERRUPTED:
-        return _time_of(kept) + interruption_wait(kept.identity, kept.attempts)
-    first, most = (_FIRST_WAIT_UNCHECKED, _FIRST_WAIT) if kept.unchecked else (_FIRST_WAIT, longest)
-    return _time_of(kept) + min(first * 2.0 ** min(kept.attempts - 1, _MOST_DOUBLINGS), most)
+    if stored.reason == INTERRUPTED:
+        return _time_of(stored) + interruption_wait(stored.identity, stored.attempts)
+    first, most = (_FIRST_WAIT_UNCHECKED, _FIRST_WAIT) if stored.unchecked else (_FIRST_WAIT, longest)
+    return _time_of(stored) + min(first * 2.0 ** min(stored.attempts - 1, _MAX_DOUBLINGS), most)
 
 
-def _time_of(kept: ReadMetadata) -> datetime:
+def _time_of(stored: ReadMetadata) -> datetime:
     try:
-        return datetime.strptime(kept.time, TIME).replace(tzinfo=UTC)
+        return datetime.strptime(stored.time, TIME).replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromtimestamp(0, UTC)
 
@@ -36,7 +36,7 @@ def _time_of(kept: ReadMetadata) -> datetime:
 def stored_reading(
     reading: Reading, before: ReadMetadata | None, identity: str, attempts: int, now: datetime, node: str = ""
 ) -> ReadMetadata:
-    """Return what to keep of a reading; if it failed, the values known `before` for the same are kept.
+    """Return what to store of a reading; if it failed, the values from `before` are kept.
 
     `node` is the node that read it, if one did.
     """

@@ -16,8 +16,8 @@ from shared.metadata.termination_message import Reading
 class MetadataView:
     """One model; `spec` is the object's, as JSON, without empty fields, or None if the kind has no such fields.
 
-    `skip`: the user does not want it read. `conflict`: another object has its id. `found` is the result of the reading
-    `identity` that no status has yet. `reports` are the distinct reports of nodes on what they unpacked.
+    `skip`: the user does not want it read. `conflict`: another object has its id. `result` is that of the reading
+    `identity`, not yet in any status. `readings` are the distinct reports of nodes on what they unpacked.
     """
 
     demand: Demand

@@ -46,7 +46,7 @@ class ModelActor:
         """Record the resolution, which all nodes fetch from now on; return whether the status has it."""
         status = recorded_status(record, seen.status, self._stamp(), seen.metadata.generation)
         await self._write(key, seen, status)
-        return self._goes_first(key, seen, status) is None
+        return self._pending_record(key, seen, status) is None
 
     async def write_report(self, key: ModelKey, seen: Declared, view: ModelView, report: Report) -> None:
         """Write the status for a report."""
@@ -65,29 +65,29 @@ class ModelActor:
         if not await self._write(key, seen, status):
             return
         before, after = condition_of(seen.status.conditions, "Ready"), condition_of(status.conditions, "Ready")
-        if after and _is_news(before, after):
+        if after and _is_transition(before, after):
             await self.events.record(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
         for kind in EVENT_CONDITIONS:
             before, after = condition_of(seen.status.conditions, kind), condition_of(status.conditions, kind)
-            if after and after.status == "True" and _is_news(before, after):
+            if after and after.status == "True" and _is_transition(before, after):
                 await self.events.record(_DEFINITIONS[key.kind], seen.metadata, kind, after.message, warn=False)
 
     def _stamp(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _write(self, key: ModelKey, seen: Declared, status: ModelStatus) -> bool:
-        """Return whether the status changed; for another product's kind, write the record first, on its own."""
-        path, record = object_path(key), self._goes_first(key, seen, status)
+        """Return whether the status changed; for another product's kind, the record is written first, on its own."""
+        path, record = object_path(key), self._pending_record(key, seen, status)
         if record is not None:
             await change_annotation(self.kube, path, seen.metadata, RECORD_ANNOTATION, record)
             return False
         return await replace_part(self.kube, f"{path}/status", seen.metadata, "status", status)
 
-    def _goes_first(self, key: ModelKey, seen: Declared, status: ModelStatus) -> str | None:
-        """Return the record to write before a status, or None if there is none or it is already there."""
+    def _pending_record(self, key: ModelKey, seen: Declared, status: ModelStatus) -> str | None:
+        """Return the record to write before a status, or None if none is needed or it is already there."""
         record = record_of(status) if self.ownership.is_foreign(key.kind) else None
         return record if record != seen.metadata.annotations.get(RECORD_ANNOTATION) else None
 
 
-def _is_news(before: Condition | None, after: Condition) -> bool:
+def _is_transition(before: Condition | None, after: Condition) -> bool:
     return before is None or (before.status, before.reason) != (after.status, after.reason)

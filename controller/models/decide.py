@@ -13,12 +13,12 @@ from shared.errors import SourceChanged
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """The files must be removed before the object goes."""
+    """Hold the object's deletion until its files have been removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Nothing is left to clean up, or no node will answer."""
+    """Release the object: nothing is left to clean up, or no node will answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DiscardAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CheckDrift:
-    """Ask the source which revision it has now, without changing anything on the nodes."""
+    """Ask the source for its current revision, without changing anything on the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class WriteStatus:
 Action: TypeAlias = (
     AddFinalizer | RemoveFinalizer | Resolve | RecordResolution | DiscardAnswer | CheckDrift | WriteStatus | Requeue
 )
-_USERS_AGAIN_S = 30.0
-_LAST_USER_AGAIN_S = 10.0  # KServe's services are not watched
+_USERS_POLL_S = 30.0
+_LAST_USER_POLL_S = 10.0  # KServe's services are not watched
 
 
 def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
@@ -78,32 +78,31 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
         return [*actions, record]
     if view.answer is not None:
         actions.append(DiscardAnswer())
-    if _must_ask(view) and view.may_resolve:
+    if _must_resolve(view) and view.may_resolve:
         actions.append(Resolve())
     elif view.drift_check_in_s == 0:
         actions.append(CheckDrift())
-    again = [Requeue(_USERS_AGAIN_S)] if any(one.in_use for one in view.removals) else []
-    return [*actions, WriteStatus(report(view)), *again]
+    poll = [Requeue(_USERS_POLL_S)] if any(removal.in_use for removal in view.removals) else []
+    return [*actions, WriteStatus(report(view)), *poll]
 
 
 def _recordable(view: ModelView) -> RecordResolution | None:
     """Return the resolution to record, from the source's answer or a newer one of another object, or None."""
-    demand, found = view.demand, view.answer
-    if found is None:
+    demand, answer = view.demand, view.answer
+    if answer is None:
         return RecordResolution(view.existing, view.highest_number, demand.refreshed) if view.existing else None
-    changed = found.resolution != demand.resolution
-    told = found.refresh in ("", demand.refreshed) and demand.upstream in ("", found.resolution.revision)
-    if not changed and told:
+    changed = answer.resolution != demand.resolution
+    is_recorded = answer.refresh in ("", demand.refreshed) and demand.upstream in ("", answer.resolution.revision)
+    if not changed and is_recorded:
         return None
-    return RecordResolution(
-        found.resolution, view.highest_number + 1 if changed else demand.number, found.refresh or demand.refreshed
-    )
+    number = view.highest_number + 1 if changed else demand.number
+    return RecordResolution(answer.resolution, number, answer.refresh or demand.refreshed)
 
 
-def _must_ask(view: ModelView) -> bool:
+def _must_resolve(view: ModelView) -> bool:
     demand = view.demand
-    wanted = demand.refresh_pending or (demand.follows and view.is_drifted)
-    return demand.resolution is None or wanted or _has_moved(view)
+    is_requested = demand.refresh_pending or (demand.follows and view.is_drifted)
+    return demand.resolution is None or is_requested or _has_moved(view)
 
 
 def _has_moved(view: ModelView) -> bool:
@@ -115,7 +114,7 @@ def _decide_deleted(view: ModelView, now: datetime, finalizer_s: float) -> list[
     if not view.has_finalizer:
         return []
     if view.users:
-        return [WriteStatus(report(view)), Requeue(_LAST_USER_AGAIN_S)]
+        return [WriteStatus(report(view)), Requeue(_LAST_USER_POLL_S)]
     end = datetime.fromisoformat(view.deleted_at or "") + timedelta(seconds=finalizer_s)
     if not view.remaining or now >= end:
         return [RemoveFinalizer()]

@@ -45,7 +45,7 @@ class ModelEventHandler:
         """Yield the models whose entry or status changed; a deleted model waits for its last entry to go."""
         yield from (key for identity in change.statuses | change.entries for key in self.cluster.keys_of_id(identity))
         node = self.cluster.node(change.name)
-        if node is not None and change.came_or_went:
+        if node is not None and change.created_or_deleted:
             yield from self._at(node)  # a ModelNode that is not ours may have come or gone
 
     def of_group(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> Iterator[ModelKey]:

@@ -9,16 +9,16 @@ from controller.models.report import Report
 from shared.api.model_node import EVICTED
 
 # Reasons that may resolve by themselves.
-PATIENT = ("RateLimited", "Unreachable", "SourceChanged", "DigestMismatch", "NotGranted", "TooManyResolutions")
-_ON_ITS_WAY = ("Downloading", "Resolving", *PATIENT)
-_AS_ASKED = ("Disabled",)
+TRANSIENT = ("RateLimited", "Unreachable", "SourceChanged", "DigestMismatch", "NotGranted", "TooManyResolutions")
+_IN_PROGRESS = ("Downloading", "Resolving", *TRANSIENT)
+_INTENDED = ("Disabled",)
 
 
 def model_progress(report: Report, *, ready: bool) -> list[ConditionUpdate]:
     """Return the progress conditions of a model; none if it is ready and no newer revision is rolling out."""
     if not ready:
-        stuck = (report.overall == "Failed" and report.reason not in PATIENT) or report.reason == EVICTED
-        about = ConditionUpdate("Ready", "False", report.reason, report.message)
-        return [] if report.reason in _AS_ASKED else [progress(about, stuck=stuck)]
-    updates = (told for told in report.conditions if told.kind == UPDATING and told.status == "True")
-    return [progress(told, stuck=told.reason not in _ON_ITS_WAY) for told in updates]
+        stalled = (report.overall == "Failed" and report.reason not in TRANSIENT) or report.reason == EVICTED
+        ready_condition = ConditionUpdate("Ready", "False", report.reason, report.message)
+        return [] if report.reason in _INTENDED else [progress(ready_condition, stalled=stalled)]
+    updates = (c for c in report.conditions if c.kind == UPDATING and c.status == "True")
+    return [progress(update, stalled=update.reason not in _IN_PROGRESS) for update in updates]

@@ -44,24 +44,24 @@ class ModelObserver:
             conflict=conflict,
             nodes=tuple(self._target(n, demand) for n in self.cluster.targets_of(demand)) if not conflict else (),
             remaining=self._remaining(demand) if demand.deleting else (),
-            existing=self._kept(demand) if demand.placeable and not conflict else None,
+            existing=self._existing(demand) if demand.placeable and not conflict else None,
             answer=self.resolver.answer_of(meta.uid, demand.uri, demand.selection.key),
             failure=self.resolver.failure_of(meta.uid, meta.generation, demand.refresh) or self._outdated(key),
             may_resolve=self.resolver.wait_s(meta.uid, meta.generation, demand.refresh) == 0,
             highest_number=max(d.number for d in self._sharing(demand)),
-            removals=tuple(self._leaving(demand)),
+            removals=tuple(self._removals(demand)),
             upstream=self.drift.upstream_of(meta.uid, demand.uri),
-            drift_check_in_s=self._look_in_s(demand) if not conflict else None,
+            drift_check_in_s=self._drift_check_in_s(demand) if not conflict else None,
             users=known_users(self.cluster, demand) if demand.deleting else (),
         )
 
     def _outdated(self, key: ModelKey) -> Obstacle | None:
-        words = self.cluster.ownership.missing_fields(key.kind)
-        return Obstacle("OutdatedDefinition", words, retryable=True) if words else None
+        message = self.cluster.ownership.missing_fields(key.kind)
+        return Obstacle("OutdatedDefinition", message, retryable=True) if message else None
 
-    def _look_in_s(self, demand: Demand) -> float | None:
-        moves = demand.placeable and demand.resolution is not None and not is_pinned(demand.uri)
-        return self.drift.next_check_in_s(demand.uid) if moves else None
+    def _drift_check_in_s(self, demand: Demand) -> float | None:
+        can_drift = demand.placeable and demand.resolution is not None and not is_pinned(demand.uri)
+        return self.drift.next_check_in_s(demand.uid) if can_drift else None
 
     def _target(self, node: Node, demand: Demand) -> TargetNode:
         name, statuses = node.metadata.name, self.cluster.statuses.of(node)
@@ -80,13 +80,13 @@ class ModelObserver:
         )
 
     def _obstacle(self, node: Node, key: EntryKey) -> Obstacle | None:
-        found = self.cluster.model_node(node.metadata.name)
-        if found is not None and (words := foreign_model_node_message(found, node.metadata.uid)):
-            return Obstacle(NameConflict.__name__, words, retryable=False)
-        words = self.cluster.unplaced.reason(node.metadata.name, key)
-        return Obstacle(TooManyModels.__name__, words, retryable=True) if words else None
+        model_node = self.cluster.model_node(node.metadata.name)
+        if model_node is not None and (message := foreign_model_node_message(model_node, node.metadata.uid)):
+            return Obstacle(NameConflict.__name__, message, retryable=False)
+        message = self.cluster.unplaced.reason(node.metadata.name, key)
+        return Obstacle(TooManyModels.__name__, message, retryable=True) if message else None
 
-    def _leaving(self, demand: Demand) -> Iterator[PendingRemoval]:
+    def _removals(self, demand: Demand) -> Iterator[PendingRemoval]:
         """Yield files that nodes list for this object but should not have; a refused object keeps all of its files."""
         if demand.refused:
             return
@@ -95,14 +95,14 @@ class ModelObserver:
             node, model_node = self.cluster.node(name), self.cluster.model_node(name)
             if node is None or model_node is None:
                 continue
-            entries = [e for e in _entries_of(model_node, demand.id) if _may_leave(e, kept)]
+            entries = [e for e in _entries_of(model_node, demand.id) if _may_need_removal(e, kept)]
             wanted = kept if entries and self.cluster.is_target(demand, node) else set[str]()
             for entry in entries:
                 claimed = any(c.uid == demand.uid for c in entry.claims)
-                if claimed and entry.revision not in wanted and (leaving := self._leaving_from(name, entry)):
-                    yield leaving
+                if claimed and entry.revision not in wanted and (removal := self._removal_from(name, entry)):
+                    yield removal
 
-    def _leaving_from(self, name: str, entry: Entry) -> PendingRemoval | None:
+    def _removal_from(self, name: str, entry: Entry) -> PendingRemoval | None:
         users = self.cluster.pod_users.users_of(name, entry.key)
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
             return None  # the node has not been reconciled since
@@ -115,8 +115,8 @@ class ModelObserver:
         nodes = ((name, self.cluster.node(name)) for name in self.cluster.nodes_of_claim(demand.uid))
         return tuple(sorted(name for name, n in nodes if n and n.ready and self.cluster.liveness.ready(name)))
 
-    def _kept(self, demand: Demand) -> Resolution | None:
-        """Return another object's newer resolution of this model, or one that nodes kept though no object claims it."""
+    def _existing(self, demand: Demand) -> Resolution | None:
+        """Return another object's newer resolution of this model, or that of files which nodes keep for no object."""
         newest = max((d for d in self._sharing(demand) if d.resolution is not None), key=_newness, default=None)
         if newest is None:
             return self._reserved(demand) if demand.reuse else None
@@ -130,16 +130,16 @@ class ModelObserver:
     def _reserved(self, demand: Demand) -> Resolution | None:
         for model_node in self.cluster.model_nodes:
             for entry in model_node.spec.entries:
-                kept = entry.state == EntryState.PRESENT and not entry.claims and entry.manifest
-                wanted = (entry.id, entry.uri) == (demand.id, demand.uri)
-                if kept and wanted and demand.selection.has_revision(entry.revision):
+                reserved = entry.state == EntryState.PRESENT and not entry.claims and entry.manifest
+                matches = (entry.id, entry.uri) == (demand.id, demand.uri)
+                if reserved and matches and demand.selection.has_revision(entry.revision):
                     key = demand.selection.key
                     return Resolution(entry.uri, entry.revision, entry.manifest, entry.size, selection=key)
         return None
 
 
 def _newness(demand: Demand) -> tuple[int, str, str]:
-    """Sort key for resolved demands; between equal numbers any order will do, as long as all objects agree."""
+    """Sort key for resolved demands; for equal numbers any order will do, as long as all objects agree."""
     resolution = demand.resolution
     return demand.number, resolution.revision if resolution else "", resolution.manifest if resolution else ""
 
@@ -153,6 +153,6 @@ def _entries_of(model_node: ModelNode, identity: str) -> Iterator[Entry]:
         yield entries[index]
 
 
-def _may_leave(entry: Entry, kept: Container[str]) -> bool:
+def _may_need_removal(entry: Entry, kept: Container[str]) -> bool:
     """Return whether an entry needs a closer look; on most of thousands of nodes there is nothing to remove."""
     return entry.revision not in kept or entry.state != EntryState.PRESENT or entry.in_use

@@ -51,19 +51,19 @@ class ModelReconciler:
         After a write, the rest waits until the watch delivers it.
         """
         declared, view = self.observer.cluster.declared(key), self.observer.view(key)
-        self._forget_former(key, view.demand.uid if view else "")
+        self._forget_previous(key, view.demand.uid if view else "")
         if declared is None or view is None:
-            await self._leave_alone(key)
+            await self._release(key)
             return None
         waits, actions = list[float](), decide(view, self.now(), self.finalizer_s)
         if RemoveFinalizer() in actions and (users := await live_users(self.users, view.demand)):
             view = replace(view, users=users)
             actions = decide(view, self.now(), self.finalizer_s)
         for action in actions:
-            wrote, again_s = await self._apply(key, declared, view, action)
+            wrote, requeue_s = await self._apply(key, declared, view, action)
             if wrote:
                 return None
-            waits.append(again_s)
+            waits.append(requeue_s)
         waits.append(self.resolver.wait_s(view.demand.uid, view.generation, view.demand.refresh))
         waits.append(view.drift_check_in_s or 0.0)
         return min((wait_s for wait_s in waits if wait_s), default=None)
@@ -77,20 +77,20 @@ class ModelReconciler:
         await self.resolver.stop()
         await self.drift.stop()
 
-    def _forget_former(self, key: ModelKey, uid: str) -> None:
+    def _forget_previous(self, key: ModelKey, uid: str) -> None:
         """Drop the state of the object that had this key before: it is gone, or another one has its name."""
-        former = self._uids.pop(key, uid)
+        previous = self._uids.pop(key, uid)
         if uid:
             self._uids[key] = uid
-        if former != uid:
-            self.resolver.forget(former)
-            self.drift.forget(former)
+        if previous != uid:
+            self.resolver.forget(previous)
+            self.drift.forget(previous)
 
-    async def _leave_alone(self, key: ModelKey) -> None:
+    async def _release(self, key: ModelKey) -> None:
         """Remove our finalizer from a model that Larder no longer manages."""
-        other = self.observer.cluster.unmanaged.get(key)
-        if other is not None and OWN_FINALIZER in other.metadata.finalizers:
-            await self.actor.remove_finalizer(key, other, OWN_FINALIZER)
+        model = self.observer.cluster.unmanaged.get(key)
+        if model is not None and OWN_FINALIZER in model.metadata.finalizers:
+            await self.actor.remove_finalizer(key, model, OWN_FINALIZER)
 
     async def _apply(self, key: ModelKey, declared: Declared, view: ModelView, action: Action) -> tuple[bool, float]:
         """Apply an action; return whether the rest must wait for the watch, and the requeue delay (0: none), in s."""
@@ -122,9 +122,9 @@ class ModelReconciler:
         return True, 0.0
 
     async def _record(self, key: ModelKey, declared: Declared, view: ModelView, record: RecordResolution) -> None:
-        found, known = record.resolution, view.demand.resolution
-        before = known.revision if known else ""
-        _log.info("source_resolved", model=view.demand.id, uri=found.uri, revision=found.revision, before=before)
+        new, old = record.resolution, view.demand.resolution
+        before = old.revision if old else ""
+        _log.info("source_resolved", model=view.demand.id, uri=new.uri, revision=new.revision, before=before)
         if await self.actor.record(key, declared, record):
             self._settle(view.demand.uid)
 

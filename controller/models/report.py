@@ -54,7 +54,7 @@ def report(view: ModelView) -> Report:
     rollout = derive_rollout(view)
     overall, reason, message = next(s for rule in _RULES if (s := rule(view, rollout)) is not None)
     resolved_reason, resolved_message = _resolved(view)
-    having = frozenset(rollout.ready)
+    ready = frozenset(rollout.ready)
     return Report(
         overall=overall,
         complete=rollout.complete,
@@ -64,7 +64,7 @@ def report(view: ModelView) -> Report:
         serving=rollout.serving,
         nodes=rollout.nodes,
         ready=rollout.ready,
-        failed=tuple(n.name for n in rollout.failed if n.name not in having),
+        failed=tuple(n.name for n in rollout.failed if n.name not in ready),
         resolved_reason=resolved_reason,
         resolved_message=resolved_message[:_MAX_MESSAGE],
         conditions=tuple(revision_conditions(view, rollout)),
@@ -76,23 +76,27 @@ def _being_deleted(view: ModelView, _: Rollout) -> _Summary | None:
         return None
     if view.users:
         users = first_few(view.users)
-        return "Deleting", "InUse", f"it goes when its last user does: {users}; delete those, or let them end"
+        return "Deleting", "InUse", f"still in use by {users}; delete them, or wait until they end"
     detail = f" ({removal_message(view.removals)})" if view.removals else ""
     return "Deleting", "Deleting", f"waiting for {first_few(view.remaining)} to remove the files{detail}"
 
 
-def _kept_from_nodes(view: ModelView, _: Rollout) -> _Summary | None:
+def _not_placeable(view: ModelView, _: Rollout) -> _Summary | None:
     demand = view.demand
     if demand.invalid:
         return "Failed", "InvalidURI", demand.invalid
     if demand.refused:
         return "Failed", "SourceNotAllowed", demand.refused
     if demand.disabled:
-        return "Pending", "Disabled", "spec.disabled is true: no node keeps its files; set it to false to go on"
+        return (
+            "Pending",
+            "Disabled",
+            "spec.disabled is true, so no node keeps the model; set it to false to download it",
+        )
     if view.conflict is not None:
         return "Failed", "NameConflict", _conflict_message(demand, view.conflict)
     if demand.on_claim:
-        return "Pending", "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim"
+        return "Pending", "OnClaim", "the model is on a PersistentVolumeClaim, which pods mount; no node downloads it"
     return None
 
 
@@ -101,8 +105,8 @@ def _complete(_: ModelView, rollout: Rollout) -> _Summary | None:
         return None
     message = rollout.counts()
     if rollout.updating:
-        having, revision = f"{len(rollout.ready)} of {len(rollout.nodes)} nodes", short(rollout.serving)
-        message = f"{having} have revision {revision}, which pods get; another is on its way"
+        ready, revision = f"{len(rollout.ready)} of {len(rollout.nodes)} nodes", short(rollout.serving)
+        message = f"{ready} have revision {revision}, which pods get; another revision is rolling out"
     return "Ready", "PartlyEvicted" if any(n.phase == EVICTED for n in rollout.nodes) else "Stocked", message
 
 
@@ -110,7 +114,7 @@ def _unresolved(view: ModelView, _: Rollout) -> _Summary | None:
     if view.demand.resolution is not None:
         return None
     if view.failure is None:
-        return "Pending", "Resolving", "asking the source for its list of files"
+        return "Pending", "Resolving", "listing the files of the source"
     return ("Pending" if view.failure.retryable else "Failed"), view.failure.reason, view.failure.message
 
 
@@ -119,7 +123,7 @@ def _without_nodes(view: ModelView, rollout: Rollout) -> _Summary | None:
         return None
     groups = view.demand.groups
     place = f"node group {', '.join(groups)}" if groups else "spec.storage.nodeSelector and nodeAffinity"
-    return "Pending", "NoNodes", f"no node matches {place}; label a node, or change the selector"
+    return "Pending", "NoNodes", f"no node matches {place}; label a node or change the selector"
 
 
 def _failing(_: ModelView, rollout: Rollout) -> _Summary | None:
@@ -147,7 +151,7 @@ def _downloading(_: ModelView, rollout: Rollout) -> _Summary | None:
 # The first match decides. A model that pods can use stays Ready while a newer revision is being resolved.
 _RULES: tuple[_Rule, ...] = (
     _being_deleted,
-    _kept_from_nodes,
+    _not_placeable,
     _complete,
     _unresolved,
     _without_nodes,
@@ -160,7 +164,7 @@ _RULES: tuple[_Rule, ...] = (
 def _conflict_message(demand: Demand, other: Demand) -> str:
     return (
         f"{other.kind} {other.name} is older and has the same model id {other.id!r} with {difference(demand, other)}; "
-        "rename this one, or delete the other"
+        "rename this one or delete the other"
     )
 
 

@@ -26,15 +26,15 @@ from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 
-_SOON, _LATE = (1.0, 300.0), (60.0, 1800.0)  # the first and the longest delay
+_RETRYABLE_S, _PERMANENT_S = (1.0, 300.0), (60.0, 1800.0)  # first and longest delay after a failure
 _SETTLE_S, _SETTLE_CAP_S = 10.0, 300.0  # limits how often a constantly changing source is asked
-_AT_ONE_TIME = 6
-_TAKEN_S = 5.0  # retry interval while a foreign ConfigMap has the name of ours
-_NO_ROOM_S = 60.0
+_MAX_CONCURRENT = 6
+_NAME_CONFLICT_S = 5.0  # retry interval while a foreign ConfigMap has the name of ours
+_QUOTA_S = 60.0
 _ATTEMPT = " (attempt {}; the next is at {})"
-_WHEN = "%Y-%m-%d %H:%M:%S UTC"
-Question = tuple[str, str, str]  # the object's uid, its source, and the key of its selection of files
-Wish = tuple[int, str]  # generation and requested refresh: the failure of one does not delay another
+_TIME_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
+RunKey = tuple[str, str, str]  # the object's uid, its source, and the key of its selection of files
+Request = tuple[int, str]  # generation and requested refresh: the failure of one does not delay another
 _log = structlog.get_logger()
 
 
@@ -46,11 +46,11 @@ def _utc_now() -> datetime:
 class Attempt:
     """The last attempt for one generation and refresh of one object; times are on the resolver's clock.
 
-    `settle_s` is how long the answer was expected to stand.
+    `settle_s` is how long the answer was to be kept.
     """
 
-    wish: Wish
-    trouble: Obstacle | None
+    request: Request
+    failure: Obstacle | None
     failures: int
     not_before: float
     settle_s: float = 0.0
@@ -75,24 +75,24 @@ class Resolver:
     _attempts: dict[str, Attempt] = field(default_factory=dict, init=False)
     _answers: dict[str, ResolverAnswer] = field(default_factory=dict, init=False)
     # by uid, the digest whose ConfigMap name is taken by a foreign object
-    _taken: dict[str, str] = field(default_factory=dict, init=False)
-    _running: dict[Question, asyncio.Task[None]] = field(default_factory=dict, init=False)
-    _asking: set[Question] = field(default_factory=set, init=False)
-    _gone: set[Question] = field(default_factory=set, init=False)  # running for objects that have been deleted
+    _name_conflicts: dict[str, str] = field(default_factory=dict, init=False)
+    _running: dict[RunKey, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _started: set[RunKey] = field(default_factory=set, init=False)
+    _deleted: set[RunKey] = field(default_factory=set, init=False)  # running for objects that have been deleted
     _slots: FairSlots = field(init=False)
 
     def __post_init__(self) -> None:
-        self._slots = FairSlots(_AT_ONE_TIME, self.clock, self.per_minute)
+        self._slots = FairSlots(_MAX_CONCURRENT, self.clock, self.per_minute)
 
     def failure_of(self, uid: str, generation: int, refresh: str = "") -> Obstacle | None:
         """Return why the last attempt for this generation and refresh failed, or None."""
         last = self._attempts.get(uid)
-        return last.trouble if last and last.wish == (generation, refresh) else None
+        return last.failure if last and last.request == (generation, refresh) else None
 
     def wait_s(self, uid: str, generation: int, refresh: str = "") -> float:
-        """Return the seconds until this generation and refresh may be tried (again); 0 means now."""
+        """Return the seconds until the next attempt for this generation and refresh; 0 means now."""
         last = self._attempts.get(uid)
-        return max(0.0, last.not_before - self.clock()) if last and last.wish == (generation, refresh) else 0.0
+        return max(0.0, last.not_before - self.clock()) if last and last.request == (generation, refresh) else 0.0
 
     def answer_of(self, uid: str, uri: str, selection: str = "") -> ResolverAnswer | None:
         """Return the answer for this object, source and selection that is not recorded yet, or None."""
@@ -116,26 +116,26 @@ class Resolver:
         """Drop the state of a deleted object."""
         self._attempts.pop(uid, None)
         self._answers.pop(uid, None)
-        self._taken.pop(uid, None)
-        self._withdraw(uid)
-        self._gone |= {run for run in self._asking if run[0] == uid}
+        self._name_conflicts.pop(uid, None)
+        self._cancel_queued(uid)
+        self._deleted |= {run for run in self._started if run[0] == uid}
 
     def start(self, key: ModelKey, demand: Demand, generation: int) -> None:
         """Resolve the source of a demand; a refresh requested while that runs is resolved afterwards."""
-        run, wish = (demand.uid, demand.uri, demand.selection.key), (generation, demand.refresh)
+        run, request = (demand.uid, demand.uri, demand.selection.key), (generation, demand.refresh)
         if run in self._running:
             return
-        self._withdraw(demand.uid)
+        self._cancel_queued(demand.uid)
         if wait_s := self._slots.wait_s(demand.namespace):
-            self._hold_up(demand, wish, wait_s)
+            self._report_rate_limit(demand, request, wait_s)
             self.on_done(key)
-        task = self._running[run] = asyncio.create_task(self._ask(run, demand, wish))
+        task = self._running[run] = asyncio.create_task(self._run(run, demand, request))
         task.add_done_callback(lambda _: self._done(run, key))
 
     async def upstream_of(self, demand: Demand) -> str:
         """Return the revision that a demand's source has now, without keeping it. Raises LarderError, KubeError."""
         credentials = await self.secrets.credentials_of(demand)
-        return demand.selection.revision_of(await run_in_daemon_thread(self._look, demand.uri, credentials))
+        return demand.selection.revision_of(await run_in_daemon_thread(self._read_revision, demand.uri, credentials))
 
     async def stop(self) -> None:
         """Cancel everything that runs, because another replica may lead from now on."""
@@ -144,73 +144,73 @@ class Resolver:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _withdraw(self, uid: str) -> None:
+    def _cancel_queued(self, uid: str) -> None:
         """Drop an object's queued requests that have not started."""
         for run, task in self._running.items():
-            if run[0] == uid and run not in self._asking:
+            if run[0] == uid and run not in self._started:
                 task.cancel()
 
-    def _hold_up(self, demand: Demand, wish: Wish, wait_s: float) -> None:
+    def _report_rate_limit(self, demand: Demand, request: Request, wait_s: float) -> None:
         error = TooManyResolutions(
-            f"namespace {demand.namespace} has had the {self.per_minute} resolutions a minute that it may have; "
-            f"the source of this model is asked at about {self._when(wait_s)}"
+            f"namespace {demand.namespace} has reached its limit of {self.per_minute} resolutions per minute; "
+            f"this model is resolved at about {self._format_time(wait_s)}"
         )
         last = self._attempts.get(demand.uid)
-        failures = last.failures if last and last.wish == wish else 0
-        trouble = Obstacle(error.reason, str(error), error.retryable)
-        self._attempts[demand.uid] = Attempt(wish, trouble, failures, self.clock())
+        failures = last.failures if last and last.request == request else 0
+        failure = Obstacle(error.reason, str(error), error.retryable)
+        self._attempts[demand.uid] = Attempt(request, failure, failures, self.clock())
 
-    def _when(self, wait_s: float) -> str:
-        return (self.now() + timedelta(seconds=wait_s)).strftime(_WHEN)
+    def _format_time(self, wait_s: float) -> str:
+        return (self.now() + timedelta(seconds=wait_s)).strftime(_TIME_FORMAT)
 
-    def _done(self, run: Question, key: ModelKey) -> None:
+    def _done(self, run: RunKey, key: ModelKey) -> None:
         self._running.pop(run, None)
-        self._asking.discard(run)
-        if run in self._gone:
-            self._gone.discard(run)
+        self._started.discard(run)
+        if run in self._deleted:
+            self._deleted.discard(run)
             self.forget(run[0])
         self.on_done(key)
 
-    async def _ask(self, run: Question, demand: Demand, wish: Wish) -> None:
+    async def _run(self, run: RunKey, demand: Demand, request: Request) -> None:
         try:
             async with self._slots.slot(demand.namespace):
-                self._asking.add(run)
-                answer = await self._resolve(demand)
+                self._started.add(run)
+                resolution = await self._resolve(demand)
         except LarderError as error:
             _log.warning("source_unresolved", model=demand.id, uri=demand.uri, reason=error.reason)
-            self._remember(demand.uid, wish, error)
+            self._record_failure(demand.uid, request, error)
         except Exception as error:  # noqa: BLE001 - a source with a malformed answer must only affect its own model
             _log.exception("source_unresolved", model=demand.id, uri=demand.uri)
-            words = (
-                f"the answer of {demand.uri} could not be used ({type(error).__name__}); the controller's log has more"
+            message = (
+                f"{demand.uri} returned an unusable answer ({type(error).__name__}); the controller's log has more"
             )
-            self._remember(demand.uid, wish, Unreachable(words))
+            self._record_failure(demand.uid, request, Unreachable(message))
         else:
-            self._answers[demand.uid] = ResolverAnswer(answer, demand.refresh)
-            settle_s = self._settle_s(demand.uid, wish)
-            self._attempts[demand.uid] = Attempt(wish, None, 0, self.clock() + settle_s, settle_s)
+            self._answers[demand.uid] = ResolverAnswer(resolution, demand.refresh)
+            settle_s = self._settle_s(demand.uid, request)
+            self._attempts[demand.uid] = Attempt(request, None, 0, self.clock() + settle_s, settle_s)
 
-    def _settle_s(self, uid: str, wish: Wish) -> float:
-        """Return how long an answer should stand: doubled each time the source moved again too soon.
+    def _settle_s(self, uid: str, request: Request) -> float:
+        """Return how long to keep an answer: doubled each time the source moved again before that.
 
         Replicas behind one name may serve different versions of a file forever.
         """
         last = self._attempts.get(uid)
-        if last is None or last.wish != wish or self.clock() >= last.not_before + last.settle_s:
+        if last is None or last.request != request or self.clock() >= last.not_before + last.settle_s:
             return _SETTLE_S
         return max(_SETTLE_S, min(_SETTLE_CAP_S, 2 * last.settle_s))
 
     async def _resolve(self, demand: Demand) -> Resolution:
-        if taken := self._taken.get(demand.uid):
-            await self.manifests.require_own(taken)  # the source is not asked while the name is taken
+        if digest := self._name_conflicts.get(demand.uid):
+            await self.manifests.require_own(digest)  # do not query the source while the name is taken
         credentials = await self.secrets.credentials_of(demand)
         listing, manifest, left_out = await run_in_daemon_thread(self._list, demand.uri, demand.selection, credentials)
         try:
             digest = await self.manifests.store(manifest, listing, demand.namespace)
         except NameConflict as error:
-            self._taken[demand.uid] = error.digest
+            self._name_conflicts[demand.uid] = error.digest
             raise
-        self._taken.pop(demand.uid, None)
+        self._name_conflicts.pop(demand.uid, None)
         return Resolution(
             demand.uri,
             manifest.revision,
@@ -230,28 +230,27 @@ class Resolver:
         finally:
             source.close()
 
-    def _look(self, uri: str, credentials: Credentials) -> str:
+    def _read_revision(self, uri: str, credentials: Credentials) -> str:
         source = open_source(parse_uri(uri), credentials, self.settings)
         try:
             return source.revision() if isinstance(source, Probe) else source.resolve().revision
         finally:
             source.close()
 
-    def _remember(self, uid: str, wish: Wish, error: LarderError) -> None:
+    def _record_failure(self, uid: str, request: Request, error: LarderError) -> None:
         last = self._attempts.get(uid)
-        failures = last.failures + 1 if last and last.wish == wish else 1
+        failures = last.failures + 1 if last and last.request == request else 1
         delay_s = self._delay_s(error, failures)
-        attempt = "" if isinstance(error, NameConflict) else _ATTEMPT.format(failures, self._when(delay_s))
-        words = f"{error}{attempt}"
-        trouble = Obstacle(error.reason, words, error.retryable)
-        self._attempts[uid] = Attempt(wish, trouble, failures, self.clock() + delay_s)
+        attempt = "" if isinstance(error, NameConflict) else _ATTEMPT.format(failures, self._format_time(delay_s))
+        failure = Obstacle(error.reason, f"{error}{attempt}", error.retryable)
+        self._attempts[uid] = Attempt(request, failure, failures, self.clock() + delay_s)
 
     def _delay_s(self, error: LarderError, failures: int) -> float:
         match error:
             case RateLimited(after_s=after_s):
-                return Backoff(*_SOON, self.uniform).delay_s(1, after_s)  # the server chose the delay
+                return Backoff(*_RETRYABLE_S, self.uniform).delay_s(1, after_s)  # the server chose the delay
             case NameConflict():
-                return _TAKEN_S
+                return _NAME_CONFLICT_S
             case TooManyManifests():
-                return Backoff(_NO_ROOM_S, _NO_ROOM_S, self.uniform).delay_s(failures)
-        return Backoff(*(_SOON if error.retryable else _LATE), self.uniform).delay_s(failures)
+                return Backoff(_QUOTA_S, _QUOTA_S, self.uniform).delay_s(failures)
+        return Backoff(*(_RETRYABLE_S if error.retryable else _PERMANENT_S), self.uniform).delay_s(failures)

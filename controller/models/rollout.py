@@ -13,7 +13,7 @@ from shared.api.model_node import EVICTED, EntryStatus, Phase
 NOT_READY = "NotReady"  # the phase of a node that is not Ready itself
 UNDER_WAY = (Phase.PENDING, Phase.WAITING, Phase.DOWNLOADING)
 _HAS_FILES = (Phase.READY, Phase.REPAIRING, Phase.DOWNLOADING, Phase.DRAINING)
-_MOST_REVISIONS = 8
+_MAX_REVISIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ def _serving_revision(view: ModelView) -> str:
     if not serving:
         return resolution.revision
     live = [n for n in view.nodes if n.ready and n.agent_ready and not (n.status and n.status.reason == EVICTED)]
-    have_new = [n for n in live if _is_ready(n.status)]
-    old_is_lost = not any(n.serving and n.serving.phase in _HAS_FILES for n in view.nodes)
-    moves_on = have_new and (old_is_lost or len(have_new) == len(live))
-    return resolution.revision if moves_on else serving
+    updated = [n for n in live if _is_ready(n.status)]
+    old_is_gone = not any(n.serving and n.serving.phase in _HAS_FILES for n in view.nodes)
+    advances = updated and (old_is_gone or len(updated) == len(live))
+    return resolution.revision if advances else serving
 
 
 def _is_ready(status: EntryStatus | None) -> bool:
@@ -90,7 +90,7 @@ def _node_state(node: TargetNode, view: ModelView) -> NodeState:
     resolution = view.demand.resolution
     status, revision = (node.status, resolution.revision) if resolution else (node.serving, view.demand.serving)
     state = NodeState(
-        name=node.name, phase=NOT_READY, revision=revision, revisions=list(node.revisions[:_MOST_REVISIONS])
+        name=node.name, phase=NOT_READY, revision=revision, revisions=list(node.revisions[:_MAX_REVISIONS])
     )
     if not node.ready:
         return replace(state, message="the node is not Ready")

@@ -43,7 +43,7 @@ def _by_state(cluster: ClusterState) -> Metric:
 def _not_ready(cluster: ClusterState) -> Metric:
     family = GaugeMetricFamily(
         "larder_model_not_ready_since_timestamp_seconds",
-        f"Since when a model that nodes shall hold is not ready; of at most {MOST_NAMED} models.",
+        f"When a model that nodes should hold became unready, for at most {MOST_NAMED} models.",
         labels=["kind", "model"],
     )
     waiting = ((since, key.kind, demand.id) for key, demand, d in _declared(cluster) if (since := _since(demand, d)))

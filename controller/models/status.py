@@ -22,33 +22,33 @@ S = TypeVar("S", bound=ModelStatus)
 
 def recorded_status(record: RecordResolution, before: S, stamp: str, generation: int) -> S:
     """Return the status with the recorded resolution."""
-    found = record.resolution
+    resolution = record.resolution
     status = msgspec.structs.replace(
         before,
-        source=found.uri,
-        selection=found.selection,
-        left_out=found.left_out,
-        resolved_revision=found.revision,
-        upstream_revision=found.revision,
-        manifest_digest=found.manifest,
-        size=found.size_bytes,
-        printed_size=printed_bytes(found.size_bytes),
-        files=found.files,
+        source=resolution.uri,
+        selection=resolution.selection,
+        left_out=resolution.left_out,
+        resolved_revision=resolution.revision,
+        upstream_revision=resolution.revision,
+        manifest_digest=resolution.manifest,
+        size=resolution.size_bytes,
+        printed_size=printed_bytes(resolution.size_bytes),
+        files=resolution.files,
         resolution_number=record.number,
         refreshed=record.refreshed,
     )
-    told = [up_to_date(found)] if condition_of(before.conditions, DRIFTED) else []
+    updates = [up_to_date(resolution)] if condition_of(before.conditions, DRIFTED) else []
     if record.refreshed != before.refreshed:
-        told.append(_answered(record, before))
-    seen = before.observed_generation if before.observed_generation > 0 else generation  # Ready comes later
-    return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, seen))
+        updates.append(_refreshed(record, before))
+    observed = before.observed_generation if before.observed_generation > 0 else generation  # Ready comes later
+    return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, updates, stamp, observed))
 
 
-def _answered(record: RecordResolution, before: ModelStatus) -> ConditionUpdate:
-    found = record.resolution
-    unchanged = (before.source, before.resolved_revision) == (found.uri, found.revision)
-    words = f"the source has the same revision, {found.revision}" if unchanged else f"it is revision {found.revision}"
-    message = f"refresh {record.refreshed!r} was answered: {words}"
+def _refreshed(record: RecordResolution, before: ModelStatus) -> ConditionUpdate:
+    resolution = record.resolution
+    unchanged = (before.source, before.resolved_revision) == (resolution.uri, resolution.revision)
+    result = f"the source is {'still ' if unchanged else ''}at revision {resolution.revision}"
+    message = f"refresh {record.refreshed!r} is complete: {result}"
     return ConditionUpdate(REFRESHED, "True", "Unchanged" if unchanged else "NewRevision", message)
 
 
@@ -59,9 +59,9 @@ def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, 
         state = "Ready"
     elif report.failed or report.overall == "Failed":
         state = "Failed"
-    stocked = _stock(view, report, before, stamp, ready=state == "Ready")
+    status = _common_status(view, report, before, stamp, ready=state == "Ready")
     return msgspec.structs.replace(
-        stocked,
+        status,
         state=state,
         nodes_ready=list(report.ready[:MAX_LISTED]),  # the counts cover all nodes
         nodes_failed=list(report.failed[:MAX_LISTED]),
@@ -72,12 +72,12 @@ def cache_status(
     view: ModelView, report: Report, before: ClusterModelCacheStatus, stamp: str
 ) -> ClusterModelCacheStatus:
     """Return the proposal's status: Ready when every Ready node of the group has the model."""
-    stocked = _stock(view, report, before, stamp, ready=report.overall == "Ready")
-    return msgspec.structs.replace(stocked, storage_status=report.overall)
+    status = _common_status(view, report, before, stamp, ready=report.overall == "Ready")
+    return msgspec.structs.replace(status, storage_status=report.overall)
 
 
-def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: bool) -> S:
-    resolution, listed, having = view.demand.resolution, _listed(report.nodes), set(report.ready)
+def _common_status(view: ModelView, report: Report, before: S, stamp: str, *, ready: bool) -> S:
+    resolution, listed, ready_nodes = view.demand.resolution, _listed(report.nodes), set(report.ready)
     wanted = [
         ConditionUpdate("Ready", _truth(ready), report.reason, report.message),
         ConditionUpdate("Resolved", _truth(report.resolved), report.resolved_reason, report.resolved_message),
@@ -95,7 +95,7 @@ def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: boo
         nodes_ready_count=len(report.ready),
         nodes_failed_count=len(report.failed),
         ready=f"{len(report.ready)}/{report.total}",
-        node_status={n.name: _word(Phase.READY if n.name in having else n.phase) for n in listed},
+        node_status={n.name: _spelled(Phase.READY if n.name in ready_nodes else n.phase) for n in listed},
         nodes=listed,
     )
     if resolution is None:
@@ -110,7 +110,7 @@ def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: boo
     )
 
 
-def _word(phase: str) -> str:
+def _spelled(phase: str) -> str:
     """Return the proposal's spelling of a phase: `ready`, `downloading`, `notReady`."""
     return phase[:1].lower() + phase[1:]
 

@@ -25,7 +25,7 @@ from shared.api.model_node import ModelNodeSpec
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The ModelNode belongs to a Node that is gone, and another Node has taken its name."""
+    """The ModelNode belongs to a deleted Node, and another Node has taken its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,18 @@ class ListUsers:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmUnwanted:
-    """According to the caches, files may be removed: read the objects of `in_question` live, then decide again."""
+    """The caches allow removing files: read the objects of `entries_to_confirm` live, then decide again."""
 
 
 Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Requeue
 
 
-def decide(view: NodeView, now: datetime, pace: RemovalTiming) -> list[Action]:
+def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]:
     """Return the actions, in order; none if the ModelNode is up to date."""
-    found = view.model_node
-    if found is not None and is_of_another_node(found, view.uid):
-        return [] if foreign_model_node_message(found, view.uid) else [Replace()]
-    facts = derive_facts(view, now, pace)
+    model_node = view.model_node
+    if model_node is not None and is_of_another_node(model_node, view.uid):
+        return [] if foreign_model_node_message(model_node, view.uid) else [Replace()]
+    facts = derive_facts(view, now, timing)
     eviction = eviction_step(facts)
     if view.users is None and (eviction.needs_users or depends_on_users(facts)):
         return [ListUsers()]
@@ -68,28 +68,28 @@ def decide(view: NodeView, now: datetime, pace: RemovalTiming) -> list[Action]:
         return [ConfirmUnwanted()]
     removals = removal_steps(facts)
     spec = _spec(facts, eviction, removals)
-    if found is None:
+    if model_node is None:
         return [Create(spec)] if view.demands or view.limits.storage_bytes else []
-    actions: list[Action] = [Write(spec)] if spec != found.spec else []
-    waits = [eviction.requeue_s, *(step.requeue_s for step in removals)]
-    soonest_s = min((s for s in waits if s is not None), default=None)
-    return actions if soonest_s is None else [*actions, Requeue(soonest_s)]
+    actions: list[Action] = [Write(spec)] if spec != model_node.spec else []
+    delays_s = [eviction.requeue_s, *(step.requeue_s for step in removals)]
+    requeue_s = min((s for s in delays_s if s is not None), default=None)
+    return actions if requeue_s is None else [*actions, Requeue(requeue_s)]
 
 
-def in_question(view: NodeView, now: datetime, pace: RemovalTiming) -> frozenset[EntryKey]:
+def entries_to_confirm(view: NodeView, now: datetime, timing: RemovalTiming) -> frozenset[EntryKey]:
     """Return the entries whose files are removed next if live reads confirm that no object wants or protects them."""
-    facts = derive_facts(view, now, pace)
+    facts = derive_facts(view, now, timing)
     return removals_to_confirm(facts) | eviction_step(facts).to_confirm
 
 
 def _spec(facts: Facts, eviction: EvictionStep, removals: list[RemovalStep]) -> ModelNodeSpec:
     limits = facts.view.limits
-    staying = {**facts.wanted, **eviction.changed, **facts.kept}
+    remaining = {**facts.wanted, **eviction.changed, **facts.kept}
     leaving = [step.entry for step in removals if step.entry is not None]
     return ModelNodeSpec(
         node_uid=facts.view.uid,
         storage_limit=limits.storage_bytes,
         bandwidth_limit=limits.bandwidth_bytes_s,
         eviction_policy=LEAST_RECENTLY_USED if limits.evicts else NEVER,
-        entries=sorted([*staying.values(), *leaving], key=lambda e: e.key),
+        entries=sorted([*remaining.values(), *leaving], key=lambda e: e.key),
     )

@@ -1,4 +1,4 @@
-"""What removals and evictions share. No input or output, no clock."""
+"""States of entries, shared by removals and evictions. No input or output, no clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class RemovalTiming:
 
 
 def with_state(entry: Entry, state: EntryState, now: datetime) -> Entry:
-    """Return the entry in a new state; a Present entry makes room for no other."""
+    """Return the entry in a new state; becoming Present ends its eviction."""
     present = state == EntryState.PRESENT
     evicted_for = "" if present else entry.evicted_for
     return msgspec.structs.replace(

@@ -25,7 +25,7 @@ class NodeEventHandler:
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[NodeKey]:
         """Yield its node, except for changes in numbers alone."""
-        if change.asked or change.statuses:
+        if change.spec_changed or change.statuses:
             yield NodeKey(change.name)
 
     def of_agent(self, name: str) -> Iterator[NodeKey]:

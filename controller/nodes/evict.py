@@ -2,7 +2,7 @@
 
     Present ──── chosen ────► Draining ──── all drained and confirmed ────► Absent ──── agent: gone ────► evicted
        ▲                          │                                                                          │
-       ├─────── called off ───────┘                                                                          │
+       ├─────── cancelled ────────┘                                                                          │
        └──────────────────────────────── room again, or requested again ─────────────────────────────────────┘
 
 From Draining on, the `evictedFor` field of an entry names the model that it makes room for; unlike in a removal, its
@@ -25,10 +25,10 @@ from controller.nodes.facts import Facts
 from controller.placement.eviction import (
     Need,
     assess,
+    entries_that_fit,
     lacks_room,
     needs,
     plan_eviction,
-    returning,
     room_bytes,
 )
 from controller.state.keys import EntryKey
@@ -51,8 +51,8 @@ class EvictionStep:
 class _Batch:
     """The victims that are draining now.
 
-    `going` may still be evicted, `staying` no longer. `frees_bytes` is what `going` frees, plus what leaves the node
-    anyway; `shortage_bytes` is 0 while the model in need is being retried. `drain_left_s` is None until the agent has
+    `going` may still be evicted, `staying` no longer. `frees_bytes` is what `going` and entries leaving anyway free.
+    `shortage_bytes` is 0 while the model in need is being retried. `drain_left_s` is None until the agent has
     acknowledged every victim in `going`.
     """
 
@@ -67,29 +67,29 @@ def eviction_step(facts: Facts) -> EvictionStep:
     """Return the next step for the entries that objects want on the node."""
     marked = [e for e in facts.wanted.values() if e.evicted_for]
     # An entry requested again during a batch is left as it is, so that the change is still seen after the batch.
-    postponed = {after.key: before for before, after in _asked_for_again(facts, marked)}
+    postponed = {after.key: before for before, after in _requested_again(facts, marked)}
     if draining := [e for e in marked if e.state == EntryState.DRAINING]:
         step = _continue(facts, _batch(facts, draining))
         return replace(step, changed=postponed | step.changed)
     if not all(is_gone(e, facts.reported) for e in marked):
         return EvictionStep(postponed)  # the agent is removing the batch
-    if back := _coming_back(facts, marked):
-        return EvictionStep(_restore(facts, back))
+    if restored := _entries_to_restore(facts, marked):
+        return EvictionStep(_restore(facts, restored))
     if not facts.view.limits.evicts:
         return EvictionStep()
     step = _begin(facts)
     wait_s = _soonest(step.requeue_s, facts.timing.users_s if marked else None)
-    return replace(step, changed=_no_longer_in_need(facts) | step.changed, requeue_s=wait_s)
+    return replace(step, changed=_need_ended(facts) | step.changed, requeue_s=wait_s)
 
 
 def _begin(facts: Facts) -> EvictionStep:
-    """Choose victims for the first model that evictions can help; report to the models before it how much could go."""
+    """Choose victims for the first model that evictions can help; set `evictable` for those that none can help."""
     view, leaving_bytes = facts.view, facts.leaving_bytes()
-    again_s, told = None, dict[EntryKey, Entry]()
+    requeue_s, changed = None, dict[EntryKey, Entry]()
     for need in needs(facts.wanted.values(), facts.reported, view.limits.storage_bytes):
         shortage_bytes = need.shortage_bytes - leaving_bytes
         if shortage_bytes <= 0:
-            return EvictionStep(told)  # its agent is retrying, or what leaves anyway is enough
+            return EvictionStep(changed)  # its agent is retrying, or the entries leaving anyway free enough
         candidates = [
             assess(e, facts.reported.get(k), (view.users or {}).get(k, ()), need, facts.now, facts.timing.idle_s)
             for k, e in facts.wanted.items()
@@ -98,16 +98,16 @@ def _begin(facts: Facts) -> EvictionStep:
         if plan.victims and view.users is None:
             return EvictionStep(needs_users=True)
         if plan.victims:
-            return EvictionStep(told | {c.entry.key: _drain(facts, c.entry, need) for c in plan.victims})
-        told[need.key] = msgspec.structs.replace(facts.wanted[need.key], evictable=plan.evictable_bytes)
-        again_s = _soonest(again_s, *(c.due_s for c in candidates), facts.timing.users_s if view.users else None)
-    return EvictionStep(told, requeue_s=again_s)
+            return EvictionStep(changed | {c.entry.key: _drain(facts, c.entry, need) for c in plan.victims})
+        changed[need.key] = msgspec.structs.replace(facts.wanted[need.key], evictable=plan.evictable_bytes)
+        requeue_s = _soonest(requeue_s, *(c.due_s for c in candidates), facts.timing.users_s if view.users else None)
+    return EvictionStep(changed, requeue_s=requeue_s)
 
 
 def _batch(facts: Facts, draining: Sequence[Entry]) -> _Batch:
-    """Sort the victims by what is known now."""
+    """Classify the victims by what is known now."""
     need = _need_of(facts, draining)
-    going = tuple(e for e in draining if need is not None and _may_go(facts, e, need))
+    going = tuple(e for e in draining if need is not None and _is_evictable(facts, e, need))
     waits = [facts.drain_left_s(e) for e in going]
     acknowledged = [s for s in waits if s is not None]
     return _Batch(
@@ -120,7 +120,7 @@ def _batch(facts: Facts, draining: Sequence[Entry]) -> _Batch:
 
 
 def _need_of(facts: Facts, draining: Sequence[Entry]) -> Need | None:
-    """Return what the batch makes room for; None if nothing lacks room any more, or nothing may be evicted."""
+    """Return the need that the batch serves; None if it has ended, or if nothing may be evicted."""
     if not facts.view.limits.evicts:
         return None
     ids = {e.evicted_for for e in draining}
@@ -128,14 +128,14 @@ def _need_of(facts: Facts, draining: Sequence[Entry]) -> Need | None:
     return next(iter(needs(in_need, facts.reported, facts.view.limits.storage_bytes)), None)
 
 
-def _may_go(facts: Facts, entry: Entry, need: Need) -> bool:
+def _is_evictable(facts: Facts, entry: Entry, need: Need) -> bool:
     used = entry.key in facts.view.in_use or facts.has_users(entry.key)
     protected = entry.pinned or entry.priority > need.priority or entry.key in facts.view.protected
     return not used and not protected
 
 
 def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
-    """Return the next step of a batch: cancel it, wait, request a missing proof, or remove it."""
+    """Return the next step of a batch: cancel it, wait, request a missing read, or remove it."""
     if not batch.going or batch.frees_bytes < batch.shortage_bytes:
         return EvictionStep(_restore(facts, batch.going + batch.staying))  # cancelled: not needed, or not enough
     restored, keys = _restore(facts, batch.staying), frozenset(e.key for e in batch.going)
@@ -153,30 +153,30 @@ def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
     return EvictionStep(restored | {e.key: with_state(e, EntryState.ABSENT, facts.now) for e in batch.going})
 
 
-def _no_longer_in_need(facts: Facts) -> dict[EntryKey, Entry]:
+def _need_ended(facts: Facts) -> dict[EntryKey, Entry]:
     """Return the entries that have room by now, with the bytes that could be evicted for them cleared."""
-    told = ((e, facts.reported.get(k)) for k, e in facts.wanted.items() if e.evictable)
-    return {e.key: msgspec.structs.replace(e, evictable=0) for e, s in told if s is not None and not lacks_room(e, s)}
+    pairs = ((e, facts.reported.get(k)) for k, e in facts.wanted.items() if e.evictable)
+    return {e.key: msgspec.structs.replace(e, evictable=0) for e, s in pairs if s is not None and not lacks_room(e, s)}
 
 
-def _coming_back(facts: Facts, evicted: Sequence[Entry]) -> list[Entry]:
+def _entries_to_restore(facts: Facts, evicted: Sequence[Entry]) -> list[Entry]:
     """Return the evicted entries to fetch again."""
     view, wanted = facts.view, facts.wanted.values()
     if not view.limits.evicts or view.model_node is None:
         return list(evicted)
-    if asked := [after for _, after in _asked_for_again(facts, evicted)]:
-        return asked
+    if requested := [after for _, after in _requested_again(facts, evicted)]:
+        return requested
     alone = all(e.state != EntryState.PRESENT for e in wanted)
-    return returning(evicted, room_bytes(wanted, view.model_node.status, view.limits.storage_bytes), alone=alone)
+    return entries_that_fit(evicted, room_bytes(wanted, view.model_node.status, view.limits.storage_bytes), alone=alone)
 
 
-def _asked_for_again(facts: Facts, marked: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
+def _requested_again(facts: Facts, marked: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
     """Return the evicted entries that were requested again, each as it is and as it should be."""
     pairs = ((facts.listed[e.key], e) for e in marked if e.state == EntryState.ABSENT)
-    return [(before, after) for before, after in pairs if _is_asked_for_again(before, after)]
+    return [(before, after) for before, after in pairs if _is_requested_again(before, after)]
 
 
-def _is_asked_for_again(before: Entry, after: Entry) -> bool:
+def _is_requested_again(before: Entry, after: Entry) -> bool:
     claimed = {c.uid for c in after.claims} - {c.uid for c in before.claims}
     return after.priority > before.priority or (after.pinned and not before.pinned) or bool(claimed)
 

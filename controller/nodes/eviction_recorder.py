@@ -1,4 +1,4 @@
-"""Reports evictions: counters, and an Event on every object that wants the evicted model."""
+"""Records evictions: counters, and an Event on every object that wants the evicted model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class EvictionMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._evictions = Counter("larder_evictions", "Models evicted from a node to make room.", registry=registry)
-        self._bytes = Counter("larder_evicted_bytes", "Bytes that those evictions give back.", registry=registry)
+        self._bytes = Counter("larder_evicted_bytes", "Bytes freed by these evictions.", registry=registry)
 
     def evict(self, size_bytes: int) -> None:
         """Count an eviction."""
@@ -32,16 +32,16 @@ class EvictionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class EvictionRecorder:
-    """Reports evictions in written specs; `count` receives the bytes that an eviction frees."""
+    """Records the evictions in written specs; `count` receives the bytes that an eviction frees."""
 
     events: EventRecorder
     count: Callable[[int], None]
 
     async def record(self, view: NodeView, spec: ModelNodeSpec) -> None:
-        """Report the entries that this spec, now written, removes from the node to make room."""
-        found = view.model_node
-        before = {e.key: e.state for e in found.spec.entries} if found else {}
-        frees = {s.key: s.frees for s in found.status.entries} if found else {}
+        """Record the entries that this spec, now written, evicts from the node."""
+        current = view.model_node
+        before = {e.key: e.state for e in current.spec.entries} if current else {}
+        frees = {s.key: s.frees for s in current.status.entries} if current else {}
         for entry in spec.entries:
             if not entry.evicted_for or entry.state != EntryState.ABSENT or before.get(entry.key) == EntryState.ABSENT:
                 continue
@@ -49,7 +49,7 @@ class EvictionRecorder:
             self.count(size)
             _log.info("model_evicted", node=view.name, model=entry.id, revision=entry.revision, size_bytes=size,
                       made_room_for=entry.evicted_for)  # fmt: skip
-            message = f"evicted from {view.name} to make room for {entry.evicted_for}; it frees {format_bytes(size)}"
+            message = f"evicted from {view.name} to make room for {entry.evicted_for}, which frees {format_bytes(size)}"
             for claim in entry.claims:
-                about = Meta(name=claim.name, namespace=claim.namespace, uid=claim.uid)
-                await self.events.record(_DEFINITIONS[claim.kind], about, "Evicted", message, warn=False)
+                target = Meta(name=claim.name, namespace=claim.namespace, uid=claim.uid)
+                await self.events.record(_DEFINITIONS[claim.kind], target, "Evicted", message, warn=False)

@@ -20,9 +20,9 @@ class Facts:
         listed: The entries of the ModelNode as it is.
         reported: What the agent reports of each entry.
         wanted: Entries that objects want, listed or new, in their desired form unless an eviction changes them.
-        kept: Listed entries that no object wants and that stay (reserved, or held), in their desired form.
+        kept: Listed entries that no object wants but that stay (reserved or retained), in their desired form.
         leaving: Listed entries, as they are, whose files should leave the node.
-        unlisted: Files on the node that no entry names and no object wants, except those of held objects.
+        unlisted: Files on the node that no entry names and no object wants, except those of retained objects.
     """
 
     view: NodeView
@@ -57,9 +57,9 @@ class Facts:
 
     def leaving_bytes(self) -> int:
         """Return the bytes that are about to be freed without any eviction."""
-        known = self.view.users is not None
-        going = (e.key for e in self.leaving if e.state != EntryState.PRESENT or (known and not self.has_users(e.key)))
-        return sum(self.frees_bytes(key) for key in going)
+        listed = self.view.users is not None
+        keys = (e.key for e in self.leaving if e.state != EntryState.PRESENT or (listed and not self.has_users(e.key)))
+        return sum(self.frees_bytes(key) for key in keys)
 
 
 def derive_facts(view: NodeView, now: datetime, timing: RemovalTiming) -> Facts:

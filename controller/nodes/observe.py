@@ -63,26 +63,26 @@ class NodeObserver:
         paths = await paths_of_claims(self.kube, self.cluster.volumes, claims)
         return replace(view, users=users_of(pods, _known(view), self.store_root, paths))
 
-    async def with_unwanted(self, view: NodeView, asked: Iterable[EntryKey]) -> NodeView:
-        """Add which of these entries live reads prove to be unwanted on the node, or free to be evicted."""
-        keys = frozenset(asked)
+    async def with_unwanted(self, view: NodeView, entries: Iterable[EntryKey]) -> NodeView:
+        """Add which of these entries are unwanted on the node, or may be evicted, according to live reads."""
+        keys = frozenset(entries)
         evicting = keys & {e.key for e in view.model_node.spec.entries if e.evicted_for} if view.model_node else _NONE
         wanted = await self.live.wanted(view.name, keys - evicting)
-        spared = await self.live.protected(view.name, evicting) if evicting else _NONE
-        return replace(view, unwanted=keys - wanted - spared, protected=spared)
+        protected = await self.live.protected(view.name, evicting) if evicting else _NONE
+        return replace(view, unwanted=keys - wanted - protected, protected=protected)
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
         """Return, for each demand that names groups, the first of them that the node belongs to."""
         member_of = self.cluster.membership.of(node)
         if not member_of:
             return {}
-        named = ((d.uid, next((g for g in d.groups if g in member_of), "")) for d in self.cluster.demands.values())
-        return {uid: group for uid, group in named if group}
+        groups = ((d.uid, next((g for g in d.groups if g in member_of), "")) for d in self.cluster.demands.values())
+        return {uid: group for uid, group in groups if group}
 
 
 def _known(view: NodeView) -> set[EntryKey]:
     """Return every entry that the node's spec lists or its agent reports."""
-    found = view.model_node
-    if found is None:
+    model_node = view.model_node
+    if model_node is None:
         return set()
-    return {e.key for e in found.spec.entries} | {s.key for s in found.status.entries}
+    return {e.key for e in model_node.spec.entries} | {s.key for s in model_node.status.entries}

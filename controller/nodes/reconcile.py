@@ -17,7 +17,7 @@ from controller.nodes.decide import (
     Replace,
     Write,
     decide,
-    in_question,
+    entries_to_confirm,
 )
 from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.eviction_recorder import EvictionRecorder
@@ -42,62 +42,62 @@ class NodeReconciler:
     timing: RemovalTiming
     granted: set[str] = field(default_factory=set)
     room: ModelNodeRoom = ModelNodeRoom()
-    _left_alone: dict[str, str] = field(default_factory=dict, init=False)  # by node, the uid of a foreign ModelNode
+    _warned: dict[str, str] = field(default_factory=dict, init=False)  # by node, the uid of a foreign ModelNode
 
     async def reconcile(self, name: str) -> float | None:
         """Reconcile a node; return the delay in seconds until the next run, or None."""
         view = self.observer.view(name, self.granted, self.now())
         if view is None:
             return None
-        self._tell_of_another(view)
+        self._warn_if_foreign(view)
         view = replace(view, unplaced=find_unplaced(view, self.now(), self.room))
         self.observer.cluster.unplaced.set(name, view.unplaced)
         return await self._apply(view, decide(view, self.now(), self.timing))
 
     async def _apply(self, view: NodeView, actions: list[Action]) -> float | None:
-        again: float | None = None
+        requeue_s: float | None = None
         for action in actions:
             match action:
                 case ListUsers():
                     return await self._decide_again(await self.observer.with_users(view))
                 case ConfirmUnwanted():
-                    asked = in_question(view, self.now(), self.timing)
-                    return await self._decide_again(await self.observer.with_unwanted(view, asked))
+                    keys = entries_to_confirm(view, self.now(), self.timing)
+                    return await self._decide_again(await self.observer.with_unwanted(view, keys))
                 case Create(spec):
                     await self.actor.create(view, spec)
                 case Write(spec):
-                    self._tell(view, spec)
+                    self._log_changes(view, spec)
                     await self.actor.write(view, spec)
                     await self.evictions.record(view, spec)
                 case Replace():
                     await self._replace(view)
-                    again = _AFTER_REPLACE_S
+                    requeue_s = _AFTER_REPLACE_S
                 case Requeue(after_s):
-                    again = after_s
+                    requeue_s = after_s
                 case _:
                     assert_never(action)
-        return again
+        return requeue_s
 
-    async def _decide_again(self, seen: NodeView) -> float | None:
-        return await self._apply(seen, decide(seen, self.now(), self.timing))
+    async def _decide_again(self, view: NodeView) -> float | None:
+        return await self._apply(view, decide(view, self.now(), self.timing))
 
     async def _replace(self, view: NodeView) -> None:
-        """Replace the ModelNode, unless it is the newer one and the cached Node is the one that is gone."""
+        """Replace the ModelNode, unless the cached Node is stale and the ModelNode belongs to the new one."""
         if await self.observer.live.node_uid(view.name) == view.uid:
             _log.info("model_node_replaced", node=view.name, uid=view.uid)
             await self.actor.replace(view)
 
-    def _tell_of_another(self, view: NodeView) -> None:
-        """Report once that a foreign ModelNode is in the way."""
-        found = view.model_node
-        words = foreign_model_node_message(found, view.uid) if found is not None else ""
-        if found is None or not words:
-            self._left_alone.pop(view.name, None)
-        elif self._left_alone.get(view.name) != found.metadata.uid:
-            self._left_alone[view.name] = found.metadata.uid
-            _log.warning("model_node_not_ours", node=view.name, message=words)
+    def _warn_if_foreign(self, view: NodeView) -> None:
+        """Warn once about a ModelNode that another Node owns and Larder did not create."""
+        model_node = view.model_node
+        message = foreign_model_node_message(model_node, view.uid) if model_node is not None else ""
+        if model_node is None or not message:
+            self._warned.pop(view.name, None)
+        elif self._warned.get(view.name) != model_node.metadata.uid:
+            self._warned[view.name] = model_node.metadata.uid
+            _log.warning("model_node_not_ours", node=view.name, message=message)
 
-    def _tell(self, view: NodeView, spec: ModelNodeSpec) -> None:
+    def _log_changes(self, view: NodeView, spec: ModelNodeSpec) -> None:
         before = {e.key: e.state for e in view.model_node.spec.entries} if view.model_node else {}
         for entry in spec.entries:
             if before.get(entry.key) != entry.state:

@@ -18,12 +18,12 @@ from controller.nodes.facts import Facts
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState
 
-_MOST_AT_ONCE = 100
+_MAX_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalStep:
-    """What an entry becomes (None: no entry), and the delay in seconds until the next run if no event comes first."""
+    """The new form of an entry (None: no entry), and the seconds until the next run if no event comes first."""
 
     entry: Entry | None
     requeue_s: float | None = None
@@ -42,12 +42,12 @@ def depends_on_users(facts: Facts) -> bool:
 def removals_to_confirm(facts: Facts) -> frozenset[EntryKey]:
     """Return the files whose next step needs proof, by live reads, that no object wants them.
 
-    At most `_MOST_AT_ONCE` entries, and only as many unlisted files as may leave besides the entries already leaving:
+    At most `_MAX_AT_ONCE` entries, and only as many unlisted files as may leave besides the entries already leaving:
     an agent that reports thousands of files causes neither thousands of reads nor an oversized spec.
     """
     drained = sorted(e.key for e in facts.leaving if facts.is_drained(e) and not facts.has_users(e.key))
-    room = max(0, _MOST_AT_ONCE - len(facts.leaving))
-    return frozenset(drained[:_MOST_AT_ONCE] + sorted(facts.unlisted)[:room])
+    room = max(0, _MAX_AT_ONCE - len(facts.leaving))
+    return frozenset(drained[:_MAX_AT_ONCE] + sorted(facts.unlisted)[:room])
 
 
 def _step(facts: Facts, entry: Entry) -> RemovalStep:
@@ -62,7 +62,7 @@ def _step(facts: Facts, entry: Entry) -> RemovalStep:
         case EntryState.DRAINING if used:
             return RemovalStep(with_state(entry, EntryState.PRESENT, facts.now), users_s)
         case EntryState.DRAINING if entry.key not in (facts.view.unwanted or ()):
-            return RemovalStep(entry, users_s)  # the cache is stale; the watch will deliver what wants it
+            return RemovalStep(entry, users_s)  # the cache is stale; the watch will deliver the object that wants it
         case EntryState.DRAINING:
             return RemovalStep(with_state(entry, EntryState.ABSENT, facts.now))
         case EntryState.ABSENT if is_gone(entry, facts.reported):

@@ -10,7 +10,7 @@ from controller.state.keys import EntryKey
 from controller.state.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode
 
-_NOTHING_HELD = RetainedObjects()
+_NOTHING_RETAINED = RetainedObjects()
 
 
 def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
@@ -19,17 +19,19 @@ def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
 
 
 def foreign_model_node_message(model_node: ModelNode, node_uid: str) -> str:
-    """Return what to do about a ModelNode for another Node that Larder did not create, or an empty string.
+    """Return what to do about a ModelNode for another Node, not created by Larder, or an empty string.
 
     A ModelNode that Larder created is owned by the Node it is for.
     """
-    named, meta = model_node.spec.node_uid, model_node.metadata
-    if not is_of_another_node(model_node, node_uid) or any(ref.get("uid") == named for ref in meta.owner_references):
+    owner_uid, meta = model_node.spec.node_uid, model_node.metadata
+    if not is_of_another_node(model_node, node_uid) or any(
+        ref.get("uid") == owner_uid for ref in meta.owner_references
+    ):
         return ""
     return (
-        f"ModelNode {meta.name} is for a Node of uid {named}, the Node of that name has {node_uid}, and Larder did not "
-        "make it: it is left alone, and nothing is placed on this node; delete it "
-        f"(kubectl delete modelnode {meta.name}), and Larder makes its own at once"
+        f"ModelNode {meta.name} is for a Node with uid {owner_uid}, but Node {meta.name} has uid {node_uid}, and "
+        "Larder did not create this ModelNode, so nothing is placed on the node; delete it "
+        f"(kubectl delete modelnode {meta.name}), and Larder creates its own"
     )
 
 
@@ -43,8 +45,8 @@ class NodeView:
         acknowledged: When the agent first confirmed that an entry drains.
         users: The pods that use each entry; None until pods have been listed live.
         unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
-            may be stale, and are never enough to remove files.
-        protected: Entries chosen for eviction that the same reads protect.
+            may be stale and never suffice to remove files.
+        protected: Entries chosen for eviction that may not be evicted, according to the same reads.
         unplaced: Entries that do not fit into the ModelNode, each with the reason.
     """
 
@@ -61,7 +63,7 @@ class NodeView:
     unwanted: frozenset[EntryKey] | None = None
     protected: frozenset[EntryKey] = frozenset()
     group_of: Mapping[str, str] = field(default_factory=dict)
-    retained: RetainedObjects = _NOTHING_HELD
+    retained: RetainedObjects = _NOTHING_RETAINED
     unplaced: Mapping[EntryKey, str] = field(default_factory=dict)
 
     def listed(self) -> dict[EntryKey, Entry]:

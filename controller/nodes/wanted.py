@@ -52,15 +52,15 @@ def kept_entry(view: NodeView, entry: Entry, now: datetime) -> Entry | None:
 
 
 def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
-    """Return the demands for each entry: the resolved revision, and the serving one while it is still here."""
-    here = view.listed().keys() | view.reported().keys()
+    """Return the demands for each entry: the resolved revision, and the serving one while the node still has it."""
+    present = view.listed().keys() | view.reported().keys()
     demanded: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
         resolved = demand.resolution.revision if demand.resolution else ""
         if resolved and (demand.id, resolved) not in view.unplaced:
             demanded.setdefault((demand.id, resolved), []).append(demand)
         serving = (demand.id, demand.serving)
-        if demand.serving not in ("", resolved) and serving in here:
+        if demand.serving not in ("", resolved) and serving in present:
             demanded.setdefault(serving, []).append(demand)
     return demanded
 
@@ -75,7 +75,7 @@ def _wanted_entry(
 ) -> Entry:
     entry = before or Entry(id=key[0], revision=key[1])
     evicted = bool(entry.evicted_for)  # only the eviction logic restores it
-    stands = evicted or (before is not None and before.state == EntryState.PRESENT)
+    is_unchanged = evicted or (before is not None and before.state == EntryState.PRESENT)
     resolution = next((d.resolution for d in demands if d.resolution and d.resolution.revision == key[1]), None)
     return msgspec.structs.replace(
         entry,
@@ -86,7 +86,7 @@ def _wanted_entry(
         pinned=any(d.pinned for d in demands),
         reserved=any(d.reserved for d in demands),
         state=entry.state if evicted else EntryState.PRESENT,
-        since=entry.since if stands and entry.since else timestamp(now),
+        since=entry.since if is_unchanged and entry.since else timestamp(now),
         granted=view.granted and not evicted,
         in_use=key in view.in_use,
         evictable=entry.evictable if view.limits.evicts else 0,

@@ -16,7 +16,7 @@ _LABEL = r"[^\s,*?#%\\@:./]+"
 _PATTERN = re.compile(
     rf"(?!https://)[a-z][a-z0-9+.-]*://[^\s,*?#%\\]*|https://((?:(?:\*|{_LABEL})\.)*{_LABEL}(?:[:/][^\s,*?#%\\@]*)?)?"
 )
-_MOST_SHOWN = 12
+_MAX_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class AllowedSources:
         """Return why the source is refused, with what is allowed, or an empty string if it is allowed."""
         if self.allows(uri):
             return ""
-        more = len(self.patterns) - _MOST_SHOWN
-        shown = (*self.patterns[:_MOST_SHOWN], *((f"{more} more",) if more > 0 else ()))
+        more = len(self.patterns) - _MAX_SHOWN
+        shown = (*self.patterns[:_MAX_SHOWN], *((f"{more} more",) if more > 0 else ()))
         return (
-            f"{uri} is not among the sources that models of namespaces may use: "
-            f"{', '.join((*shown, 'pvc:// for a claim of the namespace'))}; name one of those, or ask an "
-            "administrator to add it to the chart's allowedSources or to declare a ClusterBaseModel"
+            f"{uri} is not among the sources that namespaced models may use: "
+            f"{', '.join((*shown, 'pvc:// for a claim in the same namespace'))}; use one of those, or ask an "
+            "administrator to add it to allowedSources in the chart or to create a ClusterBaseModel"
         )
 
 
@@ -69,8 +69,8 @@ def parse_allowed(text: str) -> AllowedSources:
     for pattern in patterns:
         if pattern != _EVERYTHING and not _PATTERN.fullmatch(pattern):
             raise ValueError(
-                f"{pattern!r} is not a pattern of sources; write for example hf://, hf://org, s3://bucket/prefix, "
-                "https://host or https://*.example.org"
+                f"{pattern!r} is not a valid source pattern; examples are hf://, hf://org, s3://bucket/prefix, "
+                "https://host and https://*.example.org"
             )
         if pattern.startswith("https://"):
             _ = urlsplit(pattern).port  # raises ValueError for an invalid port

@@ -20,9 +20,9 @@ PRIORITY_ANNOTATION = "larder.dev/priority"
 REFRESH_ANNOTATION = "larder.dev/refresh"
 DRIFT_ANNOTATION = "larder.dev/drift"
 FOLLOW = "Follow"
-_LONGEST_REFRESH = 1024
+_MAX_REFRESH_CHARS = 1024
 # an absurd priority on one object must not invalidate the ModelNodes of all its nodes
-_LARGEST_PRIORITY = 1_000_000_000
+_MAX_PRIORITY = 1_000_000_000
 Declared: TypeAlias = BaseModel | ClusterModelCache
 
 
@@ -183,7 +183,7 @@ def _demand(
         resolution=_resolution(declared.status, source.uri, resolved_as),
         serving=declared.status.serving_revision,
         claim_revision=declared.status.claim_revision,
-        refresh=meta.annotations.get(REFRESH_ANNOTATION, "")[:_LONGEST_REFRESH],
+        refresh=meta.annotations.get(REFRESH_ANNOTATION, "")[:_MAX_REFRESH_CHARS],
         refreshed=declared.status.refreshed,
         follows=meta.annotations.get(DRIFT_ANNOTATION) == FOLLOW,
         upstream=declared.status.upstream_revision,
@@ -213,7 +213,7 @@ def _source(text: str, allowed: AllowedSources, *, cluster_scoped: bool) -> _Sou
 def _priority(text: str) -> int:
     """Return the annotation's number, clamped; invalid values count as 0, so a typo cannot block a model."""
     try:
-        return max(-_LARGEST_PRIORITY, min(_LARGEST_PRIORITY, int(text)))
+        return max(-_MAX_PRIORITY, min(_MAX_PRIORITY, int(text)))
     except ValueError:
         return 0
 
@@ -245,8 +245,8 @@ def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
 def difference(demand: Demand, other: Demand) -> str:
     """Return how an older object of the same id differs, for messages."""
     if demand.id != other.id:
-        return f"a name that nodes know as {short_id(demand.id)!r}, as they know this one"
-    return f"another source ({other.uri})" if demand.uri != other.uri else "another choice of that source's files"
+        return f"a name that nodes shorten to {short_id(demand.id)!r}, as they do this one"
+    return f"a different source ({other.uri})" if demand.uri != other.uri else "a different selection of its files"
 
 
 def conflict_of(demand: Demand, same_id: Sequence[Demand]) -> Demand | None:

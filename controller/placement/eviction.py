@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from shared.api.model_node import Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
 from shared.errors import InsufficientStorage
 
-_SPARE = 20  # an entry returns only if it fits with a twentieth of its size to spare
-_HERE = (Phase.READY, Phase.REPAIRING)
+_HEADROOM = 20  # an entry returns only if it fits with a twentieth of its size as headroom
+_COMPLETE = (Phase.READY, Phase.REPAIRING)
 Statuses = Mapping[tuple[str, str], EntryStatus]
 
 
@@ -26,9 +26,10 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model on the node: what it alone would free, since when it is idle (empty: unknown), and why it stays.
+    """A model on the node: what it alone would free, and since when it is idle (empty: unknown).
 
-    `stays` is empty if it may be evicted; `due_s` is the delay until its idle time alone permits eviction, in seconds.
+    `block_reason` says why it may not be evicted; empty if it may. `due_s` is the delay in seconds until its idle time
+    alone permits eviction.
     """
 
     entry: Entry
@@ -48,10 +49,10 @@ class Plan:
 
 def needs(entries: Iterable[Entry], statuses: Statuses, limit: int) -> list[Need]:
     """Return the models that lack room but could fit, in the order in which their agent serves them."""
-    lacking = [(e, s) for e in entries if (s := statuses.get(e.key)) is not None and lacks_room(e, s)]
-    asking = [(e, s) for e, s in lacking if not _can_never_fit(e, s, limit)]
-    asking.sort(key=lambda pair: (-pair[0].priority, pair[0].since, pair[0].key))
-    return [Need(e.key, e.priority, s.shortage) for e, s in asking]
+    waiting = [(e, s) for e in entries if (s := statuses.get(e.key)) is not None and lacks_room(e, s)]
+    needy = [(e, s) for e, s in waiting if not _can_never_fit(e, s, limit)]
+    needy.sort(key=lambda pair: (-pair[0].priority, pair[0].since, pair[0].key))
+    return [Need(e.key, e.priority, s.shortage) for e, s in needy]
 
 
 def lacks_room(entry: Entry, status: EntryStatus) -> bool:
@@ -81,7 +82,7 @@ def assess(
     since = max(entry.last_used, status.since)
     left_s = idle_s - _idle_s(since, now) if entry.priority == need.priority else 0.0
     return Candidate(
-        entry, status.frees, since, _why_it_stays(entry, status, users, need, left_s), left_s if left_s > 0 else None
+        entry, status.frees, since, _block_reason(entry, status, users, need, left_s), left_s if left_s > 0 else None
     )
 
 
@@ -90,20 +91,20 @@ def state_or_phase(entry: Entry, status: EntryStatus | None) -> str:
     return entry.state if entry.state != EntryState.PRESENT else status.phase if status else Phase.PENDING
 
 
-def _why_it_stays(entry: Entry, status: EntryStatus, users: Sequence[str], need: Need, left_s: float) -> str:
+def _block_reason(entry: Entry, status: EntryStatus, users: Sequence[str], need: Need, left_s: float) -> str:
     if entry.pinned:
         return "pinned"
     if users or entry.in_use:
         return f"in use by {', '.join(users[:3])}" if users else "in use"
     if not entry.claims:
-        return "reserved, and no object would bring it back"
+        return "reserved, and no object would restore it"
     if entry.id == need.key[0]:
         return "another revision of the same model"
     if entry.priority > need.priority:
         return f"priority {entry.priority} is higher than {need.priority}"
     if left_s > 0:
-        return f"same priority, and idle too short: {left_s / 60:.0f} min more"
-    return "" if status.frees > 0 else "other models have all its files too"
+        return f"same priority, and not idle long enough: {left_s / 60:.0f} min left"
+    return "" if status.frees > 0 else "other models share all of its files"
 
 
 def _idle_s(since: str, now: datetime) -> float:
@@ -116,12 +117,12 @@ def _idle_s(since: str, now: datetime) -> float:
 
 def eviction_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that may be evicted: lowest priority first, then longest idle."""
-    able = (c for c in candidates if not c.block_reason)
-    return sorted(able, key=lambda c: (c.entry.priority, c.idle_since, c.entry.key))
+    evictable = (c for c in candidates if not c.block_reason)
+    return sorted(evictable, key=lambda c: (c.entry.priority, c.idle_since, c.entry.key))
 
 
 def plan_eviction(shortage_bytes: int, candidates: Iterable[Candidate]) -> Plan:
-    """Return what to evict to free so many bytes: in order, without anything that could as well stay."""
+    """Return what to evict to free so many bytes: in order, without any entry that is not needed for that."""
     able = eviction_order(candidates)
     evictable = sum(c.frees_bytes for c in able)
     if shortage_bytes <= 0 or evictable < shortage_bytes:
@@ -145,27 +146,27 @@ def room_bytes(entries: Iterable[Entry], status: ModelNodeStatus, limit: int) ->
     A status's numbers lag behind its phases: what is present according to the phases always counts as used.
     """
     statuses = {s.key: s for s in status.entries}
-    untold = max(0, sum(s.frees for s in status.entries) - status.used)
-    owed = 0
+    unreported = max(0, sum(s.frees for s in status.entries) - status.used)
+    pending = 0
     for entry in entries:
-        told = statuses.get(entry.key)
-        if told is not None and (told.phase in _HERE or _can_never_fit(entry, told, limit)):
+        known = statuses.get(entry.key)
+        if known is not None and (known.phase in _COMPLETE or _can_never_fit(entry, known, limit)):
             continue
         if entry.state == EntryState.PRESENT:
-            owed += entry.size
+            pending += entry.size
     free = status.disk_free - status.floor
-    return (min(free, limit - status.used) if limit else free) - untold - owed
+    return (min(free, limit - status.used) if limit else free) - unreported - pending
 
 
-def returning(evicted: Iterable[Entry], room: int, *, alone: bool) -> list[Entry]:
+def entries_that_fit(evicted: Iterable[Entry], room: int, *, alone: bool) -> list[Entry]:
     """Return the evicted models that fit again: highest priority first, then most recently used.
 
-    `alone`: no other model is wanted on the node, so no room has to be spared.
+    `alone`: no other model is wanted on the node, so no headroom is needed.
     """
-    back = list[Entry]()
+    restored = list[Entry]()
     for entry in sorted(evicted, key=lambda e: (e.priority, e.last_used, e.key), reverse=True):
-        spare = 0 if alone and not back else entry.size // _SPARE
-        if entry.size + spare <= room:
-            back.append(entry)
+        headroom = 0 if alone and not restored else entry.size // _HEADROOM
+        if entry.size + headroom <= room:
+            restored.append(entry)
             room -= entry.size
-    return back
+    return restored

@@ -12,11 +12,11 @@ from shared.names import namespace_of
 from shared.quantity import format_bytes
 
 EntryKey = tuple[str, str]
-# cluster-scoped models may use four times what they leave free, a namespace as much as it leaves free
+# cluster-scoped models may use four times what they leave free, a namespace only as much as it leaves free
 CLUSTER_WEIGHT = 4
 _GROWTH_BYTES = 128  # an entry gains timestamps and marks after it was admitted
-_MOST_UPDATING = 8  # models of one namespace beyond its share, while they are updated
-_LARGEST_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object stays below 1 MiB
+_MAX_UPDATING = 8  # models of one namespace beyond its share, while they are updated
+_MAX_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object stays below 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ModelNodeRoom:
     """The capacity of a ModelNode."""
 
     entries: int = 1000
-    size_bytes: int = _LARGEST_SPEC_BYTES
+    size_bytes: int = _MAX_SPEC_BYTES
 
 
 @dataclass(slots=True)
@@ -71,15 +71,15 @@ class Shares:
         return entries <= self.room.entries and total_bytes <= self.room.size_bytes
 
     def refusal(self, namespace: str) -> str:
-        """Return why a namespace may have no more, with the numbers and the remedy."""
+        """Return why a namespace may not add an entry, with numbers and a remedy."""
         use, room = self.uses[namespace], self.room
-        whose = f"namespace {namespace} has" if namespace else "cluster-scoped models have"
+        owner = f"namespace {namespace} has" if namespace else "cluster-scoped models have"
         return (
-            f"{whose} {use.entries} models on this node already, {format_bytes(use.size_bytes)} of its ModelNode; it "
-            f"holds at most {room.entries} models and {format_bytes(room.size_bytes)}, of which "
-            f"{room.entries - self.total.entries} and {format_bytes(room.size_bytes - self.total.size_bytes)} are kept "
-            "free for others; delete models that this node need not have, or choose fewer nodes for them; it is tried "
-            "again when one goes"
+            f"{owner} {use.entries} models on this node already, which take {format_bytes(use.size_bytes)} of its "
+            f"ModelNode; it holds at most {room.entries} models and {format_bytes(room.size_bytes)}, of which "
+            f"{room.entries - self.total.entries} and {format_bytes(room.size_bytes - self.total.size_bytes)} are "
+            "reserved for others; delete models that this node does not need, or select fewer nodes for them; this "
+            "model is placed once there is room"
         )
 
 
@@ -103,20 +103,20 @@ def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: ModelNode
     for entry in wanted:
         lanes[namespace_of(entry.id)].append(entry)
     refused: dict[EntryKey, str] = {}
-    turns = [(shares.uses[name].entries / _weight(name), name, 0) for name in lanes]
-    heapq.heapify(turns)
-    while turns:
-        _, name, index = heapq.heappop(turns)
+    queue = [(shares.uses[name].entries / _weight(name), name, 0) for name in lanes]
+    heapq.heapify(queue)
+    while queue:
+        _, name, index = heapq.heappop(queue)
         entry = lanes[name][index]
         size_bytes = size_of(entry)
-        updates = entry.id in revisions and updating[name] < _MOST_UPDATING and shares.holds(size_bytes)
+        updates = entry.id in revisions and updating[name] < _MAX_UPDATING and shares.holds(size_bytes)
         if updates or shares.admits(name, size_bytes):
             shares.add(name, size_bytes)
             updating[name] += entry.id in revisions
         else:
             refused[entry.key] = ""
         if index + 1 < len(lanes[name]):
-            heapq.heappush(turns, (shares.uses[name].entries / _weight(name), name, index + 1))
+            heapq.heappush(queue, (shares.uses[name].entries / _weight(name), name, index + 1))
     return {key: shares.refusal(namespace_of(key[0])) for key in refused}
 
 

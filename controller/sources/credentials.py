@@ -52,7 +52,7 @@ class Secrets:
         if not demand.secret:
             return ANONYMOUS
         if not is_object_name(demand.secret):
-            raise AuthDenied(f"{demand.secret!r} cannot be the name of a Secret; write its name alone, in lower case")
+            raise AuthDenied(f"{demand.secret!r} is not a valid Secret name; give the name alone, in lower case")
         where = f"Secret {demand.secret} in namespace {demand.namespace or self.namespace}"
         try:
             return await self._credentials(demand, where)
@@ -61,8 +61,8 @@ class Secrets:
                 raise
             _log.warning("secret_refused", model=demand.id, message=str(error))
             raise AuthDenied(
-                f"{where} cannot be used for {demand.uri}: it has to exist, to have the label {SECRET_LABEL}=true and "
-                "to hold the keys of that source; the controller's log says what is wrong with it"
+                f"{where} cannot be used for {demand.uri}: it must exist, have the label {SECRET_LABEL}=true and "
+                "contain the keys for that source; the controller's log says what is wrong"
             ) from None
 
     async def _credentials(self, demand: Demand, where: str) -> Credentials:
@@ -70,7 +70,7 @@ class Secrets:
         if secret is None:
             raise AuthDenied(f"{where} does not exist; create it with the source's credentials")
         if secret.metadata.labels.get(SECRET_LABEL) != "true":
-            raise AuthDenied(f"{where} is not for Larder; label it {SECRET_LABEL}=true to allow its use")
+            raise AuthDenied(f"{where} is not labelled for Larder; label it {SECRET_LABEL}=true to allow its use")
         uri = parse_uri(demand.uri)
         keys = keys_of(uri, self.settings.hf_endpoint)
         if demand.secret_key:
@@ -91,8 +91,8 @@ class Secrets:
             if error.code != HTTPStatus.FORBIDDEN:
                 raise
             raise AuthDenied(
-                f"Larder may not read Secrets of namespace {namespace}; "
-                "list it in the chart's value credentialNamespaces"
+                f"Larder may not read Secrets in namespace {namespace}; "
+                "add the namespace to credentialNamespaces in the chart's values"
             ) from error
 
     def _check_endpoint(self, values: Mapping[str, str], uri: S3Uri, where: str) -> None:
@@ -100,7 +100,7 @@ class Secrets:
         endpoint = named_endpoint(values, self.settings)
         place = HttpsUri(f"https://{endpoint}/{uri.bucket}/{quote(uri.prefix)}")
         if endpoint and (refusal := self.allowed.refusal_of(place)):
-            raise AuthDenied(f"{where} leads elsewhere by its {ENDPOINT_KEY}: {refusal}")
+            raise AuthDenied(f"{where} sets {ENDPOINT_KEY} to a source that is not allowed: {refusal}")
 
     def _hosts(self, secret: Secret, demand: Demand) -> tuple[str, ...]:
         named = secret.metadata.annotations.get(HOSTS_ANNOTATION, "")
@@ -117,12 +117,12 @@ def _values_of(secret: Secret, keys: SchemeKeys, uri: ModelUri, where: str) -> d
         wanted = ", or ".join(" and ".join(each) for each in keys.key_sets)
         scheme = str(uri).partition("://")[0]
         raise AuthDenied(
-            f"{where} has no key for {scheme}://, and nothing is sent; add {wanted} to it"
+            f"{where} has no credentials for {scheme}://; add {wanted} to it"
             if wanted
-            else f"{scheme}:// takes no credentials; name no Secret"
+            else f"{scheme}:// takes no credentials; remove the reference to a Secret"
         )
     if isinstance(uri, ArtifactUri) and not account_for(uri.registry, values):
-        raise AuthDenied(f"{where}: its docker config has no account for {uri.registry}; add one")
+        raise AuthDenied(f"the Docker configuration in {where} has no account for {uri.registry}; add one")
     return values
 
 
@@ -141,5 +141,5 @@ def _texts(secret: Secret, keys: tuple[str, ...], where: str) -> dict[str, str]:
     try:
         texts = {key: base64.b64decode(secret.data[key], validate=True).decode() for key in keys if key in secret.data}
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise AuthDenied(f"{where} has a value that is not text; write credentials as plain text") from error
+        raise AuthDenied(f"{where} has a value that is not text; store credentials as plain text") from error
     return {key: text for key, text in texts.items() if text.strip()}

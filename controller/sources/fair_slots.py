@@ -10,7 +10,7 @@ from controller.sources.buckets import Buckets, Rate
 from shared.fair_queue import FairQueue
 
 _MINUTE_S = 60
-_Turn = tuple[str, asyncio.Future[None]]
+_Waiter = tuple[str, asyncio.Future[None]]
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class FairSlots:
     most: int
     clock: Callable[[], float]
     per_minute: int = 0
-    _waiting: FairQueue[str, _Turn] = field(default_factory=FairQueue, init=False)
+    _waiting: FairQueue[str, _Waiter] = field(default_factory=FairQueue, init=False)
     _held: Counter[str] = field(default_factory=Counter, init=False)
     _buckets: Buckets | None = field(default=None, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
@@ -36,14 +36,14 @@ class FairSlots:
     @asynccontextmanager
     async def slot(self, namespace: str) -> AsyncIterator[None]:
         """Hold a slot for a namespace, waiting until it gets one."""
-        turn = namespace, asyncio.get_running_loop().create_future()
-        self._waiting.push(namespace, turn)
+        waiter = namespace, asyncio.get_running_loop().create_future()
+        self._waiting.push(namespace, waiter)
         self._serve()
         try:
-            await turn[1]
+            await waiter[1]
         except asyncio.CancelledError:
-            self._waiting.remove(namespace, turn)
-            if not turn[1].cancelled():  # it was granted at the same moment
+            self._waiting.remove(namespace, waiter)
+            if not waiter[1].cancelled():  # it was granted at the same moment
                 self._give_back(namespace)
             raise
         try:
@@ -65,8 +65,8 @@ class FairSlots:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while (turn := self._waiting.pop(self._may_begin)) is not None:
-            namespace, granted = turn
+        while (waiter := self._waiting.pop(self._may_begin)) is not None:
+            namespace, granted = waiter
             if not granted.done():  # its task may just have been cancelled
                 self._held[namespace] += 1
                 granted.set_result(None)

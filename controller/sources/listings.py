@@ -44,8 +44,8 @@ def pack(manifest: Manifest) -> Packed:
     packed = zlib.compress(body, 9)
     if len(packed) > LARGEST_BYTES or len(body) > _LARGEST_MANIFEST_BYTES:
         raise TooManyFiles(
-            f"the list of {len(manifest.files)} files takes {len(packed)} bytes compressed and {len(body)} not, over "
-            f"the {LARGEST_BYTES} or {_LARGEST_MANIFEST_BYTES} that can be kept; choose fewer files"
+            f"the list of {len(manifest.files)} files takes {len(packed)} bytes compressed and {len(body)} "
+            f"uncompressed, over the limits of {LARGEST_BYTES} and {_LARGEST_MANIFEST_BYTES}; select fewer files"
         )
     return Packed(hashlib.sha256(body).hexdigest(), manifest.uri, manifest.revision, WHOLE_KEY, packed)
 

@@ -44,7 +44,7 @@ class Manifests:
     clock: Callable[[], float] = time.monotonic
     _recent: dict[str, bytes] = field(default_factory=dict, init=False)
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict, init=False)  # namespace and bytes, by digest
-    _kept_at: dict[str, float] = field(default_factory=dict, init=False)
+    _stored_at: dict[str, float] = field(default_factory=dict, init=False)
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def store(self, selected: Manifest, listing: Manifest | None = None, charged_to: str = "") -> str:
@@ -54,12 +54,12 @@ class Manifests:
         """
         packed = await asyncio.to_thread(pack_selected, selected, listing or selected)  # a long list takes a while
         self._require_room(packed, charged_to)
-        for one in packed:
+        for item in packed:
             async with self._removing:
-                self._kept_at[one.digest] = self.clock()  # from now on it is not collected
-            if not await create_if_missing(self.kube, self.path, self._config_map(one, charged_to)):
-                await self.require_own(one.digest)
-            self._charged.setdefault(one.digest, (charged_to, len(one.body)))
+                self._stored_at[item.digest] = self.clock()  # protects it from garbage collection
+            if not await create_if_missing(self.kube, self.path, self._config_map(item, charged_to)):
+                await self.require_own(item.digest)
+            self._charged.setdefault(item.digest, (charged_to, len(item.body)))
         return packed[-1].digest
 
     async def require_own(self, digest: str) -> None:
@@ -71,8 +71,8 @@ class Manifests:
                 await self._unpacked(found, digest)
         except (SourceChanged, *_DAMAGED) as error:
             raise NameConflict(
-                f"ConfigMap {name} in namespace {self.namespace} is not the list of files that Larder keeps under that "
-                "name; delete it, and the model goes on within seconds",
+                f"ConfigMap {name} in namespace {self.namespace} is not the list of files that Larder stores under "
+                "that name; delete it, and the model continues within seconds",
                 digest,
             ) from error
 
@@ -87,7 +87,7 @@ class Manifests:
     async def remove(self, digest: str, uid: str, version: str, unused_s: float) -> bool:
         """Delete the ConfigMap of a digest unless it was stored within `unused_s` seconds; return whether it went."""
         async with self._removing:
-            if self.clock() - self._kept_at.get(digest, -unused_s) < unused_s:
+            if self.clock() - self._stored_at.get(digest, -unused_s) < unused_s:
                 return False
             gone = await delete_if_present(self.kube, f"{self.path}/{manifest_name(digest)}", uid, version)
         self._recent.pop(digest, None)
@@ -97,21 +97,21 @@ class Manifests:
     def charge(self, charged: Mapping[str, tuple[str, int]]) -> None:
         """Set the namespace that each existing manifest is charged to, and its bytes."""
         self._charged = dict(charged)
-        known_s = self.clock() - 3600
-        self._kept_at = {digest: at for digest, at in self._kept_at.items() if at > known_s}
+        oldest_s = self.clock() - 3600
+        self._stored_at = {digest: at for digest, at in self._stored_at.items() if at > oldest_s}
 
     def _require_room(self, packed: Sequence[Packed], charged_to: str) -> None:
         if not charged_to or not self.namespace_bytes:
             return
-        new = sum(len(one.body) for one in packed if one.digest not in self._charged)
+        new = sum(len(item.body) for item in packed if item.digest not in self._charged)
         used = Counter[str]()
         for namespace, size_bytes in self._charged.values():
             used[namespace] += size_bytes
         if new and used[charged_to] + new > self.namespace_bytes:
             raise TooManyManifests(
                 f"the lists of files of namespace {charged_to} take {format_bytes(used[charged_to])}, and this one "
-                f"{format_bytes(new)} more, over the {format_bytes(self.namespace_bytes)} that a namespace may have; "
-                "delete models of many files; lists that nothing refers to go by themselves within minutes"
+                f"would add {format_bytes(new)}, over the limit of {format_bytes(self.namespace_bytes)} per namespace; "
+                "delete models with many files; unused lists are removed within minutes"
             )
 
     def _remember(self, digest: str, body: bytes) -> None:
@@ -124,13 +124,13 @@ class Manifests:
         name = manifest_name(digest)
         found = await get_object(self.kube, f"{self.path}/{name}", _ConfigMap)
         if found is None:
-            raise SourceChanged(f"ConfigMap {name} with the list of files is gone; the source is asked again")
+            raise SourceChanged(f"ConfigMap {name} with the list of files is gone; the source is queried again")
         try:
             return await self._unpacked(found, digest)
         except _DAMAGED as error:
             raise SourceChanged(
-                f"ConfigMap {name} does not have the list of files that it is named after ({type(error).__name__}); "
-                "delete it, and the source is asked again"
+                f"ConfigMap {name} does not contain the list of files it is named after ({type(error).__name__}); "
+                "delete it, and the source is queried again"
             ) from error
 
     async def _unpacked(self, found: _ConfigMap, digest: str) -> bytes:
@@ -141,7 +141,7 @@ class Manifests:
             raise ValueError("a part of itself")
         whole = await get_object(self.kube, f"{self.path}/{manifest_name(part.listing)}", _ConfigMap)
         if whole is None:
-            raise SourceChanged(f"ConfigMap {manifest_name(part.listing)} is gone; the source is asked again")
+            raise SourceChanged(f"ConfigMap {manifest_name(part.listing)} is gone; the source is queried again")
         body = await asyncio.to_thread(unpack, whole.binary_data[WHOLE_KEY], part.listing)
         return await asyncio.to_thread(lambda: apply_part(part, decode_manifest(body, part.listing), digest))
 
@@ -151,7 +151,7 @@ class Manifests:
         return f"/api/v1/namespaces/{self.namespace}/configmaps"
 
     def _config_map(self, packed: Packed, charged_to: str) -> dict[str, object]:
-        told = {
+        annotations = {
             URI: packed.uri,
             REVISION: packed.revision,
             NAMESPACE: charged_to,
@@ -161,7 +161,7 @@ class Manifests:
         metadata = {
             "name": manifest_name(packed.digest),
             "labels": {"app.kubernetes.io/part-of": "larder", LABEL: KIND, **(_PART if packed.listing else {})},
-            "annotations": {key: value for key, value in told.items() if value},
+            "annotations": {key: value for key, value in annotations.items() if value},
         }
         data = {packed.key: base64.b64encode(packed.body).decode()}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "binaryData": data}

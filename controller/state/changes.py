@@ -19,14 +19,13 @@ TERMINAL = ("Succeeded", "Failed")
 class ModelNodeChange:
     """What changed in a ModelNode; `entries` and `statuses` are the ids of the affected models.
 
-    `asked`: its spec changed. `came_or_went`: it was created or deleted. `used`: the bytes that count against its group
-    changed.
+    `used_changed`: the bytes that count against its groups' limits changed.
     """
 
     name: str
-    asked: bool
-    came_or_went: bool
-    used: bool
+    spec_changed: bool
+    created_or_deleted: bool
+    used_changed: bool
     entries: frozenset[str]
     statuses: frozenset[str]
 
@@ -61,17 +60,17 @@ def model_node_change(before: ModelNode | None, after: ModelNode | None) -> Mode
     known = after or before
     if known is None:
         return None
-    came_or_went = before is None or after is None
-    asked = before is None or after is None or before.spec != after.spec
+    created_or_deleted = before is None or after is None
+    spec_changed = before is None or after is None or before.spec != after.spec
     change = ModelNodeChange(
         name=known.metadata.name,
-        asked=asked,
-        came_or_went=came_or_went,
-        used=_used(before) != _used(after),
-        entries=_changed_entries(before, after) if asked else frozenset(),
+        spec_changed=spec_changed,
+        created_or_deleted=created_or_deleted,
+        used_changed=_used(before) != _used(after),
+        entries=_changed_entries(before, after) if spec_changed else frozenset(),
         statuses=_changed_statuses(before, after),
     )
-    return change if asked or change.used or change.statuses else None
+    return change if spec_changed or change.used_changed or change.statuses else None
 
 
 def _changed_entries(before: ModelNode | None, after: ModelNode | None) -> frozenset[str]:

@@ -37,7 +37,7 @@ Clock = Callable[[], float]
 class ClusterState:
     """The caches and their indexes; `changed` signals a change after every index is up to date.
 
-    The caches hold what Larder manages. `others` are unmanaged models of kinds that another product defined.
+    The caches hold what Larder manages. `unmanaged` are models of kinds that another product defined.
     """
 
     default_limits: NodeLimits
@@ -111,13 +111,13 @@ class ClusterState:
             case _:
                 return self.caches.get(name)
 
-    def set_unmanaged(self, kind: str, name: Key, found: Declared | None) -> None:
-        """Record a model that Larder does not manage; `found` is None if it is gone, or is managed."""
+    def set_unmanaged(self, kind: str, name: Key, model: Declared | None) -> None:
+        """Record a model that Larder does not manage; None if it is gone, or is managed now."""
         key = ModelKey(kind, name.namespace, name.name)
         before = self.unmanaged.pop(key, None)
-        if found is not None:
-            self.unmanaged[key] = found
-        self.changed.unmanaged.emit(key, before, found)
+        if model is not None:
+            self.unmanaged[key] = model
+        self.changed.unmanaged.emit(key, before, model)
 
     def retained(self) -> RetainedObjects:
         """Return the objects whose files stay on nodes although Larder may not manage them.
@@ -127,9 +127,9 @@ class ClusterState:
         """
         refused = [d for d in self.demands.values() if d.refused and not d.deleting]
         lost = [
-            found.metadata
-            for found in self.unmanaged.values()
-            if found.metadata.deletion_timestamp is None and RECORD_ANNOTATION not in found.metadata.annotations
+            model.metadata
+            for model in self.unmanaged.values()
+            if model.metadata.deletion_timestamp is None and RECORD_ANNOTATION not in model.metadata.annotations
         ]
         return RetainedObjects(
             frozenset(d.uid for d in refused) | {meta.uid for meta in lost},
@@ -165,8 +165,8 @@ class ClusterState:
 
     def demands_for(self, node: Node) -> list[Demand]:
         """Return the demands that target a node and have no conflict."""
-        aimed = (d for d in self.demands.values() if self.is_target(d, node))
-        return [d for d in aimed if self.conflict(d) is None]
+        targeting = (d for d in self.demands.values() if self.is_target(d, node))
+        return [d for d in targeting if self.conflict(d) is None]
 
     def nodes_of_claim(self, uid: str) -> list[str]:
         """Return the nodes whose ModelNode lists a claim of this object."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 def missing_fields_message(name: str, wanted: Mapping[str, Any], served: Mapping[str, Any]) -> str:
@@ -14,10 +14,10 @@ def missing_fields_message(name: str, wanted: Mapping[str, Any], served: Mapping
     fields = [f for version in _versions(wanted) for f in _of_version(version, served)]
     if not fields:
         return ""
-    named = ", ".join(fields[:_MOST_NAMED]) + (", ..." if len(fields) > _MOST_NAMED else "")
+    named = ", ".join(fields[:_MAX_NAMED]) + (", ..." if len(fields) > _MAX_NAMED else "")
     return (
-        f"the CustomResourceDefinition {name} is older than this controller and drops what it writes ({named}); "
-        "upgrade the chart larder-crds"
+        f"the CustomResourceDefinition {name} is older than this controller and drops fields that it writes "
+        f"({named}); upgrade the larder-crds chart"
     )
 
 

@@ -18,12 +18,12 @@ from shared.kube.transport import Kube
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OUR_LABEL = ("app.kubernetes.io/part-of", "larder")
-_EVERY_S = 20.0
-_AGAIN_S = 1.0
-_OF_OTHERS_TOO = tuple(d for d in DEFINITIONS if d is not MODEL_NODE)
+_POLL_S = 20.0
+_RETRY_S = 1.0
+_SHARED_KINDS = tuple(d for d in DEFINITIONS if d is not MODEL_NODE)
 _LOST = (
-    f"has lost the label {OUR_LABEL[0]}={OUR_LABEL[1]}: its objects are left alone, and nodes keep what they hold of "
-    "them; put the label back, or delete the objects that shall go"
+    f"has lost the label {OUR_LABEL[0]}={OUR_LABEL[1]}, so Larder no longer manages its objects, and nodes keep their "
+    "files; restore the label, or delete the objects that you no longer need"
 )
 _log = structlog.get_logger()
 
@@ -50,7 +50,7 @@ class Definitions:
     _wanted: dict[str, tuple[Definition, dict[str, Any]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        for definition in _OF_OTHERS_TOO:
+        for definition in _SHARED_KINDS:
             self.add(definition)
 
     def add(self, definition: Definition) -> None:
@@ -66,11 +66,11 @@ class Definitions:
                 for definition, wanted in self._wanted.values():
                     await self._read(definition, wanted)
             except KubeError as error:
-                hint = "the ClusterRole of the controller lacks a rule of the chart" if _is_forbidden(error) else ""
+                hint = "the controller's ClusterRole lacks a rule; upgrade the chart" if _is_forbidden(error) else ""
                 _log.warning("definitions_unread", error=str(error), hint=hint)
             else:
                 self.synced.set()
-            await self.sleep(_EVERY_S if self.synced.is_set() else _AGAIN_S)
+            await self.sleep(_POLL_S if self.synced.is_set() else _RETRY_S)
 
     async def _read(self, definition: Definition, wanted: dict[str, Any]) -> None:
         found = await get_object(self.kube, f"{PATH}/{definition.name}", ServedDefinition)
@@ -87,9 +87,9 @@ class Definitions:
                 "definition_changed_hands", kind=definition.kind, ours=not foreign, hint=hint
             )
         # another product's definition lacks our fields, so state that must survive goes into annotations
-        lacking = missing_fields_message(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
-        if self.ownership.set_missing_fields(definition.kind, lacking) and lacking:
-            _log.warning("definition_outdated", kind=definition.kind, hint=lacking)
+        message = missing_fields_message(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
+        if self.ownership.set_missing_fields(definition.kind, message) and message:
+            _log.warning("definition_outdated", kind=definition.kind, hint=message)
 
 
 def _is_forbidden(error: KubeError) -> bool:

@@ -21,12 +21,14 @@ class EntryStatuses:
 
     model_nodes: Cache[ModelNode]
     _by_entry: dict[str, tuple[ModelNode, Statuses]] = field(default_factory=dict, init=False)
-    _several: dict[str, tuple[ModelNode, Mapping[str, tuple[str, ...]]]] = field(default_factory=dict, init=False)
+    _multi_revision: dict[str, tuple[ModelNode, Mapping[str, tuple[str, ...]]]] = field(
+        default_factory=dict, init=False
+    )
 
     def forget(self, name: str) -> None:
         """Drop the index of a node whose ModelNode changed."""
         self._by_entry.pop(name, None)
-        self._several.pop(name, None)
+        self._multi_revision.pop(name, None)
 
     def of(self, node: Node) -> Statuses:
         """Return the agent's status of every entry; empty if they belong to an earlier node of the same name."""
@@ -40,25 +42,25 @@ class EntryStatuses:
 
     def complete_on(self, node: Node, identity: str, likely: Iterable[str]) -> tuple[str, ...]:
         """Return a model's revisions that are complete on a node; `likely` are those that most nodes have."""
-        several = self._several_on(node).get(identity)
-        if several is not None:
-            return several
+        revisions = self._multi_revision_on(node).get(identity)
+        if revisions is not None:
+            return revisions
         statuses = self.of(node)
         found = ((revision, statuses.get((identity, revision))) for revision in dict.fromkeys(likely))
         return tuple(revision for revision, status in found if status is not None and status.phase in _COMPLETE)
 
-    def _several_on(self, node: Node) -> Mapping[str, tuple[str, ...]]:
+    def _multi_revision_on(self, node: Node) -> Mapping[str, tuple[str, ...]]:
         """Return the complete revisions of each model with several entries on a node, which is rare."""
         found, name = self._own(node), node.metadata.name
         if found is None:
             return {}
-        known = self._several.get(name)
+        known = self._multi_revision.get(name)
         if known is None or known[0] is not found:
             counts = Counter(status.id for status in found.status.entries)
             ids = {identity for identity, count in counts.items() if count > 1}
-            told = [s for s in found.status.entries if s.id in ids and s.phase in _COMPLETE] if ids else []
-            revisions = {identity: tuple(s.revision for s in told if s.id == identity) for identity in ids}
-            known = self._several[name] = found, revisions
+            complete = [s for s in found.status.entries if s.id in ids and s.phase in _COMPLETE] if ids else []
+            revisions = {identity: tuple(s.revision for s in complete if s.id == identity) for identity in ids}
+            known = self._multi_revision[name] = found, revisions
         return known[1]
 
     def _own(self, node: Node) -> ModelNode | None:

@@ -1,4 +1,4 @@
-"""Live reads of cached objects, for decisions that must not rest on a stale cache."""
+"""Live reads of cached objects, for decisions that must not depend on a stale cache."""
 
 import re
 from collections.abc import Iterable
@@ -78,8 +78,8 @@ class LiveReader:
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
         if node is None:
-            return keys  # without the Node object nobody knows what it should hold
-        by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
+            return keys  # without the Node object, what it should hold is unknown
+        by_id = {identity: await self._demands_for(node, identity) for identity in {key[0] for key in keys}}
         return frozenset(key for key in keys if any(_may_want(d, key) for d in by_id[key[0]]))
 
     async def protected(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
@@ -88,7 +88,7 @@ class LiveReader:
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
         if node is None or not may_evict(await self._groups_of(node)):
             return keys
-        by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
+        by_id = {identity: await self._demands_for(node, identity) for identity in {key[0] for key in keys}}
         return frozenset(key for key in keys if any(d.pinned and _may_want(d, key) for d in by_id[key[0]]))
 
     async def _groups_of(self, node: Node) -> list[ModelCacheNodeGroup]:
@@ -96,7 +96,7 @@ class LiveReader:
         managed = (self.ownership.managed(NODE_GROUP.kind, group) for group in found)
         return groups_of((g for g in managed if g is not None), node.metadata.name, node.metadata.labels)
 
-    async def _aimed_at(self, node: Node, identity: str) -> list[Demand]:
+    async def _demands_for(self, node: Node, identity: str) -> list[Demand]:
         found = [d for key in keys_of(identity) if (d := await self.demand(key)) is not None]
         winners = [d for d in found if conflict_of(d, found) is None]
         return [d for d in winners if await self._is_target(d, node)]

@@ -15,7 +15,7 @@ from shared.kube.objects import Key, Object
 
 MANAGED_ANNOTATION = "larder.dev/managed"
 RECORD_ANNOTATION = "larder.dev/record"
-_ALL_OR_NONE = frozenset(("InferenceService",))  # another product's InferenceService has a different spec
+_NEVER_OPTED_IN = frozenset(("InferenceService",))  # another product's InferenceService has a different spec
 T = TypeVar("T", bound=Object)
 
 
@@ -36,7 +36,7 @@ class Ownership:
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
         """Return whether Larder manages an object of this kind with these annotations."""
-        if kind in self._foreign and kind in _ALL_OR_NONE:
+        if kind in self._foreign and kind in _NEVER_OPTED_IN:
             return False
         return kind not in self._foreign or annotations.get(MANAGED_ANNOTATION) == "true"
 
@@ -47,7 +47,7 @@ class Ownership:
         return with_record(found, newest=kind in self._foreign)
 
     def set_foreign(self, kind: str, *, foreign: bool) -> bool:
-        """Record who defined a kind; return whether that changed, in which case its listener has been called."""
+        """Record who defined a kind; return whether that changed, after calling its listener."""
         if foreign == (kind in self._foreign):
             return False
         self._foreign ^= {kind}
@@ -59,7 +59,7 @@ class Ownership:
         return self._missing_fields.get(kind, "")
 
     def set_missing_fields(self, kind: str, message: str) -> bool:
-        """Record what a kind's definition lacks; return whether that is news, in which case its listener was called."""
+        """Set the message about a kind's missing fields; return whether it changed, after calling the listener."""
         if message == self.missing_fields(kind):
             return False
         self._missing_fields[kind] = message
@@ -147,7 +147,7 @@ def record_of(status: ModelStatus) -> str:
 
 
 def with_record(found: T, *, newest: bool = False) -> T:
-    """Return the object with what its record knows and its status lacks.
+    """Return the object with the fields of its record that its status lacks.
 
     `newest`: the record is written before the status, so it takes precedence over an older status as a whole. The
     number of the resolution shows whether Larder has owned the kind since, when no records were written.
@@ -161,6 +161,6 @@ def with_record(found: T, *, newest: bool = False) -> T:
         return found  # the record was tampered with, so ask the source again
     known = {f.name: getattr(record, f.name) for f in msgspec.structs.fields(StatusRecord)}
     newest = newest and record.resolution_number >= found.status.resolution_number
-    said = {name for name in known if getattr(found.status, name) and (name == "conditions" or not newest)}
-    told = {name: value for name, value in known.items() if name not in said}
-    return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **told))
+    in_status = {name for name in known if getattr(found.status, name) and (name == "conditions" or not newest)}
+    added = {name: value for name, value in known.items() if name not in in_status}
+    return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **added))

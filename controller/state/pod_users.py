@@ -31,13 +31,13 @@ class PodUsers:
     store_root: str
     same_id: Callable[[str], list[Demand]]
     paths_of: Callable[[str, Iterable[str]], list[str]]
-    _at: Index[str, Key] = field(default_factory=Index, init=False)
+    _by_node: Index[str, Key] = field(default_factory=Index, init=False)
 
     def move(self, before: Pod | None, after: Pod | None) -> None:
-        """Record a pod's new place."""
+        """Record a pod's new node."""
         known = after or before
         if known is not None:
-            self._at.move(known.key, _place(before), _place(after))
+            self._by_node.move(known.key, _node_name(before), _node_name(after))
 
     def pods_of(self, identity: str, namespace: str) -> list[str]:
         """Return the watched pods that use any revision of a model, as `namespace/name`.
@@ -59,18 +59,18 @@ class PodUsers:
 
     def users_of(self, name: str, key: EntryKey) -> list[str]:
         """Return the watched pods on a node that mount a snapshot, as `namespace/name`."""
-        using = (pod.metadata for pod, paths in self._mounts_at(name) if mounts_snapshot(paths, *key, self.store_root))
+        using = (pod.metadata for pod, paths in self._mounts_on(name) if mounts_snapshot(paths, *key, self.store_root))
         return sorted(f"{meta.namespace}/{meta.name}" for meta in using)
 
     def first_user_of(self, identity: str, namespace: str) -> str:
         """Return the first by name of a namespace's non-terminal pods that use a model, or an empty string."""
-        mark = uses_label(identity)
+        label = uses_label(identity)
         pods = (p for p in self.pods if p.metadata.namespace == namespace and p.status.phase not in TERMINAL)
-        return min((p.metadata.name for p in pods if mark in p.metadata.labels), default="")
+        return min((p.metadata.name for p in pods if label in p.metadata.labels), default="")
 
     def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
         """Return the entries of a node that watched pods on it mount."""
-        paths = frozenset[str]().union(*(paths for _, paths in self._mounts_at(name)))
+        paths = frozenset[str]().union(*(paths for _, paths in self._mounts_on(name)))
         entries = (e.key for e in model_node.spec.entries) if paths else ()
         return frozenset(key for key in entries if mounts_snapshot(paths, *key, self.store_root))
 
@@ -78,11 +78,11 @@ class PodUsers:
         """Return the directories of the node that a pod mounts, by hostPath or by a claim of ours."""
         return plain_paths([*pod.spec.host_paths, *self.paths_of(pod.metadata.namespace, pod.spec.claims)])
 
-    def _mounts_at(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
+    def _mounts_on(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
         """Yield the watched pods on a node that have not ended, with the directories they mount."""
-        pods = (pod for at in self._at.of(name) if (pod := self.pods.get(at)) is not None)
+        pods = (pod for key in self._by_node.of(name) if (pod := self.pods.get(key)) is not None)
         yield from ((pod, self._paths(pod)) for pod in pods if pod.status.phase not in TERMINAL)
 
 
-def _place(pod: Pod | None) -> Iterable[str]:
+def _node_name(pod: Pod | None) -> Iterable[str]:
     return (pod.spec.node_name,) if pod is not None and pod.spec.node_name else ()

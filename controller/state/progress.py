@@ -7,14 +7,14 @@ from controller.state.keys import EntryKey
 from shared.api.wire import EntryProgress
 
 STEP_PERCENT = 5
-_ALMOST = 99
+_MAX_INCOMPLETE = 99
 
 
 def coarse_percent(done_bytes: int, total_bytes: int) -> int:
     """Return the percentage done in coarse steps, because each step is a write to the API server."""
     if total_bytes <= 0 or done_bytes <= 0:
         return 0
-    return min(_ALMOST, 100 * done_bytes // total_bytes // STEP_PERCENT * STEP_PERCENT)
+    return min(_MAX_INCOMPLETE, 100 * done_bytes // total_bytes // STEP_PERCENT * STEP_PERCENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ProgressTracker:
         return self._grew_at.get(node)
 
     def begin(self, node: str) -> None:
-        """Note that a node was just granted: bytes fetched before no longer count."""
+        """Record that a node was just granted: bytes downloaded earlier no longer count as progress."""
         self._highest.pop(node, None)
 
     def keep_only(self, nodes: Container[str]) -> None:

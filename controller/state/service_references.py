@@ -36,8 +36,8 @@ def services_with(
     known = list(demands)
     for service in services:
         if service.metadata.deletion_timestamp is None and refers_to(service, demand):
-            meant = model_of(service, known)
-            if meant is None or meant.uid == demand.uid:
+            model = model_of(service, known)
+            if model is None or model.uid == demand.uid:
                 yield service
 
 

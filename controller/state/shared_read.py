@@ -22,7 +22,7 @@ class SharedRead(Generic[T]):
         """Return the result of the next read, or raise its error."""
         if self._next is None:
             self._next = asyncio.create_task(self._after(self._running))
-            self._next.add_done_callback(_look_at)
+            self._next.add_done_callback(_retrieve_exception)
         return await asyncio.shield(self._next)
 
     async def _after(self, before: asyncio.Task[T] | None) -> T:
@@ -32,7 +32,7 @@ class SharedRead(Generic[T]):
         return await self._read()
 
 
-def _look_at(task: asyncio.Task[T]) -> None:
+def _retrieve_exception(task: asyncio.Task[T]) -> None:
     """Keep asyncio from logging a failure that every caller has already received, or stopped waiting for."""
     if not task.cancelled():
         task.exception()

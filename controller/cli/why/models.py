@@ -12,7 +12,7 @@ from controller.cli.why.view import ClusterView, DeclaredModel, ObservedNode
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import metadata_of
 from controller.metadata.status import line_of
-from controller.models.kstatus import PATIENT
+from controller.models.kstatus import TRANSIENT
 from controller.placement.claim_place import place_of
 from controller.placement.demand import conflict_of, difference
 from controller.state.ownership import MANAGED_ANNOTATION
@@ -102,7 +102,9 @@ def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
     """Yield whether pods can mount the claim, and what is known about its files."""
     place = place_of(found.demand.uri, found.demand.namespace)
     abouts = {"Ready": f"pvc/{place.claim} in namespace {place.namespace}", METADATA: "metadata"}
-    yield fact(title_of(found), "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim")
+    yield fact(
+        title_of(found), "OnClaim", "the model is on a PersistentVolumeClaim, which pods mount; no node downloads it"
+    )
     for kind, about in abouts.items():
         condition = condition_of(found.status.conditions, kind)
         if condition is None or condition.reason in _OUTSIDE:
@@ -139,7 +141,7 @@ def _source(found: DeclaredModel) -> Iterator[Finding]:
     elif resolved is None or resolved.reason == "Resolving":
         yield wait("source", "Resolving", f"listing the files of {demand.uri}")
     else:
-        to_finding = wait if resolved.reason in PATIENT else stop
+        to_finding = wait if resolved.reason in TRANSIENT else stop
         yield to_finding("source", resolved.reason, resolved.message, remedy(resolved.reason))
 
 

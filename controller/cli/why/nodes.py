@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop, wait
 from controller.cli.why.remedies import remedy
 from controller.cli.why.view import ClusterView, ObservedNode
-from controller.models.kstatus import PATIENT
+from controller.models.kstatus import TRANSIENT
 from controller.placement.groups import NodeLimits, limits_of
 from shared.api.model_node import EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
 from shared.names import READY_PREFIX, ready_label, snapshot_label
@@ -148,7 +148,7 @@ def entry_findings(
         text = f"revision {entry.revision} is being removed ({entry.state}){how_far}"
         yield wait(about, entry.state, f"{text}; the files are removed once no pod on the node uses them")
     elif reason:
-        passes = phase == Phase.DOWNLOADING or (phase != Phase.FAILED and reason in PATIENT)
+        passes = phase == Phase.DOWNLOADING or (phase != Phase.FAILED and reason in TRANSIENT)
         to_finding = wait if passes else stop
         yield to_finding(about, reason, f"{phase}: {message}", remedy(reason))
     elif phase == Phase.READY:

@@ -6,13 +6,13 @@ from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.remedies import remedy
 from controller.cli.why.view import ClusterView, DeclaredModel
 from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING
-from controller.models.kstatus import PATIENT
+from controller.models.kstatus import TRANSIENT
 from controller.models.revisions import short
 from shared.api.meta import Condition, condition_of
 from shared.api.model_node import EntryState
 from shared.quantity import format_bytes
 
-_PASSING = ("Downloading", "Resolving", "Asking", *PATIENT)
+_PASSING = ("Downloading", "Resolving", "Asking", *TRANSIENT)
 
 
 def revision_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:

@@ -135,7 +135,7 @@ def test_an_idle_model_makes_room_and_comes_back(site: Site, limited: LimitedNod
     assert f"to make room for {new}" in reported["message"]
     site.until(lambda: events(site, old) != [], "the Event, which comes after what it tells of")
     (event,) = events(site, old)
-    assert f"evicted from {NODE} to make room for {new}; it frees 3.0 MiB" in event
+    assert f"evicted from {NODE} to make room for {new}, which frees 3.0 MiB" in event
     after = counted(site)
     assert after["larder_evictions_total"] == before["larder_evictions_total"] + 1
     freed = after["larder_evicted_bytes_total"] - before["larder_evicted_bytes_total"]

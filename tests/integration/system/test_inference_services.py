@@ -260,7 +260,7 @@ def test_a_service_without_pods_holds_its_model_until_it_goes(site: Site) -> Non
     with unguarded(site):
         site.until(lambda: deleted(site, model), "the deletion to be taken")
     words = site.wait_reason("ClusterBaseModel", model, "InUse")
-    assert words == f"it goes when its last user does: InferenceService default/{name}; delete those, or let them end"
+    assert words == f"still in use by InferenceService default/{name}; delete them, or wait until they end"
     assert "is being deleted" in says(site, name, "ModelNotReady", "ModelReady")
     site.delete(KIND, name)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")

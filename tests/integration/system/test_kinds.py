@@ -131,7 +131,7 @@ def test_a_definition_that_is_older_than_the_controller_is_reported(site: Site) 
         cache = site.cache(duplicateWeights="skip")
         message = site.wait_reason("ClusterModelCache", cache, "OutdatedDefinition")
         assert ".status.selection" in message
-        assert message.endswith("upgrade the chart larder-crds")
+        assert message.endswith("upgrade the larder-crds chart")
     finally:
         site.api.patch(path, {"spec": {"versions": today}})
     site.wait_ready("ClusterModelCache", cache)

@@ -169,7 +169,7 @@ def test_of_an_archive_a_node_that_unpacked_it_tells(site: Site, why: Why) -> No
     name = declare(site, f"{site.web_url}/m.tar.gz", modelType="mine")
     assert "is read only once it is unpacked" in wait_reported(site, KIND, name, "MetadataMissing")["message"]
     site.label("a", {"metadata": name})
-    assert "from what node a unpacked" in wait_reported(site, KIND, name, "Read")["message"]
+    assert "from the archive unpacked by node a" in wait_reported(site, KIND, name, "Read")["message"]
     spec, found = site.get(KIND, name)["spec"], values(site, KIND, name)
     assert {field: spec.get(field) for field in FILLED} == FILLED | {"modelType": "mine"}
     assert (found["parameters"], found["parametersFrom"], found["dtype"]) == (1_920_000, "headers", "bfloat16")
@@ -193,7 +193,7 @@ def test_nodes_that_contradict_one_another_are_named_and_neither_counts(site: Si
     site.cluster.agents["a"].process.stop()  # whoever has its token speaks for it
     forge(site, "a", name, modelType="forged")
     message = wait_reported(site, KIND, name, "MetadataConflict")["message"]
-    assert "nodes a and c say different things" in message
+    assert "nodes a and c report different metadata" in message
     site.until(lambda: not FILLED.keys() & site.get(KIND, name)["spec"].keys(), "the spec to be as it was written")
     assert values(site, KIND, name) == {}
     site.cluster.start_agent("a")
@@ -207,7 +207,7 @@ def test_the_only_node_that_changes_its_word_is_believed_no_more(site: Site) -> 
     site.cluster.agents["a"].process.stop()
     forge(site, "a", name, modelType="forged")
     message = wait_reported(site, KIND, name, "MetadataConflict")["message"]
-    assert "node a changed what it says" in message
+    assert "node a reported different metadata" in message
     site.until(lambda: not FILLED.keys() & site.get(KIND, name)["spec"].keys(), "the spec to be as it was written")
     before = site.status(KIND, name)["metadata"]
     forge(site, "a", name, modelType="forged once more")

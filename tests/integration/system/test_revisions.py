@@ -67,12 +67,12 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
 
     site.until(lambda: not site.snapshot(other, name, old).exists(), "the old one to go where nobody uses it")
     site.until(lambda: reported(site, name, "Removing") == ("True", "InUse"), "the old one to be kept")
-    words = f"revision {old[:12]} on {home}: kept while default/{first} uses it"
+    words = f"revision {old[:12]} on {home}: kept while in use by default/{first}"
     site.until(lambda: words in condition(site, KIND, name, "Removing")["message"], "the user to be named")
     assert site.snapshot(home, name, old).joinpath("config.json").read_bytes() == before["config.json"]
     assert snapshot_label(name, old) in admitted["spec"]["nodeSelector"]
     said = why(f"cbm/{name}")
-    assert f"kept while default/{first} uses it" in said
+    assert f"kept while in use by default/{first}" in said
     assert f"MultipleRevisions: {home}: " in said
     states = {home: sorted([old, new]), other: [new]}
 

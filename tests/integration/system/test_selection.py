@@ -80,7 +80,7 @@ def test_other_files_of_the_same_source_are_a_conflict(site: Site) -> None:
     site.base_model(uri, name=name, nodeSelector={"kubernetes.io/hostname": "a"})
     message = site.wait_reason("ClusterBaseModel", name, "NameConflict")
     assert f"ClusterModelCache {name} is older" in message
-    assert "another choice of that source's files" in message
+    assert "a different selection of its files" in message
     wish = {"allowPatterns": "*.json"}
     site.api.patch(path_of("ClusterBaseModel", name), {"spec": {"storage": {"parameters": wish}}})
     site.wait_ready("ClusterBaseModel", name)

@@ -187,7 +187,7 @@ def test_another_sources_key_is_sent_nowhere(site: Site) -> None:
         return next((c["message"] for c in conditions if c["type"] == "Ready" and c["reason"] == "AuthDenied"), "")
 
     site.until(lambda: message() != "", "the model to be refused")
-    assert "no key for hf://, and nothing is sent; add HF_TOKEN, or token to it" in message()
+    assert "no credentials for hf://; add HF_TOKEN, or token to it" in message()
     repo = uri.removeprefix("hf://").partition("@")[0]
     assert site.hub.journal.requests(f"*{repo}*") == []
 

@@ -84,6 +84,6 @@ def test_resolutions_over_the_limit_wait_with_a_reason_and_hold_nobody_up(shared
     shared.until(lambda: reasons(shared, "greedy")["TooManyResolutions"] > 0, "the limit to be reported")
     found = shared.api.get(MODELS.format("greedy"))["items"]
     waiting = next(m for m in found if ready(m)["reason"] == "TooManyResolutions")
-    assert "namespace greedy has had the 40 resolutions a minute" in ready(waiting)["message"]
+    assert "namespace greedy has reached its limit of 40 resolutions per minute" in ready(waiting)["message"]
     shared.until(lambda: reasons(shared, "greedy") == Counter(NoNodes=60), "all to be resolved in the end", 120)
     remove_all(shared)

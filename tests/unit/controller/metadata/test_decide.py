@@ -162,7 +162,7 @@ def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
     assert flipped.status.metadata.values == {}
     (tell,) = (a for a in decide(flipped, NOW) if isinstance(a, WriteMetadata))
     assert (tell.condition.status, tell.condition.reason) == ("False", "MetadataMissing")
-    assert "the fields of the spec can be written by hand" in tell.condition.message
+    assert "the fields of the spec can be set by hand" in tell.condition.message
     for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):
         assert "by hand" not in reported(decide(seen, NOW)).condition.message, (
             "a cache has no such fields; a source comes back"
@@ -214,8 +214,8 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
         assert not [a for a in decide(seen, NOW) if isinstance(a, Requeue)]
         shown = reported(decide(seen, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataFailed")
-        assert "only with another value of annotation larder.dev/refresh" in shown.message
-        assert "written by hand" in shown.message
+        assert "only when annotation larder.dev/refresh changes" in shown.message
+        assert "set by hand" in shown.message
     assert before.spec == FILLED
     refreshed = replace(broken, demand=replace(broken.demand, refreshed="now"))
     assert reads(refreshed)

@@ -44,7 +44,7 @@ def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does(
     assert (done.status.metadata.node, done.status.metadata.reason) == ("a", "")
     shown = reported(decide(done, NOW)).condition
     assert (shown.status, shown.reason) == ("True", "Read")
-    assert "from what node a unpacked" in shown.message
+    assert "from the archive unpacked by node a" in shown.message
     assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
 
 
@@ -73,7 +73,7 @@ def test_two_that_differ_take_it_away_until_a_refresh_whatever_they_say_then() -
         assert torn.spec == {"vendor": "v"}
         shown = reported(decide(torn, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataConflict")
-        assert "nodes a and b say different things" in shown.message
+        assert "nodes a and b report different metadata" in shown.message
         assert "larder.dev/refresh" in shown.message
         for reports in (both, {"a": READ}, {"b": OTHER}, {}):
             assert heard(torn, **reports) == torn
@@ -101,7 +101,7 @@ def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
         assert torn.spec == {"vendor": "v"}
         shown = reported(decide(torn, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataConflict")
-        assert "node a changed what it says" in shown.message
+        assert "node a reported different metadata" in shown.message
         for word in ("x", "y"):
             assert heard(torn, a=saying(word)) == torn
 
@@ -109,7 +109,7 @@ def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
 def test_a_node_that_contradicts_one_that_left_is_named_with_it() -> None:
     torn = heard(heard(read(view(), EMPTY), b=READ), a=OTHER)
     assert reason(torn) == "MetadataConflict"
-    assert "nodes a and b say different things" in reported(decide(torn, NOW)).condition.message
+    assert "nodes a and b report different metadata" in reported(decide(torn, NOW)).condition.message
 
 
 @pytest.mark.parametrize("earlier", [view(), moved(heard(read(view(), EMPTY), a=READ), "r2")], ids=["new", "flipped"])

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.metadata.reports import reports_of
+from controller.metadata.reports import readings_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
@@ -32,7 +32,7 @@ def cluster(**reported: dict[str, Any]) -> ClusterState:
 def heard(seen: ClusterState) -> list[tuple[str, str]]:
     demand = seen.demands[ModelKey("ClusterModelCache", "", "m")]
     assert demand.resolution
-    reports = reports_of(seen, demand, demand.resolution)
+    reports = readings_of(seen, demand, demand.resolution)
     return [(r.node, r.reading.metadata.model_type if r.reading.metadata else r.reading.reason) for r in reports]
 
 

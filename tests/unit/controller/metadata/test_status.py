@@ -39,7 +39,7 @@ def test_a_first_condition_comes_last() -> None:
             "m, about 1 parameters, fp8",
         ),
         (Metadata(pipeline="FluxPipeline", dtype="bfloat16"), "FluxPipeline, bfloat16"),
-        (Metadata(), "nothing of it is known"),
+        (Metadata(), "no metadata is known"),
     ],
 )
 def test_a_model_in_a_line(found: Metadata, line: str) -> None:

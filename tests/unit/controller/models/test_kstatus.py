@@ -17,7 +17,7 @@ from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView
 from controller.manager.conditions import ConditionUpdate, with_conditions
 from controller.models.decide import RecordResolution
-from controller.models.kstatus import PATIENT
+from controller.models.kstatus import TRANSIENT
 from controller.models.report import report
 from controller.models.status import base_model_status, cache_status, recorded_status
 from controller.models.view import ModelView, Obstacle
@@ -71,7 +71,7 @@ READY, DOWNLOADING = node("a", Phase.READY), node("b", Phase.DOWNLOADING)
         (view(resolution=None, failure=Obstacle("Unreachable", "no", retryable=True)), "InProgress", "InProgress"),
         (view(resolution=None, invalid="no URI"), "Failed", "Failed"),
         (view(resolution=None, refused="not allowed"), "Failed", "Failed"),
-        *((view(node("a", Phase.FAILED, reason=word)), "InProgress", "InProgress") for word in PATIENT),
+        *((view(node("a", Phase.FAILED, reason=word)), "InProgress", "InProgress") for word in TRANSIENT),
     ],
 )
 def test_models_on_nodes(seen: ModelView, cache: Status, base_model: Status) -> None:
@@ -165,7 +165,7 @@ NODES = st.builds(
     st.sampled_from("abc"),
     st.sampled_from(["", *Phase]),
     ready=st.booleans(),
-    reason=st.sampled_from(["", "InsufficientStorage", "Evicted", *PATIENT]),
+    reason=st.sampled_from(["", "InsufficientStorage", "Evicted", *TRANSIENT]),
 )
 VIEWS = st.builds(
     lambda nodes, **fields: view(*nodes, **fields),

@@ -226,7 +226,7 @@ async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(
     last = resolver.failure_of("greedy-m24", 1)
     assert last is not None
     assert last.reason == "TooManyResolutions"
-    assert "greedy has had the 10 resolutions a minute" in last.message
+    assert "namespace greedy has reached its limit of 10 resolutions per minute" in last.message
     assert "2026-06-01 12:01:30 UTC" in last.message
     await resolver.stop()
 

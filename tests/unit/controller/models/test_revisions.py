@@ -189,7 +189,7 @@ def test_what_is_kept_for_pods_names_them_and_what_goes_says_how_far_it_is() -> 
     status = cache(seen)
     removing = reported(status, "Removing")
     assert (removing.status, removing.reason) == ("True", "InUse")
-    assert "r0 on a: kept while ns/p1, ns/p2, ns/p3 and 1 more use it" in removing.message
+    assert "r0 on a: kept while in use by ns/p1, ns/p2, ns/p3 and 1 more" in removing.message
     assert "r0 on b: 3.0 GiB of at most 10.0 GiB are gone" in removing.message
     assert isinstance(decide(seen, NOW, 600)[-1], Requeue), "pods end without a word to the model"
     gone = cache(replace(view(node("a", "Ready")), status=status), status, LATER)
@@ -203,7 +203,7 @@ def test_users_that_memory_does_not_have_are_reported_as_well(users: tuple[str, 
     words = reported(
         cache(view(node("a", "Ready"), removals=(PendingRemoval("a", "r0", in_use=True, users=users),))), "Removing"
     )
-    assert ("ns/p uses it" if users else "pods on the node use it") in words.message
+    assert ("in use by ns/p" if users else "in use by pods on the node") in words.message
 
 
 REVISIONS = st.sampled_from(["", "r1", "r2", "r3"])

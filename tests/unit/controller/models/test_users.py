@@ -30,7 +30,7 @@ def test_users_hold_it_beyond_the_time_that_nodes_have() -> None:
         first, again = decide(held, now, 600)
         assert isinstance(first, WriteStatus)
         assert (first.report.overall, first.report.reason) == ("Deleting", "InUse")
-        assert "InferenceService team/svc, pod team/p; delete those" in first.report.message
+        assert "InferenceService team/svc, pod team/p; delete them" in first.report.message
         assert isinstance(again, Requeue)
     assert decide(replace(held, users=()), NOW, 600) == [RemoveFinalizer()]
 

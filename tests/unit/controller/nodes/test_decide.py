@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
+from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, entries_to_confirm
 from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.view import NodeView, foreign_model_node_message
 from controller.nodes.wanted import find_unplaced
@@ -247,23 +247,23 @@ def test_what_is_done_has_no_grant_left_for_the_day_that_its_files_are_lost(phas
 def test_an_agent_that_reports_thousands_costs_a_hundred_reads_and_entries() -> None:
     keys = [("m", f"r{i:04d}") for i in range(4000)]
     reported = view(spec=spec_of(), statuses=[said("Unknown", "", key) for key in keys])
-    asked = in_question(reported, NOW, PACE)
+    asked = entries_to_confirm(reported, NOW, PACE)
     assert len(asked) == 100
     seen = replace(reported, unwanted=asked, users={})
     entries = written(decide(seen, NOW, PACE))
     assert {e.state for e in entries.values()} == {"Draining"}
     assert len(entries) == 100
     later = view(spec=spec_of(*entries.values()), statuses=[said("Unknown", "", key) for key in keys])
-    assert in_question(later, NOW, PACE) == frozenset(), "no more before some have gone"
+    assert entries_to_confirm(later, NOW, PACE) == frozenset(), "no more before some have gone"
     left = view(spec=spec_of(*list(entries.values())[:40]), statuses=[said("Unknown", "", key) for key in keys])
-    assert len(in_question(left, NOW, PACE)) == 60
+    assert len(entries_to_confirm(left, NOW, PACE)) == 60
 
 
 def test_of_many_entries_that_have_drained_a_hundred_are_confirmed_at_a_time() -> None:
     entries = [entry("Draining", revision=f"r{i:04d}") for i in range(250)]
     drained = dict.fromkeys((e.key for e in entries), NOW - timedelta(hours=1))
     going = replace(view(spec=spec_of(*entries)), acknowledged=drained, users={})
-    asked = in_question(going, NOW, PACE)
+    asked = entries_to_confirm(going, NOW, PACE)
     assert len(asked) == 100
     after = written(decide(replace(going, unwanted=asked), NOW, PACE))
     assert {key for key, e in after.items() if e.state == "Absent"} == asked
@@ -299,7 +299,7 @@ def test_what_is_removed_already_goes_though_it_is_held() -> None:
 def test_files_of_held_objects_that_no_entry_names_stay_unknown() -> None:
     other = ("other", "r1")
     reported = view(spec=spec_of(), statuses=[said("Unknown", ""), said("Unknown", "", other)])
-    assert in_question(replace(reported, retained=HELD), NOW, PACE) == {other}
+    assert entries_to_confirm(replace(reported, retained=HELD), NOW, PACE) == {other}
 
 
 states = st.sampled_from(["Present", "Draining", "Absent", "Odd"])

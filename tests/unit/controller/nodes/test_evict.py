@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, Write, decide, in_question
+from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, Write, decide, entries_to_confirm
 from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand, Resolution
@@ -102,7 +102,7 @@ class Play:
                 self.lists += 1
                 view = replace(view, users=dict(self.used_by))
             else:
-                asked = in_question(view, self.now, PACE)
+                asked = entries_to_confirm(view, self.now, PACE)
                 view = replace(view, unwanted=asked - self.pinned_live, protected=asked & self.pinned_live)
             actions = decide(view, self.now, PACE)
         for action in actions:

@@ -89,7 +89,7 @@ def test_the_refusal_names_what_is_allowed_and_who_can_help() -> None:
               "https:///x", "hf://o m", "s3://b?x", "https://h/%2e"]
 )  # fmt: skip
 def test_what_is_no_pattern_is_said_at_the_start(wrong: str) -> None:
-    with pytest.raises(ValueError, match=r"not a pattern|[Pp]ort"):
+    with pytest.raises(ValueError, match=r"not a valid source pattern|[Pp]ort"):
         parse_allowed(f"hf://,{wrong}")
 
 

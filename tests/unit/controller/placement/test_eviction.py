@@ -12,10 +12,10 @@ from controller.placement.eviction import (
     Candidate,
     Need,
     assess,
+    entries_that_fit,
     eviction_order,
     needs,
     plan_eviction,
-    returning,
     room_bytes,
 )
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNodeStatus
@@ -61,11 +61,11 @@ def test_what_is_idle_may_go() -> None:
         (entry(claims=[]), ready(), "reserved"),
         (entry(priority=1), ready(), "higher"),
         (entry("new"), ready("new"), "same model"),
-        (entry(), ready(frees=0), "all its files"),
-        (entry(), ready(since=ago(minutes=59)), "idle too short"),
-        (entry(last_used=ago(minutes=59)), ready(), "idle too short"),
-        (entry(), ready(since=""), "idle too short"),
-        (entry(), ready(since="yesterday"), "idle too short"),
+        (entry(), ready(frees=0), "share all of its files"),
+        (entry(), ready(since=ago(minutes=59)), "not idle long enough"),
+        (entry(last_used=ago(minutes=59)), ready(), "not idle long enough"),
+        (entry(), ready(since=""), "not idle long enough"),
+        (entry(), ready(since="yesterday"), "not idle long enough"),
         (entry(), ready(phase="Downloading"), "not Ready (Downloading)"),
         (entry(), ready(phase="Repairing"), "not Ready (Repairing)"),
         (entry(state="Draining"), ready(phase="Draining"), "not Ready (Draining)"),
@@ -184,20 +184,20 @@ def replace_size(given_entry: Entry, size: int) -> Entry:
 
 
 def test_what_comes_back_needs_a_twentieth_to_spare() -> None:
-    assert returning([gone("a", 100)], 104, alone=False) == []
-    assert [e.id for e in returning([gone("a", 100)], 105, alone=False)] == ["a"]
-    assert [e.id for e in returning([gone("a", 100)], 100, alone=True)] == ["a"]
-    assert returning([gone("a", 101)], 100, alone=True) == []
+    assert entries_that_fit([gone("a", 100)], 104, alone=False) == []
+    assert [e.id for e in entries_that_fit([gone("a", 100)], 105, alone=False)] == ["a"]
+    assert [e.id for e in entries_that_fit([gone("a", 100)], 100, alone=True)] == ["a"]
+    assert entries_that_fit([gone("a", 101)], 100, alone=True) == []
 
 
 def test_the_dearest_comes_back_first_and_the_rest_as_far_as_there_is_room() -> None:
     evicted = [gone("old", 40), gone("used", 40, last_used="2"), gone("high", 100, priority=1), gone("small", 10)]
-    assert [e.id for e in returning(evicted, 160, alone=False)] == ["high", "used", "small"]
+    assert [e.id for e in entries_that_fit(evicted, 160, alone=False)] == ["high", "used", "small"]
 
 
 @given(st.lists(st.integers(0, 100), max_size=6), st.integers(0, 300), st.booleans())
 def test_no_more_comes_back_than_there_is_room(sizes: list[int], room: int, alone: bool) -> None:  # noqa: FBT001 - drawn
-    back = returning([gone(f"m{i}", size) for i, size in enumerate(sizes)], room, alone=alone)
+    back = entries_that_fit([gone(f"m{i}", size) for i, size in enumerate(sizes)], room, alone=alone)
     assert sum(e.size for e in back) <= room
 
 

@@ -135,7 +135,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
         cluster.membership._names,
         cluster.statuses._by_entry,
         cluster._nodes_of_claim,
-        cluster.pod_users._at,
+        cluster.pod_users._by_node,
         cluster.liveness._away_since,
     )
     assert [len(book) for book in kept] == [0] * len(kept)
@@ -153,6 +153,6 @@ def test_a_name_that_equals_the_cut_id_of_another_is_a_conflict() -> None:
     assert first.uri == second.uri
     assert cluster.conflict(second) is first
     assert cluster.conflict(first) is None
-    assert "a name that nodes know as" in difference(second, first)
+    assert "a name that nodes shorten to" in difference(second, first)
     cluster.caches.remove(cache(long).key)
     assert cluster.conflict(second) is None

@@ -33,7 +33,7 @@ def test_what_would_be_dropped_is_named(path: tuple[str, ...]) -> None:
     words = missing_fields_message(NAME, crd(CLUSTER_MODEL_CACHE), older(CLUSTER_MODEL_CACHE, *path))
     assert words.startswith(f"the CustomResourceDefinition {NAME} is older than this controller")
     assert path[-1] in words
-    assert "upgrade the chart larder-crds" in words
+    assert "upgrade the larder-crds chart" in words
 
 
 def test_an_open_definition_keeps_what_it_does_not_know() -> None:

@@ -66,7 +66,7 @@ def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
 
 
 def test_old_files_say_who_keeps_them_and_how_far_they_are() -> None:
-    kept = reported("InUse", "revision r0 on a: kept while ns/p uses it", "Removing", "True")
+    kept = reported("InUse", "revision r0 on a: kept while in use by ns/p", "Removing", "True")
     answer = of_model(seen(model(kept)))
     assert "InUse" in reasons(answer, Severity.WAIT)
     assert "ns/p" in render(answer)

@@ -34,7 +34,7 @@ from controller.cli.why.view import (
     Taint,
     Toleration,
 )
-from controller.models.kstatus import PATIENT
+from controller.models.kstatus import TRANSIENT
 from controller.placement.demand import base_model_demand, cache_demand
 from controller.state.crds import PATH as DEFINITIONS_PATH
 from shared.api.base_model import BaseModel
@@ -300,7 +300,7 @@ def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "weight"), [(r, Severity.WAIT if r in PATIENT else Severity.STOP) for r in REMEDIES]
+    ("reason", "weight"), [(r, Severity.WAIT if r in TRANSIENT else Severity.STOP) for r in REMEDIES]
 )
 def test_a_source_that_is_not_resolved(reason: str, weight: Severity) -> None:
     assert reason in reasons(of_model(unresolved(reported(reason, "words"))), weight)
@@ -580,7 +580,7 @@ def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, g
 def test_every_reason_of_sources_and_nodes_has_a_way_out() -> None:
     kinds = [k for k in vars(shared.errors).values() if isinstance(k, type) and issubclass(k, LarderError)]
     assert {k.__name__ for k in kinds if not k.__subclasses__()} <= REMEDIES.keys()
-    assert set(PATIENT) <= REMEDIES.keys()
+    assert set(TRANSIENT) <= REMEDIES.keys()
 
 
 def test_the_leader_by_its_lease() -> None:
