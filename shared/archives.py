@@ -15,8 +15,8 @@ def find_archives(files: Sequence[File]) -> list[File]:
     These are the files that the source declares as archives; if it declares nothing, a single file with the name of
     one.
     """
-    if said := [file for file in files if file.archive]:
-        return said
+    if declared := [file for file in files if file.archive]:
+        return declared
     if len(files) != 1:
         return []
     name = files[0].path.rpartition("/")[2].lower()

@@ -5,14 +5,14 @@ import ssl
 
 import aiohttp
 
-_WAY_OUT = "check that it runs and that this machine reaches it"
-_TRUST = "the CA that is configured must be the one that signed it"
+_ADVICE = "check that it is running and reachable from this machine"
+_TRUST = "configure the CA that signed it"
 
 
 def no_response_message(error: Exception, server: str) -> str:
     """Return the message for a request to `server` that failed with `error`."""
-    why, way_out = _why(error)
-    return f"{server} does not answer: {why}; {way_out}"
+    why, advice = _why(error)
+    return f"{server} does not answer: {why}; {advice}"
 
 
 def _why(error: Exception) -> tuple[str, str]:
@@ -24,20 +24,20 @@ def _why(error: Exception) -> tuple[str, str]:
         case aiohttp.ClientConnectorDNSError():
             return f"the host name {error.host} cannot be resolved", "check its address and DNS"
         case aiohttp.ClientHttpProxyError():
-            return f"the proxy answered {error.status}", "check HTTPS_PROXY and NO_PROXY"
+            return f"the proxy refused the request (status {error.status})", "check HTTPS_PROXY and NO_PROXY"
         case aiohttp.ClientProxyConnectionError():
             return f"the proxy {error.host}:{error.port} cannot be reached", "check HTTPS_PROXY and NO_PROXY"
         case aiohttp.InvalidURL():
             return "the address is not a URL", "correct it"
         case TimeoutError():
-            return "no answer in time", _WAY_OUT
+            return "the request timed out", _ADVICE
         case OSError(errno=int() as number) if number > 0:  # the messages of the libraries name their functions
-            return os.strerror(number).lower(), _WAY_OUT
+            return os.strerror(number).lower(), _ADVICE
         case aiohttp.ClientConnectorError():
-            return "it cannot be reached", _WAY_OUT
+            return "it cannot be reached", _ADVICE
         case _:
-            return "the connection was closed in the middle", _WAY_OUT
+            return "the connection was closed before the response was complete", _ADVICE
 
 
 def _certificate_problem(error: Exception) -> str:
-    return getattr(error, "verify_message", "") or "the certificate does not fit the host name"
+    return getattr(error, "verify_message", "") or "it is not valid for the host name"

@@ -18,7 +18,7 @@ LarderError                     reason = the class name, a stable word for statu
     ├── SourceNotFound          no such repository, bucket, object or file
     ├── RevisionNotFound        no such branch, tag or commit
     ├── UnsafePath              a file name that would leave its directory
-    ├── PickleRefused           a file may be a pickle, which runs code, and none are accepted
+    ├── PickleRefused           a file may be a pickle, which can run code, and pickles are not allowed
     ├── TooManyFiles            the manifest does not fit its ConfigMap
     ├── AddressRefused          a host that must not be contacted from here
     ├── InvalidURI              not a URI that any source serves
@@ -128,7 +128,7 @@ class UnsafePath(NeedsAction):
 
 
 class PickleRefused(NeedsAction):
-    """A file is not of a kind that is known not to be a pickle, and the model may have no pickles."""
+    """A file may be a pickle, and the model must not have any."""
 
 
 class TooManyFiles(NeedsAction):

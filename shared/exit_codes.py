@@ -1,4 +1,4 @@
-"""How a command ends: one line for a failure, and no wait for hung threads."""
+"""How commands end: a line for a failure, the exit code, and no waiting for hung threads."""
 
 import io
 import os
@@ -19,7 +19,7 @@ def failure_line(error: Exception) -> str:
     else:
         reason, message = (
             "InternalError",
-            f"{type(error).__name__}: {error}; this is a fault of Larder: please report it",
+            f"{type(error).__name__}: {error}; this is a bug in Larder, please report it",
         )
     return f"{reason}: {printable(' '.join(message.split()))}"
 
@@ -29,7 +29,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def tell(line: str, out: TextIO) -> None:
+def write_line(line: str, out: TextIO) -> None:
     """Write a line; a closed reader is not a failure."""
     with suppress(OSError, ValueError):
         print(line, file=out, flush=True)

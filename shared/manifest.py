@@ -63,7 +63,7 @@ def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
     """Return the manifest; an empty `revision` becomes the digest of the list. Raises UnsafePath, TooManyFiles."""
     listed = tuple(sorted(files, key=lambda f: f.path))
     if (size_bytes := sum(f.size for f in listed)) > _MAX_BYTES:
-        raise TooManyFiles(f"{uri} says that it has {size_bytes} bytes, more than any disk; correct it at the source")
+        raise TooManyFiles(f"{uri} claims to have {size_bytes} bytes, more than any disk; correct it at the source")
     check_files(listed)
     if not revision:
         body = msgspec.json.encode([(f.path, f.size, f.digest, f.etag, *filter(None, [f.archive])) for f in listed])
@@ -74,7 +74,7 @@ def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
 def decode_manifest(body: bytes, digest: str) -> Manifest:
     """Decode a manifest received from elsewhere and check its digest and paths; raises ValueError, UnsafePath."""
     if hashlib.sha256(body).hexdigest() != digest:
-        raise ValueError(f"the manifest's bytes do not have the digest {digest}; it was damaged on its way")
+        raise ValueError(f"the manifest does not have the digest {digest}; it was damaged in transit")
     manifest = msgspec.json.decode(body, type=Manifest)
     if "/" in manifest.revision or manifest.revision.startswith("."):
         raise UnsafePath(f"revision {manifest.revision!r} is not a directory name")

@@ -30,10 +30,10 @@ def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
         shared = next((n for n, pair in enumerate(zip(before, parts, strict=False)) if pair[0] != pair[1]), len(before))
         if shared == len(before):
             parent = "/".join(before)
-            raise UnsafePath(f"{parent!r} is a file and, in {path!r}, also a directory; rename one at the source")
+            raise UnsafePath(f"{parent!r} is a file, but {path!r} uses it as a directory; rename one at the source")
         directories += len(parts) - 1 - shared
         if directories > _MAX_DIRECTORIES:
-            raise UnsafePath(f"the files are in more than {_MAX_DIRECTORIES} directories; choose fewer files")
+            raise UnsafePath(f"the files are in more than {_MAX_DIRECTORIES} directories; select fewer files")
         before = parts
 
 
@@ -46,11 +46,11 @@ def check_path(path: str) -> None:
 def _why_unsafe(path: str) -> str:
     parts = path.split("/")
     if path.startswith("/") or "\0" in path or "\\" in path:
-        return "is absolute or has a NUL or a backslash"
+        return "is absolute or contains a NUL or a backslash"
     if any(part in ("", ".", "..") for part in parts):
         return "would leave its directory"
     if parts[0] == COMPLETED:
-        return "is the name of our own mark"
+        return "is reserved for Larder"
     try:
         encoded = [part.encode() for part in parts]
     except UnicodeEncodeError:

@@ -15,13 +15,13 @@ class GuardedReader:
     Archives store names and tables of names in one piece, and a library given large ones would hold them in memory.
     """
 
-    def __init__(self, file: BinaryIO, most_bytes: int) -> None:
-        self._file, self._left = file, most_bytes
+    def __init__(self, file: BinaryIO, max_bytes: int) -> None:
+        self._file, self._left = file, max_bytes
         self._is_content = False
 
-    def allow(self, most_bytes: int | None) -> None:
+    def allow(self, max_bytes: int | None) -> None:
         """Allow this many bytes of names from here on; None: content follows, which nobody keeps in memory."""
-        self._is_content, self._left = most_bytes is None, most_bytes or 0
+        self._is_content, self._left = max_bytes is None, max_bytes or 0
 
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes, or the rest if negative."""

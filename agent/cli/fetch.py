@@ -22,7 +22,7 @@ from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
 from shared.api.meta import LeftOut
 from shared.daemon_thread import start_daemon_thread
-from shared.exit_codes import INTERRUPTED, failure_line, tell
+from shared.exit_codes import INTERRUPTED, failure_line, write_line
 from shared.manifest import File, Manifest
 from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
@@ -88,18 +88,18 @@ def run_fetch(
         finally:
             source.close()
     except Stopped:
-        tell("Stopped: verified bytes are kept; run the same command again to continue", stderr)
+        write_line("Stopped: verified bytes are kept; run the same command again to continue", stderr)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every failure is reported in one line
-        tell(failure_line(error), stderr)
+        write_line(failure_line(error), stderr)
         return 1
     left_out = source.left_out
     if as_json:
-        tell(_json_report(outcome, to, left_out), stdout)
+        write_line(_json_report(outcome, to, left_out), stdout)
     elif not quiet:
-        tell(_text_report(outcome, to, left_out), stdout)
+        write_line(_text_report(outcome, to, left_out), stdout)
         if left_out.files:
-            tell(left_out_message(left_out, most_names=len(left_out.names)), stderr)
+            write_line(left_out_message(left_out, max_names=len(left_out.names)), stderr)
     return 0
 
 

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from agent.metadata.order import SnapshotOrder
 from shared.errors import LarderError
+from shared.metadata.attempts import INTERRUPTED
 from shared.metadata.confined import serve_order
 from shared.metadata.errors import MetadataError
 from shared.metadata.files import DirectoryFiles
 from shared.metadata.reader import read_metadata
-from shared.metadata.remembered import INTERRUPTED
 from shared.metadata.termination_message import Reading, failed
 from shared.paths import COMPLETED
 

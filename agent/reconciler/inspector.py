@@ -14,8 +14,7 @@ from shared.api.model_node import Entry
 from shared.api.unpacked_metadata import reported
 from shared.errors import LarderError
 from shared.internal_errors import InternalErrors
-from shared.metadata.process import Child
-from shared.metadata.remembered import (
+from shared.metadata.attempts import (
     FAILED,
     INTERRUPTED,
     count_attempts,
@@ -23,6 +22,7 @@ from shared.metadata.remembered import (
     identity_of_files,
     interruption_wait,
 )
+from shared.metadata.process import Child
 from shared.metadata.termination_message import Reading, failed
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()

@@ -57,7 +57,7 @@ def list_archives(
     archives: Sequence[StoredArchive],
     found: Mapping[str, ArchiveContents],
     *,
-    most_bytes: int | None,
+    max_bytes: int | None,
     stop: threading.Event,
     count: Callable[[int], None],
 ) -> list[ListedArchive]:
@@ -68,17 +68,17 @@ def list_archives(
         plan: The model's files.
         archives: The archives to list.
         found: The model's other archives, unpacked earlier; the limits apply to all together.
-        most_bytes: How many bytes the archives to list may hold in all; None for no limit.
+        max_bytes: How many bytes the archives to list may hold in all; None for no limit.
         stop: Ends the work within a second once set.
         count: Called with the size of each chunk read from archives that must be decompressed.
 
     Raises:
-        ArchivesDoNotFit: They hold more than `most_bytes`.
+        ArchivesDoNotFit: They hold more than `max_bytes`.
         LarderError: As `agent.archive.unpack.list_archive` does.
         Stopped: `stop` was set.
     """
     listed, needs = list[ListedArchive](), dict[str, int]()
-    limits, tally = UnpackLimits(_NO_LIMIT if most_bytes is None else most_bytes), Tally()
+    limits, tally = UnpackLimits(_NO_LIMIT if max_bytes is None else max_bytes), Tally()
     for earlier in found.values():
         count_names((file.path for file in earlier.files), limits, tally)
     for archive in archives:

@@ -39,10 +39,10 @@ class RateLimiter:
                 self._bucket = bucket_of(rate, self._clock())
             self._changed.notify_all()
 
-    def chunk_bytes(self, most_bytes: int) -> int:
+    def chunk_bytes(self, max_bytes: int) -> int:
         """Return how many bytes to request at a time for an even flow."""
         rate = self.rate
-        return most_bytes if rate <= 0 else min(most_bytes, max(_LEAST_CHUNK_BYTES, int(rate * _CHUNK_S)))
+        return max_bytes if rate <= 0 else min(max_bytes, max(_LEAST_CHUNK_BYTES, int(rate * _CHUNK_S)))
 
     def take(self, size_bytes: int, stop: threading.Event) -> bool:
         """Wait until the bytes may be transferred; return False if `stop` is set first."""

@@ -131,26 +131,26 @@ class _BodyReader:
             )
         return size
 
-    def skip(self, most_bytes: int) -> int:
+    def skip(self, max_bytes: int) -> int:
         """Skip bytes before the wanted part; return how many, 0 once it is reached. Raises the errors of `read`."""
         if not self._body.skips:
             return 0
-        return self._move(self._context.rate_limiter.chunk_bytes(most_bytes), self._body.skip)
+        return self._move(self._context.rate_limiter.chunk_bytes(max_bytes), self._body.skip)
 
-    def _move(self, most_bytes: int, move: Callable[[int], int]) -> int:
+    def _move(self, max_bytes: int, move: Callable[[int], int]) -> int:
         context, rate_limiter, size = self._context, self._context.rate_limiter, 0
         if self._slow_rate is not None:
             raise Unreachable(
                 f"{self._file.path!r} arrived at only {self._slow_rate:.0f} bytes per second; the rest is requested "
                 "again"
             )
-        if context.stop.is_set() or not rate_limiter.take(most_bytes, context.stop):
+        if context.stop.is_set() or not rate_limiter.take(max_bytes, context.stop):
             raise Stopped
         began_s = context.clock()
         try:
-            size = move(most_bytes)
+            size = move(max_bytes)
         finally:
-            rate_limiter.give_back(most_bytes - size)
+            rate_limiter.give_back(max_bytes - size)
         if context.stop.is_set():
             raise Stopped
         if size:

@@ -76,7 +76,7 @@ class SegmentedFile:
         """The number of segments being received."""
         return len(self._segments)
 
-    def take_segment(self, most_bytes: int | None = None) -> Segment | None:
+    def take_segment(self, max_bytes: int | None = None) -> Segment | None:
         """Take the first bytes nobody fetches, up to the next that are here or being fetched; None without any."""
         with self._changed:
             if self._state is not _State.FILLING:
@@ -85,7 +85,7 @@ class SegmentedFile:
             gap = next(taken.gaps(self.file.size), None)
             if gap is None:
                 return None
-            end = gap.end if most_bytes is None else min(gap.end, gap.start + most_bytes)
+            end = gap.end if max_bytes is None else min(gap.end, gap.start + max_bytes)
             self._segments.append(segment := Segment(ByteRange(gap.start, end), self.hashing))
             return segment
 

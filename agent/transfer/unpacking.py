@@ -101,12 +101,12 @@ class Unpacking:
         """List the archives. What is decompressed for that is not far beyond the available space."""
         decompressed = [one for one in stored if one.is_decompressed_to_list]
         self.progress.total = self.plan.manifest.size_bytes + sum(one.file.size for one in decompressed)
-        most_bytes = None
+        max_bytes = None
         if decompressed:
             room = self.store.space.room_to_unpack(self.reservation, self.plan)
-            most_bytes = max(room, _LIKELY_RATIO * sum(one.file.size for one in stored))
+            max_bytes = max(room, _LIKELY_RATIO * sum(one.file.size for one in stored))
         count = self.progress.count_present
-        return list_archives(self.store, self.plan, stored, found, most_bytes=most_bytes, stop=stop, count=count)
+        return list_archives(self.store, self.plan, stored, found, max_bytes=max_bytes, stop=stop, count=count)
 
     def _reserve(self, listed: Sequence[ListedArchive]) -> None:
         """Reserve space for the missing files. Raises ArchivesDoNotFit."""

@@ -24,7 +24,7 @@ from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_A
 from controller.volumes.templates import VolumeTemplate
 from shared.errors import AuthDenied, InvalidURI, LarderError
 from shared.quantity import parse_quantity
-from shared.selection.choice import WHOLE, choose, wish_of_parameters
+from shared.selection.choice import WHOLE, choose, requested_in_parameters
 from shared.sources.credential_keys import why_never_a_token
 from shared.uri.model_uri import parse_declared
 
@@ -101,7 +101,7 @@ def _base_model_problems(spec: Spec, allowed: AllowedSources, *, cluster_scoped:
         except InvalidPath as error:
             yield InvalidPath(f"spec.storage.path: {error}")
     try:
-        choose(wish_of_parameters(storage.get("parameters") or {}), WHOLE)
+        choose(requested_in_parameters(storage.get("parameters") or {}), WHOLE)
     except ValueError as error:
         yield InvalidSelection(f"spec has an invalid file selection: {error}")
     yield from _selector_errors("spec.storage", storage)

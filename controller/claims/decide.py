@@ -18,7 +18,7 @@ from controller.manager.conditions import METADATA
 from controller.metadata.fill import fields_to_write
 from controller.metadata.stored_reading import retry_at, stored_reading
 from shared.api.meta import ReadMetadata, condition_of
-from shared.metadata.termination_message import MOST_MESSAGE, Reading
+from shared.metadata.termination_message import MAX_MESSAGE, Reading
 
 _IDLE_S = 300.0  # a fallback for claims that may not be watched; a watch delivers within a second
 _LABELS_S = 30.0  # labels of namespaces are not watched
@@ -118,7 +118,7 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
         case Reading(reason="DeadlineExceeded" | "JobFailed"):
             last = condition_of(view.status.conditions, METADATA)
             if last is not None and last.reason in BLOCKING_REASONS:
-                message = f"{last.message} (gave up: {outcome.message})"[:MOST_MESSAGE]
+                message = f"{last.message} (gave up: {outcome.message})"[:MAX_MESSAGE]
                 return Reading(found=outcome.found, reason=last.reason, message=message)
     return outcome
 

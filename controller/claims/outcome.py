@@ -9,7 +9,7 @@ from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.kinds import Job, JobPod
 from shared.api.core import ObservedCondition
 from shared.api.meta import condition_of
-from shared.metadata.termination_message import MOST_MESSAGE, UNFINISHED, Reading, decode_reading
+from shared.metadata.termination_message import MAX_MESSAGE, UNFINISHED, Reading, decode_reading
 
 DEADLINE_S = 300
 MEMORY_LIMIT = "512Mi"
@@ -65,7 +65,7 @@ def _report(pod: JobPod) -> Reading | None:
         return decode_reading(terminated.message)
     except ValueError as error:
         message = f"the result of the Job's pod is invalid: {error}"
-        return Reading(reason="ResultMalformed", message=message[:MOST_MESSAGE])
+        return Reading(reason="ResultMalformed", message=message[:MAX_MESSAGE])
 
 
 def _ended(end: ObservedCondition, pods: Sequence[JobPod]) -> Reading:
@@ -93,7 +93,7 @@ def _failed(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
     """Return a failed reading; only a preliminary report can tell whether the sub-path exists."""
     reports = (_report(pod) for pod in pods)
     found = True if any(report is not None and report.reason == UNFINISHED for report in reports) else None
-    return Reading(found=found, reason=reason, message=message[:MOST_MESSAGE])
+    return Reading(found=found, reason=reason, message=message[:MAX_MESSAGE])
 
 
 def _blocker(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:

@@ -12,7 +12,7 @@ import msgspec
 from controller.cli.inspect_source import RetryingSource, run_watched
 from controller.cli.inspect_table import table_of
 from shared.errors import RateLimited, StoreFailure
-from shared.exit_codes import INTERRUPTED, failure_line, leave, open_streams, printable, tell
+from shared.exit_codes import INTERRUPTED, failure_line, leave, open_streams, printable, write_line
 from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles, remark_on
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
@@ -40,10 +40,10 @@ def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: Te
     try:
         found = _inspect(uri, environ, stderr)
     except KeyboardInterrupt:
-        tell("Stopped: nothing was changed; run it again", stderr)
+        write_line("Stopped: nothing was changed; run it again", stderr)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every failure is reported in one line
-        tell(failure_line(error), stderr)
+        write_line(failure_line(error), stderr)
         return 1
     metadata, remark = found
     try:
@@ -51,10 +51,12 @@ def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: Te
     except BrokenPipeError:  # the reader has closed the pipe
         return 1
     except OSError as error:
-        tell(failure_line(StoreFailure(f"the output cannot be written: {error.strerror}; write it elsewhere")), stderr)
+        write_line(
+            failure_line(StoreFailure(f"the output cannot be written: {error.strerror}; write it elsewhere")), stderr
+        )
         return 1
     if remark:
-        tell(f"Remark: {printable(remark)}", stderr)
+        write_line(f"Remark: {printable(remark)}", stderr)
     return 0
 
 
@@ -73,7 +75,7 @@ def _inspect(uri: str, environ: Mapping[str, str], stderr: TextIO) -> tuple[Meta
 
     def report_wait(error: RateLimited) -> None:
         if stderr.isatty():
-            tell(f"Waiting: {failure_line(error)}", stderr)
+            write_line(f"Waiting: {failure_line(error)}", stderr)
 
     try:
         return run_watched(source, lambda: read_metadata(SourceFiles(source)), report_wait), ""

@@ -53,8 +53,8 @@ class _Counted:
     def __init__(self, body: Body, source: RetryingSource) -> None:
         self._body, self._source, self.skips = body, source, body.skips
 
-    def skip(self, most_bytes: int) -> int:
-        return self._body.skip(most_bytes)
+    def skip(self, max_bytes: int) -> int:
+        return self._body.skip(max_bytes)
 
     def readinto(self, buffer: memoryview) -> int:
         size = self._body.readinto(buffer)

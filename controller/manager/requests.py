@@ -31,16 +31,16 @@ class BodyTooLargeError(Exception):
     """The request body is larger than any valid message."""
 
 
-async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Return the request body, never buffering more than `most_bytes`.
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """Return the request body, never buffering more than `max_bytes`.
 
     Raises:
-        BodyTooLargeError: The announced or received length exceeds `most_bytes`.
+        BodyTooLargeError: The announced or received length exceeds `max_bytes`.
     """
     parts, size = list[bytes](), 0
     async for part in request.stream():
         size += len(part)
-        if size > most_bytes:
-            raise BodyTooLargeError(f"the request body exceeds {most_bytes} bytes")
+        if size > max_bytes:
+            raise BodyTooLargeError(f"the request body exceeds {max_bytes} bytes")
         parts.append(part)
     return b"".join(parts)

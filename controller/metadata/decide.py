@@ -12,7 +12,7 @@ from controller.metadata.stored_reading import CONFLICT, MISSING, retry_at, stor
 from controller.metadata.view import MetadataView
 from controller.models.revisions import short
 from shared.api.meta import ReadMetadata
-from shared.metadata.remembered import FAILED, count_attempts, given_up
+from shared.metadata.attempts import FAILED, count_attempts, given_up
 from shared.metadata.termination_message import Reading
 
 LONGEST_WAIT = timedelta(hours=24)  # most errors in a fixed list of files are permanent

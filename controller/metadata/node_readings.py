@@ -15,7 +15,7 @@ from typing import Any
 
 from controller.metadata.stored_reading import CONFLICT, MISSING, as_stored, stored_reading
 from shared.api.meta import ReadMetadata
-from shared.metadata.remembered import INTERRUPTED
+from shared.metadata.attempts import INTERRUPTED
 from shared.metadata.termination_message import Reading, failed
 
 

@@ -15,8 +15,8 @@ from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
 from shared.daemon_thread import run_in_daemon_thread
 from shared.errors import LarderError
+from shared.metadata.attempts import FAILED
 from shared.metadata.process import Child
-from shared.metadata.remembered import FAILED
 from shared.metadata.termination_message import Reading, failed
 from shared.sources.settings import SourceSettings
 

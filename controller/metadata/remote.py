@@ -14,7 +14,7 @@ from shared.sources.port import Body, Source
 
 LONGEST_S = 120.0
 _SKIP_BYTES = 256 * 1024
-MOST_BYTES = 256 * 2**20  # the largest real model, of 163 files, takes 20 MB
+MAX_BYTES = 256 * 2**20  # the largest real model, of 163 files, takes 20 MB
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class ReadBudget:
 
     clock: Callable[[], float]
     seconds: float = LONGEST_S
-    left_bytes: int = MOST_BYTES
+    left_bytes: int = MAX_BYTES
     _until: float = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -44,8 +44,8 @@ class _Counted:
     def __init__(self, body: Body, budget: ReadBudget) -> None:
         self._body, self._budget, self.skips = body, budget, body.skips
 
-    def skip(self, most_bytes: int) -> int:
-        size = self._body.skip(most_bytes)
+    def skip(self, max_bytes: int) -> int:
+        size = self._body.skip(max_bytes)
         self._budget.take(0)
         return size
 

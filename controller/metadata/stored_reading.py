@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from shared.api.meta import ReadMetadata
-from shared.metadata.remembered import INTERRUPTED, interruption_wait
+from shared.metadata.attempts import INTERRUPTED, interruption_wait
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading
 

@@ -8,7 +8,7 @@ from controller.metadata.node_readings import NodeReading
 from controller.metadata.stored_reading import MISSING
 from controller.placement.demand import Demand, Resolution
 from shared.api.meta import ModelStatus, ReadMetadata
-from shared.metadata.remembered import READER, identity_of
+from shared.metadata.attempts import READER, identity_of
 from shared.metadata.termination_message import Reading
 
 

@@ -11,7 +11,7 @@ from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import LeftOut, ModelStatus
 from shared.errors import InvalidURI
 from shared.names import model_id, short_id
-from shared.selection.choice import WHOLE, Selection, Wish, choose, wish_of_parameters
+from shared.selection.choice import WHOLE, RequestedSelection, Selection, choose, requested_in_parameters
 from shared.uri.model_uri import PvcUri, parse_declared
 
 FOREIGN = "vendor://"
@@ -114,7 +114,7 @@ def base_model_demand(
         kind,
         model,
         storage.storage_uri,
-        partial(wish_of_parameters, storage.parameters),
+        partial(requested_in_parameters, storage.parameters),
         files,
         cluster_scoped=not model.metadata.namespace,
         allowed=allowed if model.metadata.namespace else EVERY_SOURCE,
@@ -130,12 +130,14 @@ def base_model_demand(
 def cache_demand(kind: str, cache: ClusterModelCache, files: Selection | None = WHOLE) -> Demand:
     """Return what a ClusterModelCache asks for; `files` as in `base_model_demand`."""
     spec = cache.spec
-    wish = Wish(tuple(spec.allow_patterns), tuple(spec.ignore_patterns), spec.duplicate_weights, spec.allow_pickle)
+    requested = RequestedSelection(
+        tuple(spec.allow_patterns), tuple(spec.ignore_patterns), spec.duplicate_weights, spec.allow_pickle
+    )
     return _demand(
         kind,
         cache,
         spec.storage_uri,
-        lambda: wish,
+        lambda: requested,
         files,
         cluster_scoped=True,
         allowed=EVERY_SOURCE,
@@ -148,7 +150,7 @@ def _demand(
     kind: str,
     declared: Declared,
     uri: str,
-    wish: Callable[[], Wish],
+    requested: Callable[[], RequestedSelection],
     files: Selection | None,
     *,
     cluster_scoped: bool,
@@ -159,7 +161,7 @@ def _demand(
     foreign = uri.startswith(FOREIGN)
     source = _Source() if foreign else _source(uri, allowed, cluster_scoped=cluster_scoped)
     try:
-        selection = choose(wish(), files or WHOLE)
+        selection = choose(requested(), files or WHOLE)
     except ValueError as error:
         source, selection = _Source(invalid=source.invalid or str(error)), WHOLE
     resolved_as = declared.status.selection if files is None else selection.key

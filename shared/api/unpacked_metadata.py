@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from shared.api.meta import ApiStruct, Json
-from shared.metadata.remembered import FAILED, INTERRUPTED
+from shared.metadata.attempts import FAILED, INTERRUPTED
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading, decode_reading
 

@@ -40,8 +40,8 @@ class Request:
         method: The HTTP method.
         headers: Headers that go to every origin, redirects included.
         secrets: Headers that never go to another origin.
-        redirects: The limit on redirects.
-        follow: Whether redirects are followed at all.
+        max_redirects: The limit on redirects.
+        follow_redirects: Whether redirects are followed at all.
         body: Sent with its length; a request with a body never follows redirects.
     """
 
@@ -91,9 +91,9 @@ class Response:
             raise self._failure
         return filled
 
-    def read_all(self, most_bytes: int) -> bytes:
+    def read_all(self, max_bytes: int) -> bytes:
         """Return the whole body and close the response; raises Unreachable if it breaks off or is too long."""
-        parts, left = [], most_bytes + 1
+        parts, left = [], max_bytes + 1
         buffer = memoryview(bytearray(min(left, _MAX_ERROR_BYTES)))
         until = self._clock() + _ANSWER_S
         try:
@@ -105,7 +105,7 @@ class Response:
         finally:
             self.close()
         if not left:
-            raise Unreachable(f"{public(self.url)}: the response is longer than {most_bytes} bytes")
+            raise Unreachable(f"{public(self.url)}: the response is longer than {max_bytes} bytes")
         return b"".join(parts)
 
     def read_small(self) -> bytes:

@@ -24,9 +24,9 @@ class EmptyBody:
 
     skips, url = False, ""
 
-    def skip(self, most_bytes: int) -> int:
+    def skip(self, max_bytes: int) -> int:
         """Return 0."""
-        del most_bytes
+        del max_bytes
         return 0
 
     def readinto(self, buffer: memoryview) -> int:
@@ -46,12 +46,12 @@ class RangeBody:
         self.skips, self.url = skip_bytes > 0, response.url
         self._scratch = memoryview(bytearray(min(_SCRATCH_BYTES, skip_bytes)))
 
-    def skip(self, most_bytes: int) -> int:
+    def skip(self, max_bytes: int) -> int:
         """Discard bytes from a server that ignores Range; raises Unreachable if the response breaks off."""
-        most_bytes = min(most_bytes, self._skip_bytes, len(self._scratch))
-        if most_bytes <= 0:
+        max_bytes = min(max_bytes, self._skip_bytes, len(self._scratch))
+        if max_bytes <= 0:
             return 0
-        size = self._read(self._scratch[:most_bytes])
+        size = self._read(self._scratch[:max_bytes])
         self._skip_bytes -= size
         return size
 

@@ -47,7 +47,7 @@ def _authorization(loader: Any, found: Any) -> Callable[[], Awaitable[str]]:  # 
     if user and "exec" in user and not hasattr(loader, "token") and not found.cert_file:
         command = user["exec"]["command"]
         raise NoCluster(
-            f"the credential plugin {command} of the kubeconfig gave no credentials; `kubectl get nodes` shows why"
+            f"the credential plugin {command} of the kubeconfig returned no credentials; `kubectl get nodes` shows why"
         )
 
     async def authorization() -> str:
@@ -63,8 +63,8 @@ def _unusable(files: list[str], context: str | None, error: Exception) -> str:
     if context is not None:
         wanted = f"context {context} of {wanted}"
     why = error if any(Path(file).exists() for file in files) else "there is no such file"
-    way_out = "set KUBECONFIG to a file that kubectl accepts; `kubectl config get-contexts` shows what it has"
-    return f"cannot use {wanted}: {why}; {way_out}"
+    advice = "set KUBECONFIG to a file that kubectl accepts; `kubectl config get-contexts` lists its contexts"
+    return f"cannot use {wanted}: {why}; {advice}"
 
 
 def _files(kubeconfig: str | Path | None, environ: Mapping[str, str]) -> list[str]:

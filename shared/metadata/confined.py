@@ -65,8 +65,8 @@ def confine(limits: ChildLimits) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    most_files = min(_MAX_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    max_files = min(_MAX_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
     signal.alarm(int(limits.wall_s) + _GRACE_S)  # in case the parent is no longer there to end it
     threading.stack_size(_STACK_BYTES)
     os.nice(10)  # the work of the parent has priority

@@ -7,7 +7,7 @@ from typing import Any
 from shared.metadata.errors import MetadataOversized, directory_in_place_of
 from shared.metadata.fields import Fields, parse_fields
 from shared.metadata.files import ModelFiles
-from shared.metadata.json_text import MOST_SCANNED_BYTES, parse_json
+from shared.metadata.json_text import MAX_SCANNED_BYTES, parse_json
 
 _README_BYTES = 16 * 1024  # the front matter is at the start
 _LICENCE = re.compile(rb"^(license_name|license):[ \t]*[\"']?([\w.+-]{1,80})[\"']?[ \t]*\r?$", re.MULTILINE)
@@ -72,8 +72,8 @@ def _body(files: ModelFiles, path: str) -> bytes | None:
         if any(other.startswith(f"{path}/") for other in files.sizes):
             raise directory_in_place_of(path)
         return None
-    if size > MOST_SCANNED_BYTES:
-        raise MetadataOversized(path, "", f"has {size} bytes, more than any real one; it is not read")
+    if size > MAX_SCANNED_BYTES:
+        raise MetadataOversized(path, "", f"has {size} bytes, too many to be read")
     return files.read(path, 0, size)
 
 

@@ -35,7 +35,7 @@ class MetadataOversized(MetadataError):
 
 def directory_in_place_of(file: str) -> MetadataMalformed:
     """Return the error for a directory with the name of a file that describes the model."""
-    return MetadataMalformed(file, "", "is a directory; put the file itself there, or remove it")
+    return MetadataMalformed(file, "", "is a directory; replace it with the file, or remove it")
 
 
 def shown(name: str) -> str:

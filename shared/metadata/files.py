@@ -37,7 +37,7 @@ def remark_on(files: ModelFiles) -> str:
     """Return a one-line remark on broken files that the reader skipped; empty if there are none."""
     first, *more = [*(str(error) for _, error in sorted(files.broken.items())), ""]
     count = len(more) - 1
-    return f"{first}; and {count} more {'is' if count == 1 else 'are'} broken" if count > 0 else first
+    return f"{first}; and {count} more broken {'file' if count == 1 else 'files'}" if count > 0 else first
 
 
 class MemoryFiles:
@@ -146,7 +146,7 @@ class SourceFiles:
         self._source = source
         self.manifest = source.resolve() if manifest is None else manifest
         if archive := next((file for file in self.manifest.files if file.archive), None):
-            raise MetadataMissing(archive.path, "", "is an archive, and what is in one is not read at the source")
+            raise MetadataMissing(archive.path, "", "is an archive, which can be read only after it is unpacked")
         self._files: dict[str, File] = {file.path: file for file in self.manifest.files}
         self.sizes = {path: file.size for path, file in self._files.items()}
         self.broken: Mapping[str, LarderError] = {}

@@ -40,15 +40,17 @@ def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: Te
         raise MetadataMalformed(file, "magic", "is not GGUF")
     version = window.number("<I", "version")
     if version not in (2, 3):
-        raise MetadataMalformed(file, "version", f"is {version}; 2 and 3 are read")
+        raise MetadataMalformed(file, "version", f"is {version}; only 2 and 3 are supported")
     header = GgufHeader(tensors=window.number("<Q", "tensor_count"))
     keys = window.number("<Q", "metadata_kv_count")
     if header.tensors > _MAX_TENSORS or keys > _MAX_KEYS:
-        raise MetadataOversized(file, "header", f"says {header.tensors} tensors and {keys} keys")
+        raise MetadataOversized(
+            file, "header", f"announces {header.tensors} tensors and {keys} keys, which is too many"
+        )
     for _ in range(keys):
         key = window.text("key", LONGEST_NAME)
         if key in header.keys:
-            raise MetadataMalformed(file, key, "stands twice; remove one")
+            raise MetadataMalformed(file, key, "is repeated; remove one")
         header.keys[key] = _value(window, key, window.number("<I", key), header)
     _tally_tensors(window, header, tally)
     return header
@@ -69,7 +71,7 @@ def _value(window: "_Window", key: str, kind: int, header: GgufHeader) -> Value:
 def _array(window: "_Window", key: str, header: GgufHeader) -> tuple[int, int]:
     kind, length = window.number("<I", key), window.number("<Q", key)
     if length > _MAX_ELEMENTS:
-        raise MetadataOversized(window.file, key, f"has {length} elements; at most {_MAX_ELEMENTS} are read")
+        raise MetadataOversized(window.file, key, f"has {length} elements; the limit is {_MAX_ELEMENTS}")
     if kind == _STRING:
         window.skip_texts(length, key)
     elif kind in VALUE_FORMATS:
@@ -80,7 +82,7 @@ def _array(window: "_Window", key: str, header: GgufHeader) -> tuple[int, int]:
         else:
             window.skip(wide * length, key)
     else:
-        raise MetadataMalformed(window.file, key, f"is an array of the type {kind}, which is not read")
+        raise MetadataMalformed(window.file, key, f"is an array of type {kind}, which is not supported")
     return length, kind
 
 
@@ -93,23 +95,23 @@ def _tally_tensors(window: "_Window", header: GgufHeader, tally: TensorTally) ->
         if dimensions > _MAX_DIMENSIONS:
             raise MetadataMalformed(window.file, name, f"has {dimensions} dimensions")
         if name in names:
-            raise MetadataMalformed(window.file, name, "stands twice; remove one")
+            raise MetadataMalformed(window.file, name, "is repeated; remove one")
         names.add(name)
         shape = struct.unpack(f"<{dimensions}Q", window.take(8 * dimensions, name))
         kind, offset = window.number("<I", name), window.number("<Q", name)
         label, block, block_bytes = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
         if prod(shape) > _MAX_PER_BYTE * window.size:
-            problem = f"has {prod(shape)} elements in a file of {window.size} bytes; the file is cut off or lies"
+            problem = f"has {prod(shape)} elements in a file of {window.size} bytes; the file is truncated or invalid"
             raise MetadataMalformed(window.file, name, problem)
         ends.append((offset + prod(shape) // block * block_bytes, name))
         tally.add(window.file, name, label, shape)
     alignment = header.keys.get("general.alignment", _DEFAULT_ALIGNMENT)
     if not isinstance(alignment, int) or not 0 < alignment <= 2**20:
-        raise MetadataMalformed(window.file, "general.alignment", "is not a size that data is aligned to")
+        raise MetadataMalformed(window.file, "general.alignment", "is not a valid alignment")
     start = -(-window.position // alignment) * alignment
     end, name = max(ends, default=(0, ""))
     if start + end > window.size and ends:
-        problem = f"ends at byte {start + end} of a file of {window.size}; the file is cut off or lies"
+        problem = f"ends at byte {start + end} of a file of {window.size}; the file is truncated or invalid"
         raise MetadataMalformed(window.file, name, problem)
 
 
@@ -136,11 +138,11 @@ class _Window:
         found: int = struct.unpack(form, self.take(struct.calcsize(form), what))[0]
         return found
 
-    def text(self, what: str, most_bytes: int) -> str:
+    def text(self, what: str, max_bytes: int) -> str:
         length = self.number("<Q", what)
         self._check(length, what)
-        if length > most_bytes:
-            raise MetadataOversized(self.file, what, f"is a text of {length} bytes; at most {most_bytes} are read")
+        if length > max_bytes:
+            raise MetadataOversized(self.file, what, f"is a text of {length} bytes; the limit is {max_bytes}")
         try:
             return self.take(length, what).decode()
         except UnicodeDecodeError as error:
@@ -163,7 +165,7 @@ class _Window:
 
     def _check(self, count: int, what: str) -> None:
         if self.position + count > self.size:
-            raise MetadataMalformed(self.file, what, f"says {count} bytes where the file has {self.size} in all")
+            raise MetadataMalformed(self.file, what, f"announces {count} bytes, but the file has only {self.size}")
         if self.position + count > _MAX_HEADER_BYTES:
             raise MetadataOversized(self.file, what, f"the header is longer than {_MAX_HEADER_BYTES} bytes")
 
@@ -173,4 +175,4 @@ class _Window:
         wanted = min(max(_WINDOW_BYTES, count), self.size - position)
         self._part, self._start, self._at = self._read(position, wanted), position, 0
         if len(self._part) < count:
-            raise MetadataMalformed(self.file, what, "is cut off")
+            raise MetadataMalformed(self.file, what, "is truncated")

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
 
-MOST_SCANNED_BYTES = 16 * 2**20  # up to this size, an oversized document is scanned for the field at fault
+MAX_SCANNED_BYTES = 16 * 2**20  # up to this size, an oversized document is scanned for the field at fault
 _MAX_BYTES = 2 * 2**20
 _MAX_STRING_BYTES = 512 * 1024
 _MAX_VALUES = 60_000
@@ -39,7 +39,7 @@ def _object(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise MetadataMalformed(file, twice, "stands twice in one object; remove one")
+        raise MetadataMalformed(file, twice, "is repeated in one object; remove one")
     return found
 
 
@@ -86,19 +86,19 @@ class _Place:
 
 
 def _check_bounds(file: str, body: bytes) -> None:
-    if len(body) > MOST_SCANNED_BYTES:
-        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MAX_BYTES} are read")
+    if len(body) > MAX_SCANNED_BYTES:
+        raise MetadataOversized(file, "", f"has {len(body)} bytes; the limit is {_MAX_BYTES}")
     place = _Place()
     for values, found in enumerate(_TOKEN.finditer(body), 1):
         token_bytes = found.end() - found.start()
-        most_bytes = _LONGEST_KEY_BYTES if place.before_key else _MAX_STRING_BYTES
+        max_bytes = _LONGEST_KEY_BYTES if place.before_key else _MAX_STRING_BYTES
         place.step(body[found.start() : min(found.end(), found.start() + 66)])
-        if token_bytes - 2 > most_bytes:
-            problem = f"is a {'name' if most_bytes == _LONGEST_KEY_BYTES else 'string'} of {token_bytes - 2} bytes"
-            raise MetadataOversized(file, place.name, f"{problem}; at most {most_bytes} are read")
+        if token_bytes - 2 > max_bytes:
+            problem = f"is a {'name' if max_bytes == _LONGEST_KEY_BYTES else 'string'} of {token_bytes - 2} bytes"
+            raise MetadataOversized(file, place.name, f"{problem}; the limit is {max_bytes}")
         if place.depth > _DEEPEST:
             raise MetadataMalformed(file, place.name, f"is nested deeper than {_DEEPEST} levels")
         if values > 2 * _MAX_VALUES:
             raise MetadataOversized(file, place.name, f"the file has more than {_MAX_VALUES} values up to here")
     if len(body) > _MAX_BYTES:
-        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MAX_BYTES} are read")
+        raise MetadataOversized(file, "", f"has {len(body)} bytes; the limit is {_MAX_BYTES}")

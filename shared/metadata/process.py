@@ -16,9 +16,9 @@ import msgspec
 import structlog
 
 from shared.errors import Unreachable
+from shared.metadata.attempts import FAILED, INTERRUPTED
 from shared.metadata.confined import OUT_OF_MEMORY, ChildLimits, ChildOrder
-from shared.metadata.remembered import FAILED, INTERRUPTED
-from shared.metadata.termination_message import MOST_BYTES, Reading, decode_reading, failed
+from shared.metadata.termination_message import MAX_BYTES, Reading, decode_reading, failed
 
 # Variables that lead the interpreter to its code and certificates; a child gets no others.
 _KEPT = (
@@ -101,8 +101,8 @@ class Child:
         with process.stdout, process.stderr:
             with suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(order)
-            body = process.stdout.read(MOST_BYTES + 1)
-            if len(body) > MOST_BYTES:
+            body = process.stdout.read(MAX_BYTES + 1)
+            if len(body) > MAX_BYTES:
                 self._kill()
             return body, process.stderr.read(_MAX_ERROR_BYTES)
 
@@ -118,7 +118,7 @@ class Child:
                     os.killpg(self._process.pid, signal.SIGKILL)
 
     def _reading(self, code: int, body: bytes, limits: ChildLimits) -> Reading:
-        if len(body) > MOST_BYTES or (code == 0 and not self._late):
+        if len(body) > MAX_BYTES or (code == 0 and not self._late):
             try:
                 return decode_reading(body.decode())
             except ValueError as error:

@@ -48,11 +48,11 @@ def read_metadata(files: ModelFiles) -> Metadata:
 
 
 def _missing(files: ModelFiles) -> MetadataMissing:
-    words = "is not there, nor is model_index.json, params.json, safetensors or GGUF: no model here"
+    problem = "is missing, and so are model_index.json, params.json, safetensors and GGUF files: there is no model here"
     if len(files.sizes) == 1:
         name = shown(next(iter(files.sizes)))
-        words += f"; {name} is the only file, and what is in an archive is read only once it is unpacked"
-    return MetadataMissing("config.json", "", words)
+        problem += f"; {name} is the only file, and an archive can be read only after it is unpacked"
+    return MetadataMissing("config.json", "", problem)
 
 
 def _weights(files: ModelFiles, folders: tuple[str, ...]) -> Weights:

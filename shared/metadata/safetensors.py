@@ -32,13 +32,15 @@ _TENSOR = msgspec.json.Decoder(_Tensor)
 def header_bytes(file: str, prefix: bytes, size: int) -> int:
     """Return the length of the header after its first 8 bytes. Raises MetadataMalformed, MetadataOversized."""
     if len(prefix) < PREFIX_BYTES:
-        raise MetadataMalformed(file, "header", "the file is shorter than 8 bytes; it is no safetensors file")
+        raise MetadataMalformed(
+            file, "header", "is missing: the file is shorter than 8 bytes, so it is not a safetensors file"
+        )
     (length,) = struct.unpack_from("<Q", prefix)
     if length + PREFIX_BYTES > size:
-        problem = f"says it has {length} bytes in a file of {size}; the file is cut off or no safetensors file"
+        problem = f"announces {length} bytes in a file of {size}; the file is truncated or not a safetensors file"
         raise MetadataMalformed(file, "header", problem)
     if length > _MAX_HEADER_BYTES:
-        raise MetadataOversized(file, "header", f"has {length} bytes; at most {_MAX_HEADER_BYTES} are read")
+        raise MetadataOversized(file, "header", f"has {length} bytes; the limit is {_MAX_HEADER_BYTES}")
     return int(length)
 
 
@@ -68,12 +70,12 @@ def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:
     try:
         raw = _DECODER.decode(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise MetadataMalformed(file, "header", f"is not the JSON of a header: {_short(error)}") from error
+        raise MetadataMalformed(file, "header", f"is not valid JSON: {_short(error)}") from error
     for name, body in raw.items():
         if name == "__metadata__":
             continue
         if len(name) > LONGEST_NAME:
-            raise MetadataOversized(file, name, f"is a name of {len(name)} characters; at most {LONGEST_NAME} are read")
+            raise MetadataOversized(file, name, f"is a name of {len(name)} characters; the limit is {LONGEST_NAME}")
         try:
             yield name, _TENSOR.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -86,7 +88,7 @@ def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: in
     for name, tensor in sorted(tensors, key=lambda item: item[1].data_offsets):
         begin, end = tensor.data_offsets
         if min((0, *tensor.shape)) < 0 or begin != position or end < begin or end > data_bytes:
-            problem = f"has bytes {begin} to {end} where {position} is next and {data_bytes} are in the file"
+            problem = f"has bytes {begin} to {end}, but must begin at {position} and end within {data_bytes} bytes"
             raise MetadataMalformed(file, name, problem)
         bits = BITS.get(tensor.dtype)
         if bits is not None and (prod(tensor.shape) * bits + 7) // 8 != end - begin:
@@ -98,7 +100,7 @@ def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: in
         position = end
     if position != data_bytes:
         raise MetadataMalformed(
-            file, "header", f"describes {position} of {data_bytes} bytes; the file is cut or longer"
+            file, "header", f"describes {position} of {data_bytes} bytes; the file is truncated or too long"
         )
 
 

@@ -7,7 +7,7 @@ from math import prod
 
 from shared.metadata.errors import MetadataOversized
 
-MOST_TENSORS = 500_000
+MAX_TENSORS = 500_000
 LONGEST_NAME = 1024  # characters; real names have about a hundred
 # Bits per element, by the type name in safetensors.
 BITS: Mapping[str, int] = {
@@ -58,8 +58,8 @@ class TensorTally:
         key = hash((file.rpartition("/")[0], name))  # the parts of a pipeline reuse names
         if not count or key in self._seen:
             return
-        if len(self._seen) >= MOST_TENSORS:
-            raise MetadataOversized(file, name, f"the model has more than {MOST_TENSORS} tensors")
+        if len(self._seen) >= MAX_TENSORS:
+            raise MetadataOversized(file, name, f"the model has more than {MAX_TENSORS} tensors")
         self._seen.add(key)
         self.total += count
         self.routed += count if _ROUTED.search(name) else 0

@@ -10,9 +10,9 @@ import msgspec
 
 from shared.metadata.report import Metadata
 
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 UNFINISHED = "Unfinished"  # an early message: the sub-path exists and is being read
-MOST_MESSAGE = 1024
+MAX_MESSAGE = 1024
 _LONGEST_TEXT = 253
 _LONGEST_WORD = 63
 _MAX_ITEMS = 64
@@ -35,40 +35,40 @@ class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, f
 
 def failed(reason: str, message: str) -> Reading:
     """Return a reading without a result."""
-    return Reading(reason=reason, message=message[:MOST_MESSAGE])
+    return Reading(reason=reason, message=message[:MAX_MESSAGE])
 
 
 def encode_reading(reading: Reading) -> bytes:
     """Return JSON of at most 4,096 bytes for `decode_reading`; what does not fit is dropped, components first."""
     whole = _cleaned(msgspec.to_builtins(reading))
-    whole["message"] = _plain(reading.message, MOST_MESSAGE)
+    whole["message"] = _plain(reading.message, MAX_MESSAGE)
     for left_out in ((), ("components",), ("components", "adapter", "licence", "capabilities")):
         metadata = {k: v for k, v in whole.get("metadata", {}).items() if k not in left_out}
         parts = whole | ({"metadata": metadata} if reading.metadata else {})
         body = msgspec.json.encode({k: v for k, v in parts.items() if v != ""})
-        if len(body) <= MOST_BYTES:
+        if len(body) <= MAX_BYTES:
             break
     return body
 
 
 def decode_reading(text: str) -> Reading:
     """Decode a termination message; raises ValueError that says what is wrong with it."""
-    if len(text.encode()) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+    if len(text.encode()) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
     try:
         reading = msgspec.json.decode(text, type=Reading)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"it is not what `larder extract` writes: {error}") from error
+        raise ValueError(f"it was not written by `larder extract`: {error}") from error
     if (reading.metadata is None) == (reading.reason == ""):
         raise ValueError("it has neither metadata nor a reason, or both")
     if reading.reason and not _REASON.fullmatch(reading.reason):
-        raise ValueError("its reason is no word")
-    if reading.message != _plain(reading.message, MOST_MESSAGE):
+        raise ValueError("its reason is not a CamelCase word")
+    if reading.message != _plain(reading.message, MAX_MESSAGE):
         raise ValueError("its message is too long or not printable")
     if reading.metadata is not None:
         _check(msgspec.to_builtins(reading.metadata))
         if not all(_CAPABILITY.fullmatch(word) for word in reading.metadata.capabilities):
-            raise ValueError("its capabilities are no words of OME")
+            raise ValueError("its capabilities are not in the form of OME's")
     return reading
 
 

@@ -53,8 +53,8 @@ def _ends_as_zip(file: BinaryIO, size: int, tail: bytes) -> bool:
     """Return whether a zip end record points at a member list, with offsets from the start or from the end."""
     for found in re.finditer(re.escape(_ZIP_END), tail):
         at = size - len(tail) + found.start()
-        length, told = struct.unpack("<II", tail[found.start() + 12 :][:8].ljust(8, b"\0"))
-        places = {told: _ZIP_LISTED, at - length: _ZIP_LISTED, at - _LOCATOR_BYTES: _ZIP_LOCATOR}
+        length, offset = struct.unpack("<II", tail[found.start() + 12 :][:8].ljust(8, b"\0"))
+        places = {offset: _ZIP_LISTED, at - length: _ZIP_LISTED, at - _LOCATOR_BYTES: _ZIP_LOCATOR}
         if any(_has(file, size, place, mark) for place, mark in places.items()):
             return True
     return False

@@ -30,17 +30,17 @@ _FONTS = (".ttf", ".otf", ".ttc", ".woff", ".woff2")
 
 # Matched against the end of the name; the first match wins. A file with any other name must be text.
 _KINDS: tuple[tuple[tuple[str, ...] | re.Pattern[str], str, Callable[[Content], bool]], ...] = (
-    ((".safetensors",), "no safetensors file", is_safetensors),
-    ((".gguf",), "no GGUF file", is_gguf),
-    ((".onnx",), "no ONNX model", is_onnx),
-    ((".tflite",), "no TensorFlow Lite model", is_tflite),
-    ((".npy",), "no array of plain values", is_array),
-    (re.compile(r"\.(?:model(?:\.v\d{1,3}(?:m\d{1,3})?)?|spm)\Z"), "no tokenizer's model", is_tokenizer),
-    (_MEDIA, "no picture, sound, film or PDF", is_media),
-    (_FONTS, "no font", is_font),
+    ((".safetensors",), "not a safetensors file", is_safetensors),
+    ((".gguf",), "not a GGUF file", is_gguf),
+    ((".onnx",), "not an ONNX model", is_onnx),
+    ((".tflite",), "not a TensorFlow Lite model", is_tflite),
+    ((".npy",), "not an array of plain values", is_array),
+    (re.compile(r"\.(?:model(?:\.v\d{1,3}(?:m\d{1,3})?)?|spm)\Z"), "not a tokenizer model", is_tokenizer),
+    (_MEDIA, "not an image, audio, video or PDF", is_media),
+    (_FONTS, "not a font", is_font),
     ((".bin",), "neither GGML nor CTranslate2", is_native),
-    (re.compile(r"(?:\A|/)events\.out\.tfevents\.[^/]*\Z"), "no log of TensorBoard", is_event_log),
-    (re.compile(r"(?:\A|/)\.ds_store\Z"), "no view of the Finder", is_finder_view),
+    (re.compile(r"(?:\A|/)events\.out\.tfevents\.[^/]*\Z"), "not a TensorBoard log", is_event_log),
+    (re.compile(r"(?:\A|/)\.ds_store\Z"), "not a .DS_Store file", is_finder_view),
 )
 _RAW = re.compile(r"\.onnx[._]data(?:_\d{1,4})?\Z")  # raw tensor values without a format; ONNX maps them as they are
 _UNPICKLED = (
@@ -62,10 +62,10 @@ def why_unsafe(name: str, file: BinaryIO, size: int) -> str:
 
 def _why_not_its_kind(name: str, content: Content) -> str:
     if name.endswith(_UNPICKLED):
-        return "has the name of a kind that may hold pickles"
+        return "has the name of a kind of file that may be a pickle"
     if _RAW.search(name):
         return ""
-    for form, words, fits in _KINDS:
-        if form.search(name) if isinstance(form, re.Pattern) else name.endswith(form):
-            return "" if fits(content) else f"is {words}"
-    return "" if is_text(content) else "is of no kind that is known to hold no pickles"
+    for pattern, mismatch, is_kind in _KINDS:
+        if pattern.search(name) if isinstance(pattern, re.Pattern) else name.endswith(pattern):
+            return "" if is_kind(content) else f"is {mismatch}"
+    return "" if is_text(content) else "is not of a kind that is known to be safe from pickles"

@@ -163,11 +163,11 @@ def _instruction(file: BinaryIO, size: int, most_line_bytes: int) -> tuple[pickl
     return opcode, b""
 
 
-def _lines(name: str, file: BinaryIO, most_bytes: int) -> bytes:
+def _lines(name: str, file: BinaryIO, max_bytes: int) -> bytes:
     """Return one line, or the two lines of a name, without the final newline."""
-    line = _line(file, most_bytes)
+    line = _line(file, max_bytes)
     if name in {"GLOBAL", "INST"}:
-        return line + b"\n" + _line(file, most_bytes)
+        return line + b"\n" + _line(file, max_bytes)
     if name in _NUMBERS:
         line = line.partition(b"\0")[0]  # where a C string ends
         _must(_is_float(line) if name == "FLOAT" else _INTEGER.fullmatch(line) is not None)
@@ -179,10 +179,10 @@ def _lines(name: str, file: BinaryIO, most_bytes: int) -> bytes:
     return line
 
 
-def _line(file: BinaryIO, most_bytes: int) -> bytes:
-    line = file.readline(most_bytes)
+def _line(file: BinaryIO, max_bytes: int) -> bytes:
+    line = file.readline(max_bytes)
     if not line.endswith(b"\n"):
-        raise _TooLongError if len(line) == most_bytes else _StopsError
+        raise _TooLongError if len(line) == max_bytes else _StopsError
     return line.removesuffix(b"\n")
 
 

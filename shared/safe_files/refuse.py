@@ -17,7 +17,7 @@ def refuse_pickles(files: Mapping[str, Path], uri: str) -> None:
             raise StoreFailure(f"{path}, the file {name!r}, cannot be read: {error.strerror}") from error
         if why:
             raise PickleRefused(
-                f"{name!r} of {uri} {why}: to load it may run code, and only kinds of files that hold no pickles are "
-                "allowed (allowPickle: false); leave it out by ignorePatterns if the weights are there in safetensors, "
-                "or allow pickles"
+                f"{name!r} of {uri} {why}: loading it may run code, and only files that cannot be pickles are allowed "
+                "(allowPickle: false); exclude it with ignorePatterns if the weights are also there as safetensors, or "
+                "allow pickles"
             )

@@ -1,4 +1,4 @@
-"""The requested selection of files: one value from the wishes of an object and the defaults of the cluster."""
+"""The selection of files: combines what an object requests with the defaults of the cluster."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 Duplicates = Literal["keep", "skip"]
 
-MOST_PATTERNS = 100
+MAX_PATTERNS = 100
 LONGEST_PATTERN = 512
 _KEY_HEX = 10
 _SELECTED = re.compile(r"-[0-9a-f]{10}$")
@@ -39,8 +39,8 @@ class Selection:
         """A hex key of this selection; empty for the whole repository."""
         if self == WHOLE:
             return ""
-        said = json.dumps([self.allow, self.ignore, self.duplicates, self.pickle])
-        return hashlib.sha256(said.encode()).hexdigest()[:_KEY_HEX]
+        described = json.dumps([self.allow, self.ignore, self.duplicates, self.pickle])
+        return hashlib.sha256(described.encode()).hexdigest()[:_KEY_HEX]
 
     def revision_of(self, revision: str) -> str:
         """Return the revision of the selected files for a revision of the source."""
@@ -55,8 +55,8 @@ WHOLE = Selection()
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What one object requests; None and empty if it says nothing."""
+class RequestedSelection:
+    """The selection that one object requests; None or empty where it requests nothing."""
 
     allow: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -72,24 +72,24 @@ def make_selection(
     return Selection(() if "*" in allowed else allowed, _patterns(ignore), duplicates, pickle)
 
 
-def choose(wish: Wish, cluster: Selection) -> Selection:
-    """Combine a wish with the defaults of the cluster.
+def choose(requested: RequestedSelection, cluster: Selection) -> Selection:
+    """Combine a requested selection with the defaults of the cluster.
 
     If the object has any patterns, they replace both lists of the cluster; pickles need the consent of both. Raises as
     `make_selection`.
     """
-    own = bool(wish.allow or wish.ignore)
+    own = bool(requested.allow or requested.ignore)
     return make_selection(
-        wish.allow if own else cluster.allow,
-        wish.ignore if own else cluster.ignore,
-        wish.duplicates or cluster.duplicates,
-        pickle=cluster.pickle and wish.pickle is not False,
+        requested.allow if own else cluster.allow,
+        requested.ignore if own else cluster.ignore,
+        requested.duplicates or cluster.duplicates,
+        pickle=cluster.pickle and requested.pickle is not False,
     )
 
 
-def wish_of_parameters(parameters: Mapping[str, str]) -> Wish:
-    """Return the wish in the `storage.parameters` of a base model. Raises ValueError, naming the parameter."""
-    return Wish(
+def requested_in_parameters(parameters: Mapping[str, str]) -> RequestedSelection:
+    """Return what the `storage.parameters` of a base model request. Raises ValueError, naming the parameter."""
+    return RequestedSelection(
         split_patterns(parameters.get("allowPatterns", "")),
         split_patterns(parameters.get("ignorePatterns", "")),
         _one_of("duplicateWeights", parameters, _DUPLICATES),
@@ -111,10 +111,10 @@ def _one_of(name: str, parameters: Mapping[str, str], words: Mapping[str, T]) ->
 
 def _patterns(given: Iterable[str]) -> tuple[str, ...]:
     found = tuple(sorted({p.strip() for p in given} - {""}))
-    if len(found) > MOST_PATTERNS:
-        raise ValueError(f"there are {len(found)} patterns for files; write at most {MOST_PATTERNS}")
+    if len(found) > MAX_PATTERNS:
+        raise ValueError(f"there are {len(found)} file patterns; write at most {MAX_PATTERNS}")
     if longest := next((p for p in found if len(p) > LONGEST_PATTERN), None):
         raise ValueError(
-            f"the pattern {longest[:40]!r}... has {len(longest)} characters; write {LONGEST_PATTERN} at most"
+            f"the pattern {longest[:40]!r}... has {len(longest)} characters; write at most {LONGEST_PATTERN}"
         )
     return found

@@ -48,7 +48,7 @@ class _Part:
     index: bool = False
 
 
-def second_copies(sizes: Mapping[str, int]) -> frozenset[str]:
+def duplicate_weights(sizes: Mapping[str, int]) -> frozenset[str]:
     """Return the paths that may be left out, given sizes in bytes: each has a complete copy that stays."""
     folders: defaultdict[str, list[_Part]] = defaultdict(list)
     for path, size in sizes.items():

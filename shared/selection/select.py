@@ -9,7 +9,7 @@ from shared.api.meta import LeftOut
 from shared.errors import SourceNotFound, TooManyFiles
 from shared.manifest import File, Manifest
 from shared.selection.choice import Selection
-from shared.selection.duplicates import second_copies
+from shared.selection.duplicates import duplicate_weights
 
 _MAX_NAMES = 20
 _LONGEST_NAME = 256
@@ -23,7 +23,7 @@ def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, Le
     """
     _check_work(manifest.files, selection)
     fitting = [f for f in manifest.files if is_kept(f.path, selection.allow, selection.ignore)]
-    copies = second_copies({f.path: f.size for f in fitting}) if selection.duplicates == "skip" else frozenset()
+    copies = duplicate_weights({f.path: f.size for f in fitting}) if selection.duplicates == "skip" else frozenset()
     kept = tuple(f for f in fitting if f.path not in copies)
     if manifest.files and not kept:
         raise SourceNotFound(_nothing(manifest, selection))
@@ -61,8 +61,8 @@ def _check_work(files: Sequence[File], selection: Selection) -> None:
     of_patterns, of_names = sum(map(len, (*selection.allow, *selection.ignore))), sum(len(f.path) for f in files)
     if of_patterns * of_names > _MAX_COMPARISONS:
         raise TooManyFiles(
-            f"patterns of {of_patterns} characters cannot be compared with {len(files)} file names of {of_names} "
-            "characters; write fewer or shorter patterns, or choose a source with fewer files"
+            f"comparing patterns of {of_patterns} characters with {len(files)} file names of {of_names} characters "
+            "would take too long; write fewer or shorter patterns, or choose a source with fewer files"
         )
 
 
@@ -77,10 +77,10 @@ def _left_out(files: Sequence[File], kept: set[str], copies: frozenset[str]) -> 
 
 
 def _nothing(manifest: Manifest, selection: Selection) -> str:
-    said = [f"{word} {', '.join(patterns[:5])}" for word, patterns in
+    described = [f"{word} {', '.join(patterns[:5])}" for word, patterns in
             (("allowPatterns", selection.allow), ("ignorePatterns", selection.ignore)) if patterns]  # fmt: skip
     first = ", ".join(f.path for f in manifest.files[:5])
     return (
-        f"none of the {len(manifest.files)} files of {manifest.uri} is left by {' and '.join(said)}; change the "
-        f"patterns: it has {first}{', ...' if len(manifest.files) > 5 else ''}"  # noqa: PLR2004 - as shown
+        f"none of the {len(manifest.files)} files of {manifest.uri} is selected by {' and '.join(described)}; change "
+        f"the patterns: it has {first}{', ...' if len(manifest.files) > 5 else ''}"  # noqa: PLR2004 - as shown
     )

@@ -7,12 +7,12 @@ from typing import TypeVar
 from shared.errors import TooManyFiles, Unreachable
 
 T = TypeVar("T")
-MOST_ENTRIES = 100_000  # several times what a manifest can hold
-MOST_PAGES = 2_000  # a page has a thousand entries or more
+MAX_ENTRIES = 100_000  # several times what a manifest can hold
+MAX_PAGES = 2_000  # a page has a thousand entries or more
 LONGEST_LIST_S = 900.0  # for sources that a stranger may have chosen; the largest allowed listing takes minutes
 
 
-def bounded(entries: Iterable[T], what: str, most: int = MOST_ENTRIES) -> Iterator[T]:
+def bounded(entries: Iterable[T], what: str, most: int = MAX_ENTRIES) -> Iterator[T]:
     """Yield entries up to a limit; raises TooManyFiles beyond it, without reading or keeping more."""
     for count, entry in enumerate(entries, 1):
         if count > most:
@@ -36,6 +36,6 @@ def bounded_pages(pages: Iterable[T], what: str) -> Iterator[T]:
     Empty pages, which some stores produce in numbers, cost a request as well.
     """
     for count, page in enumerate(in_time(pages, time.monotonic() + LONGEST_LIST_S, what)):
-        if count >= MOST_PAGES:
-            raise Unreachable(f"the listing of {what} has more than {MOST_PAGES} pages; choose a longer prefix")
+        if count >= MAX_PAGES:
+            raise Unreachable(f"the listing of {what} has more than {MAX_PAGES} pages; choose a longer prefix")
         yield page

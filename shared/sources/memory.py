@@ -24,7 +24,7 @@ class MemoryFaults:
         on_open: Errors raised by the next opens, one each.
         changed: Whether every open raises SourceChanged.
         before_read: Called with (path, position) before each read; may block or raise.
-        most_bytes: The most bytes that one `readinto` returns; None for no limit.
+        max_bytes: The most bytes that one `readinto` returns; None for no limit.
     """
 
     truncate_at: dict[str, int] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class MemoryFaults:
     on_open: list[LarderError] = field(default_factory=list)
     changed: bool = False
     before_read: Callable[[str, int], None] | None = None
-    most_bytes: int | None = None
+    max_bytes: int | None = None
 
 
 class MemorySource:
@@ -126,9 +126,9 @@ class MemoryBody:
     def __init__(self, source: MemorySource, path: str, position: int, end: int) -> None:
         self._source, self._path, self._position, self._end = source, path, position, end
 
-    def skip(self, most_bytes: int) -> int:
+    def skip(self, max_bytes: int) -> int:
         """Return 0, because any part can be read directly."""
-        del most_bytes
+        del max_bytes
         return 0
 
     def readinto(self, buffer: memoryview) -> int:
@@ -137,7 +137,7 @@ class MemoryBody:
         if faults.before_read is not None:
             faults.before_read(self._path, self._position)
         stop = min(self._end, faults.truncate_at.get(self._path, self._end))
-        size = max(0, min(len(buffer), stop - self._position, faults.most_bytes or len(buffer)))
+        size = max(0, min(len(buffer), stop - self._position, faults.max_bytes or len(buffer)))
         if size == 0:
             return self._at_end()
         part = bytearray(self._source.files[self._path][self._position : self._position + size])

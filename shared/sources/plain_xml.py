@@ -2,8 +2,8 @@
 
 # A page of a thousand has about twenty tags per key for S3 and fifty per blob for Azure, and more with metadata. Parsed
 # into a tree, a tag takes far more memory than as text.
-MOST_TAGS = 200_000
-_MAX_QUOTES = 2 * MOST_TAGS  # two per attribute
+MAX_TAGS = 200_000
+_MAX_QUOTES = 2 * MAX_TAGS  # two per attribute
 
 
 def plain_xml(body: bytes) -> str:
@@ -20,6 +20,6 @@ def plain_xml(body: bytes) -> str:
         raise ValueError("it is not UTF-8")
     if "<!" in text.replace("<![CDATA[", ""):
         raise ValueError("it declares a document type or entities, or has comments, which are not supported")
-    if text.count("<") > MOST_TAGS or text.count('"') + text.count("'") > _MAX_QUOTES:
-        raise ValueError(f"it has more than {MOST_TAGS} tags or attributes")
+    if text.count("<") > MAX_TAGS or text.count('"') + text.count("'") > _MAX_QUOTES:
+        raise ValueError(f"it has more than {MAX_TAGS} tags or attributes")
     return text

@@ -32,7 +32,7 @@ class Body(Protocol):
 
     skips: bool
 
-    def skip(self, most_bytes: int) -> int:
+    def skip(self, max_bytes: int) -> int:
         """Discard some bytes before the part; return how many, or 0 once at the part. Raises Unreachable.
 
         Calling it is optional: `readinto` discards what is left.

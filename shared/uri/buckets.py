@@ -117,7 +117,7 @@ def parse_oci_objects(rest: str) -> OciObjectsUri:
 def without_dots(path: str, text: str) -> str:
     """Return the path of a URI; raises InvalidURI if it has a `.` or `..` segment."""
     if _has_dots(path):
-        raise InvalidURI(f"{text} has a . or .. in its path; write the path that is meant")
+        raise InvalidURI(f"{text} has a . or .. in its path; write the path without them")
     return path
 
 

@@ -132,8 +132,8 @@ def parse_declared(text: str, *, cluster_scoped: bool = True) -> ModelUri:
     uri = parse_uri(text, cluster_scoped=cluster_scoped)
     if isinstance(uri, S3Uri) and uri.endpoint:
         raise InvalidURI(
-            f"{text} names an endpoint; write s3://BUCKET/PREFIX, and the endpoint as AWS_ENDPOINT_URL: into the "
-            "model's Secret, or for a command into the environment"
+            f"{text} names an endpoint; write s3://BUCKET/PREFIX, and set AWS_ENDPOINT_URL in the Secret of the model "
+            "or, for a command, in the environment"
         )
     return uri
 
@@ -174,11 +174,11 @@ def _parse_https(rest: str) -> HttpsUri | AzUri:
         raise InvalidURI(f"{text}: {error}; write https://HOST[:PORT]/PATH/FILE") from error
     if not parts.hostname or parts.username or parts.fragment or not parts.path.strip("/") or port == 0:
         shown = f"https://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        raise InvalidURI(f"{shown} names no file, or carries a user or a fragment; write https://HOST[:PORT]/PATH/FILE")
+        raise InvalidURI(f"{shown} has no file, or has a user or a fragment; write https://HOST[:PORT]/PATH/FILE")
     if secret := next((k for k, _ in parse_qsl(parts.query) if _SECRET_PARAMETER.search(k)), None):
         raise InvalidURI(
-            f"https://{parts.hostname}{parts.path} carries the secret parameter {secret!r}, which every reader of the "
-            "object would see; put credentials into a Secret, those of a command into its environment"
+            f"https://{parts.hostname}{parts.path} has the secret parameter {secret!r}, which every reader of the "
+            "object would see; put credentials into a Secret or, for a command, into the environment"
         )
     return az_of_url(text) or HttpsUri(text.rstrip("/"))
 
@@ -200,9 +200,9 @@ def _parse_pvc(rest: str, *, cluster_scoped: bool) -> PvcUri:
     sub_path = path.rstrip("/")
     bad_path = not sub_path or sub_path.startswith("/") or any(p in ("", ".", "..") for p in sub_path.split("/"))
     if bad_path or not all(_DNS_LABEL.match(n) for n in named):
-        own = "" if cluster_scoped else "; the claim is one of the model's own namespace"
+        scope = "" if cluster_scoped else "; the claim must be in the namespace of the model"
         raise InvalidURI(
-            f"pvc://{rest} does not name a claim and a directory in it; write {form}, without . or .. in it{own}"
+            f"pvc://{rest} does not name a claim and a directory in it; write {form}, without . or .. in it{scope}"
         )
     return PvcUri(namespace, claim, sub_path)
 

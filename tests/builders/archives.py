@@ -124,7 +124,7 @@ REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "device": ("m.tar", tar(GOOD, member("dev", tarfile.BLKTYPE)), "UnsafePath", "neither file"),
     "pipe": ("m.tar", tar(GOOD, member("pipe", tarfile.FIFOTYPE)), "UnsafePath", "neither file"),
     "setuid": ("m.tar", tar(GOOD, member("root", mode=0o4755)), "UnsafePath", "setuid"),
-    "our mark": ("m.tar", tar(GOOD, member(".completed")), "UnsafePath", "our own mark"),
+    "our mark": ("m.tar", tar(GOOD, member(".completed")), "UnsafePath", "reserved for Larder"),
     "twice": ("m.tar", tar(GOOD, member("config.json")), "UnsafePath", "twice"),
     "case": ("m.tar", tar(GOOD, member("Config.json")), "UnsafePath", "treat as the same"),
     "unicode": ("m.tar", tar({"caf\u00e9": b"", "cafe\u0301": b""}), "UnsafePath", "treat as the same"),

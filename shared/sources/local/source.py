@@ -84,9 +84,9 @@ class LocalBody:
     def __init__(self, descriptor: int, path: str, position: int, end: int) -> None:
         self._descriptor, self._path, self._position, self._end = descriptor, path, position, end
 
-    def skip(self, most_bytes: int) -> int:
+    def skip(self, max_bytes: int) -> int:
         """Return 0, because any part can be read directly."""
-        del most_bytes
+        del max_bytes
         return 0
 
     def readinto(self, buffer: memoryview) -> int:

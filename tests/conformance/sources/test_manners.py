@@ -10,7 +10,7 @@ import pytest
 from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply, scripted
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.manifest import File
-from shared.sources.listing import MOST_PAGES
+from shared.sources.listing import MAX_PAGES
 from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.schemes import open_source
 from shared.uri.model_uri import parse_uri
@@ -138,9 +138,9 @@ EMPTY_PAGES = {
 def test_a_list_of_empty_pages_comes_to_an_end(scripts: Scripted) -> None:
     page = reply(200, EMPTY_PAGES[scripts.kind])
     server = scripts.serve(lambda asked: page if "prefix=" in asked.target else reply(404))
-    with pytest.raises(Unreachable, match=f"more than {MOST_PAGES} pages"):
+    with pytest.raises(Unreachable, match=f"more than {MAX_PAGES} pages"):
         scripts.open(server).resolve()
-    assert len(server.asked) <= MOST_PAGES + 2
+    assert len(server.asked) <= MAX_PAGES + 2
 
 
 @ACTS

@@ -102,7 +102,7 @@ class Order(msgspec.Struct, kw_only=True):
 def carry_out(order: Order, source: CountedSource) -> None:
     """Fetch and commit the model."""
     if order.fatal_bytes:
-        source.fatal_bytes, source.faults.most_bytes = order.fatal_bytes, _PIECE_BYTES
+        source.fatal_bytes, source.faults.max_bytes = order.fatal_bytes, _PIECE_BYTES
     plan = DownloadPlan(source.resolve())
     if order.fatal_change:
         die_before_change(order.fatal_change)

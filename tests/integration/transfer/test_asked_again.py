@@ -47,13 +47,13 @@ class DrippingSource(MemorySource):
     def __init__(self, body: bytes) -> None:
         super().__init__({NAME: body})
         self.now, self.starts = 0.0, list[int]()
-        self.faults.most_bytes = STEP_BYTES
+        self.faults.max_bytes = STEP_BYTES
         self.faults.before_read = self._drip
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         self.starts.append(offset)
         if len(self.starts) > 1:
-            self.faults.most_bytes = self.faults.before_read = None
+            self.faults.max_bytes = self.faults.before_read = None
         return super().open(file, offset, length)
 
     def _drip(self, path: str, position: int) -> None:

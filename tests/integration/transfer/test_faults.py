@@ -53,7 +53,7 @@ def test_a_body_that_breaks_off_goes_on_from_there(fetch_blobs: FetchBlobs, larg
             large.faults.truncate_at[path] = next(breaks, len(BODY))
 
     large.faults.before_read = move_the_break
-    large.faults.most_bytes = 65_536
+    large.faults.max_bytes = 65_536
     fetch_blobs(large, store)
     assert large.served_bytes == len(BODY)
 
@@ -180,7 +180,7 @@ def hanging(large: MemorySource, released: threading.Event) -> Iterator[tuple[Me
             released.wait(SOON_S)
             released.set()
 
-    large.faults.before_read, large.faults.most_bytes = hang, 65_536
+    large.faults.before_read, large.faults.max_bytes = hang, 65_536
     yield large, hangs
     released.set()
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the read that hung to end")

@@ -64,7 +64,7 @@ def test_what_came_before_it_was_given_up_stays(
 
 def test_what_came_before_a_stop_stays(small: MemorySource, store: Store) -> None:
     stop = threading.Event()
-    small.faults.most_bytes = 100
+    small.faults.max_bytes = 100
 
     def drip(_: str, position: int) -> None:
         if position:

@@ -61,7 +61,7 @@ def test_a_list_without_a_revision_is_named_after_all_that_it_says() -> None:
 
 def test_other_bytes_are_refused() -> None:
     manifest = build_manifest("hf://o/m@c", "c", [File("a", 1)])
-    with pytest.raises(ValueError, match="do not have the digest"):
+    with pytest.raises(ValueError, match="does not have the digest"):
         decode_manifest(manifest.encode() + b" ", manifest.digest)
 
 

@@ -28,8 +28,8 @@ def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_p
     [
         (["n" * 256], "is too long"),
         (["\u00e9" * 128], "is too long"),
-        (["a", "a/b"], "'a' is a file and, in 'a/b', also a directory"),
-        (["a/b/c", "a/b"], "'a/b' is a file and, in 'a/b/c', also a directory"),
+        (["a", "a/b"], "'a' is a file, but 'a/b' uses it as a directory"),
+        (["a/b/c", "a/b"], "'a/b' is a file, but 'a/b/c' uses it as a directory"),
     ],
 )
 def test_what_cannot_stand_there_is_reported_and_nothing_is_written(

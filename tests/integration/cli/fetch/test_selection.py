@@ -46,7 +46,7 @@ def test_second_copies_are_left_out_and_counted(hub: Hub, tmp_path: Path) -> Non
     done = fetch(hub, tmp_path / "to", "--duplicate-weights", "skip", "--no-pickle")
     assert done.returncode == 0
     assert done.stderr == (
-        "1 files of the source are left out, which saves 195.3 KiB (195.3 KiB in second copies of weights): "
+        "1 files of the source are not downloaded, which saves 195.3 KiB (195.3 KiB in duplicate weights): "
         "pytorch_model.bin\n"
     )
     assert names(tmp_path / "to") == FILES.keys() - {"pytorch_model.bin"}

@@ -85,7 +85,7 @@ def test_files_links_and_directories() -> None:
         ([file("a\0b")], "NUL"),
         ([file("a\\..\\b")], "backslash"),
         ([file("")], "leave its directory"),
-        ([file(".completed")], "our own mark"),
+        ([file(".completed")], "reserved for Larder"),
         ([file("x" * 256)], "too long"),
         ([file("\udcff")], "Unicode"),
         ([directory("../d")], "leave its directory"),

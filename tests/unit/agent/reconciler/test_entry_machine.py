@@ -27,7 +27,7 @@ class AnyBug(Exception):
     """A mistake of ours, wherever it is met."""
 
 
-class Wish(TypedDict):
+class RequestedSelection(TypedDict):
     """What an entry of the spec is made from."""
 
     key: Key
@@ -62,7 +62,7 @@ class EntryMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="entries-"))
         self.offered = {key: [self._offer(key, count) for count in (1, 2)] for key in KEYS}
         self.rig = NodeRig(self.folder, {m.digest: m for both in self.offered.values() for m in both})
-        self.wanted: dict[Key, Wish] = {}
+        self.wanted: dict[Key, RequestedSelection] = {}
         self.limit, self.uid, self.generation = 0, NODE_UID, 0
         self.bugs = 0
 
@@ -79,23 +79,23 @@ class EntryMachine(RuleBasedStateMachine):
     # What happens to the agent.
 
     @initialize(wanted=st.lists(entries, min_size=1, max_size=3, unique_by=lambda e: e["key"]))
-    def begin(self, wanted: list[Wish]) -> None:
-        self.wanted = {wish["key"]: wish for wish in wanted}
+    def begin(self, wanted: list[RequestedSelection]) -> None:
+        self.wanted = {requested["key"]: requested for requested in wanted}
         self._deliver()
 
-    @rule(wish=entries)
-    def entry_changes(self, wish: Wish) -> None:
-        self.wanted[wish["key"]] = wish
+    @rule(requested=entries)
+    def entry_changes(self, requested: RequestedSelection) -> None:
+        self.wanted[requested["key"]] = requested
         self._deliver()
 
     @rule(gone=st.sets(st.sampled_from(KEYS), min_size=1))
     def entries_go(self, gone: set[Key]) -> None:
-        self.wanted = {key: wish for key, wish in self.wanted.items() if key not in gone}
+        self.wanted = {key: requested for key, requested in self.wanted.items() if key not in gone}
         self._deliver()
 
     @rule(state=st.sampled_from(["Present", "Draining", "Absent"]))
     def all_entries_change(self, state: str) -> None:
-        self.wanted = {key: {**wish, "state": state, "claim": False} for key, wish in self.wanted.items()}
+        self.wanted = {key: {**requested, "state": state, "claim": False} for key, requested in self.wanted.items()}
         self._deliver()
 
     @rule(limit=st.sampled_from([0, 0, SIZE, 100 * SIZE]), uid=st.sampled_from([NODE_UID, NODE_UID, "another"]))
@@ -205,7 +205,7 @@ class EntryMachine(RuleBasedStateMachine):
         if (away := self.folder / "away").exists():
             away.rename(self.folder / "source")
         self.rig.disk.fault = None
-        self.wanted = {key: {**wish, "granted": True} for key, wish in self.wanted.items()}
+        self.wanted = {key: {**requested, "granted": True} for key, requested in self.wanted.items()}
         self.limit, self.uid = 0, NODE_UID
         self._deliver()
         for _ in range(6):
@@ -267,22 +267,22 @@ TestEntryMachine = EntryMachine.TestCase
 TestEntryMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
-def wish(key: Key, state: str = "Present") -> Wish:
+def requested(key: Key, state: str = "Present") -> RequestedSelection:
     """An entry that is granted."""
-    return Wish(key=key, state=state, granted=True, variant=0, priority=0, in_use=False, claim=False)
+    return RequestedSelection(key=key, state=state, granted=True, variant=0, priority=0, in_use=False, claim=False)
 
 
 def test_a_download_that_ends_while_its_stop_waits_for_labels_ends_nothing_else() -> None:
     machine = EntryMachine()
     rig = machine.rig
     try:
-        machine.begin([wish(KEYS[0])])
+        machine.begin([requested(KEYS[0])])
         rig.rest()
-        machine.entry_changes(wish(KEYS[2]))
+        machine.entry_changes(requested(KEYS[2]))
         while not (rig.activity.running and rig.threads.waiting):
             machine.all_goes_well_for_a_while(1, threads_first=False)
-        machine.wanted = {KEYS[0]: wish(KEYS[0], "Draining")}
-        machine.entry_changes(wish(KEYS[0], "Draining"))  # a label is dropped first, then the download is stopped
+        machine.wanted = {KEYS[0]: requested(KEYS[0], "Draining")}
+        machine.entry_changes(requested(KEYS[0], "Draining"))  # a label is dropped first, then the download is stopped
         rig.answer(0)
         while rig.threads.waiting:
             rig.work(0)

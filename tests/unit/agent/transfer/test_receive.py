@@ -44,8 +44,8 @@ class SlowBody(MemoryBody):
         super().__init__(slow, path, position, end)
         self._slow, self._skip_bytes, self.skips = slow, position, position > 0
 
-    def skip(self, most_bytes: int) -> int:
-        size = min(most_bytes, self._skip_bytes)
+    def skip(self, max_bytes: int) -> int:
+        size = min(max_bytes, self._skip_bytes)
         if size:
             self._slow.before_pass()
         self._skip_bytes -= size

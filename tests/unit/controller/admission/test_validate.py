@@ -118,8 +118,8 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
     [
         ({"allowPickle": "no"}, r"invalid file selection: .*allowPickle is 'no'; write true or false$"),
         ({"duplicateWeights": "drop"}, r"duplicateWeights is 'drop'; write keep or skip"),
-        ({"ignorePatterns": ",".join(map(str, range(101)))}, r"invalid file selection: there are 101 patterns"),
-        ({"allowPatterns": "x" * 513}, "has 513 characters; write 512 at most"),
+        ({"ignorePatterns": ",".join(map(str, range(101)))}, r"invalid file selection: there are 101 file patterns"),
+        ({"allowPatterns": "x" * 513}, "has 513 characters; write at most 512"),
     ],
 )
 def test_a_choice_of_files_that_is_none_is_refused(parameters: dict[str, str], words: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from controller.metadata.remote import ReadBudget, read_remote
 from shared.errors import RateLimited
 from shared.manifest import File
-from shared.metadata.termination_message import MOST_BYTES, Reading, encode_reading
+from shared.metadata.termination_message import MAX_BYTES, Reading, encode_reading
 from shared.sources.local.source import LocalSource
 from shared.sources.memory import MemoryBody, MemorySource
 from shared.sources.port import ANONYMOUS, Body
@@ -53,11 +53,11 @@ def test_only_the_files_of_the_manifest_count() -> None:
 def test_what_describes_nothing_is_said_with_what_may_be_why() -> None:
     archive = reading_of({"m.tar.gz": b"x"})
     assert (archive.reason, archive.metadata) == ("MetadataMissing", None)
-    assert "m.tar.gz is the only file, and what is in an archive is read only once it is unpacked" in archive.message
+    assert "m.tar.gz is the only file, and an archive can be read only after it is unpacked" in archive.message
     packed = MemorySource({"config.json": b"{}", "w": b"x"}, archives={"w": "tar"})
     reading = read_remote(packed, packed.resolve(), 0, allowance())
     assert (reading.reason, reading.metadata) == ("MetadataMissing", None)
-    assert "w: is an archive, and what is in one is not read at the source" in reading.message
+    assert "w: is an archive, which can be read only after it is unpacked" in reading.message
     assert len(reading_of({"m" * 250 + ".zip": b"x"}).message) < 350
     patterns = reading_of({"a.txt": b"x", "b.txt": b"y"}, left_out=3)
     assert "3 files of the source are left out" in patterns.message
@@ -86,7 +86,7 @@ def test_what_comes_back_is_bounded_and_printable() -> None:
     reading = reading_of(FILES | {"config.json": json.dumps(config).encode()})
     assert reading.metadata
     assert all(len(name) <= 253 and name.isascii() for name in reading.metadata.architectures)
-    assert len(encode_reading(reading)) <= MOST_BYTES
+    assert len(encode_reading(reading)) <= MAX_BYTES
 
 
 def test_the_sources_own_reason_comes_through() -> None:
@@ -112,7 +112,7 @@ def test_a_body_that_breaks_off_once_is_asked_for_again() -> None:
 def test_a_source_that_drips_is_left_when_its_time_is_over() -> None:
     source, now = MemorySource(FILES), [0.0]
     manifest = source.resolve()
-    source.faults.most_bytes = 1
+    source.faults.max_bytes = 1
 
     def drip(_path: str, _position: int) -> None:
         now[0] += 5.0
@@ -138,8 +138,8 @@ class FromTheStartBody(MemoryBody):
         super().__init__(source, path, position, end)
         self._place, self._skip_bytes, self.skips = source, position, position > 0
 
-    def skip(self, most_bytes: int) -> int:
-        size = min(4096, most_bytes, self._skip_bytes)
+    def skip(self, max_bytes: int) -> int:
+        size = min(4096, max_bytes, self._skip_bytes)
         self._skip_bytes -= size
         self._place.passed_bytes += size
         self._place.now += 100.0 if size else 0.0

@@ -91,5 +91,5 @@ def test_a_reason_that_the_schema_does_not_know_is_reported_as_a_failure() -> No
     ],
 )
 def test_what_no_agent_of_ours_writes_is_refused(report: UnpackedMetadata) -> None:
-    with pytest.raises(ValueError, match=r"reason|printable|bounds|neither|writes|words"):
+    with pytest.raises(ValueError, match=r"reason|printable|bounds|neither|written|capabilities"):
         reading_of(report)

@@ -61,7 +61,7 @@ async def serve() -> AsyncIterator[Serve]:
 
 async def test_nobody_listens(tmp_path: Path, unused_tcp_port: int) -> None:
     said = await said_of(tmp_path, f"http://127.0.0.1:{unused_tcp_port}")
-    assert "connection refused; check that it runs" in said
+    assert "connection refused; check that it is running" in said
 
 
 async def test_a_name_that_nobody_knows(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ async def test_a_pod_knows_its_own_namespace(service_account: Path) -> None:
 
 async def test_a_plugin_that_gives_no_credentials_is_named(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never"}
-    with pytest.raises(NoCluster, match=r"credential plugin /bin/false .* gave no credentials"):
+    with pytest.raises(NoCluster, match=r"credential plugin /bin/false .* returned no credentials"):
         await find_access(kubeconfig(tmp_path / "config", {"exec": plugin}), NOWHERE, {})
 
 

@@ -74,7 +74,7 @@ def test_what_is_broken_and_not_needed_is_left_aside_and_said(tmp_path: Path) ->
     assert str(files.broken["notes"]).startswith("here/notes is or passes through a link that leads out")
     assert str(files.broken["text/a.txt"]).startswith("here/text/a.txt is a dangling link")
     assert remark_on(files).startswith("here/README.md is a dangling link")
-    assert remark_on(files).endswith("; and 3 more are broken")
+    assert remark_on(files).endswith("; and 3 more broken files")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders.model_files import gguf, with_header
 
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 PROGRAM = """
 import sys
 from shared.errors import LarderError
@@ -62,4 +62,4 @@ def test_growth_is_bounded(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < MOST_BYTES, done.stderr
+    assert int(done.stdout) < MAX_BYTES, done.stderr

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.metadata.report import Component, Metadata
-from shared.metadata.termination_message import MOST_BYTES, Reading, decode_reading, encode_reading
+from shared.metadata.termination_message import MAX_BYTES, Reading, decode_reading, encode_reading
 
 WORDS = st.text(max_size=5000)
 NUMBERS = st.none() | st.integers(min_value=-(2**63), max_value=2**63 - 1)
@@ -29,7 +29,7 @@ METADATA = st.builds(
 @given(METADATA)
 def test_whatever_was_read_fits_and_is_taken(metadata: Metadata) -> None:
     body = encode_reading(Reading(metadata=metadata))
-    assert len(body) <= MOST_BYTES
+    assert len(body) <= MAX_BYTES
     assert decode_reading(body.decode()).metadata is not None
 
 

@@ -288,10 +288,10 @@ class TestKinds:
             ending = own.rpartition(".")[2]
             accepting = {name.rpartition(".")[2] for name in accepting_names(data)}
             assert accepting <= {ending, "onnx_data"}, own
-        assert why(b"a text\n", "model.safetensors") == "is no safetensors file"
+        assert why(b"a text\n", "model.safetensors") == "is not a safetensors file"
         assert why(b"a text\n", "pytorch_model.bin") == "is neither GGML nor CTranslate2"
-        assert why(b"a text\n", "model.pt") == "has the name of a kind that may hold pickles"
-        assert why(PNG, "image") == "is of no kind that is known to hold no pickles"
+        assert why(b"a text\n", "model.pt") == "has the name of a kind of file that may be a pickle"
+        assert why(PNG, "image") == "is not of a kind that is known to be safe from pickles"
 
     @pytest.mark.parametrize(
         "data",
@@ -307,7 +307,7 @@ class TestKinds:
         ],
     )
     def test_safetensors_that_do_not_describe_each_byte(self, data: bytes) -> None:
-        assert why(data, "m.safetensors") == "is no safetensors file"
+        assert why(data, "m.safetensors") == "is not a safetensors file"
 
     @pytest.mark.parametrize(
         "descr",
@@ -318,7 +318,7 @@ class TestKinds:
         ],
     )  # fmt: skip
     def test_arrays_of_anything_but_plain_values(self, descr: str) -> None:
-        assert why(npy(descr, pickle.dumps(["x"], 3), 2), "a.npy") == "is no array of plain values"
+        assert why(npy(descr, pickle.dumps(["x"], 3), 2), "a.npy") == "is not an array of plain values"
 
     @pytest.mark.parametrize(
         "data",
@@ -331,7 +331,7 @@ class TestKinds:
         ],
     )
     def test_arrays_with_more_or_fewer_bytes_than_they_say(self, data: bytes) -> None:
-        assert why(data, "a.npy") == "is no array of plain values"
+        assert why(data, "a.npy") == "is not an array of plain values"
 
     def test_all_of_a_text_is_looked_at(self) -> None:
         long = "ä€😀".encode() * 350_000
@@ -347,7 +347,7 @@ class TestKinds:
         path.write_bytes(b"a text\n")
         with path.open("rb") as file:
             assert why_unsafe(path.name, file, 2**30) == ""
-            assert why_unsafe(path.name, file, 2**30 + 1) == "is of no kind that is known to hold no pickles"
+            assert why_unsafe(path.name, file, 2**30 + 1) == "is not of a kind that is known to be safe from pickles"
 
     def test_texts_of_this_project_are_accepted(self) -> None:
         found = [*LOCAL.glob("docs/**/*"), *LOCAL.glob("*/*.py"), *LOCAL.glob("shared/**/*.py"), *LOCAL.glob("*")]

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 from shared.selection.choice import (
     WHOLE,
     Duplicates,
+    RequestedSelection,
     Selection,
-    Wish,
     choose,
     make_selection,
+    requested_in_parameters,
     split_patterns,
-    wish_of_parameters,
 )
 
 words = st.lists(st.text("abc*/. ", max_size=4), max_size=4).map(tuple)
 duplicates: st.SearchStrategy[Duplicates] = st.sampled_from(["keep", "skip"])
 selections = st.builds(make_selection, words, words, duplicates, pickle=st.booleans())
-wishes = st.builds(Wish, words, words, st.none() | duplicates, st.none() | st.booleans())
+wishes = st.builds(RequestedSelection, words, words, st.none() | duplicates, st.none() | st.booleans())
 
 
 def test_the_same_choice_has_one_form() -> None:
@@ -37,22 +37,22 @@ def test_another_choice_is_another_revision(one: Selection, other: Selection) ->
     assert one == other or not one.has_revision(other.revision_of("f" * 40))
 
 
-@given(wish=wishes, cluster=selections)
-def test_nobody_undoes_the_administrators_no(wish: Wish, cluster: Selection) -> None:
-    chosen = choose(wish, cluster)
-    assert chosen.pickle == (cluster.pickle and wish.pickle is not False)
-    assert chosen.duplicates == (wish.duplicates or cluster.duplicates)
+@given(requested=wishes, cluster=selections)
+def test_nobody_undoes_the_administrators_no(requested: RequestedSelection, cluster: Selection) -> None:
+    chosen = choose(requested, cluster)
+    assert chosen.pickle == (cluster.pickle and requested.pickle is not False)
+    assert chosen.duplicates == (requested.duplicates or cluster.duplicates)
 
 
 def test_patterns_of_ones_own_replace_both_lists_of_the_cluster() -> None:
     cluster = make_selection(["*.safetensors"], ["x/"])
-    assert choose(Wish(), cluster) == cluster
-    assert choose(Wish(allow=("*",)), cluster) == WHOLE
-    assert choose(Wish(ignore=("y",)), cluster) == Selection(ignore=("y",))
+    assert choose(RequestedSelection(), cluster) == cluster
+    assert choose(RequestedSelection(allow=("*",)), cluster) == WHOLE
+    assert choose(RequestedSelection(ignore=("y",)), cluster) == Selection(ignore=("y",))
 
 
 def test_parameters_of_a_base_model() -> None:
-    wish = wish_of_parameters(
+    requested = requested_in_parameters(
         {
             "allowPatterns": "*.safetensors, *.json\n tokenizer.model ,",
             "ignorePatterns": "original/",
@@ -61,8 +61,10 @@ def test_parameters_of_a_base_model() -> None:
             "secretKey": "x",
         }
     )
-    assert wish == Wish(("*.safetensors", "*.json", "tokenizer.model"), ("original/",), "skip", pickle=False)
-    assert wish_of_parameters({}) == Wish()
+    assert requested == RequestedSelection(
+        ("*.safetensors", "*.json", "tokenizer.model"), ("original/",), "skip", pickle=False
+    )
+    assert requested_in_parameters({}) == RequestedSelection()
     assert split_patterns("") == ()
 
 
@@ -71,11 +73,11 @@ def test_parameters_of_a_base_model() -> None:
 )
 def test_a_typo_is_reported_and_not_taken_for_consent(name: str, text: str, ways: str) -> None:
     with pytest.raises(ValueError, match=f"storage.parameters.{name} is '{text}'; write {ways}"):
-        wish_of_parameters({name: text})
+        requested_in_parameters({name: text})
 
 
 def test_patterns_have_bounds() -> None:
-    with pytest.raises(ValueError, match="101 patterns"):
+    with pytest.raises(ValueError, match="101 file patterns"):
         make_selection([f"{n}" for n in range(101)])
     with pytest.raises(ValueError, match="513 characters"):
         make_selection(["x" * 513])

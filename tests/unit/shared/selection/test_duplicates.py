@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.selection.duplicates import second_copies
+from shared.selection.duplicates import duplicate_weights
 
 SMALL = 1_000
 
@@ -19,7 +19,7 @@ def shards(stem: str, kind: str, of: int, each: int) -> dict[str, int]:
 
 
 def left(sizes: Mapping[str, int]) -> set[str]:
-    return set(second_copies(sizes))
+    return set(duplicate_weights(sizes))
 
 
 def test_bert_has_its_weights_in_five_formats() -> None:

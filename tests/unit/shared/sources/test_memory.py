@@ -54,7 +54,7 @@ def test_changes_under_way() -> None:
 
 def test_counts_what_it_served_and_can_serve_little_at_a_time() -> None:
     source, file = source_and_file()
-    source.faults.most_bytes = 3
+    source.faults.max_bytes = 3
     assert source.open(file).readinto(memoryview(bytearray(10))) == 3
     drain(source.with_credentials(ANONYMOUS).open(file, 8))
     assert source.served_bytes == 5

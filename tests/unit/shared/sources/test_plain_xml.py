@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.sources.plain_xml import MOST_TAGS, plain_xml
+from shared.sources.plain_xml import MAX_TAGS, plain_xml
 
 ROOT = Path(__file__).parents[4]
 BOMB = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><l>&b;</l>'
@@ -28,8 +28,8 @@ def test_entities_are_refused_in_every_encoding(encoding: str) -> None:
         b"<x><!ENTITY a 'b'></x>",
         b"<x/><!-- words -->",
         b"<<![CDATA[!DOCTYPE x>",
-        b"<a>" * (MOST_TAGS + 1),
-        b"<a " + b"b='' " * (MOST_TAGS + 1) + b"/>",
+        b"<a>" * (MAX_TAGS + 1),
+        b"<a " + b"b='' " * (MAX_TAGS + 1) + b"/>",
     ],
 )
 def test_what_a_store_never_sends_is_refused(body: bytes) -> None:

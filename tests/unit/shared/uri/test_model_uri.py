@@ -108,7 +108,7 @@ def test_a_namespaced_models_claim_is_its_own_namespaces() -> None:
     "rest", ["claim", "claim/", "claim//dir", "claim/../dir", "claim/a/./b", "ns:claim/dir", "/dir"]
 )
 def test_a_namespaced_models_claim_in_another_form_is_refused_with_the_right_one(rest: str) -> None:
-    with pytest.raises(InvalidURI, match=r"write pvc://CLAIM/SUB-PATH, .*of the model's own namespace"):
+    with pytest.raises(InvalidURI, match=r"write pvc://CLAIM/SUB-PATH, .*in the namespace of the model"):
         parse_uri(f"pvc://{rest}", cluster_scoped=False)
 
 

@@ -15,8 +15,7 @@ def test_copies_are_told_apart_from_what_patterns_leave_out() -> None:
         LeftOut(files=4, size=3 * 2**30, duplicate_size=2 * 2**30, names=["b.bin", "c", "d", "e"])
     )
     assert reported == (
-        "4 files of the source are left out, which saves 3.0 GiB (2.0 GiB in second copies of weights): "
-        "b.bin, c, d, ..."
+        "4 files of the source are not downloaded, which saves 3.0 GiB (2.0 GiB in duplicate weights): b.bin, c, d, ..."
     )
     assert left_out_message(LeftOut(files=1, size=10, names=["a"])).endswith("which saves 10 B: a")
 
@@ -25,5 +24,5 @@ def test_the_report_has_a_line_for_it_beside_the_troubles() -> None:
     body = {"metadata": {"name": "m"}, "status": {"leftOut": LEFT}}
     report = report_of(CLUSTER_MODEL_CACHE, msgspec.convert(body, ObservedModel))
     assert len(report.notes) == 1
-    assert report.notes[0].startswith("cmc/m: 4 files of the source are left out")
+    assert report.notes[0].startswith("cmc/m: 4 files of the source are not downloaded")
     assert report.troubles == []

@@ -5,18 +5,18 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.metadata.remembered import (
+from shared.metadata.attempts import (
     FAILED,
     INTERRUPTED,
-    MOST_INTERRUPTIONS,
+    MAX_INTERRUPTIONS,
     count_attempts,
     given_up,
     identity_of,
     interruption_wait,
 )
-from shared.metadata.termination_message import MOST_MESSAGE, Reading
+from shared.metadata.termination_message import MAX_MESSAGE, Reading
 
-KILLED = Reading(reason=INTERRUPTED, message="x" * MOST_MESSAGE)
+KILLED = Reading(reason=INTERRUPTED, message="x" * MAX_MESSAGE)
 
 
 @given(st.text(), st.integers(-3, 10**6))
@@ -41,8 +41,8 @@ def test_interruptions_are_counted_by_themselves() -> None:
 
 
 def test_after_many_the_files_are_to_blame() -> None:
-    assert given_up(KILLED, MOST_INTERRUPTIONS - 1) == KILLED
-    last = given_up(KILLED, MOST_INTERRUPTIONS)
-    assert (last.reason, len(last.message)) == (FAILED, MOST_MESSAGE)
+    assert given_up(KILLED, MAX_INTERRUPTIONS - 1) == KILLED
+    last = given_up(KILLED, MAX_INTERRUPTIONS)
+    assert (last.reason, len(last.message)) == (FAILED, MAX_MESSAGE)
     away = Reading(reason="Unreachable")
     assert given_up(away, 10**6) == away

@@ -1,16 +1,16 @@
-"""What is kept of a reading, so that no file is read in a loop. No input or output, no clock."""
+"""Identifies readings and counts their attempts, so that no file is read in a loop. No input or output, no clock."""
 
 import hashlib
 from datetime import timedelta
 
-from shared.metadata.termination_message import MOST_MESSAGE, Reading, failed
+from shared.metadata.termination_message import MAX_MESSAGE, Reading, failed
 
 # Increase it when the reader returns other results for the same files, or survives what used to break it: they are read
 # again then. Each model costs its source a few requests.
 READER = 1
 FAILED = "MetadataFailed"  # the reader failed on these files, and would fail again
 INTERRUPTED = "MetadataInterrupted"  # the reader was killed or too slow, perhaps because of the machine
-MOST_INTERRUPTIONS = 8
+MAX_INTERRUPTIONS = 8
 _FIRST_WAIT = timedelta(minutes=10)
 _LONGEST_WAIT = timedelta(hours=6)
 _MAX_DOUBLINGS = 10
@@ -37,10 +37,10 @@ def count_attempts(before: str, attempts: int, reason: str) -> int:
 
 def given_up(reading: Reading, attempts: int) -> Reading:
     """Return the reading, or a permanent failure after too many interrupted attempts."""
-    if reading.reason != INTERRUPTED or attempts < MOST_INTERRUPTIONS:
+    if reading.reason != INTERRUPTED or attempts < MAX_INTERRUPTIONS:
         return reading
-    end = f"; so it went {attempts} times"
-    return failed(FAILED, reading.message[: MOST_MESSAGE - len(end)] + end)
+    end = f"; this happened {attempts} times"
+    return failed(FAILED, reading.message[: MAX_MESSAGE - len(end)] + end)
 
 
 def interruption_wait(identity: str, attempts: int) -> timedelta:
