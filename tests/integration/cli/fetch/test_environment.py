@@ -144,7 +144,7 @@ def test_a_proxy_that_wants_a_user_is_told_none_of_the_password(private_hub: Hub
 @pytest.mark.parametrize(
     ("uri", "endpoint", "credentials", "place"),
     [
-        ("hf://a/b", "HF_ENDPOINT", {"HF_TOKEN": "x"}, "into HF_TOKEN, or into the token file"),
+        ("hf://a/b", "HF_ENDPOINT", {"HF_TOKEN": "x"}, "set HF_TOKEN to a token that may read it"),
         ("s3://bucket/m", "AWS_ENDPOINT_URL", AWS_KEYS, "AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN"),
         ("s3://bucket/m", "AWS_ENDPOINT_URL", {}, "the profile AWS_PROFILE of ~/.aws/credentials"),
         ("gs://bucket/m", "STORAGE_EMULATOR_HOST", {}, "set GOOGLE_APPLICATION_CREDENTIALS to a file"),
