@@ -1,19 +1,9 @@
 """Mutates a pod that names a base model, or rejects it with a remedy."""
 
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.choose_cache import problem_of
-from controller.admission.containers import (
-    MODEL_PATH,
-    SIDECARS,
-    MountPlace,
-    confine_mounts,
-    containers_of,
-    ensure_mount,
-    ensure_variable,
-    mounts_of,
-    path_of,
-)
-from controller.admission.errors import ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
+from controller.admission.containers import MODEL_PATH, containers_of, mounts_of, path_of
+from controller.admission.errors import ModelNotFound
+from controller.admission.model_mounts import MountRequest, chosen_containers, mount_model
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
 from controller.admission.pod_annotations import (
     BASE_MODEL,
@@ -24,14 +14,8 @@ from controller.admission.pod_annotations import (
     labels_of,
 )
 from controller.admission.result import InjectionResult, left_alone
-from controller.admission.scheduling import ensure_selector, selectors_of
-from controller.admission.volumes import (
-    BASE_MODEL_VOLUME,
-    PodVolumes,
-    SnapshotKey,
-)
+from controller.admission.volumes import BASE_MODEL_VOLUME, PodVolumes
 from controller.placement.demand import FOREIGN
-from shared.uri.model_uri import PvcUri, parse_uri
 
 _OME_LABEL = "base-model-name"  # on pods that OME creates for a model; they mount it through a volume of their own
 
@@ -49,10 +33,9 @@ def inject_base_model(draft: Json, name: str, catalog: Catalog, volumes: PodVolu
     if reason := _provided_by_others(draft, model):
         volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
         return left_alone(draft, reason)
-    uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
-    if isinstance(uri, PvcUri):
-        return _on_claim(draft, model, uri, volumes)
-    return _on_nodes(draft, model, volumes)
+    path, chosen = _path_of(model), annotations_of(draft).get(MODEL_CONTAINER, "")
+    containers = chosen_containers(draft, MODEL_CONTAINER, [chosen] if chosen else [])
+    return mount_model(draft, model, MountRequest(BASE_MODEL_VOLUME, path, {MODEL_PATH: path}, containers), volumes)
 
 
 def _provided_by_others(draft: Json, model: CatalogModel) -> str:
@@ -93,47 +76,3 @@ def _not_found(namespace: str, name: str, kind: str) -> str:
         f"there is no BaseModel {name!r} in namespace {namespace} and no ClusterBaseModel of that name (BaseModels in "
         f"other namespaces cannot be used); create it, or correct annotation {BASE_MODEL}"
     )
-
-
-def _on_nodes(draft: Json, model: CatalogModel, volumes: PodVolumes) -> InjectionResult:
-    _check_usable(model, problem_of(model))
-    snapshot = SnapshotKey(model.id, model.serving_revision)
-    volume = volumes.of_snapshot(BASE_MODEL_VOLUME, model)
-    _mount(draft, model, volume, "", volumes)
-    ensure_selector(draft["spec"], selectors_of(snapshot))
-    return InjectionResult((model.id, model.serving_revision), volume, selects=True)
-
-
-def _on_claim(draft: Json, model: CatalogModel, uri: PvcUri, volumes: PodVolumes) -> InjectionResult:
-    home, namespace = uri.namespace or model.namespace, volumes.namespace
-    if home != namespace:
-        raise NamespaceNotAllowed(
-            f"{model.title} is on claim {uri.claim!r} in namespace {home!r}, and a claim can be mounted only there; "
-            f"create the pod in namespace {home!r}, or declare a BaseModel on a claim in namespace {namespace!r}"
-        )
-    _check_usable(model, problem_of(model, needs_revision=False))
-    volume = volumes.of_claim(BASE_MODEL_VOLUME, uri)
-    _mount(draft, model, volume, uri.sub_path, volumes)
-    return InjectionResult((model.id, ""), volume)
-
-
-def _check_usable(model: CatalogModel, problem: str) -> None:
-    if problem:
-        where = f" -n {model.namespace}" if model.namespace else ""
-        raise ModelNotReady(
-            f"{model.title} {problem}; `kubectl get {model.kind.lower()} {model.name}{where}` shows its status; a "
-            "Deployment or Job retries on its own"
-        )
-
-
-def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, volumes: PodVolumes) -> None:
-    path = _path_of(model)
-    spec, chosen = draft["spec"], annotations_of(draft).get(MODEL_CONTAINER, "")
-    if chosen and all(container.get("name") != chosen for container in containers_of(spec)):
-        raise MountConflict(f"annotation {MODEL_CONTAINER} is {chosen!r}, but the pod has no container of that name")
-    volumes.ensure(spec, volume)
-    for container in containers_of(spec):
-        if container.get("name") == chosen or (not chosen and container.get("name") not in SIDECARS):
-            ensure_mount(container, MountPlace(BASE_MODEL_VOLUME, path, sub_path))
-            ensure_variable(container, MODEL_PATH, path)
-        confine_mounts(container, BASE_MODEL_VOLUME, sub_path)

@@ -67,6 +67,10 @@ class Catalog(Protocol):
         """Return whether Larder manages an object of this kind with these annotations."""
         ...
 
+    def names(self, namespace: str) -> Iterable[str]:
+        """Return the names of the models that a namespace sees."""
+        ...
+
     def caches(self) -> Iterable[CatalogModel]:
         """Return every ClusterModelCache, including those being deleted."""
         ...
@@ -148,6 +152,10 @@ class MemoryCatalog:
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
         """As in the port."""
         return kind not in self.foreign or annotations.get("larder.dev/managed") == "true"
+
+    def names(self, namespace: str) -> Iterable[str]:
+        """As in the port."""
+        return {m.name for m in (*self.base_models, *self.model_caches) if m.namespace in ("", namespace)}
 
     def caches(self) -> Iterable[CatalogModel]:
         """As in the port."""

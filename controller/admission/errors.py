@@ -11,6 +11,7 @@ AdmissionRefused                the API server's caller gets the reason and the 
 ├── InvalidQuantity             not a number of bytes
 ├── InvalidSelection            not a valid selection of a source's files
 ├── InvalidSelector             not a selector, or one that can never match a node
+├── InvalidRequest              an annotation of the pod has an invalid value
 ├── InvalidTemplate             pvSpec or pvcSpec sets what Larder sets itself
 ├── UnknownGroup                there is no ModelCacheNodeGroup of that name
 ├── InUse                       pods or caches still need the object
@@ -68,6 +69,10 @@ class InvalidSelection(AdmissionRefused):
 
 class InvalidSelector(AdmissionRefused):
     """Not a valid node selector."""
+
+
+class InvalidRequest(AdmissionRefused):
+    """An annotation by which a pod requests models has an invalid value."""
 
 
 class InvalidTemplate(AdmissionRefused):

@@ -8,10 +8,13 @@ from typing import Any
 from controller.admission.base_models import inject_base_model
 from controller.admission.catalog import Catalog, CatalogModel
 from controller.admission.kserve import inject_cache
+from controller.admission.named_models import inject_named_models
 from controller.admission.patch import json_patch
 from controller.admission.pod_annotations import (
     BASE_MODEL,
     ENABLE_CACHE,
+    HUB_PREFIX,
+    NAMED_MODELS,
     OURS,
     Json,
     annotations_of,
@@ -52,6 +55,8 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     results: list[InjectionResult] = []
     if BASE_MODEL in original_annotations:
         results.append(inject_base_model(draft, original_annotations[BASE_MODEL], catalog, volumes))
+    if NAMED_MODELS in original_annotations:
+        results += inject_named_models(draft, original_annotations[NAMED_MODELS], catalog, volumes)
     if ENABLE_CACHE in original_annotations:
         results.append(inject_cache(draft, pod, catalog, settings, volumes))
     check_host_paths(draft["spec"], [r.volume for r in results if r.volume], settings.store_root)
@@ -88,7 +93,7 @@ def _clear_records(pod: Json) -> None:
     _set(pod["spec"], "nodeSelector", {k: v for k, v in selector.items() if not (k in selected and v == "true")})
     metadata = pod.setdefault("metadata", {})
     _set(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})
-    kept = {k: v for k, v in annotations_of(pod).items() if k not in OURS}
+    kept = {k: v for k, v in annotations_of(pod).items() if k not in OURS and not k.startswith(HUB_PREFIX)}
     _set(metadata, "annotations", kept)
 
 

@@ -11,6 +11,12 @@ Json = dict[str, Any]
 BASE_MODEL = "ome.io/base-model-name"
 MODEL_KIND = "larder.dev/model-kind"  # which of the two kinds with that name; by default the namespace's own first
 MODEL_CONTAINER = "larder.dev/model-container"  # the container that gets the model; by default all
+NAMED_MODELS = "larder.dev/model"  # <name> or <kind>/<name>, comma-separated
+MOUNT_PATH = "larder.dev/mount-path"  # where the named model is mounted; of several, the directory above
+CONTAINER = "larder.dev/container"  # the containers that get the named models, comma-separated; by default all
+VARIABLE = "larder.dev/env"  # the variable with the path; of several models, the first part of its name
+LAYOUT = "larder.dev/layout"  # hub: as huggingface_hub caches models
+HUB_PREFIX = "hub.larder.dev/"  # followed by a volume: the commit that its references name
 ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
 NODE_GROUP = "serving.kserve.io/nodegroup"
 READ_ONLY = "storage.kserve.io/readonly"
@@ -24,7 +30,7 @@ MODELS = "larder.dev/models"  # the models given to the pod: <id>@<revision>, co
 NOT_CACHED = "larder.dev/not-cached"  # why the pod was left unchanged
 SOURCE_URI = "larder.dev/source-uri"  # what KServe would have downloaded if a cache had not replaced it
 
-TRIGGERS = (BASE_MODEL, ENABLE_CACHE)
+TRIGGERS = (BASE_MODEL, NAMED_MODELS, ENABLE_CACHE)
 OURS = (MODELS, CLAIMS_ANNOTATION, NOT_CACHED, SOURCE_URI)
 _LONGEST_REASON = 220  # with our prefix, because some clients truncate warnings at 256 characters
 

@@ -78,6 +78,10 @@ class StateCatalog:
                 return found
         return next((_elsewhere(key) for key in keys if self.cluster.ownership.is_foreign(key.kind)), None)
 
+    def names(self, namespace: str) -> Iterable[str]:
+        """Return the names of the models that a namespace sees."""
+        return {key.name for key in self.cluster.demands if key.namespace in ("", namespace)}
+
     def caches(self) -> Iterable[CatalogModel]:
         """Return every ClusterModelCache, including those being deleted."""
         found = (self._model(key) for key in list(self.cluster.demands) if key.kind == _CACHE)

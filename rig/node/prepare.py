@@ -16,6 +16,8 @@ from rig.node.cluster import Tools
 from rig.progress import Say, Step, run
 
 _APT = "/usr/bin/apt-get"
+_INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+_INOTIFY_INSTANCES = 1024
 
 
 def obstacles(user: int | None = None) -> list[str]:
@@ -56,10 +58,23 @@ def setup(env: Mapping[str, str], say: Say) -> Tools:
     if os.geteuid() != 0:
         raise SetupFailed("real nodes need root: run this as root, or do without the tests in tests/e2e")
     _install_packages(programs.missing(), env, say)
+    _raise_inotify_limit(say)
     build.setup(env, say, [*binaries.SET_UP, *binaries.NODE])
     kserve_files.ensure(env, say)
     images.ensure_base(binaries.cache_dir(env), say)
     return tools(env)
+
+
+def _raise_inotify_limit(say: Say) -> None:
+    """Allow several control planes, kubelets and agents at once; the kernel's default of 128 ends kubelets."""
+    if int(_INOTIFY.read_text()) >= _INOTIFY_INSTANCES:
+        return
+    try:
+        _INOTIFY.write_text(str(_INOTIFY_INSTANCES))
+    except OSError as error:
+        say(f"{_INOTIFY} stays at {_INOTIFY.read_text().strip()} ({error}): run fewer tests at the same time")
+    else:
+        say(f"{_INOTIFY} is now {_INOTIFY_INSTANCES}, until the next start of this machine")
 
 
 def _install_packages(absent: list[str], env: Mapping[str, str], say: Say) -> None:

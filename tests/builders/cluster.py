@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from prometheus_client import CollectorRegistry
+
 from controller.claims.controller import claims_controller
 from controller.claims.reconcile import ClaimReconciler
 from controller.groups.controller import grants_controller, groups_controller
@@ -11,6 +13,7 @@ from controller.groups.keys import GrantsKey, GroupKey
 from controller.inferenceservices.controller import inferenceservices_controller
 from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller, QueueKey
+from controller.manager.provisioner import Provisioner
 from controller.metadata.controller import metadata_controller
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
@@ -22,6 +25,8 @@ from controller.placement.groups import NodeLimits
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.signal import Signal
+from controller.volumes.controller import volumes_controller
+from controller.volumes.reconcile import VolumeReconciler
 from shared.api.base_model import BaseModel, BaseModelSpec, ClusterBaseModel, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
 from shared.api.core import (
@@ -151,11 +156,12 @@ class WokenKeys:
         return keys
 
 
-def controllers_of(cluster: ClusterState) -> list[Controller[Any]]:
+def controllers_of(cluster: ClusterState, registry: CollectorRegistry | None = None) -> list[Controller[Any]]:
     """Return what the features declare; of their reconcilers no part is there, for nothing has a turn."""
     none = cast("Any", None)
     models = ModelReconciler(none, none, none, none, none, none, 0.0)
     metadata = MetadataReconciler(cluster, MetadataReader(none, none, SourceSettings(), none, none), none, none)
+    provisioner = Provisioner(1, 1, lambda: 0.0, registry or CollectorRegistry())
     grants = GrantsReconciler(cluster, none, none, {"a", "b"}, none, 0.0, 0.0)
     return [
         nodes_controller(cluster, none, Signal()),
@@ -165,6 +171,7 @@ def controllers_of(cluster: ClusterState) -> list[Controller[Any]]:
         groups_controller(cluster, none),
         inferenceservices_controller(cluster, ServiceReconciler(none, none), enabled=True),
         grants_controller(cluster, grants),
+        volumes_controller(cluster, VolumeReconciler(none, none, provisioner, none, none, none)),
     ]
 
 

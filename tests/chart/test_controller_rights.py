@@ -24,9 +24,17 @@ CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     ("", "events"): {"create": "Events on models"},
     ("", "persistentvolumeclaims"): {
         "get": "the claim of a model, live",
-        "list": "wakes its models",
+        "list": "wakes its models; names that are taken",
         "watch": "as list",
+        "create": "claims of models; a policy holds them to their shape",
+        "delete": "as create",
     },
+    ("", "persistentvolumes"): {
+        "get": "whether a volume of that name is ours, live",
+        "create": "volumes of models; a policy holds them to their shape",
+        "delete": "as create",
+    }
+    | FOLLOW,
     ("", "namespaces"): {"get": "the label that claims.requireNamespaceLabel asks for"},
     ("storage.k8s.io", "storageclasses"): {"get": "whether a claim waits for its first consumer"},
     ("batch", "jobs"): {"get": "how a metadata Job ended", "create": "metadata Jobs; a policy holds it to their shape"},
@@ -127,7 +135,8 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
         ("GET", "/apis/batch/v1/namespaces/default/jobs"),
         ("DELETE", "/apis/batch/v1/namespaces/default/jobs/any"),
         ("PATCH", "/apis/batch/v1/namespaces/default/jobs/any"),
-        ("DELETE", "/api/v1/namespaces/default/persistentvolumeclaims/any"),
+        ("PUT", "/api/v1/namespaces/default/persistentvolumeclaims/any"),
+        ("PUT", "/api/v1/persistentvolumes/any"),
         ("POST", "/api/v1/namespaces/default/serviceaccounts"),
     ],
 )

@@ -61,7 +61,7 @@ def _of_controller() -> Iterable[Metric]:
     known.caches.upsert(cache("m", "gpus"))
     AdmissionMetrics(metrics.registry)
     EvictionMetrics(metrics.registry)
-    gauges = [controller.gauges for controller in controllers_of(known)]
+    gauges = [controller.gauges for controller in controllers_of(known, metrics.registry)]
     metrics.registry.register(StateMetrics(lambda: True, lambda: 0, gauges))
     metrics.reconcile_time.labels("nodes")
     metrics.reconciles.labels("nodes", "error")

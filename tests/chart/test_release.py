@@ -65,7 +65,7 @@ def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
     assert {p["metadata"]["name"] for p in _ours(api, policies)} == {
         "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths", "larder-metadata-jobs", "larder-records",
         "larder-manifests",
-        "larder-inference-services", "larder-inference-service-owners", "larder-store-volumes"
+        "larder-inference-services", "larder-inference-service-owners", "larder-store-volumes", "larder-volumes"
     }  # fmt: skip
     for policy in _ours(api, policies):
         assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["metadata"]["name"]

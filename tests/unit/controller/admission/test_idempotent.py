@@ -17,7 +17,10 @@ from controller.admission.pod_annotations import (
     INITIALIZER,
     KSERVE_LABEL,
     KSERVE_URI,
+    LAYOUT,
     MODELS,
+    MOUNT_PATH,
+    NAMED_MODELS,
     NODE_GROUP,
     NOT_CACHED,
     READ_ONLY,
@@ -71,6 +74,9 @@ ANNOTATIONS = st.fixed_dictionaries(
         NODE_GROUP: st.sampled_from(["f", "g", "none"]),
         MODELS: st.sampled_from(["llama@r", "cache@r,llama@old", ",", "@"]),
         NOT_CACHED: st.just("stale"),
+        NAMED_MODELS: st.sampled_from(["llama", "cache", "llama,cmc/cache", "claim,llama", "none"]),
+        LAYOUT: st.sampled_from(["hub", "directory", "directory"]),
+        MOUNT_PATH: st.sampled_from(["/models", "/x"]),
         CLAIMS_ANNOTATION: st.sampled_from(["old=llama@r", "llama=llama@r,cache=cache@old", "=,"]),
     },
 )
@@ -176,7 +182,7 @@ def _assert_safe(pod: dict[str, Any]) -> None:
     assert set(stored.values()) <= {f"{ROOT}/models/{name}/{revision}" for name, revision in models.items()}
     for container in containers_of(pod["spec"]):
         assert all(m.get("readOnly") is True for m in mounts_of(container) if m["name"] in stored)
-    if ("cache", "r") in models.items():
+    if ("cache", "r") in models.items() and "cache" not in pod["metadata"]["annotations"].get(NAMED_MODELS, ""):
         assert not any(c["name"] == INITIALIZER for c in pod["spec"].get("initContainers", []))
         assert KSERVE_URI not in pod["metadata"]["annotations"]
         assert pod["metadata"]["annotations"][SOURCE_URI].startswith("s3://bucket/m")

@@ -1,0 +1,68 @@
+"""The layout of the Hugging Face cache, made of mounts alone: no file is copied.
+
+    <HF_HUB_CACHE>/models--org--repo/snapshots/<commit>/   the snapshot's claim
+    <HF_HUB_CACHE>/models--org--repo/refs/main             the commit, from an annotation by the downward API
+
+https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+"""
+
+import posixpath
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from controller.admission.catalog import CatalogModel
+from controller.admission.containers import MountPlace, containers_of, ensure_mount
+from controller.admission.errors import InvalidRequest, MountConflict
+from controller.admission.pod_annotations import HUB_PREFIX, Json, annotations_of
+from shared.uri.model_uri import HfUri, parse_uri
+
+# With None for the directory of the cache.
+HUB_VARIABLES: Mapping[str, str | None] = {"HF_HUB_CACHE": None, "HF_HUB_OFFLINE": "1"}
+_MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class HubPlace:
+    """Where a model of the hub is in the cache, and the names that lead to its commit."""
+
+    snapshot: str
+    refs: str
+    commit: str
+    names: tuple[str, ...]
+
+
+def hub_place(model: CatalogModel, cache: str) -> HubPlace:
+    """Return the place of a model below the cache's directory. Raises InvalidRequest if it is not of a hub."""
+    uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
+    if not isinstance(uri, HfUri):
+        raise InvalidRequest(f"{model.title} is at {model.uri}; the layout hub needs a model with an hf:// URI")
+    repository = posixpath.join(cache, f"models--{uri.repo.replace('/', '--')}")
+    names = tuple(name for name in dict.fromkeys((_MAIN, uri.revision)) if name != model.serving_revision)
+    snapshot = posixpath.join(repository, "snapshots", model.serving_revision)
+    return HubPlace(snapshot, posixpath.join(repository, "refs"), model.serving_revision, names)
+
+
+def refs_volume(name: str, place: HubPlace) -> Json:
+    """Return the volume with the references of a model, whose commit is in an annotation of the pod."""
+    field = {"fieldPath": f"metadata.annotations['{HUB_PREFIX}{name}']"}
+    return {
+        "name": f"{name}-refs",
+        "downwardAPI": {"items": [{"path": name_of_ref, "fieldRef": field} for name_of_ref in place.names]},
+    }
+
+
+def mount_refs(draft: Json, volume: Json, place: HubPlace, containers: Collection[str]) -> None:
+    """Add the volume of references, its mounts, and the annotation that it reads."""
+    spec, name = draft["spec"], volume["name"]
+    found = [v for v in spec.get("volumes") or [] if v.get("name") == name]
+    if found and "downwardAPI" not in found[0]:
+        raise MountConflict(
+            f"the pod already has a volume {name!r}, the name that the model's references need; rename it"
+        )
+    others = [v for v in spec.get("volumes") or [] if v.get("name") != name]
+    spec["volumes"] = spec["volumes"] if found == [volume] else [*others, volume]
+    for container in containers_of(spec):
+        if container.get("name") in containers:
+            ensure_mount(container, MountPlace(name, place.refs))
+    key = f"{HUB_PREFIX}{name.removesuffix('-refs')}"
+    draft["metadata"]["annotations"] = annotations_of(draft) | {key: place.commit}

@@ -1,0 +1,156 @@
+"""Mounts the models that a pod names, of any kind: `larder.dev/model: llama, clustermodelcache/mistral`."""
+
+import difflib
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.containers import MODEL_PATH, containers_of, take_mounts
+from controller.admission.errors import InvalidRequest, ModelNotFound
+from controller.admission.hub_layout import HUB_VARIABLES, hub_place, mount_refs, refs_volume
+from controller.admission.model_mounts import MountRequest, chosen_containers, mount_model
+from controller.admission.paths import DEFAULT_MODEL_PATH, KSERVE_MODEL_PATH, checked_mount_path
+from controller.admission.pod_annotations import (
+    CONTAINER,
+    LAYOUT,
+    MOUNT_PATH,
+    NAMED_MODELS,
+    VARIABLE,
+    Json,
+    annotations_of,
+)
+from controller.admission.result import InjectionResult
+from controller.admission.volumes import PodVolumes
+
+_KINDS: Mapping[str, str] = {
+    "basemodel": "BaseModel",
+    "bm": "BaseModel",
+    "clusterbasemodel": "ClusterBaseModel",
+    "cbm": "ClusterBaseModel",
+    "clustermodelcache": "ClusterModelCache",
+    "cmc": "ClusterModelCache",
+}
+_MOST_MODELS = 16
+_MOST_NAMES = 1000  # compared with a misspelt one
+_SEVERAL_PATH = "/models"
+_HUB_PATH = "/models/hub"
+_NAME_HEX = 10
+_VOLUME = re.compile(r"larder-[0-9a-f]{10}(-refs)?", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+
+
+def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVolumes) -> list[InjectionResult]:
+    """Change the draft so that its containers find every model that `text` names. Raises AdmissionRefused.
+
+    Volumes of models that an earlier pass gave the pod, and that it no longer names, are removed.
+    """
+    models = [_find(name, catalog, volumes.namespace) for name in _names(text)]
+    annotations = annotations_of(draft)
+    containers = chosen_containers(draft, CONTAINER, _parts(annotations.get(CONTAINER, "")))
+    layout = annotations.get(LAYOUT, "directory")
+    if layout not in ("directory", "hub"):
+        raise InvalidRequest(f"annotation {LAYOUT} is {layout!r}; write directory or hub")
+    _drop_others(draft["spec"], {_volume_of(model) for model in models}, volumes)
+    if layout == "hub":
+        return _in_hub_layout(draft, models, containers, volumes)
+    variable = annotations.get(VARIABLE, MODEL_PATH)
+    if not _VARIABLE.fullmatch(variable):
+        raise InvalidRequest(f"annotation {VARIABLE} is {variable!r}, which is not the name of an environment variable")
+    given = []
+    for model, path in zip(models, _paths(models, annotations.get(MOUNT_PATH, "")), strict=True):
+        name = variable if len(models) == 1 else f"{variable}_{re.sub('[^A-Z0-9]', '_', model.name.upper())}"
+        given.append(
+            mount_model(draft, model, MountRequest(_volume_of(model), path, {name: path}, containers), volumes)
+        )
+    return given
+
+
+def _in_hub_layout(
+    draft: Json, models: Sequence[CatalogModel], containers: frozenset[str], volumes: PodVolumes
+) -> list[InjectionResult]:
+    cache = checked_mount_path(annotations_of(draft).get(MOUNT_PATH, "") or _HUB_PATH)
+    given = []
+    for model in models:
+        place, name = hub_place(model, cache), _volume_of(model)
+        variables = {key: cache if value is None else value for key, value in HUB_VARIABLES.items()}
+        given.append(mount_model(draft, model, MountRequest(name, place.snapshot, variables, containers), volumes))
+        mount_refs(draft, refs_volume(name, place), place, containers)
+    return given
+
+
+def _names(text: str) -> list[str]:
+    names = list(dict.fromkeys(_parts(text)))
+    if not names:
+        raise ModelNotFound(f"annotation {NAMED_MODELS} names no model; write <name> or <kind>/<name>")
+    if len(names) > _MOST_MODELS:
+        raise InvalidRequest(f"annotation {NAMED_MODELS} names {len(names)} models; a pod may have {_MOST_MODELS}")
+    return names
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _find(text: str, catalog: Catalog, namespace: str) -> CatalogModel:
+    """Return the one model that a name means. Raises ModelNotFound, with the candidates, if there is not just one."""
+    prefix, slash, name = text.rpartition("/")
+    kind = _KINDS.get(prefix.lower(), "") if slash else ""
+    if slash and not kind:
+        known = ", ".join(sorted(set(_KINDS.values())))
+        raise ModelNotFound(f"annotation {NAMED_MODELS}: {prefix!r} is not a kind of model; write {known}")
+    found = [model for model in _candidates(name, catalog, namespace) if kind in ("", model.kind)]
+    if not found:
+        raise ModelNotFound(_not_found(text, name, catalog, namespace))
+    if len({(model.id, model.uri) for model in found}) > 1:
+        titles = ", ".join(f"{model.kind.lower()}/{model.name}" for model in found)
+        raise ModelNotFound(
+            f"annotation {NAMED_MODELS}: several models with different files are named {name!r}; write one of {titles}"
+        )
+    if not found[0].managed:
+        raise ModelNotFound(f"{found[0].title} belongs to another product; Larder manages it once it is annotated so")
+    return found[0]
+
+
+def _candidates(name: str, catalog: Catalog, namespace: str) -> list[CatalogModel]:
+    """Return the models of that name which the namespace sees: its own, then the cluster's, then the caches."""
+    base = (catalog.base_model(namespace, name, kind) for kind in ("BaseModel", "ClusterBaseModel"))
+    return [*(model for model in base if model is not None), *(c for c in catalog.caches() if c.name == name)]
+
+
+def _not_found(text: str, name: str, catalog: Catalog, namespace: str) -> str:
+    near = difflib.get_close_matches(name, list(catalog.names(namespace))[:_MOST_NAMES], n=5)
+    hint = f"; similar names are {', '.join(near)}" if near else ""
+    return (
+        f"annotation {NAMED_MODELS}: namespace {namespace} sees no model {text!r}, neither a BaseModel of its own nor "
+        f"a ClusterBaseModel or ClusterModelCache{hint}; create it, or correct the annotation"
+    )
+
+
+def _volume_of(model: CatalogModel) -> str:
+    return f"larder-{hashlib.sha256(model.id.encode()).hexdigest()[:_NAME_HEX]}"
+
+
+def _paths(models: Sequence[CatalogModel], asked: str) -> list[str]:
+    """Return where each model is mounted: several models each in a directory of its own."""
+    if len(models) == 1:
+        default = KSERVE_MODEL_PATH if models[0].kind == "ClusterModelCache" else DEFAULT_MODEL_PATH
+        return [checked_mount_path(asked or models[0].mount_path or default)]
+    parent = checked_mount_path(asked or _SEVERAL_PATH)
+    paths = [posixpath.join(parent, model.name) for model in models]
+    if len(set(paths)) < len(paths):
+        raise InvalidRequest(f"annotation {NAMED_MODELS} names two models of the same name; a pod can mount only one")
+    return paths
+
+
+def _drop_others(spec: Json, wanted: Iterable[str], volumes: PodVolumes) -> None:
+    """Remove the volumes of an earlier pass for models that the pod no longer names."""
+    kept = {name for volume in wanted for name in (volume, f"{volume}-refs")}
+    for volume in list(spec.get("volumes") or []):
+        name = str(volume.get("name", ""))
+        if name in kept or not _VOLUME.fullmatch(name) or not (volumes.is_snapshot(volume) or "downwardAPI" in volume):
+            continue
+        spec["volumes"] = [v for v in spec["volumes"] if v is not volume]
+        for container in containers_of(spec):
+            take_mounts(container, name)
