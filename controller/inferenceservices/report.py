@@ -65,7 +65,9 @@ def _served(view: ServiceView, deployment: Deployment) -> ConditionUpdate:
     desired, status = deployment.spec.replicas, deployment.status
     if view.service.spec.replicas.min == 0:
         return ConditionUpdate(READY, "False", "Stopped", "spec.replicas.min is 0, so no pods are wanted")
-    counts, found = f"{status.ready_replicas} of {desired} pods are ready", blocker_of(view, deployment)
+    counts = f"{status.ready_replicas} of {desired} pods are ready"
+    # The pods were read before the Deployment was applied, so they may be older than its status.
+    found = blocker_of(view, deployment) if deployment.is_short else None
     blocker = f"; {found.message}" if found else ""
     available = condition_of(deployment.status.conditions, "Available")
     if available is None or available.status != "True" or not status.ready_replicas:

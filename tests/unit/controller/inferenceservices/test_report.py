@@ -1,11 +1,14 @@
 """What the user is told of a service."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from controller.claims.kinds import ClaimPod, PodStatus
 from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView
+from shared.api.core import ObservedCondition
 from shared.api.inference_service import InferenceServiceStatus
 from shared.api.meta import Condition
 from shared.kube.objects import Meta
@@ -107,3 +110,12 @@ def with_status(seen: ServiceView, *conditions: Condition) -> ServiceView:
     known = InferenceServiceStatus(conditions=list(conditions))
     service = type(seen.service)(metadata=seen.service.metadata, spec=seen.service.spec, status=known)
     return ServiceView(service, seen.model, seen.deployment)
+
+
+def test_pods_read_before_the_last_one_was_ready_block_nothing() -> None:
+    unscheduled = ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes are available")
+    stale = ClaimPod(metadata=Meta(name="p", namespace="team"), status=PodStatus(conditions=[unscheduled]))
+    served: dict[str, Any] = {"conditions": ["Available=True"], "replicas": 2, "updated_replicas": 2}
+    short, whole = (view(READY, deployment=deployment(ready_replicas=n, **served)) for n in (1, 2))
+    assert "pod p cannot be scheduled" in reported(replace(short, pods=(stale,)))[2]
+    assert reported(replace(whole, pods=(stale,))) == ("True", "Serving", "2 of 2 pods are ready")
