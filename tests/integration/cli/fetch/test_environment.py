@@ -157,7 +157,7 @@ def test_a_proxy_that_wants_a_user_is_told_none_of_the_password(private_hub: Hub
         ("oci://n/ns/b/bucket/o/m", "OCI_CLI_ENDPOINT", {}, "set OCI_CLI_TENANCY, OCI_CLI_USER"),
         ("oci://n/ns/b/bucket/o/m", "UNUSED", {}, "in the variable OCI_CLI_REGION"),
         ("oci://{host}/a/b:v1", "LARDER_REGISTRIES", {}, "docker's config.json (in DOCKER_CONFIG, else in ~/.docker)"),
-        ("https://u.test/f?token=t", "UNUSED", {}, "those of a command into its environment"),
+        ("https://u.test/f?token=t", "UNUSED", {}, "for a command, into the environment"),
     ],
 )
 def test_a_refusal_names_the_places_that_a_person_has(
