@@ -7,6 +7,7 @@ import pytest
 
 from controller.placement.volume_names import MODEL_ANNOTATION
 from rig.larder.cluster_driver import Json
+from rig.node.images import CONTROLLER
 from rig.node.installation import Installation
 from shared.names import snapshot_label
 from tests.e2e.test_rights import fingerprint
@@ -104,3 +105,31 @@ def test_a_pod_that_admission_never_saw_runs_where_the_files_are_and_keeps_them(
     site.delete_pod(own, 0)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go with its last user", 120)
     site.until(lambda: model not in claims(site, namespace), "the claim to go", 90)
+
+
+_LOAD = """
+import sys, huggingface_hub
+folder = huggingface_hub.snapshot_download(sys.argv[1])
+config = huggingface_hub.hf_hub_download(sys.argv[1], "config.json", revision="main")
+print(folder, open(config).read() == open(folder + "/config.json").read())
+"""
+
+
+def test_huggingface_hub_finds_models_offline_in_its_own_layout(site: Installation) -> None:
+    uris = [site.push(), site.push()]
+    names = [site.base_model(uri, nodeSelector={"gpu": "yes"}) for uri in uris]
+    commits = [site.wait_ready("ClusterBaseModel", name)["servingRevision"] for name in names]
+    namespace = namespace_of_level(site, "restricted")
+    asked = {"larder.dev/model": ",".join(names), "larder.dev/layout": "hub"}
+    main = {"image": CONTROLLER, "command": ["sleep", "infinity"], "securityContext": CONFINED}
+    web = site.workload(asked, namespace, main=main, securityContext=SECURITY)
+    pod = site.running(web, namespace)
+    for uri, commit in zip(uris, commits, strict=True):
+        repository = uri.removeprefix("hf://")
+        found = site.cluster.exec(
+            namespace, pod["metadata"]["name"], ["/opt/venv/bin/python", "-c", _LOAD, repository], "main"
+        )
+        folder, same = found.strip().splitlines()[-1].split()
+        assert folder == f"/models/hub/models--{repository.replace('/', '--')}/snapshots/{commit}"
+        assert same == "True"
+    site.remove_deployment(web, namespace)

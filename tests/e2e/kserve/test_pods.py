@@ -55,8 +55,10 @@ def test_a_claim_beside_the_download_stays(site: KServeSite, uri: str) -> None:
         "/mnt/models/base": CACHE,
         "/mnt/models/lora": "mnt-models-lora",
     }
-    claims = [v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v]
-    assert claims == ["lora"]
+    on_claims = [v for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v]
+    claims = {v["name"]: v["persistentVolumeClaim"]["claimName"] for v in on_claims}
+    assert claims.keys() == {CACHE, "mnt-models-lora"}
+    assert claims["mnt-models-lora"] == "lora"
 
 
 def test_several_downloads_are_left_alone(site: KServeSite, uri: str) -> None:
