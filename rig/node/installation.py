@@ -84,13 +84,20 @@ class Installation(ClusterDriver):
         **pod_spec: Any,  # noqa: ANN401 - a pod's fields
     ) -> str:
         """Create a small workload that uses a base model, and return its name; `main` are fields of its container."""
+        return self.workload({"ome.io/base-model-name": model, **(annotations or {})}, namespace, main, **pod_spec)
+
+    def workload(
+        self,
+        annotations: Mapping[str, str],
+        namespace: str = "default",
+        main: Mapping[str, Any] | None = None,
+        **pod_spec: Any,  # noqa: ANN401 - a pod's fields
+    ) -> str:
+        """Create a small Deployment whose pods have these annotations, and return its name."""
         name = self.name("web")
         container = {**_SLEEPER, **(main or {})}
         template = {
-            "metadata": {
-                "labels": {"app": name},
-                "annotations": {"ome.io/base-model-name": model, **(annotations or {})},
-            },
+            "metadata": {"labels": {"app": name}, "annotations": dict(annotations)},
             "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], **pod_spec},
         }
         spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
