@@ -116,6 +116,6 @@ def test_pods_read_before_the_last_one_was_ready_block_nothing() -> None:
     unscheduled = ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes are available")
     stale = ClaimPod(metadata=Meta(name="p", namespace="team"), status=PodStatus(conditions=[unscheduled]))
     served: dict[str, Any] = {"conditions": ["Available=True"], "replicas": 2, "updated_replicas": 2}
-    short, whole = (view(READY, deployment=deployment(ready_replicas=n, **served)) for n in (1, 2))
+    short, whole = (view(READY, deployment=deployment(wanted=2, ready_replicas=n, **served)) for n in (1, 2))
     assert "pod p cannot be scheduled" in reported(replace(short, pods=(stale,)))[2]
     assert reported(replace(whole, pods=(stale,))) == ("True", "Serving", "2 of 2 pods are ready")
