@@ -1,7 +1,6 @@
 """Fixtures: a store on a real file system, and a source in memory with faults to switch on."""
 
 import os
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from shared.manifest import Manifest
 from shared.sources.memory import MemoryRepository, MemorySource
 from shared.sources.port import Source
 from shared.sources.retry import RetryPolicy
+from tests.builders.disks import tmpfs
 
 FILES = {
     "config.json": b'{"model_type": "llama"}',
@@ -97,11 +97,13 @@ def fetch_blobs() -> Fetch:
 
 
 @pytest.fixture
-def fetch_model(fetch_blobs: Fetch) -> Callable[[MemorySource, Store, str], Snapshot]:
-    """Fetch and commit a model under an id."""
+def fetch_model(fetch_blobs: Fetch) -> Callable[..., Snapshot]:
+    """Fetch and commit a model under an id, as the agent does."""
 
-    def run(source: MemorySource, store: Store, identity: str) -> Snapshot:
-        return store.snapshots.commit(plan_of(source), identity, fetch_blobs(source, store).blobs)
+    def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
+        manifest = source.resolve()
+        result = fetch_blobs(source, store, manifest=manifest, reservation=reservation)
+        return store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked)
 
     return run
 
@@ -109,14 +111,5 @@ def fetch_model(fetch_blobs: Fetch) -> Callable[[MemorySource, Store, str], Snap
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 6 MiB; it takes the right to mount."""
-    path = tmp_path / "small-disk"
-    path.mkdir()
-    mounted = subprocess.run(  # noqa: S603 - fixed arguments
-        ["mount", "-t", "tmpfs", "-o", "size=6m,mode=0755", "larder-test", str(path)],  # noqa: S607 - found on PATH
-        check=False,
-        capture_output=True,
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a small tmpfs takes root")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)  # noqa: S603, S607 - as above
+    with tmpfs(tmp_path / "small-disk", "6m") as path:
+        yield path

@@ -1,9 +1,9 @@
-"""Objects by their path, over a real socket: enough for what reads them."""
+"""HTTP servers in the place of the API server, over real sockets, and connections to them."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from aiohttp import web
 from shared.kube.transport import Kube, connect
 
 Json = dict[str, Any]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _FAREWELL_S = 60
 
 
@@ -39,28 +40,39 @@ class Objects:
         return web.json_response({"code": 404, "message": f"{request.path} not found"}, status=404)
 
 
-@asynccontextmanager
-async def serving(objects: Objects, folder: Path) -> AsyncIterator[Kube]:
+def kubeconfig(path: Path, server: str = "http://127.0.0.1:1", user: Mapping[str, Any] | None = None) -> Path:
+    """Write a kubeconfig with one context."""
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "secret"} if user is None else user}],
+    }
+    path.write_text(json.dumps(config))
+    return path
+
+
+def serving(objects: Objects, folder: Path) -> AbstractAsyncContextManager[Kube]:
     """Serve the objects, and connect."""
+    return connected(objects.answer, folder, farewell_s=_FAREWELL_S)
+
+
+@asynccontextmanager
+async def connected(handler: Handler, folder: Path, *, farewell_s: float = 0) -> AsyncIterator[Kube]:
+    """Start a server with this handler for every request, and connect; wait so long for connections to end."""
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", objects.answer)
+    app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        config = {
-            "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-        }
-        path = folder / "kubeconfig"
-        path.write_text(json.dumps(config))
-        async with connect(path) as kube:
+        server = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with connect(kubeconfig(folder / "kubeconfig", server)) as kube:
             yield kube
-        async with asyncio.timeout(_FAREWELL_S):  # the client is gone: so are its connections, in a turn or two
-            while runner.server is not None and runner.server.connections:  # noqa: ASYNC110 - aiohttp tells nobody
-                await asyncio.sleep(0)
+        if farewell_s:
+            async with asyncio.timeout(farewell_s):  # the client is gone: so are its connections, in a turn or two
+                while runner.server is not None and runner.server.connections:  # noqa: ASYNC110 - aiohttp tells nobody
+                    await asyncio.sleep(0)
     finally:
         await runner.cleanup()
 

@@ -23,12 +23,12 @@ from controller.claims.reading_order import order_of
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
 from controller.placement.claim_place import place_of
-from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim, StatusWithConditions
 from shared.kube.objects import Meta
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading, encode_reading
+from tests.builders.demands import demand
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 LLAMA = Metadata(
@@ -68,22 +68,13 @@ def claim(phase: str = "Bound", *modes: str, uid: str = "claim-1", **fields: Any
 def view(**fields: Any) -> ClaimView:
     """A ClusterBaseModel at `models/llama` of a bound claim `team/data`, with nothing in its spec."""
     asked = {name: fields.pop(name) for name in ("refresh", "refreshed") if name in fields}
-    demand = Demand(
-        kind="ClusterBaseModel",
-        namespace="",
-        name="m",
-        uid="model-1",
-        created="2026-01-01T00:00:00Z",
-        id="m",
-        uri=fields.pop("uri", "pvc://team/data/models/llama"),
-        on_claim=True,
-        **asked,
-    )
+    uri = fields.pop("uri", "pvc://team/data/models/llama")
+    given = demand(kind="ClusterBaseModel", uid="model-1", uri=uri, on_claim=True, **asked)
     status = fields.pop("status", BaseModelStatus())
     defaults: dict[str, Any] = {
-        "demand": demand,
+        "demand": given,
         "generation": 1,
-        "place": place_of(demand.uri, ""),
+        "place": place_of(uri, ""),
         "skip": False,
         "spec": {},
         "status": status,

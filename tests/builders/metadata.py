@@ -8,10 +8,11 @@ from controller.manager.actions import WriteSpec
 from controller.metadata.decide import Action, WriteMetadata, decide
 from controller.metadata.status import described_status
 from controller.metadata.view import MetadataView
-from controller.placement.demand import Demand, Resolution
+from controller.placement.demand import Resolution
 from shared.api.base_model import BaseModelStatus
 from shared.metadata.termination_message import Reading
 from tests.builders.claims import LLAMA
+from tests.builders.demands import demand
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 READ = Reading(metadata=LLAMA)
@@ -28,17 +29,8 @@ def view(**fields: Any) -> MetadataView:
     of_demand = ("resolution", "serving", "refreshed", "disabled", "on_claim", "refused", "deleting")
     asked = {name: fields.pop(name) for name in of_demand if name in fields}
     defaults: dict[str, Any] = {"resolution": resolution(), "serving": "r1"}
-    demand = Demand(
-        kind="ClusterBaseModel",
-        namespace="",
-        name="m",
-        uid="model-1",
-        created="2026-01-01T00:00:00Z",
-        id="m",
-        uri="hf://org/m@main",
-        **(defaults | asked),
-    )
-    given: dict[str, Any] = {"demand": demand, "generation": 1, "status": BaseModelStatus(), "spec": {}} | fields
+    wanted = demand(kind="ClusterBaseModel", uid="model-1", uri="hf://org/m@main", **(defaults | asked))
+    given: dict[str, Any] = {"demand": wanted, "generation": 1, "status": BaseModelStatus(), "spec": {}} | fields
     return MetadataView(**given)
 
 

@@ -1,6 +1,7 @@
 """Small model files for tests."""
 
 import json
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -84,3 +85,25 @@ def read_files(files: Mapping[str, Any]) -> Metadata:
 def _path(name: str) -> str:
     stem, _, suffix = name.replace("__", "/").rpartition("_")
     return f"{stem}.{suffix}"
+
+
+INDEX = {
+    "_class_name": "StableDiffusionPipeline", "_diffusers_version": "0.30.0",
+    "unet": ["diffusers", "UNet2DConditionModel"], "vae": ["diffusers", "AutoencoderKL"],
+    "text_encoder": ["transformers", "CLIPTextModel"], "tokenizer": ["transformers", "CLIPTokenizer"],
+    "scheduler": ["diffusers", "PNDMScheduler"], "feature_extractor": ["transformers", "CLIPImageProcessor"],
+    "safety_checker": [None, None],
+}  # fmt: skip
+
+
+PIPELINE = {"model_index.json": INDEX, "unet/config.json": {"_class_name": "UNet2DConditionModel"}}
+
+
+_HEADER_BYTES = 120
+
+
+def random_safetensors(size_bytes: int) -> bytes:
+    """Return a safetensors file of so many bytes, with one random tensor."""
+    count = size_bytes - 8 - _HEADER_BYTES
+    header = json.dumps({"w": {"dtype": "U8", "shape": [count], "data_offsets": [0, count]}}).encode()
+    return struct.pack("<Q", _HEADER_BYTES) + header.ljust(_HEADER_BYTES) + os.urandom(count)

@@ -15,6 +15,7 @@ from controller.state.keys import ModelKey
 from shared.api.core import ObservedCondition
 from shared.api.inference_service import InferenceService, InferenceServiceSpec, ModelRef, Replicas
 from shared.kube.objects import Meta
+from tests.builders.demands import demand as any_demand
 
 READY = ServedModel("ClusterBaseModel m", ModelKey("ClusterBaseModel", "", "m"), "r1", "m@r1")
 WAITING = ServedModel(
@@ -60,5 +61,5 @@ def view(model: ServedModel = READY, **fields: Any) -> ServiceView:
 def demand(name: str = "m", namespace: str = "", uri: str = "hf://o/m@main", **fields: Any) -> Demand:
     """A base model's demand."""
     kind = fields.pop("kind", "BaseModel" if namespace else "ClusterBaseModel")
-    given = {"uid": f"{kind}-{namespace}-{name}", "created": "2026-01-01T00:00:00Z", **fields}
-    return Demand(kind=kind, namespace=namespace, name=name, id=f"{namespace}_{name}", uri=uri, **given)
+    given = {"uid": f"{kind}-{namespace}-{name}", "id": f"{namespace}_{name}", **fields}
+    return any_demand(name, kind=kind, namespace=namespace, uri=uri, **given)

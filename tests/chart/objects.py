@@ -32,3 +32,6 @@ def environment(container: Json) -> dict[str, str]:
     return {
         e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"] for e in container["env"]
     }
+
+
+KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -4,8 +4,8 @@ import pytest
 
 from rig.helm import Json
 from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.everything import EVERYTHING
 from tests.chart.objects import only, pod_specs
-from tests.chart.test_templates import EVERYTHING
 
 PROGRAMS = ("controller", "agent", "test")
 

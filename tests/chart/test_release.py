@@ -19,10 +19,9 @@ from rig.errors import CallRefused
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from rig.processes import wait_until
 from tests.chart.conftest import NAMESPACE, VALUES, Render
-from tests.chart.objects import kinds, only, pod_specs
-from tests.chart.test_templates import EVERYTHING
+from tests.chart.everything import EVERYTHING
+from tests.chart.objects import KINDS, kinds, only, pod_specs
 
-KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TLS = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-tls"
 CA = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-ca"
 RENEW_AFTER, OLD_CA_UNTIL = "larder.dev/renew-after", "larder.dev/old-ca-until"

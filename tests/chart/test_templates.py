@@ -21,24 +21,8 @@ from rig.errors import HelmFailed
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from rig.pki import Authority
 from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.everything import EVERYTHING, KEY
 from tests.chart.objects import environment, kinds, only, pod_specs
-
-KEY = "0123456789abcdefghijklmnopqrstuvwxyz"
-EVERYTHING = {
-    "credentialNamespaces": ["team-a", "team-b", NAMESPACE],
-    "monitoring": {"monitors": True, "rules": True, "dashboard": True},
-    "sources": {
-        "hfEndpoint": "https://hub.example.com",
-        "s3Endpoint": "http://s3.example.com:9000",
-        "s3Addressing": "virtual",
-        "s3Region": "eu-central-1",
-        "allowAddresses": ["10.1.0.0/16", "fd00::/8"],
-        "caBundle": {"configMap": "sources"},
-    },
-    "admission": {"pathKeys": [KEY], "clientCA": Authority().ca_pem.decode(), "clientNames": ["kube-apiserver"]},
-    "networkPolicy": {"metricsFrom": [{"namespaceSelector": {}}], "egress": [{"ports": [{"port": 443}]}]},
-    "imagePullSecrets": [{"name": "registry"}],
-}
 
 
 @pytest.mark.parametrize("chart", [LARDER, LARDER_CRDS])

@@ -10,7 +10,7 @@ import pytest
 from rig.api import MERGE, Api
 from rig.errors import CallRefused
 from rig.helm import LARDER
-from tests.chart.test_release import KINDS
+from tests.chart.objects import KINDS
 
 HOOKS: dict[str, Any] = runpy.run_path(str(LARDER / "files" / "hooks.py"))
 DEFINITION, WORD = "clusterbasemodels.ome.io", "clusterbasemodels.ome.io/finalizer"

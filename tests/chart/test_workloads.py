@@ -7,8 +7,8 @@ import pytest
 
 from rig.helm import Json
 from tests.chart.conftest import Render
+from tests.chart.everything import EVERYTHING
 from tests.chart.objects import only, pod_specs
-from tests.chart.test_templates import EVERYTHING
 
 EVERYWHERE = {"commonLabels": {"team": "models"}, "certificates": {"provider": "cert-manager"}, **EVERYTHING}
 PROGRAMS = {"larder-controller", "larder-agent"}  # the others run once and end

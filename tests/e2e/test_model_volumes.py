@@ -10,7 +10,7 @@ from rig.larder.cluster_driver import Json
 from rig.node.images import CONTROLLER
 from rig.node.installation import Installation
 from shared.names import snapshot_label
-from tests.e2e.test_rights import fingerprint
+from tests.e2e.fingerprints import fingerprint
 
 SECURITY: Json = {
     "runAsNonRoot": True,

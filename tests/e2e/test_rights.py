@@ -1,8 +1,5 @@
-import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +9,7 @@ from rig.errors import CallRefused
 from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import NAMESPACE, Installation
+from tests.e2e.fingerprints import fingerprint
 
 ELSEWHERE = "elsewhere"
 _TOKEN = "print(open('/var/run/secrets/kubernetes.io/serviceaccount/token').read())"
@@ -96,17 +94,6 @@ def test_a_private_bucket_is_fetched_with_a_secret_that_the_agent_cannot_read(si
     logs = site.cluster.kubectl("logs", f"--namespace={NAMESPACE}", "--selector=app.kubernetes.io/part-of=larder")
     assert site.s3.secret_key not in f"{reported}{logs}"
     site.delete("ClusterModelCache", denied)
-
-
-def fingerprint(snapshot: Path) -> dict[str, tuple[int, int, int, str]]:
-    """Owner, group, mode and content of all that the store holds of a model; others may come and go meanwhile."""
-    found = {}
-    for folder, _, files in os.walk(snapshot.parent):
-        for path in [Path(folder), *(Path(folder, name) for name in files)]:
-            stat = path.stat()
-            content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-            found[str(path)] = (stat.st_uid, stat.st_gid, stat.st_mode, content)
-    return found
 
 
 @pytest.mark.parametrize("mount", ["claim", "hostPath"])

@@ -14,11 +14,22 @@ def names_in(folder: str | Path) -> set[str]:
     return {path.stem for path in (ROOT / folder).iterdir() if path.suffix == ".py" or path.is_dir()}
 
 
+def imports_in(path: Path) -> set[str]:
+    """Return the modules that a file imports."""
+    return set(re.findall(r"^(?:from|import) ([\w.]+)", path.read_text(), re.MULTILINE))
+
+
 def imports_of(path: Path) -> set[str]:
     """Return the modules that a test imports, itself or through its builders."""
-    found = set(re.findall(r"^(?:from|import) ([\w.]+)", path.read_text(), re.MULTILINE))
+    found = imports_in(path)
     ours = [name for name in found if name.startswith("tests.")]
     return found.union(*(imports_of(ROOT / f"{name.replace('.', '/')}.py") for name in ours))
+
+
+def test_no_test_imports_another() -> None:
+    """What several tests need lies in `tests/builders`, `tests/readers`, or beside them."""
+    files = (ROOT / "tests").rglob("*.py")
+    assert [str(file) for file in files if any(re.match(r"tests\..*\.test_", name) for name in imports_in(file))] == []
 
 
 def test_every_folder_is_named_after_a_package() -> None:

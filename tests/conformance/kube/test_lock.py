@@ -12,15 +12,9 @@ from shared.kube.errors import Conflict
 from shared.kube.lease import LeaseLock
 from shared.kube.memory_lock import LockRecord, MemoryLock
 from shared.kube.transport import connect
+from tests.builders.clock import Clock
 
 LEASE_S = 15.0
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Names that people and file systems treat alike, on their way from a hub to a node."""
 
+from tests.builders.file_names import FILES
 from tests.integration.agent.node_under_test import Bench
-from tests.integration.store.test_names import FILES
 
 
 def test_each_name_keeps_its_own_bytes(bench: Bench) -> None:

@@ -3,16 +3,16 @@
 import hashlib
 import random
 import re
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from agent.store.floor import lies_on_root_disk
 from shared.api.meta import Condition
+from tests.builders.disks import tmpfs
 from tests.integration.agent.node_under_test import Bench, Model
 from tests.integration.store.rot import flip_a_bit
+from tests.readers.directories import du_bytes
 from tests.readers.metrics import scrape
 
 WEIGHTS = random.Random(5).randbytes(6_000_000)
@@ -33,18 +33,10 @@ def ready(bench: Bench, *options: str) -> Model:
 @pytest.fixture
 def small_disk(bench: Bench) -> Iterator[Bench]:
     """A bench whose agent has a disk of 40 MiB; it takes the right to mount."""
-    bench.root.mkdir()
-    mounted = subprocess.run(  # noqa: S603 - fixed arguments
-        ["mount", "-t", "tmpfs", "-o", "size=40m,mode=0755", "larder-test", str(bench.root)],  # noqa: S607 - found on PATH
-        check=False,
-        capture_output=True,
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a small tmpfs takes root")
-    yield bench
-    for agent in bench.agents:
-        agent.kill()
-    subprocess.run(["umount", str(bench.root)], check=True)  # noqa: S603, S607 - as above
+    with tmpfs(bench.root, "40m"):
+        yield bench
+        for agent in bench.agents:
+            agent.kill()
 
 
 def condition_of(bench: Bench) -> Condition | None:
@@ -124,12 +116,6 @@ def test_what_can_never_fit_says_so_and_asks_the_source_for_nothing(bench: Bench
     bench.want(model.entry, storage_limit=limit)
     bench.wait_phase(model, "Ready")
     assert du_bytes(bench.root) <= limit
-
-
-def du_bytes(root: Path) -> int:
-    """Return what `du` says of a directory."""
-    counted = subprocess.run(["du", "-s", "-B1", str(root)], capture_output=True, text=True, check=True)  # noqa: S603, S607 - the judge
-    return int(counted.stdout.split()[0])
 
 
 def test_it_says_whether_the_store_lies_on_the_root_disk(bench: Bench) -> None:

@@ -1,15 +1,13 @@
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 
 import pytest
 
 from rig.azure import Azure
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound
 from shared.sources.port import ANONYMOUS, Credentials, Source
-from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri.model_uri import parse_uri
+from tests.integration.sources.conftest import OpenWith
 from tests.readers.sources import drain
 
 Open = Callable[..., Source]
@@ -23,17 +21,12 @@ def container(azure: Azure) -> str:
 
 
 @pytest.fixture
-def open_uri(azure: Azure) -> Iterator[Open]:
-    with ExitStack() as stack:
+def open_uri(azure: Azure, open_with: OpenWith) -> Open:
+    def make(rest: str, credentials: Credentials | None = None) -> Source:
+        own = Credentials({"AZURE_STORAGE_KEY": azure.key}) if credentials is None else credentials
+        return open_with(f"az://{azure.account}/{rest}", own, SourceSettings(az_endpoint=azure.endpoint))
 
-        def make(rest: str, credentials: Credentials | None = None) -> Source:
-            own = Credentials({"AZURE_STORAGE_KEY": azure.key}) if credentials is None else credentials
-            uri = parse_uri(f"az://{azure.account}/{rest}")
-            source = open_source(uri, own, SourceSettings(az_endpoint=azure.endpoint))
-            stack.callback(source.close)
-            return source
-
-        yield make
+    return make
 
 
 def test_lists_what_is_below_the_prefix_and_nothing_beside_it(azure: Azure, container: str, open_uri: Open) -> None:

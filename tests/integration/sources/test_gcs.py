@@ -1,6 +1,5 @@
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -10,9 +9,8 @@ from rig.gcs import Gcs
 from shared.errors import InvalidURI, SourceChanged, SourceNotFound, UnsafePath
 from shared.manifest import File
 from shared.sources.port import ANONYMOUS, Source
-from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri.model_uri import parse_uri
+from tests.integration.sources.conftest import OpenWith
 from tests.readers.sources import drain
 
 Open = Callable[[str], Source]
@@ -26,15 +24,8 @@ def bucket(gcs: Gcs) -> str:
 
 
 @pytest.fixture
-def open_uri(gcs: Gcs) -> Iterator[Open]:
-    with ExitStack() as stack:
-
-        def make(uri: str) -> Source:
-            source = open_source(parse_uri(uri), ANONYMOUS, SourceSettings(gs_endpoint=gcs.endpoint))
-            stack.callback(source.close)
-            return source
-
-        yield make
+def open_uri(gcs: Gcs, open_with: OpenWith) -> Open:
+    return lambda uri: open_with(uri, ANONYMOUS, SourceSettings(gs_endpoint=gcs.endpoint))
 
 
 def test_lists_what_is_below_the_prefix_and_nothing_beside_it(gcs: Gcs, bucket: str, open_uri: Open) -> None:

@@ -1,8 +1,7 @@
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 
 import pytest
 
@@ -10,9 +9,8 @@ from rig.registry import Registry
 from shared.errors import AuthDenied, InvalidURI, RevisionNotFound, SourceNotFound
 from shared.manifest import File
 from shared.sources.port import ANONYMOUS, Credentials, Source
-from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri.model_uri import parse_uri
+from tests.integration.sources.conftest import OpenWith
 from tests.readers.sources import drain
 
 Open = Callable[..., Source]
@@ -25,16 +23,13 @@ def repository() -> str:
 
 
 @pytest.fixture
-def open_uri(registry: Registry) -> Iterator[Open]:
+def open_uri(registry: Registry, open_with: OpenWith) -> Open:
     settings = SourceSettings(registries=(registry.endpoint,), allow_addresses=("127.0.0.1",))
-    with ExitStack() as stack:
 
-        def make(rest: str, credentials: Credentials = ANONYMOUS) -> Source:
-            source = open_source(parse_uri(f"oci://{registry.name}/{rest}"), credentials, settings)
-            stack.callback(source.close)
-            return source
+    def make(rest: str, credentials: Credentials = ANONYMOUS) -> Source:
+        return open_with(f"oci://{registry.name}/{rest}", credentials, settings)
 
-        yield make
+    return make
 
 
 def test_a_tag_is_pinned_to_its_digest(registry: Registry, repository: str, open_uri: Open) -> None:

@@ -1,7 +1,6 @@
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any, TypeAlias
 
 import boto3
@@ -12,9 +11,8 @@ from rig.s3 import S3
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound, Unreachable, UnsafePath
 from shared.manifest import File
 from shared.sources.port import ANONYMOUS, Credentials, Source
-from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri.model_uri import parse_uri
+from tests.integration.sources.conftest import OpenWith
 from tests.readers.sources import drain
 
 Open = Callable[..., Source]
@@ -43,17 +41,14 @@ def client(s3: S3) -> Iterator[Client]:
 
 
 @pytest.fixture
-def open_uri(s3: S3) -> Iterator[Open]:
+def open_uri(s3: S3, open_with: OpenWith) -> Open:
     keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
-    with ExitStack() as stack:
 
-        def make(uri: str, credentials: Credentials | None = None, endpoint: str = "") -> Source:
-            settings = SourceSettings(s3_endpoint=endpoint or s3.endpoint, s3_region=s3.region, read_timeout_s=5)
-            source = open_source(parse_uri(uri), Credentials(keys) if credentials is None else credentials, settings)
-            stack.callback(source.close)
-            return source
+    def make(uri: str, credentials: Credentials | None = None, endpoint: str = "") -> Source:
+        settings = SourceSettings(s3_endpoint=endpoint or s3.endpoint, s3_region=s3.region, read_timeout_s=5)
+        return open_with(uri, Credentials(keys) if credentials is None else credentials, settings)
 
-        yield make
+    return make
 
 
 def test_lists_what_is_below_the_prefix_and_nothing_beside_it(

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from agent.transfer.progress import Progress
 from shared.errors import AuthDenied, InsufficientStorage
 from shared.sources.memory import MemorySource
 from shared.sources.port import Credentials
+from tests.readers.directories import du_bytes
 from tests.stores import plan_of
 
 FetchModel = Callable[[MemorySource, Store, str], Snapshot]
@@ -74,12 +74,6 @@ def test_what_is_used_is_what_du_counts(
     fetch_model(source, store, "llama")
     fetch_model(source, store, "copy")
     assert store.space.used_bytes() == du_bytes(root)
-
-
-def du_bytes(root: Path) -> int:
-    """Return what `du` says of a directory."""
-    counted = subprocess.run(["du", "-s", "-B1", str(root)], capture_output=True, text=True, check=True)  # noqa: S603, S607 - the judge
-    return int(counted.stdout.split()[0])
 
 
 def test_a_long_id_stands_in_the_mark_not_in_the_directory(

@@ -11,16 +11,8 @@ from agent.transfer.engine import FetchResult
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest, decode_manifest
 from shared.sources.memory import MemorySource
+from tests.builders.file_names import DECOMPOSED, FILES, LONGEST
 from tests.stores import plan_of
-
-COMPOSED, DECOMPOSED = "caf\u00e9.json", "cafe\u0301.json"
-LONGEST = "n" * 250 + ".json"  # 255 bytes
-LONGEST_UNICODE = "\u00e9" * 127 + "x"  # 255 bytes as well
-FILES = {
-    "Config.json": b"one", "config.json": b"two", "Dir/a": b"three", "dir/a": b"four",
-    COMPOSED: b"five", DECOMPOSED: b"six", LONGEST: b"seven", LONGEST_UNICODE: b"eight",
-    "d" * 255 + "/" + LONGEST: b"nine", "with space & quote'\n.json": b"ten",
-}  # fmt: skip
 
 
 def test_each_name_keeps_its_own_bytes_and_is_repaired_and_removed(

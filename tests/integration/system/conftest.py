@@ -1,6 +1,8 @@
 """One cluster with Larder on it for this folder: two GPU nodes in a group, one node outside, a hub, an S3 server."""
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,6 +12,8 @@ from rig.larder.site import Site
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
 from tests.integration.system.claims import NAMESPACE, PODS
 from tests.integration.system.sites import GPU, opened
+
+Why = Callable[..., str]
 
 
 @pytest.fixture(scope="package")
@@ -55,3 +59,17 @@ def _calm(request: pytest.FixtureRequest) -> Iterator[None]:
 def _selected_by(site: Site, node: str) -> set[str]:
     """Return the labels by which groups and models choose a node: all but the agent's."""
     return {key for key in site.labels(node) if not key.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
+
+
+@pytest.fixture
+def why(site: Site) -> Why:
+    """Run the command as a user would, and return what it printed."""
+
+    def run(*arguments: str, exits: int = 0) -> str:
+        kubeconfig = f"--kubeconfig={site.cluster.plane.kubeconfig}"
+        argv = [sys.executable, "-m", "shared.cli", "why", kubeconfig, *arguments]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+        assert (done.returncode, done.stderr) == (exits, "")
+        return done.stdout
+
+    return run

@@ -3,14 +3,14 @@
 import os
 import pickle
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from rig.binaries import Binaries
 from rig.larder.site import Site
-from tests.builders.weights import safetensors
+from tests.builders.model_files import random_safetensors
 from tests.integration.system.sites import GPU, opened
+from tests.readers.directories import files_of
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +31,9 @@ def repository() -> dict[str, bytes]:
     return {
         "README.md": b"# Model",
         "notes/a": b"a",
-        "model.safetensors": safetensors(200_000),
+        "model.safetensors": random_safetensors(200_000),
         "pytorch_model.bin": pickle.dumps({"weight": os.urandom(200_000)}, 4),
     }
-
-
-def files_of(snapshot: Path) -> set[str]:
-    return {str(p.relative_to(snapshot)) for p in snapshot.rglob("*") if p.is_file()} - {".completed"}
 
 
 def test_a_model_that_says_nothing_gets_what_the_cluster_chose(site: Site) -> None:

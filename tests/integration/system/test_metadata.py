@@ -8,9 +8,7 @@ from rig.larder.objects import path_of
 from rig.larder.site import Site
 from tests.builders.archives import tar_gz
 from tests.builders.model_files import safetensors
-from tests.integration.system.test_why import Why, why
-
-__all__ = ["why"]  # a fixture
+from tests.integration.system.conftest import Why
 
 KIND, CACHE = "ClusterBaseModel", "ClusterModelCache"
 CONFIG = {

@@ -9,9 +9,7 @@ from rig.larder.objects import path_of
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from shared.names import snapshot_label
-from tests.integration.system.test_why import Why, why
-
-__all__ = ["why"]  # a fixture
+from tests.integration.system.conftest import Why
 
 KIND = "ClusterBaseModel"
 OLD = {"config.json": b'{"n": 1}', "a.safetensors": b"a" * 3_000_000, "b.safetensors": b"b" * 500_000}

@@ -2,30 +2,26 @@
 
 import os
 import pickle
-from pathlib import Path
 
 import pytest
 
 from rig.errors import CallRefused
 from rig.larder.objects import path_of
 from rig.larder.site import Site
-from tests.builders.weights import safetensors
+from tests.builders.model_files import random_safetensors
+from tests.readers.directories import files_of
 
 
 def repository(**others: bytes) -> dict[str, bytes]:
     """Return the files of a repository that has its weights three times; no other test has the same bytes."""
     return {
         "config.json": b"{}",
-        "model.safetensors": safetensors(300_000),
+        "model.safetensors": random_safetensors(300_000),
         "pytorch_model.bin": os.urandom(310_000),
         "original/consolidated.00.pth": os.urandom(305_000),
         "original/params.json": b"{}",
         **others,
     }
-
-
-def files_of(snapshot: Path) -> set[str]:
-    return {str(p.relative_to(snapshot)) for p in snapshot.rglob("*") if p.is_file()} - {".completed"}
 
 
 def test_a_cache_of_some_files_and_a_status_that_tells_of_the_others(site: Site) -> None:
@@ -128,7 +124,11 @@ def test_a_pickle_under_another_name_is_refused_and_goes(site: Site, name: str) 
 
 
 def test_a_model_without_pickles_is_ready_without_them_allowed(site: Site) -> None:
-    files = {"config.json": b"{}", "model.safetensors": safetensors(300_000), "tokenizer.model": b"\n\x0e\n\x05<unk>"}
+    files = {
+        "config.json": b"{}",
+        "model.safetensors": random_safetensors(300_000),
+        "tokenizer.model": b"\n\x0e\n\x05<unk>",
+    }
     cache = site.cache(site.push(files=files), allowPickle=False)
     status = site.wait_ready("ClusterModelCache", cache)
     assert files_of(site.snapshot("a", cache, status["servingRevision"])) == set(files)

@@ -4,7 +4,7 @@ import base64
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +15,9 @@ from rig.hub import RepositoryAccess
 from rig.larder.programs import NAMESPACE
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
+from tests.integration.system.conftest import Why
 
-Why = Callable[..., str]
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-
-
-@pytest.fixture
-def why(site: Site) -> Why:
-    """Run the command as a user would, and return what it printed."""
-
-    def run(*arguments: str, exits: int = 0) -> str:
-        kubeconfig = f"--kubeconfig={site.cluster.plane.kubeconfig}"
-        argv = [sys.executable, "-m", "shared.cli", "why", kubeconfig, *arguments]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-        assert (done.returncode, done.stderr) == (exits, "")
-        return done.stdout
-
-    return run
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from agent.store.download_plan import DownloadPlan
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
-from agent.transfer.engine import FetchResult, Stopped
+from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
 from rig.processes import wait_until
@@ -34,55 +34,13 @@ from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 from tests.builders.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
 from tests.integration.store.rot import flip_a_bit
+from tests.integration.transfer.unpacking import SOON_S, FetchBlobs, assert_nothing_but, content, fetch_two_at_a_time
 from tests.stores import plan_of
 
-FetchBlobs = Callable[..., FetchResult]
 BIG = random.Random(7).randbytes(5 * 2**20 + 3)
 FILES = {"m/config.json": b"{}", "m/model.safetensors": BIG, "m/sub/a": b"a", "m/sub/empty": b""}
 FILE_BYTES = 5_000_000
 UNPACKED_BYTES = sum(map(len, FILES.values()))
-SOON_S = 60.0
-
-
-@pytest.fixture
-def fetch_model(fetch_blobs: FetchBlobs) -> Callable[..., Snapshot]:
-    """Fetch and commit a model under an id, as the agent does."""
-
-    def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
-        manifest = source.resolve()
-        result = fetch_blobs(source, store, manifest=manifest, reservation=reservation)
-        return store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked)
-
-    return run
-
-
-def content(snapshot: Snapshot) -> dict[str, bytes]:
-    found = {p.relative_to(snapshot.path).as_posix(): p.read_bytes() for p in snapshot.path.rglob("*") if p.is_file()}
-    del found[".completed"]
-    return found
-
-
-def fetch_two_at_a_time(fetch_model: Callable[..., Snapshot], source: MemorySource, store: Store) -> list[Snapshot]:
-    """Have two threads stock the same source under two ids at the same time."""
-    barrier = threading.Barrier(2)
-    snapshots: list[Snapshot] = []
-
-    def run(identity: str) -> None:
-        barrier.wait(SOON_S)
-        snapshots.append(fetch_model(source, store, identity))
-
-    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return snapshots
-
-
-def assert_nothing_but(root: Path, snapshot: Snapshot) -> None:
-    """Assert that the store holds this snapshot, its blobs, and nothing else."""
-    assert {p.name for p in (root / "blobs" / "sha256").iterdir()} == {f.sha256 for f in snapshot.files}
-    assert list((root / "partial").iterdir()) == []
 
 
 class TestUnpacking:

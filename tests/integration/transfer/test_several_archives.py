@@ -24,7 +24,7 @@ from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
 from tests.builders.archives import REFUSED, member, tar, tar_gz
 from tests.integration.store.rot import flip_a_bit
-from tests.integration.transfer.test_archives import assert_nothing_but, content, fetch_two_at_a_time
+from tests.integration.transfer.unpacking import assert_nothing_but, content, fetch_two_at_a_time
 from tests.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
@@ -49,18 +49,6 @@ def packed(
 ) -> MemorySource:
     """Return a source as a ModelPack is: one tar, one tar.gz, and files as they are."""
     return MemorySource({"weights": tar(weights), "code": tar_gz(code), **beside}, archives=FORMS)
-
-
-@pytest.fixture
-def fetch_model(fetch_blobs: FetchBlobs) -> FetchModel:
-    """Fetch and commit a model under an id, as the agent does."""
-
-    def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
-        manifest = source.resolve()
-        result = fetch_blobs(source, store, manifest=manifest, reservation=reservation)
-        return store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked)
-
-    return run
 
 
 def refusal(source: MemorySource, fetch_model: FetchModel, store: Store) -> LarderError:

@@ -10,8 +10,7 @@ import trustme
 
 from rig.scripted_http import ScriptedRequest, ScriptedServer, reply, scripted
 from shared.sources.memory import MemorySource
-from tests.integration.cli.fetch.test_environment import larder
-from tests.integration.cli.fetch.test_fetch import Command
+from tests.integration.cli.fetch.command import Command, larder
 
 FIRST, SECOND = b"first!", b"second"  # of the same size
 NAME = "model.bin"

@@ -9,7 +9,7 @@ import pytest
 
 from shared.sources.memory import MemorySource
 from tests.builders.archives import MAKERS, REFUSED, member, tar, zipped
-from tests.integration.cli.fetch.test_fetch import Command
+from tests.integration.cli.fetch.command import Command
 
 FILES = {"m/config.json": b"{}", "m/model.safetensors": os.urandom(5 * 2**20), "m/sub/tokenizer.json": b"[]"}
 

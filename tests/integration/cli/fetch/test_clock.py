@@ -8,7 +8,7 @@ import pytest
 
 from agent.store.snapshot import MTIME_NS
 from shared.sources.memory import MemorySource
-from tests.integration.cli.fetch.test_fetch import Command
+from tests.integration.cli.fetch.command import Command
 
 LARGE = "weights.safetensors"
 FILES = {"config.json": b"{}", LARGE: os.urandom(5 * 2**20), "sub/tokenizer.json": b"[]"}

@@ -1,10 +1,7 @@
 """Credentials, endpoints and authorities of the usual variables and files, against real servers, by both commands."""
 
 import json
-import os
 import ssl
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -19,16 +16,11 @@ from rig.proxy import HttpProxy
 from rig.registry import Registry
 from rig.s3 import S3
 from rig.scripted_http import reply, scripted
+from tests.integration.cli.fetch.command import larder
 
 CONFIG = b'{"model_type": "llama"}'
 AWS_KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 Both = Callable[..., None]
-
-
-def larder(*arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
-    env = {"PATH": os.environ["PATH"], "LARDER_ALLOW_ADDRESSES": "127.0.0.1", **environ}
-    command = [sys.executable, "-m", "shared.cli", *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - ours
 
 
 @pytest.fixture

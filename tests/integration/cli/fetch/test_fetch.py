@@ -1,47 +1,17 @@
 """`larder fetch` into a directory."""
 
 import fcntl
-import io
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from agent.cli.fetch import run_fetch
 from shared.errors import LarderError, SourceChanged, Unreachable
-from shared.sources.memory import MemorySource, open_from
-from shared.sources.port import Credentials, Source
-from shared.sources.settings import SourceSettings
-from shared.uri.model_uri import ModelUri
-
-URI = "hf://test/model"
-FILES = {"config.json": b"{}", "weights.safetensors": os.urandom(5 * 2**20), "sub/tokenizer.json": b"[]", "copy": b"{}"}
-
-
-@dataclass
-class Command:
-    """One `larder fetch` and what it wrote."""
-
-    to: Path
-    source: MemorySource
-    environ: dict[str, str] = field(default_factory=dict)
-    out: str = ""
-    error: str = ""
-
-    def run(self, uri: str = URI, *, stop: threading.Event | None = None, quiet: bool = False) -> int:
-        stdout, stderr = io.StringIO(), io.StringIO()
-        opener: Callable[[ModelUri, Credentials, SourceSettings], Source] = open_from({"test/model": self.source})
-        code = run_fetch(uri, self.to, self.environ, stdout, stderr, stop=stop, quiet=quiet, opener=opener)
-        self.out, self.error = stdout.getvalue(), stderr.getvalue()
-        return code
-
-    def tree(self) -> dict[str, bytes]:
-        return {str(p.relative_to(self.to)): p.read_bytes() for p in self.to.rglob("*") if p.is_file()}
+from shared.sources.memory import MemorySource
+from tests.integration.cli.fetch.command import FILES, Command
 
 
 @pytest.fixture

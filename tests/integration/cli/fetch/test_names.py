@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from shared.sources.memory import MemorySource
-from tests.integration.cli.fetch.test_fetch import Command
-from tests.integration.store.test_names import COMPOSED, DECOMPOSED, FILES, LONGEST
+from tests.builders.file_names import COMPOSED, DECOMPOSED, FILES, LONGEST
+from tests.integration.cli.fetch.command import Command
 
 
 def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_path: Path) -> None:

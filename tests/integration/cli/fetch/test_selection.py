@@ -12,11 +12,11 @@ import pytest
 
 from rig.hub import Hub
 from tests.builders.archives import MAKERS
-from tests.builders.weights import safetensors
+from tests.builders.model_files import random_safetensors
 
 FILES = {
     "config.json": b"{}",
-    "model.safetensors": safetensors(200_000),
+    "model.safetensors": random_safetensors(200_000),
     "pytorch_model.bin": pickle.dumps({"weight": os.urandom(200_000)}, 4),
     "tokenizer.model": b"\n\x0e\n\x05<unk>",
 }
@@ -96,7 +96,9 @@ def test_patterns_that_fit_nothing_say_so(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_a_pickle_deep_in_a_packed_archive_is_found_when_it_is_unpacked(hub: Hub, tmp_path: Path) -> None:
-    body = MAKERS["m.tar.gz"]({"model.safetensors": safetensors(3 * 2**20), "weights": FILES["pytorch_model.bin"]})
+    body = MAKERS["m.tar.gz"](
+        {"model.safetensors": random_safetensors(3 * 2**20), "weights": FILES["pytorch_model.bin"]}
+    )
     (tmp_path / "packed").mkdir()
     (tmp_path / "packed/m.tar.gz").write_bytes(body)
     hub.push("org/packed", tmp_path / "packed")

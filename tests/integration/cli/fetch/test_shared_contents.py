@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from shared.sources.memory import MemorySource
-from tests.integration.cli.fetch.test_fetch import Command
+from tests.integration.cli.fetch.command import Command
 
 ONE = {"weights": b"0123456789" * 100_000, "one": b"1"}
 TWO = {**ONE, "two": b"2"}

@@ -2,19 +2,12 @@ import pytest
 
 from agent.transfer.progress import Progress
 from shared.errors import Unreachable
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.builders.clock import Clock
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 def test_done_counts_what_was_found_and_received(clock: Clock) -> None:

@@ -7,16 +7,9 @@ from agent.transfer.stall_detector import LEAST_RATE
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.sources.command_line import POLICY as AT_HAND
 from shared.sources.retry import RetryPolicy, Timing
+from tests.builders.clock import Clock
 
 POLICY = RetryPolicy(attempts=3, timeout_s=60, first_s=1, cap_s=10)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def retry_budget(clock: Clock) -> SharedRetryBudget:

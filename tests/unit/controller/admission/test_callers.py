@@ -21,7 +21,7 @@ from controller.admission.settings import AdmissionSettings
 from controller.manager.requests import CountRequests
 from rig.pods import base_model_pod
 from shared.server.limits import PEER_CERTIFICATE
-from tests.unit.controller.admission.test_server import _review
+from tests.builders.reviews import admission_review
 
 KEY, OTHER = "k" * 40, "o" * 40
 API_SERVER = {
@@ -39,7 +39,7 @@ async def _post(
     async def body() -> AsyncIterator[bytes]:
         nonlocal read
         read += 1
-        yield json.dumps(_review("Pod", namespace="default", object=base_model_pod("p", "none"))).encode()
+        yield json.dumps(admission_review("Pod", namespace="default", object=base_model_pod("p", "none"))).encode()
 
     app = FastAPI(openapi_url=None)
     app.include_router(admission_router(MemoryCatalog(), AdmissionSettings(), callers))

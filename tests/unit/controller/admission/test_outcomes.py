@@ -15,6 +15,7 @@ from controller.admission.settings import AdmissionSettings
 from rig.larder.programs import ADMISSION_KEY
 from rig.pods import base_model_pod
 from shared.errors import Unreachable
+from tests.builders.reviews import admission_review
 
 
 class BrokenCatalog(MemoryCatalog):
@@ -27,16 +28,11 @@ class BrokenCatalog(MemoryCatalog):
         raise KeyError(wanted)
 
 
-def _review(kind: str, operation: str, **request: object) -> dict[str, Any]:
-    fields = {"uid": "u-1", "operation": operation, "kind": {"group": "", "version": "v1", "kind": kind}} | request
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": fields}
-
-
 CACHE = {"metadata": {"name": "c"}, "spec": {"storageUri": "s3://bucket/m", "nodeGroup": "g"}}
-GOOD = _review("Pod", "CREATE", namespace="default", object=base_model_pod("p", "llama"))
-REFUSED = _review("Pod", "CREATE", namespace="default", object=base_model_pod("p", "none"))
-UNREAD = _review("ClusterBaseModel", "DELETE", name="x", oldObject={})
-BROKEN = _review("ClusterModelCache", "CREATE", object=CACHE)
+GOOD = admission_review("Pod", "CREATE", namespace="default", object=base_model_pod("p", "llama"))
+REFUSED = admission_review("Pod", "CREATE", namespace="default", object=base_model_pod("p", "none"))
+UNREAD = admission_review("ClusterBaseModel", "DELETE", name="x", oldObject={})
+BROKEN = admission_review("ClusterModelCache", "CREATE", object=CACHE)
 
 
 @pytest.mark.parametrize(

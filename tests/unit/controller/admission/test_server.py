@@ -15,11 +15,7 @@ from controller.admission.settings import AdmissionSettings
 from rig.larder.programs import ADMISSION_KEY
 from rig.pods import base_model_pod, kserve_pod, plain_pod
 from shared.errors import Unreachable
-
-
-def _review(kind: str, operation: str = "CREATE", **request: object) -> dict[str, Any]:
-    fields = {"uid": "u-1", "operation": operation, "kind": {"group": "", "version": "v1", "kind": kind}} | request
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": fields}
+from tests.builders.reviews import admission_review
 
 
 async def _post(catalog: MemoryCatalog, path: str, body: object) -> httpx.Response:
@@ -44,7 +40,7 @@ async def _answer(catalog: MemoryCatalog, path: str, body: object) -> dict[str, 
 
 
 async def test_a_pod_is_answered_with_a_patch(catalog: MemoryCatalog) -> None:
-    review = _review("Pod", namespace="default", object=base_model_pod("p", "llama"))
+    review = admission_review("Pod", namespace="default", object=base_model_pod("p", "llama"))
     answer = await _answer(catalog, "/mutate-pods", review)
     assert answer["allowed"] is True
     assert answer["patchType"] == "JSONPatch"
@@ -54,7 +50,7 @@ async def test_a_pod_is_answered_with_a_patch(catalog: MemoryCatalog) -> None:
 
 async def test_the_request_s_namespace_counts(catalog: MemoryCatalog) -> None:
     answer = await _answer(
-        catalog, "/mutate-pods", _review("Pod", namespace="team", object=base_model_pod("p", "llama"))
+        catalog, "/mutate-pods", admission_review("Pod", namespace="team", object=base_model_pod("p", "llama"))
     )
     assert "team_llama" in base64.b64decode(answer["patch"]).decode()
 
@@ -62,10 +58,10 @@ async def test_the_request_s_namespace_counts(catalog: MemoryCatalog) -> None:
 @pytest.mark.parametrize(
     "review",
     [
-        _review("Pod", object=plain_pod("p")),
-        _review("Pod", "UPDATE", object=base_model_pod("p", "none")),
-        _review("Pod", subResource="binding", object=base_model_pod("p", "none")),
-        _review("Deployment", object={}),
+        admission_review("Pod", object=plain_pod("p")),
+        admission_review("Pod", "UPDATE", object=base_model_pod("p", "none")),
+        admission_review("Pod", subResource="binding", object=base_model_pod("p", "none")),
+        admission_review("Deployment", object={}),
     ],
 )
 async def test_what_does_not_concern_us_passes_as_it_is(review: dict[str, Any], catalog: MemoryCatalog) -> None:
@@ -76,7 +72,7 @@ async def test_what_does_not_concern_us_passes_as_it_is(review: dict[str, Any], 
 @pytest.mark.parametrize(("uri", "reads"), [("s3://bucket/m", 0), ("s3://bucket/m/x", 1), ("s3://bucket/m/no", 1)])
 async def test_only_a_part_of_a_cache_waits_for_the_list_of_files(uri: str, reads: int, catalog: MemoryCatalog) -> None:
     catalog.paths, catalog.unread = {}, {"short": {"x/y.bin"}}
-    review = _review("Pod", namespace="default", object=kserve_pod("p", uri))
+    review = admission_review("Pod", namespace="default", object=kserve_pod("p", uri))
     answer = await _answer(catalog, "/mutate-pods", review)
     paths = [op["path"] for op in json.loads(base64.b64decode(answer["patch"]))]
     assert catalog.reads == reads
@@ -85,13 +81,13 @@ async def test_only_a_part_of_a_cache_waits_for_the_list_of_files(uri: str, read
 
 
 async def test_warnings_carry_our_name(catalog: MemoryCatalog) -> None:
-    review = _review("Pod", namespace="default", object=kserve_pod("p", "gs://x/y"))
+    review = admission_review("Pod", namespace="default", object=kserve_pod("p", "gs://x/y"))
     (warning,) = (await _answer(catalog, "/mutate-pods", review))["warnings"]
     assert warning.startswith("larder: model not cached: ")
 
 
 async def test_a_refusal_has_a_reason_and_words(catalog: MemoryCatalog) -> None:
-    review = _review("Pod", namespace="default", object=base_model_pod("p", "none"))
+    review = admission_review("Pod", namespace="default", object=base_model_pod("p", "none"))
     answer = await _answer(catalog, "/mutate-pods", review)
     assert answer["allowed"] is False
     assert answer["status"]["reason"] == "ModelNotFound"
@@ -103,7 +99,7 @@ async def test_an_ephemeral_container_is_patched(catalog: MemoryCatalog) -> None
     pod = plain_pod("p")
     pod["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/var/lib/larder/models/x/y"}}]
     pod["spec"]["ephemeralContainers"] = [{"name": "d", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]
-    review = _review("Pod", "UPDATE", subResource="ephemeralcontainers", object=pod, oldObject=plain_pod("p"))
+    review = admission_review("Pod", "UPDATE", subResource="ephemeralcontainers", object=pod, oldObject=plain_pod("p"))
     answer = await _answer(catalog, "/mutate-pods", review)
     assert json.loads(base64.b64decode(answer["patch"])) == [
         {"op": "add", "path": "/spec/ephemeralContainers/0/volumeMounts/0/readOnly", "value": True}
@@ -112,7 +108,7 @@ async def test_an_ephemeral_container_is_patched(catalog: MemoryCatalog) -> None
 
 async def test_a_wrong_object_is_refused(catalog: MemoryCatalog) -> None:
     cache = {"metadata": {"name": "c"}, "spec": {"storageUri": "s3://bucket/m", "nodeGroup": "g"}}
-    answer = await _answer(catalog, "/validate", _review("ClusterModelCache", object=cache))
+    answer = await _answer(catalog, "/validate", admission_review("ClusterModelCache", object=cache))
     assert answer["allowed"] is False
     assert answer["status"]["reason"] == "UnknownGroup"
 
@@ -120,13 +116,13 @@ async def test_a_wrong_object_is_refused(catalog: MemoryCatalog) -> None:
 async def test_deletion_asks_for_users(catalog: MemoryCatalog) -> None:
     catalog.users = {"team_llama": ["team/pod-1"]}
     old = {"metadata": {"name": "llama", "namespace": "team"}, "spec": {}}
-    review = _review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
+    review = admission_review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
     answer = await _answer(catalog, "/validate", review)
     assert answer["status"]["reason"] == "InUse"
     assert answer["status"]["message"].startswith("BaseModel team/llama is used by 1 pod: team/pod-1")
     going = review["request"] | {"oldObject": {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}}
     assert (await _answer(catalog, "/validate", review | {"request": going}))["allowed"] is True
-    other = _review("ClusterBaseModel", "DELETE", name="llama", oldObject=old)
+    other = admission_review("ClusterBaseModel", "DELETE", name="llama", oldObject=old)
     assert (await _answer(catalog, "/validate", other))["allowed"] is True
 
 
@@ -150,7 +146,7 @@ class BrokenCatalog(MemoryCatalog):
 async def test_a_failure_of_ours_is_an_answer_without_a_stack_trace(error: Exception, words: str) -> None:
     broken = BrokenCatalog()
     broken.error = error
-    answer = await _answer(broken, "/validate", _review("ClusterBaseModel", "DELETE", name="x", oldObject={}))
+    answer = await _answer(broken, "/validate", admission_review("ClusterBaseModel", "DELETE", name="x", oldObject={}))
     assert answer["allowed"] is False
     assert answer["status"]["code"] == 500
     assert answer["status"]["reason"] == "AdmissionFailure"
@@ -172,8 +168,8 @@ async def test_a_failure_of_ours_is_an_answer_without_a_stack_trace(error: Excep
             "kind": "AdmissionReview",
             "request": {"uid": "u", "operation": "C"},
         },
-        _review("Pod", object=[]),
-        _review("Pod") | {"kind": "Pod"},
+        admission_review("Pod", object=[]),
+        admission_review("Pod") | {"kind": "Pod"},
     ],
 )
 @pytest.mark.parametrize("path", ["/mutate-pods", "/validate"])
@@ -195,32 +191,34 @@ async def test_of_anothers_kind_only_what_asks_is_checked(
     catalog.foreign |= FOREIGN
     catalog.users["m"] = ["ns/pod"]
     written = {"metadata": {"name": "m", **metadata}, "spec": WRONG}
-    created = await _answer(catalog, "/validate", _review("ClusterBaseModel", name="m", object=written))
-    deleted = await _answer(catalog, "/validate", _review("ClusterBaseModel", "DELETE", name="m", oldObject=written))
+    created = await _answer(catalog, "/validate", admission_review("ClusterBaseModel", name="m", object=written))
+    deleted = await _answer(
+        catalog, "/validate", admission_review("ClusterBaseModel", "DELETE", name="m", oldObject=written)
+    )
     assert (created["allowed"], deleted["allowed"]) == (allowed, allowed)
 
 
 async def test_a_pod_of_anothers_model_passes_as_it_is(catalog: MemoryCatalog) -> None:
     catalog.base_models.append(CatalogModel("ClusterBaseModel", "", "theirs", id="", uri="", managed=False))
-    review = _review("Pod", namespace="default", object=base_model_pod("p", "theirs"))
+    review = admission_review("Pod", namespace="default", object=base_model_pod("p", "theirs"))
     answer = await _answer(catalog, "/mutate-pods", review)
     assert answer == {"uid": "u-1", "allowed": True}
 
 
 async def test_a_source_that_is_not_allowed_is_refused_with_what_is(catalog: MemoryCatalog) -> None:
     model = {"metadata": {"name": "m", "namespace": "team"}, "spec": {"storage": {"storageUri": "https://h.test/f"}}}
-    answer = await _answer(catalog, "/validate", _review("BaseModel", namespace="team", object=model))
+    answer = await _answer(catalog, "/validate", admission_review("BaseModel", namespace="team", object=model))
     assert (answer["allowed"], answer["status"]["reason"]) == (False, "SourceNotAllowed")
     assert "hf://" in answer["status"]["message"]
-    assert (await _answer(catalog, "/validate", _review("ClusterBaseModel", object=model)))["allowed"] is True
+    assert (await _answer(catalog, "/validate", admission_review("ClusterBaseModel", object=model)))["allowed"] is True
 
 
 async def test_another_team_s_pod_does_not_hold_a_model_of_a_namespace(catalog: MemoryCatalog) -> None:
     catalog.users = {"team_llama": ["evil/pod"], "llama": ["evil/pod"]}
     old = {"metadata": {"name": "llama"}, "spec": {}}
-    review = _review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
+    review = admission_review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
     assert (await _answer(catalog, "/validate", review))["allowed"] is True
-    review = _review("ClusterBaseModel", "DELETE", name="llama", oldObject=old)
+    review = admission_review("ClusterBaseModel", "DELETE", name="llama", oldObject=old)
     assert (await _answer(catalog, "/validate", review))["status"]["reason"] == "InUse"
 
 
@@ -243,14 +241,14 @@ async def test_a_body_without_end_is_not_kept(path: str, catalog: MemoryCatalog)
 async def test_a_review_of_the_largest_size_is_answered(catalog: MemoryCatalog) -> None:
     large = base_model_pod("p", "llama")
     large["metadata"]["annotations"]["x"] = "y" * (3 * 2**20 - 2**10)
-    review = _review("Pod", "UPDATE", object=large)
+    review = admission_review("Pod", "UPDATE", object=large)
     assert (await _answer(catalog, "/mutate-pods", review))["allowed"] is True
 
 
 @pytest.mark.parametrize("values", ["[],", "{},", "0,"])
 async def test_a_review_of_many_tiny_values_is_not_decoded(values: str, catalog: MemoryCatalog) -> None:
     """Each takes thirty times as much memory as its text."""
-    body = json.dumps(_review("Pod", object=plain_pod("p"))).encode()
+    body = json.dumps(admission_review("Pod", object=plain_pod("p"))).encode()
     many = f'"volumes": [{values * 200_000}0], "containers"'.encode()
     response = await _post(catalog, "/mutate-pods", body.replace(b'"containers"', many, 1))
     assert (response.status_code, "150000 values" in response.text) == (400, True)

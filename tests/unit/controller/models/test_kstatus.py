@@ -30,10 +30,10 @@ from shared.api.model_node import Phase
 from shared.kube.objects import Meta
 from tests.builders.claims import NOW, after, claim, job, job_pod, read, reported
 from tests.builders.claims import view as on_claim
+from tests.builders.models import R2, STAMP, node, view
 from tests.builders.services import MISSING, WAITING, deployment
 from tests.builders.services import view as service
 from tests.readers.kstatus import Status, kstatus
-from tests.unit.controller.models.test_report import R2, STAMP, node, view
 
 Json = dict[str, Any]
 LATE = ObservedCondition(type="Failed", status="True", reason="DeadlineExceeded")

@@ -1,7 +1,7 @@
 """What a user is told of a model, and in which words."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -18,48 +18,10 @@ from controller.models.decide import (
     decide,
 )
 from controller.models.report import report
-from controller.models.status import base_model_status, cache_status
 from controller.models.view import ModelView, Obstacle, ResolverAnswer, TargetNode
-from controller.placement.demand import Demand, Resolution
-from shared.api.base_model import BaseModelStatus
-from shared.api.cluster_model_cache import ClusterModelCacheStatus
+from controller.placement.demand import Resolution
 from shared.api.model_node import EntryStatus
-
-NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
-STAMP, LATER = "2026-06-01T12:00:00Z", "2026-06-01T13:00:00Z"
-R2 = Resolution("hf://o/m@main", "r2", "d" * 64, 1000, 4)
-
-
-def node(name: str, phase: str = "", *, ready: bool = True, agent: bool = True, **status: Any) -> TargetNode:
-    reported = EntryStatus(id="m", revision="r2", phase=phase, **status) if phase else None
-    return TargetNode(name, ready, agent, reported)
-
-
-def view(*nodes: TargetNode, resolution: Resolution | None = R2, **fields: Any) -> ModelView:
-    demand_fields = {k: fields.pop(k) for k in list(fields) if k in Demand.__slots__}
-    defaults: dict[str, Any] = {
-        "kind": "ClusterModelCache",
-        "namespace": "",
-        "name": "m",
-        "uid": "u1",
-        "created": "2026-01-01T00:00:00Z",
-        "id": "m",
-        "uri": "hf://o/m@main",
-    }
-    demand = Demand(resolution=resolution, **(defaults | demand_fields))
-    base: dict[str, Any] = {
-        "generation": 3,
-        "deleted_at": None,
-        "has_finalizer": True,
-        "status": ClusterModelCacheStatus(),
-        "conflict": None,
-        "remaining": (),
-        "existing": None,
-        "answer": None,
-        "failure": None,
-        "may_resolve": True,
-    }
-    return ModelView(demand=demand, nodes=nodes, **(base | fields))
+from tests.builders.models import LATER, NOW, R2, STAMP, base, cache, node, ready, view
 
 
 def test_a_source_that_is_not_allowed_is_said_and_not_asked() -> None:
@@ -69,21 +31,6 @@ def test_a_source_that_is_not_allowed_is_said_and_not_asked() -> None:
     assert (reported.report.overall, reported.report.reason) == ("Failed", "SourceNotAllowed")
     assert reported.report.message.startswith("hf://o/m@main is not among")
     assert (reported.report.resolved, reported.report.resolved_reason) == (False, "SourceNotAllowed")
-
-
-def cache(
-    seen: ModelView, before: ClusterModelCacheStatus | None = None, stamp: str = STAMP
-) -> ClusterModelCacheStatus:
-    return cache_status(seen, report(seen), before or ClusterModelCacheStatus(), stamp)
-
-
-def base(seen: ModelView) -> BaseModelStatus:
-    return base_model_status(seen, report(seen), BaseModelStatus(), STAMP)
-
-
-def ready(status: ClusterModelCacheStatus | BaseModelStatus) -> tuple[str, str]:
-    condition = next(c for c in status.conditions if c.type == "Ready")
-    return condition.status, condition.reason
 
 
 def test_a_cache_is_ready_when_every_ready_node_has_it() -> None:

@@ -16,7 +16,7 @@ from controller.placement.demand import Resolution
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.meta import Condition
 from shared.api.model_node import EntryStatus
-from tests.unit.controller.models.test_report import LATER, NOW, R2, STAMP, cache, node, ready, view
+from tests.builders.models import LATER, NOW, R2, STAMP, cache, node, ready, view
 
 R3 = replace(R2, revision="r3", manifest="e" * 64)
 LOST = Obstacle("Unreachable", "no route to the hub", retryable=True)

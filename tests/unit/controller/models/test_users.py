@@ -11,8 +11,8 @@ from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from shared.names import USER_LABEL, uses_label
 from tests.builders.cluster import base_model, cluster_model, fresh_cluster, pod
+from tests.builders.models import NOW, STAMP, view
 from tests.builders.services import service
-from tests.unit.controller.models.test_report import NOW, STAMP, view
 
 MOUNTED = [("m", "r1")]
 LABELS = {USER_LABEL: "true", uses_label("m"): "true"}

@@ -19,6 +19,7 @@ from controller.placement.shares import ModelNodeRoom
 from controller.state.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
+from tests.builders.demands import demand as any_demand
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 PACE = RemovalTiming(drain_s=30, users_s=30)
@@ -26,16 +27,8 @@ KEY = ("m", "r1")
 
 
 def demand(name: str = "m", revision: str = "r1", **fields: Any) -> Demand:
-    defaults: dict[str, Any] = {
-        "kind": "ClusterModelCache",
-        "namespace": "",
-        "uid": f"uid-{name}",
-        "created": "2026-01-01T00:00:00Z",
-        "id": name,
-        "uri": "hf://o/m@main",
-        "resolution": Resolution("hf://o/m@main", revision, "d" * 64, 100, 3),
-    }
-    return Demand(name=name, **(defaults | fields))
+    resolution = Resolution("hf://o/m@main", revision, "d" * 64, 100, 3)
+    return any_demand(name, **({"uri": "hf://o/m@main", "resolution": resolution} | fields))
 
 
 def view(*demands: Demand, spec: ModelNodeSpec | None = None, statuses: list[EntryStatus] | None = None) -> NodeView:

@@ -21,6 +21,7 @@ from controller.state.keys import EntryKey
 from controller.state.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
+from tests.builders.demands import demand as any_demand
 
 START = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 PACE = RemovalTiming(drain_s=30, users_s=30, idle_s=3600)
@@ -31,16 +32,8 @@ def stamp(now: datetime) -> str:
 
 
 def demand(name: str, size: int, **fields: Any) -> Demand:
-    known: dict[str, Any] = {
-        "kind": "ClusterModelCache",
-        "namespace": "",
-        "uid": f"uid-{name}",
-        "created": "2026-01-01T00:00:00Z",
-        "id": name,
-        "uri": f"hf://o/{name}@main",
-        "resolution": Resolution(f"hf://o/{name}@main", "r1", "d" * 64, size, 3),
-    }
-    return Demand(name=name, **(known | fields))
+    resolution = Resolution(f"hf://o/{name}@main", "r1", "d" * 64, size, 3)
+    return any_demand(name, **({"resolution": resolution} | fields))
 
 
 @dataclass

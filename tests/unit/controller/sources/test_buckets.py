@@ -2,13 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.sources.buckets import Buckets, Rate
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.builders.clock import Clock
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=200), st.integers(1, 10), st.sampled_from([0.5, 1.0, 7.0]))

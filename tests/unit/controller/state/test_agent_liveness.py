@@ -1,14 +1,8 @@
 import pytest
 
 from controller.state.agent_liveness import AgentLiveness
+from tests.builders.clock import Clock
 from tests.builders.cluster import pod
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@ import json
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -11,22 +10,9 @@ from shared.kube.access import find_access
 from shared.kube.credentials import Access, TokenFile
 from shared.kube.errors import NoCluster
 from shared.kube.transport import connect
+from tests.builders.api_server import kubeconfig
 
 NOWHERE = Path("/nonexistent")
-
-
-def kubeconfig(path: Path, user: dict[str, Any]) -> Path:
-    path.write_text(
-        json.dumps(
-            {
-                "current-context": "c",
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-                "users": [{"name": "u", "user": user}],
-            }
-        )
-    )
-    return path
 
 
 def make_fresh(access: Access) -> None:
@@ -79,14 +65,14 @@ async def test_a_token_is_read_again_after_a_minute_and_survives_its_files_absen
 
 
 async def test_a_given_kubeconfig_goes_before_the_service_account(service_account: Path) -> None:
-    path = kubeconfig(service_account / "kubeconfig", {"token": "mine"})
+    path = kubeconfig(service_account / "kubeconfig", user={"token": "mine"})
     access = await find_access(path, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert await access.authorization() == "Bearer mine"
 
 
 async def test_a_kubeconfigs_token_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first")
-    access = await find_access(kubeconfig(tmp_path / "config", {"tokenFile": "token"}), NOWHERE, {})
+    access = await find_access(kubeconfig(tmp_path / "config", user={"tokenFile": "token"}), NOWHERE, {})
     assert await access.authorization() == "Bearer first"
     (tmp_path / "token").write_text("second")
     make_fresh(access)
@@ -115,13 +101,13 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
             "interactiveMode": "Never",
         }
     }
-    access = await find_access(kubeconfig(tmp_path / "config", user), NOWHERE, {})
+    access = await find_access(kubeconfig(tmp_path / "config", user=user), NOWHERE, {})
     headers = [await access.authorization() for _ in range(2)]
     assert headers[-1] == f"Bearer t{runs}"
 
 
 async def test_a_user_with_a_password_logs_in_with_it(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path / "config", {"username": "me", "password": "secret"})
+    path = kubeconfig(tmp_path / "config", user={"username": "me", "password": "secret"})
     assert await (await find_access(path, NOWHERE, {})).authorization() == "Basic bWU6c2VjcmV0"
 
 
@@ -181,7 +167,7 @@ async def test_a_pod_knows_its_own_namespace(service_account: Path) -> None:
 async def test_a_plugin_that_gives_no_credentials_is_named(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never"}
     with pytest.raises(NoCluster, match=r"credential plugin /bin/false .* returned no credentials"):
-        await find_access(kubeconfig(tmp_path / "config", {"exec": plugin}), NOWHERE, {})
+        await find_access(kubeconfig(tmp_path / "config", user={"exec": plugin}), NOWHERE, {})
 
 
 async def test_without_a_kubeconfig_the_places_are_named(tmp_path: Path) -> None:

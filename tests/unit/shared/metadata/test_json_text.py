@@ -11,8 +11,7 @@ from shared.metadata.errors import MetadataError, MetadataMalformed, MetadataOve
 from shared.metadata.files import MemoryFiles
 from shared.metadata.json_text import parse_json
 from shared.metadata.reader import read_metadata
-from tests.builders.model_files import CONFIGURATIONS, config_of, read_files, safetensors
-from tests.unit.shared.metadata.test_pipelines import PIPELINE
+from tests.builders.model_files import CONFIGURATIONS, PIPELINE, config_of, read_files, safetensors
 
 ALL = {name: config_of(name) for name in CONFIGURATIONS}
 

@@ -3,16 +3,8 @@
 import pytest
 
 from shared.metadata.errors import MetadataMalformed
-from tests.builders.model_files import read_files, safetensors
+from tests.builders.model_files import INDEX, PIPELINE, read_files, safetensors
 
-INDEX = {
-    "_class_name": "StableDiffusionPipeline", "_diffusers_version": "0.30.0",
-    "unet": ["diffusers", "UNet2DConditionModel"], "vae": ["diffusers", "AutoencoderKL"],
-    "text_encoder": ["transformers", "CLIPTextModel"], "tokenizer": ["transformers", "CLIPTokenizer"],
-    "scheduler": ["diffusers", "PNDMScheduler"], "feature_extractor": ["transformers", "CLIPImageProcessor"],
-    "safety_checker": [None, None],
-}  # fmt: skip
-PIPELINE = {"model_index.json": INDEX, "unet/config.json": {"_class_name": "UNet2DConditionModel"}}
 UNET, VAE = {"unet/diffusion_pytorch_model.bin": bytes(400)}, {"vae/diffusion_pytorch_model.fp16.bin": bytes(60)}
 TEXT = {"text_encoder/pytorch_model.bin": bytes(20), "text_encoder/config.json": {"torch_dtype": "float16"}}
 

@@ -11,7 +11,7 @@ from controller.cli.why.view import DeclaredModel
 from controller.placement.demand import cache_demand
 from shared.api.meta import Condition
 from tests.builders.cluster import cache, entry, entry_status, group, model_node
-from tests.unit.controller.cli.why.test_why import GPU, LABELS, declared, node, of_model, reasons, reported, seen
+from tests.builders.why import GPU, LABELS, declared, node, of_model, reasons, reported, seen
 
 
 def model(*conditions: Condition, **status: Any) -> DeclaredModel:

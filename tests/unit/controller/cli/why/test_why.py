@@ -1,6 +1,6 @@
 """What `larder why` finds in small clusters; each test breaks one thing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 import shared.errors
 from controller.cli.why.command import diagnose, render
-from controller.cli.why.findings import Diagnosis, Severity
+from controller.cli.why.findings import Severity
 from controller.cli.why.groups import why_group
-from controller.cli.why.models import why_model
 from controller.cli.why.nodes import why_node
 from controller.cli.why.observe import Observer, leader_of
 from controller.cli.why.pods import why_pod
@@ -27,7 +26,6 @@ from controller.cli.why.view import (
     DeclaredModel,
     LeaseHolder,
     ObservedNode,
-    ObservedNodeSpec,
     ObservedPod,
     ObservedPodSpec,
     ObservedPodStatus,
@@ -35,101 +33,42 @@ from controller.cli.why.view import (
     Toleration,
 )
 from controller.models.kstatus import TRANSIENT
-from controller.placement.demand import base_model_demand, cache_demand
 from controller.state.crds import PATH as DEFINITIONS_PATH
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES, ObservedCondition
 from shared.api.kinds import CLUSTER_BASE_MODEL, DEFINITIONS
 from shared.api.meta import Condition, NodeState, ReadMetadata
-from shared.api.model_node import EntryState, ModelNode, Phase
+from shared.api.model_node import EntryState, Phase
 from shared.errors import LarderError
 from shared.kube.errors import Refused
-from shared.names import ready_label, snapshot_label
+from shared.names import ready_label
 from tests.builders.api_server import Objects, listed, serving
 from tests.builders.cluster import (
     base_model,
     cache,
     cluster_model,
-    conditions,
     entry,
     entry_status,
     group,
     meta,
     model_node,
 )
-
-GPU = {"gpu": "yes"}
-LABELS = {ready_label("m"): "true", snapshot_label("m", "r1"): "true"}
-
-
-def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **spec: Any) -> ObservedNode:
-    return ObservedNode(
-        metadata=meta(name, labels=dict(labels or {})), spec=ObservedNodeSpec(**spec), status=conditions(ready=ready)
-    )
-
-
-def agent(name: str, *, ready: bool = True, **status: Any) -> ObservedPod:
-    reported = ObservedPodStatus(
-        conditions=[ObservedCondition(type="Ready", status="True" if ready else "False")], **status
-    )
-    return ObservedPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=reported)
-
-
-def reported(reason: str, message: str = "", kind: str = "Resolved", status: str = "False") -> Condition:
-    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
-
-
-def declared(model: ClusterModelCache | BaseModel, *states: NodeState, says: Iterable[Condition] = ()) -> DeclaredModel:
-    if isinstance(model, ClusterModelCache):
-        kind, demand = "ClusterModelCache", cache_demand("ClusterModelCache", model)
-    else:
-        kind = "BaseModel" if model.metadata.namespace else "ClusterBaseModel"
-        demand = base_model_demand(kind, model)
-    status = msgspec.structs.replace(model.status, conditions=list(says), observed_generation=1)
-    return DeclaredModel(demand, model.metadata, status, {s.name: s for s in states})
-
-
-def seen(*models: DeclaredModel, **fields: Any) -> ClusterView:
-    """A cluster of two nodes of a group, all well: cache m is Ready on both."""
-    nodes = (node("a", GPU | LABELS), node("b", GPU | LABELS))
-    well = ClusterView(
-        models=models or (declared(cache("m", "gpus")),),
-        groups=(group("gpus", GPU),),
-        nodes=nodes,
-        model_nodes={n: node_with_model(n) for n in ("a", "b")},
-        agents={n: (agent(n),) for n in ("a", "b")},
-        leader=LeaseHolder("controller-0"),
-    )
-    return replace(well, **fields)
-
-
-def node_with_model(name: str, phase: str = "Ready", reason: str = "", message: str = "", **fields: Any) -> ModelNode:
-    found = model_node(
-        name, entry("m", granted=True), reported=[entry_status("m", phase, reason=reason, message=message)]
-    )
-    return with_status(found, observed_generation=1, protocol=1, **fields)
-
-
-def with_status(found: ModelNode, **fields: Any) -> ModelNode:
-    return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **fields))
-
-
-def with_entry(found: ModelNode, **fields: Any) -> ModelNode:
-    entries = [msgspec.structs.replace(e, **fields) for e in found.spec.entries]
-    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, entries=entries))
-
-
-def at_a(found: ModelNode, **fields: Any) -> ClusterView:
-    return seen(model_nodes={"a": found, "b": node_with_model("b")}, **fields)
-
-
-def reasons(answer: Diagnosis, *weights: Severity) -> set[str]:
-    return {f.reason for f in answer.findings if f.severity in (weights or (Severity.STOP, Severity.WAIT))}
-
-
-def of_model(cluster: ClusterView) -> Diagnosis:
-    return why_model(cluster.models[0], cluster)
+from tests.builders.why import (
+    GPU,
+    LABELS,
+    agent,
+    at_a,
+    declared,
+    node,
+    node_with_model,
+    of_model,
+    reasons,
+    reported,
+    seen,
+    with_entry,
+    with_status,
+)
 
 
 def test_nothing_is_in_the_way_of_what_is_well() -> None:
