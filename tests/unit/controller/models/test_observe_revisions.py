@@ -9,9 +9,7 @@ from shared.api.base_model import ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.wire import EntryProgress
 from tests.builders.cluster import cache, cluster_model, entry, entry_status, model_node, pod
-from tests.unit.controller.models.conftest import CACHE, MODEL, cluster, observer, view
-
-__all__ = ["cluster", "observer"]  # fixtures
+from tests.unit.controller.models.conftest import CACHE, MODEL, view
 
 
 def numbered(number: int, revision: str, **fields: str) -> ClusterModelCache:
