@@ -12,7 +12,7 @@ from controller.garbage.observe import GarbageObserver
 from controller.models.resolver import Resolver
 from shared.kube.errors import KubeError
 
-_MOST_PERIOD_S = 20.0
+_MAX_PERIOD_S = 20.0
 _log = structlog.get_logger()
 
 
@@ -40,7 +40,7 @@ class GarbageCollector:
                 await self.collect()
             except KubeError as error:
                 _log.info("manifests_not_collected", error=str(error))
-            await self.sleep(min(_MOST_PERIOD_S, self.grace_s / 2))
+            await self.sleep(min(_MAX_PERIOD_S, self.grace_s / 2))
 
     async def collect(self) -> int:
         """Delete what is due; return how many lists of files were deleted. Raises KubeError."""

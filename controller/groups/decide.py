@@ -11,7 +11,7 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNod
 from shared.quantity import format_bytes, parse_quantity
 
 _MAX_NODES = 100
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,6 @@ def _overlapping(members: Sequence[GroupMember]) -> ConditionUpdate:
 
 
 def _overlap_message(shared: Sequence[GroupMember]) -> str:
-    shown = "; ".join(f"{m.name} is also in {', '.join(m.other_groups)}" for m in shared[:_SHOWN])
-    more = f"; and {len(shared) - _SHOWN} more nodes" if len(shared) > _SHOWN else ""
+    shown = "; ".join(f"{m.name} is also in {', '.join(m.other_groups)}" for m in shared[:_MAX_SHOWN])
+    more = f"; and {len(shared) - _MAX_SHOWN} more nodes" if len(shared) > _MAX_SHOWN else ""
     return f"{shown}{more}; the smallest limit of its groups applies to each"

@@ -89,7 +89,7 @@ class GrantsReconciler:
         for name in sorted((before ^ granted) | overdue):
             self.enqueue(name)
         if before != granted:
-            _log.info("grants_changed", given=sorted(granted - before), taken=sorted(before - granted))
+            _log.info("grants_changed", granted=sorted(granted - before), revoked=sorted(before - granted))
         if before - granted:
             return _HANDOVER_S
         return _POLL_S if any(c.wants or c.holds for c in contenders) else None

@@ -15,7 +15,7 @@ from shared.api.meta import ReadMetadata
 from shared.metadata.attempts import FAILED, count_attempts, given_up
 from shared.metadata.termination_message import Reading
 
-LONGEST_WAIT = timedelta(hours=24)  # most errors in a fixed list of files are permanent
+MAX_WAIT = timedelta(hours=24)  # most errors in a fixed list of files are permanent
 # Failures of the files themselves; after any other, the values of earlier files stay, and the message says so.
 _OF_FILES = (MISSING, "MetadataMalformed", "MetadataOversized")
 _PERMANENT = (FAILED, CONFLICT)
@@ -87,7 +87,7 @@ def _finish(view: MetadataView, stored: ReadMetadata, now: datetime) -> list[Act
     actions: list[Action] = [WriteSpec(fields)] if fields else []
     actions.append(WriteMetadata(_condition(view, stored), stored))
     if stored.reason and stored.reason not in _PERMANENT and (stored.reason == MISSING or not stored.node):
-        wait_s = (retry_at(stored, LONGEST_WAIT) - now).total_seconds()
+        wait_s = (retry_at(stored, MAX_WAIT) - now).total_seconds()
         actions.append(Requeue(wait_s) if wait_s > 0 else Read(view.identity))
     return actions
 
@@ -96,7 +96,7 @@ def _condition(view: MetadataView, stored: ReadMetadata) -> ConditionUpdate:
     if not stored.reason:
         origin = f"from the archive unpacked by node {stored.node}" if stored.node else "from the source"
         return ConditionUpdate(METADATA, "True", "Read", f"read {origin} at revision {short(view.demand.serving)}")
-    next_attempt = retry_at(stored, LONGEST_WAIT).strftime(_TIME_FORMAT)
+    next_attempt = retry_at(stored, MAX_WAIT).strftime(_TIME_FORMAT)
     retry = f"retried at {next_attempt}, or at once when annotation larder.dev/refresh changes"
     if stored.reason in _PERMANENT:
         retry = "these files are read again only when annotation larder.dev/refresh changes"

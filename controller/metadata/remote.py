@@ -12,7 +12,7 @@ from shared.metadata.reader import read_metadata
 from shared.metadata.termination_message import Reading, decode_reading, encode_reading, failed
 from shared.sources.port import Body, Source
 
-LONGEST_S = 120.0
+MAX_S = 120.0
 _SKIP_BYTES = 256 * 1024
 MAX_BYTES = 256 * 2**20  # the largest real model, of 163 files, takes 20 MB
 
@@ -22,7 +22,7 @@ class ReadBudget:
     """Limits on the time and the bytes of a reading."""
 
     clock: Callable[[], float]
-    seconds: float = LONGEST_S
+    seconds: float = MAX_S
     left_bytes: int = MAX_BYTES
     _until: float = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)

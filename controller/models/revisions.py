@@ -11,14 +11,14 @@ from shared.quantity import format_bytes
 
 EVENT_CONDITIONS = (DRIFTED, UPDATING)
 ACTIVE_CONDITIONS = (DRIFTED, UPDATING, REMOVING)  # conditions that matter to users while they hold
-_SHOWN = 3
+_MAX_SHOWN = 3
 _SHORT = 12
 
 
-def first_few(names: Iterable[str], most: int = _SHOWN) -> str:
+def first_few(names: Iterable[str], limit: int = _MAX_SHOWN) -> str:
     """Return the first names, and how many more there are."""
     listed = list(names)
-    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+    return ", ".join(listed[:limit]) + (f" and {len(listed) - limit} more" if len(listed) > limit else "")
 
 
 def short(revision: str) -> str:
@@ -35,7 +35,8 @@ def revision_conditions(view: ModelView, rollout: Rollout) -> Iterator[Condition
 def removal_message(removals: Iterable[PendingRemoval]) -> str:
     """Return why unwanted files of the model are still on nodes: their users, or the progress of the removal."""
     listed = [f"revision {short(r.revision)} on {r.node}: {_state(r)}" for r in removals]
-    return "; ".join(listed[:_SHOWN]) + (f"; and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
+    more = f"; and {len(listed) - _MAX_SHOWN} more" if len(listed) > _MAX_SHOWN else ""
+    return "; ".join(listed[:_MAX_SHOWN]) + more
 
 
 def _state(removal: PendingRemoval) -> str:

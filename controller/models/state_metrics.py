@@ -1,4 +1,4 @@
-"""Metrics of models; only the `MOST_NAMED` models that have been unready the longest get a label of their own."""
+"""Metrics of models; only the `MAX_NAMED` models that have been unready the longest get a label of their own."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import condition_of
 
-MOST_NAMED = 200
+MAX_NAMED = 200
 _NEW = "New"
 
 
@@ -43,11 +43,11 @@ def _by_state(cluster: ClusterState) -> Metric:
 def _not_ready(cluster: ClusterState) -> Metric:
     family = GaugeMetricFamily(
         "larder_model_not_ready_since_timestamp_seconds",
-        f"When a model that nodes should hold became unready, for at most {MOST_NAMED} models.",
+        f"When a model that nodes should hold became unready, for at most {MAX_NAMED} models.",
         labels=["kind", "model"],
     )
     waiting = ((since, key.kind, demand.id) for key, demand, d in _declared(cluster) if (since := _since(demand, d)))
-    for since, kind, identity in nsmallest(MOST_NAMED, waiting):
+    for since, kind, identity in nsmallest(MAX_NAMED, waiting):
         family.add_metric([kind, identity], since)
     return family
 

@@ -34,7 +34,7 @@ from controller.placement.eviction import (
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState
 
-_SOON_S = 1.0
+_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
     if unwanted is None:
         return EvictionStep(restored, to_confirm=keys)
     if not keys <= unwanted:
-        return EvictionStep(restored, requeue_s=_SOON_S)  # the live reads were older than the end of the drain
+        return EvictionStep(restored, requeue_s=_RETRY_S)  # the live reads were older than the end of the drain
     return EvictionStep(restored | {e.key: with_state(e, EntryState.ABSENT, facts.now) for e in batch.going})
 
 

@@ -12,8 +12,8 @@ from shared.manifest import Manifest
 
 WHOLE_KEY = "manifest.json.z"
 PART_KEY = "part.json.z"
-LARGEST_BYTES = 900 * 1024
-_LARGEST_MANIFEST_BYTES = 64 * 2**20  # what a crafted ConfigMap could inflate to
+MAX_BYTES = 900 * 1024
+_MAX_MANIFEST_BYTES = 64 * 2**20  # what a crafted ConfigMap could inflate to
 _SMALL_BYTES = 8 * 1024  # a list of this size costs no more than a part of another
 
 
@@ -42,10 +42,10 @@ def pack(manifest: Manifest) -> Packed:
     """Return a whole manifest, compressed. Raises TooManyFiles."""
     body = manifest.encode()
     packed = zlib.compress(body, 9)
-    if len(packed) > LARGEST_BYTES or len(body) > _LARGEST_MANIFEST_BYTES:
+    if len(packed) > MAX_BYTES or len(body) > _MAX_MANIFEST_BYTES:
         raise TooManyFiles(
             f"the list of {len(manifest.files)} files takes {len(packed)} bytes compressed and {len(body)} "
-            f"uncompressed, over the limits of {LARGEST_BYTES} and {_LARGEST_MANIFEST_BYTES}; select fewer files"
+            f"uncompressed, over the limits of {MAX_BYTES} and {_MAX_MANIFEST_BYTES}; select fewer files"
         )
     return Packed(hashlib.sha256(body).hexdigest(), manifest.uri, manifest.revision, WHOLE_KEY, packed)
 
@@ -101,7 +101,7 @@ def _size_of(listing: Manifest) -> int:
 
 
 def _inflated(text: str) -> bytes:
-    return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), _LARGEST_MANIFEST_BYTES)
+    return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), _MAX_MANIFEST_BYTES)
 
 
 def _verified(body: bytes, digest: str) -> bytes:

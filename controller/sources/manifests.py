@@ -24,7 +24,7 @@ LABEL, KIND = "larder.dev/kind", "manifest"
 _PART = {"larder.dev/form": "part"}  # older releases without parts cannot read these: docs/operations.md, "Rollback"
 URI, REVISION = "larder.dev/uri", "larder.dev/revision"
 NAMESPACE, LISTING, SIZE = "larder.dev/namespace", "larder.dev/listing", "larder.dev/bytes"
-_MOST_RECENT_BYTES = 32 * 2**20
+_MAX_CACHED_BYTES = 32 * 2**20
 _DAMAGED = (KeyError, ValueError, zlib.error, msgspec.MsgspecError, RecursionError)
 
 
@@ -42,7 +42,7 @@ class Manifests:
     namespace: str
     namespace_bytes: int = 0
     clock: Callable[[], float] = time.monotonic
-    _recent: dict[str, bytes] = field(default_factory=dict, init=False)
+    _cache: dict[str, bytes] = field(default_factory=dict, init=False)
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict, init=False)  # namespace and bytes, by digest
     _stored_at: dict[str, float] = field(default_factory=dict, init=False)
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -78,7 +78,7 @@ class Manifests:
 
     async def find(self, digest: str) -> bytes:
         """Return the canonical bytes; raises SourceChanged if they are unavailable, KubeError."""
-        known = self._recent.get(digest)
+        known = self._cache.get(digest)
         if known is None:
             known = await self._read(digest)
             self._remember(digest, known)
@@ -90,7 +90,7 @@ class Manifests:
             if self.clock() - self._stored_at.get(digest, -unused_s) < unused_s:
                 return False
             gone = await delete_if_present(self.kube, f"{self.path}/{manifest_name(digest)}", uid, version)
-        self._recent.pop(digest, None)
+        self._cache.pop(digest, None)
         self._charged.pop(digest, None)
         return gone
 
@@ -116,9 +116,9 @@ class Manifests:
 
     def _remember(self, digest: str, body: bytes) -> None:
         """Cache a manifest: a thousand nodes ask for the same few lists one after the other."""
-        self._recent[digest] = body
-        while len(self._recent) > 1 and sum(map(len, self._recent.values())) > _MOST_RECENT_BYTES:
-            del self._recent[next(iter(self._recent))]
+        self._cache[digest] = body
+        while len(self._cache) > 1 and sum(map(len, self._cache.values())) > _MAX_CACHED_BYTES:
+            del self._cache[next(iter(self._cache))]
 
     async def _read(self, digest: str) -> bytes:
         name = manifest_name(digest)

@@ -123,7 +123,7 @@ class ClusterState:
         """Return the objects whose files stay on nodes although Larder may not manage them.
 
         These are objects whose source is no longer allowed, and objects of a kind that another product has taken over.
-        An object of such a kind that opted in has a record; once it opts out, it is released and no longer held.
+        An object of such a kind that opted in has a record; once it opts out, it is released and no longer retained.
         """
         refused = [d for d in self.demands.values() if d.refused and not d.deleting]
         lost = [

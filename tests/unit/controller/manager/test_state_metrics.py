@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from controller.manager.state_metrics import StateMetrics
-from controller.models.state_metrics import MOST_NAMED
+from controller.models.state_metrics import MAX_NAMED
 from controller.state.cluster_state import ClusterState
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
@@ -74,11 +74,11 @@ def test_a_uri_that_is_none_keeps_its_model_waiting(cluster: ClusterState) -> No
 
 
 def test_of_very_many_the_oldest_are_named(cluster: ClusterState) -> None:
-    for n in range(MOST_NAMED + 5):
+    for n in range(MAX_NAMED + 5):
         stamp = f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z"
         cluster.caches.upsert(cache(f"m-{n:03}", "gpus", creation_timestamp=stamp))
     named = [labels[1] for labels in shown(cluster)[NOT_READY]]
-    assert named == [f"m-{n:03}" for n in range(MOST_NAMED)]
+    assert named == [f"m-{n:03}" for n in range(MAX_NAMED)]
 
 
 def test_nodes_are_counted_by_their_agents(cluster: ClusterState) -> None:

@@ -61,9 +61,9 @@ async def test_what_is_remembered_is_bounded(manifests: Manifests, monkeypatch: 
     monkeypatch.setattr("controller.sources.manifests._MOST_RECENT_BYTES", 100)
     for i in range(9):
         manifests._remember(str(i), b"x" * 40)
-    assert list(manifests._recent) == ["7", "8"]
+    assert list(manifests._cache) == ["7", "8"]
     manifests._remember("large", b"x" * 500)
-    assert list(manifests._recent) == ["large"]
+    assert list(manifests._cache) == ["large"]
 
 
 async def test_one_that_is_gone_is_to_be_resolved_again(manifests: Manifests) -> None:
