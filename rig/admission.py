@@ -63,7 +63,7 @@ def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, f
     install_kinds(plane.api)
     plane.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     argv = (str(kubectl), f"--kubeconfig={plane.kubeconfig}", f"--namespace={NAMESPACE}")
-    app = admission_app(catalog, AdmissionSettings(_STORE_ROOT), Callers(lambda: (ADMISSION_KEY,)))
+    app = admission_app(catalog, AdmissionSettings(_STORE_ROOT, mount="hostPath"), Callers(lambda: (ADMISSION_KEY,)))
     with serve(app, folder) as server:
         settings = _settings(server, "larder-admission")
         site = AdmissionSite(plane.api, server, catalog, settings, argv)
