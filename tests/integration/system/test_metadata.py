@@ -165,7 +165,7 @@ def archive(**config: object) -> bytes:
 def test_of_an_archive_a_node_that_unpacked_it_tells(site: Site, why: Why) -> None:
     site.web.files = {"/m.tar.gz": archive()}
     name = declare(site, f"{site.web_url}/m.tar.gz", modelType="mine")
-    assert "is read only once it is unpacked" in wait_reported(site, KIND, name, "MetadataMissing")["message"]
+    assert "can be read only after it is unpacked" in wait_reported(site, KIND, name, "MetadataMissing")["message"]
     site.label("a", {"metadata": name})
     assert "from the archive unpacked by node a" in wait_reported(site, KIND, name, "Read")["message"]
     spec, found = site.get(KIND, name)["spec"], values(site, KIND, name)
