@@ -10,10 +10,13 @@ _RELEASES = Path(__file__).with_name("releases")
 _KEY_ENV = "LARDER_ADMISSION_KEYS"
 _PATH = "path: {{ index . 1 }}"
 _KEY_PATH = 'path: {{ printf "/admission/%s%s" (include "larder.pathKeys" $root | fromJsonArray | first) (index . 1) }}'
+_CLAIMS = "    resources: [persistentvolumeclaims]\n    verbs: [get, list, watch]\n"
+_CLAIMS_AND_VOLUMES = _CLAIMS.replace("persistentvolumeclaims", "persistentvolumes, persistentvolumeclaims")
+_HOST_PATHS = "            - {name: LARDER_MOUNT, value: hostPath}\n"
 _IN_CONTROLLER = (  # a line of the release, and what stands after it
     (
         "            - {name: LARDER_CA, value: /etc/larder/tls/ca.crt}\n",
-        f"            - {{name: {_KEY_ENV}, value: /etc/larder/admission/keys}}\n",
+        f"            - {{name: {_KEY_ENV}, value: /etc/larder/admission/keys}}\n{_HOST_PATHS}",
     ),
     (
         "            - {name: tls, mountPath: /etc/larder/tls, readOnly: true}\n",
@@ -32,11 +35,12 @@ def last_release(chart: Path) -> Path:
     return found
 
 
-def last_release_with_path_key(into: Path) -> Path:
-    """Unpack the last release of Larder's chart, give it the path key that today's images need, and return it.
+def last_release_for_todays_images(into: Path) -> Path:
+    """Unpack the last release of Larder's chart, give it what today's images need, and return it.
 
-    Images of 0.1.0-alpha.1 are nowhere, so today's stand in for them, and the controller does not start without the
-    key. Its Secret is rendered as in today's chart; all else is as it was released. Once `releases` has charts with a
+    Images of 0.1.0-alpha.1 are nowhere, so today's stand in for them. The controller does not start without a path key,
+    whose Secret is rendered as in today's chart, nor without leave to list volumes; it is told to mount host paths, as
+    that release did. All else is as it was released. Once `releases` has charts with a
     key, this raises, and is to be removed.
     """
     with tarfile.open(last_release(LARDER)) as packed:
@@ -49,6 +53,8 @@ def last_release_with_path_key(into: Path) -> Path:
     for line, addition in _IN_CONTROLLER:
         text = _replaced(text, line, line + addition)
     controller.write_text(text)
+    roles = templates / "controller-rbac.yaml"
+    roles.write_text(_replaced(roles.read_text(), _CLAIMS, _CLAIMS_AND_VOLUMES))
     webhooks = templates / "webhooks.yaml"
     webhooks.write_text(_replaced(webhooks.read_text(), _PATH, _KEY_PATH))
     for name in ("_admission.tpl", "admission.yaml"):

@@ -11,7 +11,7 @@ import yaml
 from controller.settings import ControllerSettings
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from tests.chart.conftest import NAMESPACE
-from tests.chart.last_release import last_release, last_release_with_path_key
+from tests.chart.last_release import last_release, last_release_for_todays_images
 from tests.chart.objects import only
 
 
@@ -47,17 +47,17 @@ def _unchangeable(workload: Json) -> object:
     return workload["spec"]["selector"]
 
 
-def test_the_release_with_a_path_key_says_else_what_it_said(helm: Helm, tmp_path: Path) -> None:
+def test_the_release_for_todays_images_is_otherwise_as_it_was(helm: Helm, tmp_path: Path) -> None:
     """Upgrades are tried from it, with today's images: only what those cannot start without is added."""
     released, given = (
         {(o["kind"], o["metadata"]["name"]): o for o in helm.template(chart, {}, NAMESPACE)}
-        for chart in (last_release(LARDER), last_release_with_path_key(tmp_path))
+        for chart in (last_release(LARDER), last_release_for_todays_images(tmp_path))
     )
     assert given.keys() - released.keys() == {("Secret", "larder-admission")}
     changed = {key[0] for key, before in released.items() if given[key] != before and key[0] != "Secret"}
-    assert changed == {"Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    assert changed == {"ClusterRole", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
     pod = given["Deployment", "larder-controller"]["spec"]["template"]["spec"]
-    assert "LARDER_ADMISSION_KEYS" in {variable["name"] for variable in pod["containers"][0]["env"]}
+    assert {"LARDER_ADMISSION_KEYS", "LARDER_MOUNT"} <= {v["name"] for v in pod["containers"][0]["env"]}
 
 
 def test_values_of_the_last_release_still_hold(helm: Helm) -> None:

@@ -15,7 +15,7 @@ from rig.node.installation import CRDS_RELEASE, NAMESPACE, RELEASE, Installation
 from rig.node.label_log import LabelLog
 from rig.node.namespaces import command
 from shared.names import ready_label, snapshot_label
-from tests.chart.last_release import last_release, last_release_with_path_key
+from tests.chart.last_release import last_release, last_release_for_todays_images
 
 CONTROLLER = {"drainSeconds": 2}
 GPUS = {"gpu": "yes"}
@@ -73,7 +73,7 @@ def test_an_upgrade_from_the_last_release_and_the_way_back_leave_everything_in_p
     values["image"]["tag"] = AGENT.rpartition(":")[2]  # that release's own images are nowhere
     with _uninstalled(site):
         helm.upgrade(last_release(LARDER_CRDS), {}, NAMESPACE, CRDS_RELEASE)
-        helm.upgrade(last_release_with_path_key(tmp_path), values, NAMESPACE, RELEASE)
+        helm.upgrade(last_release_for_todays_images(tmp_path), values, NAMESPACE, RELEASE)
         site.wait_rolled_out()
         model = site.base_model(nodeSelector=GPUS)
         site.wait_ready("ClusterBaseModel", model)
