@@ -134,7 +134,7 @@ def _volumes(replica: Replica) -> Controller[Any]:
         VolumeObserver(replica.cluster, replica.kube, replica.settings.store_root, replica.clock),
         VolumeActor(replica.kube),
         replica.provisioner,
-        PodEvents(replica.events),
+        PodEvents(replica.events, replica.clock),
         replica.manager.enqueue,
         replica.clock,
     )

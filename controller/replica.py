@@ -53,7 +53,13 @@ class Replica:
         self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
         self.manager.add_informers(cluster_informers(self.cluster, settings.namespace))
         self.events = EventRecorder(kube, self.now)
-        self.provisioner = Provisioner(settings.volumes_qps, settings.volumes_burst, self.clock, self.metrics.registry)
+        self.provisioner = Provisioner(
+            settings.volumes_qps,
+            settings.volumes_burst,
+            self.clock,
+            self.metrics.registry,
+            lambda key, error: self.metrics.internal_errors.note("provisioner", error, key=str(key)),
+        )
         self.progressed: Signal[str, EntryKey] = Signal()
         self.progress = ProgressTracker(self.clock, self.progressed.emit)
         self.granted = set[str]()  # nodes of limited groups that may download now

@@ -74,11 +74,13 @@ def confine_mounts(container: Json, volume: str, sub_path: str) -> None:
     """
     if not any(m.get("name") == volume for m in mounts_of(container)):
         return
-    kept: list[Json] = []
+    kept, paths = list[Json](), set[str]()
     for mount in mounts_of(container):
-        wanted = MountPlace(volume, path_of(mount), sub_path).mount() if mount.get("name") == volume else mount
-        if wanted not in kept:
-            kept.append(wanted)
+        if mount.get("name") != volume:
+            kept.append(mount)
+        elif (path := path_of(mount)) not in paths:
+            paths.add(path)
+            kept.append(MountPlace(volume, path, sub_path).mount())
     container["volumeMounts"] = kept
 
 

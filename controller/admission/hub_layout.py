@@ -59,10 +59,16 @@ def mount_refs(draft: Json, volume: Json, place: HubPlace, containers: Collectio
         raise MountConflict(
             f"the pod already has a volume {name!r}, the name that the model's references need; rename it"
         )
-    others = [v for v in spec.get("volumes") or [] if v.get("name") != name]
-    spec["volumes"] = spec["volumes"] if found == [volume] else [*others, volume]
+    if not found or _refs_of(found[0]) != _refs_of(volume):
+        spec["volumes"] = [*(v for v in spec.get("volumes") or [] if v.get("name") != name), volume]
     for container in containers_of(spec):
         if container.get("name") in containers:
             ensure_mount(container, MountPlace(name, place.refs))
     key = f"{HUB_PREFIX}{name.removesuffix('-refs')}"
     draft["metadata"]["annotations"] = annotations_of(draft) | {key: place.commit}
+
+
+def _refs_of(volume: Json) -> list[tuple[str, str]]:
+    """Return the names of references and the fields that they read; the API server adds defaults to the rest."""
+    items = volume["downwardAPI"].get("items") or []
+    return [(item.get("path", ""), (item.get("fieldRef") or {}).get("fieldPath", "")) for item in items]

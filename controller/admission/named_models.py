@@ -5,9 +5,10 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.containers import MODEL_PATH, containers_of, take_mounts
+from controller.admission.containers import MODEL_PATH, containers_of, mounts_of
 from controller.admission.errors import InvalidRequest, ModelNotFound
 from controller.admission.hub_layout import HUB_VARIABLES, hub_place, mount_refs, refs_volume
 from controller.admission.model_mounts import MountRequest, chosen_containers, mount_model
@@ -33,7 +34,7 @@ _KINDS: Mapping[str, str] = {
     "cmc": "ClusterModelCache",
 }
 _MOST_MODELS = 16
-_MOST_NAMES = 1000  # compared with a misspelt one
+_MOST_NAMES, _LONGEST_NAME = 100, 64  # of those compared with a misspelt one, which takes time
 _SEVERAL_PATH = "/models"
 _HUB_PATH = "/models/hub"
 _NAME_HEX = 10
@@ -46,7 +47,8 @@ def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVo
 
     Volumes of models that an earlier pass gave the pod, and that it no longer names, are removed.
     """
-    models = [_find(name, catalog, volumes.namespace) for name in _names(text)]
+    caches = {cache.name: cache for cache in catalog.caches()}
+    models = [_find(name, caches, catalog, volumes.namespace) for name in _names(text)]
     annotations = annotations_of(draft)
     containers = chosen_containers(draft, CONTAINER, _parts(annotations.get(CONTAINER, "")))
     layout = annotations.get(LAYOUT, "directory")
@@ -58,13 +60,22 @@ def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVo
     variable = annotations.get(VARIABLE, MODEL_PATH)
     if not _VARIABLE.fullmatch(variable):
         raise InvalidRequest(f"annotation {VARIABLE} is {variable!r}, which is not the name of an environment variable")
-    given = []
-    for model, path in zip(models, _paths(models, annotations.get(MOUNT_PATH, "")), strict=True):
-        name = variable if len(models) == 1 else f"{variable}_{re.sub('[^A-Z0-9]', '_', model.name.upper())}"
+    given, variables = [], _variables(models, variable)
+    for model, path, name in zip(models, _paths(models, annotations.get(MOUNT_PATH, "")), variables, strict=True):
         given.append(
             mount_model(draft, model, MountRequest(_volume_of(model), path, {name: path}, containers), volumes)
         )
     return given
+
+
+def _variables(models: Sequence[CatalogModel], variable: str) -> list[str]:
+    """Return the variable of each model. Raises InvalidRequest if two would be the same."""
+    if len(models) == 1:
+        return [variable]
+    names = [f"{variable}_{re.sub('[^A-Z0-9]', '_', model.name.upper())}" for model in models]
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"annotation {NAMED_MODELS} names two models whose variables would have the same name")
+    return names
 
 
 def _in_hub_layout(
@@ -93,14 +104,14 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _find(text: str, catalog: Catalog, namespace: str) -> CatalogModel:
+def _find(text: str, caches: Mapping[str, CatalogModel], catalog: Catalog, namespace: str) -> CatalogModel:
     """Return the one model that a name means. Raises ModelNotFound, with the candidates, if there is not just one."""
     prefix, slash, name = text.rpartition("/")
     kind = _KINDS.get(prefix.lower(), "") if slash else ""
     if slash and not kind:
         known = ", ".join(sorted(set(_KINDS.values())))
         raise ModelNotFound(f"annotation {NAMED_MODELS}: {prefix!r} is not a kind of model; write {known}")
-    found = [model for model in _candidates(name, catalog, namespace) if kind in ("", model.kind)]
+    found = [model for model in _candidates(name, caches, catalog, namespace) if kind in ("", model.kind)]
     if not found:
         raise ModelNotFound(_not_found(text, name, catalog, namespace))
     if len({(model.id, model.uri) for model in found}) > 1:
@@ -113,14 +124,15 @@ def _find(text: str, catalog: Catalog, namespace: str) -> CatalogModel:
     return found[0]
 
 
-def _candidates(name: str, catalog: Catalog, namespace: str) -> list[CatalogModel]:
+def _candidates(name: str, caches: Mapping[str, CatalogModel], catalog: Catalog, namespace: str) -> list[CatalogModel]:
     """Return the models of that name which the namespace sees: its own, then the cluster's, then the caches."""
     base = (catalog.base_model(namespace, name, kind) for kind in ("BaseModel", "ClusterBaseModel"))
-    return [*(model for model in base if model is not None), *(c for c in catalog.caches() if c.name == name)]
+    return [model for model in (*base, caches.get(name)) if model is not None]
 
 
 def _not_found(text: str, name: str, catalog: Catalog, namespace: str) -> str:
-    near = difflib.get_close_matches(name, list(catalog.names(namespace))[:_MOST_NAMES], n=5)
+    known = islice((one for one in catalog.names(namespace) if len(one) <= _LONGEST_NAME), _MOST_NAMES)
+    near = difflib.get_close_matches(name, known, n=5) if len(name) <= _LONGEST_NAME else []
     hint = f"; similar names are {', '.join(near)}" if near else ""
     return (
         f"annotation {NAMED_MODELS}: namespace {namespace} sees no model {text!r}, neither a BaseModel of its own nor "
@@ -147,10 +159,15 @@ def _paths(models: Sequence[CatalogModel], asked: str) -> list[str]:
 def _drop_others(spec: Json, wanted: Iterable[str], volumes: PodVolumes) -> None:
     """Remove the volumes of an earlier pass for models that the pod no longer names."""
     kept = {name for volume in wanted for name in (volume, f"{volume}-refs")}
-    for volume in list(spec.get("volumes") or []):
-        name = str(volume.get("name", ""))
-        if name in kept or not _VOLUME.fullmatch(name) or not (volumes.is_snapshot(volume) or "downwardAPI" in volume):
-            continue
-        spec["volumes"] = [v for v in spec["volumes"] if v is not volume]
+    dropped = {
+        name
+        for volume in spec.get("volumes") or []
+        if _VOLUME.fullmatch(name := str(volume.get("name", "")))
+        and name not in kept
+        and (volumes.is_snapshot(volume) or "downwardAPI" in volume)
+    }
+    if dropped:
+        spec["volumes"] = [volume for volume in spec["volumes"] if volume.get("name") not in dropped]
         for container in containers_of(spec):
-            take_mounts(container, name)
+            if mounts_of(container):
+                container["volumeMounts"] = [m for m in mounts_of(container) if m.get("name") not in dropped]

@@ -17,6 +17,7 @@ from controller.placement.volume_names import (
     SnapshotVolume,
     has_plain_name,
     hashed_name,
+    is_our_claim,
     plain_name,
 )
 from controller.sources.manifests import Manifests
@@ -110,7 +111,9 @@ class StateCatalog:
         """Return the name of the claim through which a namespace mounts a snapshot."""
         found = self.cluster.volumes.claims.get(Key(namespace, plain_name(wanted)))
         free = found is None or (
-            self.cluster.volumes.is_ours(found) and found.metadata.annotations.get(MODEL_ANNOTATION) == str(wanted)
+            is_our_claim(found)
+            and found.metadata.deletion_timestamp is None
+            and found.metadata.annotations.get(MODEL_ANNOTATION) == str(wanted)
         )
         return plain_name(wanted) if free and has_plain_name(wanted, claim_revision) else hashed_name(wanted)
 

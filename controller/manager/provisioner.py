@@ -11,10 +11,11 @@ from prometheus_client.registry import CollectorRegistry
 
 from controller.manager.state_metrics import gauge
 from shared.backoff import Backoff
-from shared.kube.errors import KubeError
+from shared.kube.errors import KubeError, Refused
 from shared.token_bucket import TokenBucket
 
 MAX_ATTEMPTS = 10
+_INTERNAL = 500
 _BUCKETS_S = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
@@ -52,6 +53,7 @@ class Provisioner:
     burst: float
     clock: Callable[[], float]
     registry: CollectorRegistry
+    on_internal_error: Callable[[Hashable, Exception], None]
     backoff: Backoff = Backoff(first_s=0.5, cap_s=30)
     _waiting: OrderedDict[Hashable, tuple[ProvisionRequest, float]] = field(default_factory=OrderedDict, init=False)
     _arrival: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -95,27 +97,41 @@ class Provisioner:
             self._waiting.clear()
 
     async def _serve_head(self) -> None:
-        """Serve the request at the head until it ends, is withdrawn, or has failed too often."""
+        """Serve the request at the head until it ends, is withdrawn or replaced, or has failed too often."""
         if not self._waiting:
             return  # withdrawn while it waited for a token
-        key, (request, since) = next(iter(self._waiting.items()))
+        request, since = next(iter(self._waiting.values()))
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 await request.create()
             except KubeError as error:
-                if not error.retryable:
-                    self.withdraw(key)
-                    request.on_failure(error)
+                if not self._is_waiting(request):
                     return
-                if attempt == MAX_ATTEMPTS:
-                    self._waiting.move_to_end(key)
-                    request.on_failure(error)
+                if not error.retryable or attempt == MAX_ATTEMPTS:
+                    self._give_up(request, error)
                     return
                 await asyncio.sleep(self.backoff.delay_s(attempt))
-                if key not in self._waiting:
+                if not self._is_waiting(request):
                     return
+            except Exception as error:  # noqa: BLE001 - one request with an internal error must not end all others
+                self.on_internal_error(request.key, error)
+                self._give_up(request, Refused(f"internal error: {type(error).__name__}: {error}", _INTERNAL))
+                return
             else:
                 self._wait_time.observe(self.clock() - since)
-                self.withdraw(key)
+                if self._is_waiting(request):
+                    self.withdraw(request.key)
                 request.on_created()
                 return
+
+    def _is_waiting(self, request: ProvisionRequest) -> bool:
+        """Return whether a request was neither withdrawn nor replaced while it was served."""
+        return self._waiting.get(request.key, (None, 0.0))[0] is request
+
+    def _give_up(self, request: ProvisionRequest, error: KubeError) -> None:
+        """End a request that is refused; send one that failed too often to the tail."""
+        if error.retryable and self._is_waiting(request):
+            self._waiting.move_to_end(request.key)
+        elif self._is_waiting(request):
+            self.withdraw(request.key)
+        request.on_failure(error)

@@ -59,8 +59,8 @@ class NodeObserver:
         """Add the node's pods, listed live."""
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
         pods = [decode(raw, Json) async for page in pages(self.kube, PODS, query) for raw in page.items]
-        claims = [claim for pod in pods for claim in claims_of(pod)]
-        paths = await paths_of_claims(self.kube, self.cluster.volumes, claims)
+        mounts_claims = any(claims_of(pod) for pod in pods)
+        paths = await paths_of_claims(self.kube, self.store_root) if mounts_claims else {}
         return replace(view, users=users_of(pods, _known(view), self.store_root, paths))
 
     async def with_unwanted(self, view: NodeView, entries: Iterable[EntryKey]) -> NodeView:

@@ -4,36 +4,32 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shared.api.core import PersistentVolumeClaim
 from shared.names import namespace_of
 
-CLAIMS_ANNOTATION = "larder.dev/claims"  # on a pod: <claim>=<model id>@<revision>[@<variant>], comma-separated
+CLAIMS_ANNOTATION = "larder.dev/claims"  # on a pod: <claim>=<model id>@<revision>, comma-separated
 MODEL_ANNOTATION = "larder.dev/model-snapshot"  # on a volume and its claim: <model id>@<revision>
 VOLUME_LABEL = "larder.dev/volume"  # on every volume and claim of a model
 _LONGEST_NAME = 253
 _HASH_HEX = 10
+_MOST_CLAIMS = 32
+_LONGEST_TEXT = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotVolume:
-    """The files that a claim stands for.
-
-    Args:
-        id: The model id.
-        revision: The revision.
-        variant: Distinguishes volumes of one snapshot with different node terms; empty for the snapshot's own label.
-    """
+    """The files that a claim stands for: a model id and a revision."""
 
     id: str
     revision: str
-    variant: str = ""
 
     def __str__(self) -> str:
-        return "@".join(part for part in (self.id, self.revision, self.variant) if part)
+        return f"{self.id}@{self.revision}"
 
 
 def has_plain_name(wanted: SnapshotVolume, claim_revision: str) -> bool:
     """Return whether the claim is named after the model alone: one revision of a cluster-scoped model is."""
-    return not namespace_of(wanted.id) and not wanted.variant and wanted.revision == claim_revision
+    return not namespace_of(wanted.id) and wanted.revision == claim_revision
 
 
 def plain_name(wanted: SnapshotVolume) -> str:
@@ -42,8 +38,8 @@ def plain_name(wanted: SnapshotVolume) -> str:
 
 
 def hashed_name(wanted: SnapshotVolume) -> str:
-    """Return a claim name that no other snapshot or variant has."""
-    return _with_hash(plain_name(wanted), f"{wanted.id}\0{wanted.revision}\0{wanted.variant}")
+    """Return a claim name that no other snapshot has."""
+    return _with_hash(plain_name(wanted), f"{wanted.id}\0{wanted.revision}")
 
 
 def volume_names(namespace: str, claim: str) -> tuple[str, str]:
@@ -64,12 +60,23 @@ def write_claims(claims: Mapping[str, SnapshotVolume]) -> str:
 
 
 def read_claims(annotations: Mapping[str, str]) -> dict[str, SnapshotVolume]:
-    """Return the claims in a pod's annotation; a malformed part is ignored, for anyone may write one."""
+    """Return the claims in a pod's annotation.
+
+    Anyone may write one: a malformed part is ignored, and so is an annotation of more than 32 parts or 16 KiB.
+    """
+    text = annotations.get(CLAIMS_ANNOTATION, "")
+    if len(text) > _LONGEST_TEXT or text.count(",") >= _MOST_CLAIMS:
+        return {}
     found: dict[str, SnapshotVolume] = {}
-    for part in annotations.get(CLAIMS_ANNOTATION, "").split(","):
-        claim, _, text = part.strip().partition("=")
-        identity, _, rest = text.partition("@")
-        revision, _, variant = rest.partition("@")
-        if claim and identity and revision:
-            found[claim] = SnapshotVolume(identity, revision, variant)
+    for part in text.split(","):
+        claim, _, snapshot = part.strip().partition("=")
+        identity, _, revision = snapshot.partition("@")
+        if claim and identity and revision and "@" not in revision:
+            found[claim] = SnapshotVolume(identity, revision)
     return found
+
+
+def is_our_claim(claim: PersistentVolumeClaim) -> bool:
+    """Return whether Larder created a claim: it has our label, and names a volume as we name them."""
+    meta = claim.metadata
+    return VOLUME_LABEL in meta.labels and claim.spec.volume_name in volume_names(meta.namespace, meta.name)

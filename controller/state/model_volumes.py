@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from controller.placement.volume_names import VOLUME_LABEL, read_claims, volume_names
+from controller.placement.volume_names import SnapshotVolume, is_our_claim, read_claims, volume_names
 from controller.state.index import Index
 from controller.state.signal import Signal
 from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
@@ -34,14 +34,12 @@ class ModelVolumes:
         return self._pods.of(claim)
 
     def volume_of(self, claim: Key) -> PersistentVolume | None:
-        """Return the volume that Larder created for a claim, or None."""
-        found = (self.volumes.get(Key("", name)) for name in self._volumes.of(claim))
+        """Return the volume that Larder created for a claim, or None; of several, the one that the claim names."""
+        known, named = self.claims.get(claim), self._volumes.of(claim)
+        if known is not None and known.spec.volume_name in named:
+            named = [known.spec.volume_name]
+        found = (self.volumes.get(Key("", name)) for name in named)
         return next((volume for volume in found if volume is not None), None)
-
-    def is_ours(self, claim: PersistentVolumeClaim) -> bool:
-        """Return whether Larder created a claim: it has our label, and names a volume as we name them."""
-        meta = claim.metadata
-        return VOLUME_LABEL in meta.labels and claim.spec.volume_name in volume_names(meta.namespace, meta.name)
 
     def paths_of(self, namespace: str, claims: Iterable[str]) -> list[str]:
         """Return the directories of the node that these claims of a namespace lead to."""
@@ -49,20 +47,23 @@ class ModelVolumes:
         return [volume.spec.local.path for volume in volumes if volume is not None]
 
     def move_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """Record which claims a pod names, and signal each of them."""
+        """Record which claims a pod names, and signal those for which that changed."""
         known = after or before
         if known is None:
             return
         old, new = _claims_of(before), _claims_of(after)
         self._pods.move(known.key, old, new)
         for claim in {*old, *new}:
-            self.claim_changed.emit(claim)
+            if before is None or after is None or old.get(claim) != new.get(claim):
+                self.claim_changed.emit(claim)
 
     def known_claims(self) -> set[Key]:
         """Return every claim that a pod names or that has a volume or label of ours."""
-        ours = {claim.key for claim in self.claims if self.is_ours(claim)}
+        ours = {claim.key for claim in self.claims if is_our_claim(claim)}
         return (
-            ours | {_claim_of(volume) for volume in self.volumes if self._is_our_volume(volume)} | self._pods.values()
+            ours
+            | {_claim_of(volume) for volume in self.volumes if is_our_volume(volume, self.store_root)}
+            | self._pods.values()
         )
 
     def _claim_changed(self, before: PersistentVolumeClaim | None, after: PersistentVolumeClaim | None) -> None:
@@ -74,25 +75,29 @@ class ModelVolumes:
         known = after or before
         if known is None:
             return
-        old, new = ([_claim_of(v)] if v is not None and self._is_our_volume(v) else [] for v in (before, after))
+        old, new = (
+            [_claim_of(v)] if v is not None and is_our_volume(v, self.store_root) else [] for v in (before, after)
+        )
         self._volumes.move(known.metadata.name, old, new)
         for claim in {*old, *new}:
             self.claim_changed.emit(claim)
-
-    def _is_our_volume(self, volume: PersistentVolume) -> bool:
-        """Return whether Larder created a volume; its label alone proves nothing."""
-        spec, claim = volume.spec, _claim_of(volume)
-        named = volume.metadata.name in volume_names(claim.namespace, claim.name)
-        return named and spec.local.path.startswith(f"{self.store_root}/models/") and "ro" in spec.mount_options
 
 
 def _claim_of(volume: PersistentVolume) -> Key:
     return Key(volume.spec.claim_ref.namespace, volume.spec.claim_ref.name)
 
 
-def _claims_of(pod: Pod | None) -> list[Key]:
+def _claims_of(pod: Pod | None) -> dict[Key, SnapshotVolume]:
     """Return the claims that a pod mounts and its annotation names; a pod's volumes never change."""
     if pod is None or pod.status.phase in ("Succeeded", "Failed"):
-        return []
-    mounted = set(pod.spec.claims)
-    return [Key(pod.metadata.namespace, claim) for claim in read_claims(pod.metadata.annotations) if claim in mounted]
+        return {}
+    mounted, namespace = set(pod.spec.claims), pod.metadata.namespace
+    named = read_claims(pod.metadata.annotations).items()
+    return {Key(namespace, claim): snapshot for claim, snapshot in named if claim in mounted}
+
+
+def is_our_volume(volume: PersistentVolume, store_root: str) -> bool:
+    """Return whether Larder created a volume; its label alone proves nothing."""
+    spec, claim = volume.spec, _claim_of(volume)
+    named = volume.metadata.name in volume_names(claim.namespace, claim.name)
+    return named and spec.local.path.startswith(f"{store_root}/models/") and "ro" in spec.mount_options

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from controller.placement.claim_place import is_on
 from controller.placement.demand import Demand
+from controller.placement.volume_names import read_claims
 from controller.state.changes import TERMINAL
 from controller.state.index import Index
 from controller.state.keys import EntryKey
@@ -13,7 +14,7 @@ from shared.api.core import Pod
 from shared.api.model_node import ModelNode
 from shared.kube.cache import Cache
 from shared.kube.objects import Key
-from shared.names import uses_label
+from shared.names import namespace_of, uses_label
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class PodUsers:
         """Return whether a pod has not ended and mounts a model; the label alone proves nothing."""
         if pod.status.phase in TERMINAL or uses_label(identity) not in pod.metadata.labels:
             return False
-        if mounts_model(self._paths(pod), identity, self.store_root):
+        if mounts_model(self._paths(pod), identity, self.store_root) or _awaits(pod, identity):
             return True
         namespace, demands = pod.metadata.namespace, list(self.same_id(identity))
         return any(is_on(demand, namespace, claim) for claim in pod.spec.claims for demand in demands)
@@ -86,3 +87,11 @@ class PodUsers:
 
 def _node_name(pod: Pod | None) -> Iterable[str]:
     return (pod.spec.node_name,) if pod is not None and pod.spec.node_name else ()
+
+
+def _awaits(pod: Pod, identity: str) -> bool:
+    """Return whether a pod mounts a claim that the controller is to create for a model which its namespace may use."""
+    if namespace_of(identity) not in ("", pod.metadata.namespace):
+        return False
+    named = read_claims(pod.metadata.annotations)
+    return any(claim in named and named[claim].id == identity for claim in pod.spec.claims)

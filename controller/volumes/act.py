@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller.placement.volume_names import volume_names
+from controller.placement.volume_names import is_our_claim, volume_names
 from controller.volumes.templates import VolumeManifest
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim
 from shared.kube.collection import get_object
@@ -30,20 +30,33 @@ class VolumeActor:
         """
         path = _claims(manifest.namespace)
         claim = await get_object(self.kube, f"{path}/{manifest.claim}", PersistentVolumeClaim)
-        if claim is None:
-            made = await self._ensure_volume(manifest, volume_names(manifest.namespace, manifest.claim), uid="")
-            with suppress(Conflict):  # created by somebody in the meantime: the watch tells by whom
-                await self.kube.request("POST", path, body=made.claim_body())
-        else:
-            await self._ensure_volume(manifest, (claim.spec.volume_name,), uid=claim.metadata.uid)
+        if claim is not None:
+            await self._restore_volume(manifest, claim)
+            return
+        made = await self._ensure_volume(manifest, volume_names(manifest.namespace, manifest.claim), uid="")
+        try:
+            await self.kube.request("POST", path, body=made.claim_body())
+        except Conflict:
+            found = await get_object(self.kube, f"{path}/{manifest.claim}", PersistentVolumeClaim)
+            if found is None:
+                raise  # the conflict is another: a quota that changed meanwhile, for example
+            _check_ours(found)
+
+    async def _restore_volume(self, manifest: VolumeManifest, claim: PersistentVolumeClaim) -> None:
+        """Create the volume that an existing claim of ours names. Raises Refused if the claim is not ours."""
+        _check_ours(claim)
+        await self._ensure_volume(manifest, (claim.spec.volume_name,), uid=claim.metadata.uid)
 
     async def delete_claim(self, claim: Meta) -> None:
         """Delete the claim that was read."""
         await self._delete(f"{_claims(claim.namespace)}/{claim.name}", claim)
 
-    async def delete_volume(self, volume: Meta) -> None:
-        """Delete the volume that was read."""
-        await self._delete(f"{VOLUMES}/{volume.name}", volume)
+    async def delete_volume(self, volume: PersistentVolume) -> None:
+        """Delete the volume that was read, unless a live read shows that its claim exists."""
+        bound = volume.spec.claim_ref
+        claim = await get_object(self.kube, f"{_claims(bound.namespace)}/{bound.name}", PersistentVolumeClaim)
+        if claim is None or (bound.uid and claim.metadata.uid != bound.uid):
+            await self._delete(f"{VOLUMES}/{volume.metadata.name}", volume.metadata)
 
     async def _ensure_volume(self, manifest: VolumeManifest, names: tuple[str, ...], uid: str) -> VolumeManifest:
         """Create the volume under the first of the names that is free or ours already."""
@@ -68,6 +81,16 @@ class VolumeActor:
     async def _delete(self, path: str, seen: Meta) -> None:
         with suppress(NotFound, Conflict):  # gone, or another object of that name by now
             await self.kube.request("DELETE", path, body={"preconditions": {"uid": seen.uid}})
+
+
+def _check_ours(claim: PersistentVolumeClaim) -> None:
+    if not is_our_claim(claim):
+        meta = claim.metadata
+        raise Refused(
+            f"NameConflict: PersistentVolumeClaim {meta.namespace}/{meta.name} exists and is not Larder's; rename or "
+            "delete it, or delete the pod: its successor gets another name",
+            _CONFLICT,
+        )
 
 
 def _is_same(found: PersistentVolume, body: dict[str, Any]) -> bool:

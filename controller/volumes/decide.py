@@ -23,6 +23,7 @@ _LOOK_AGAIN_S = 60.0
 NAME_CONFLICT = "NameConflict"
 REFUSED = "VolumeRefused"
 DELAYED = "VolumeDelayed"
+TERMINATING = "VolumeTerminating"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class DeleteClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeleteVolume:
-    """Delete the volume that was read."""
+    """Delete the volume that was read, unless its claim exists after all."""
 
-    seen: Meta
+    seen: PersistentVolume
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +74,42 @@ def decide(view: VolumeView) -> list[Action]:
         return [Withdraw(), *_clean_up(view)]
     if view.claim is not None and not view.is_ours:
         return [Withdraw(), ReportReason(NAME_CONFLICT, _conflict(view)), Requeue(_LOOK_AGAIN_S)]
+    if _is_leaving(view):
+        return [Withdraw(), ReportReason(TERMINATING, _terminating(view)), Requeue(_LOOK_AGAIN_S)]
+    if view.claim is not None and view.volume is not None and _is_bound_or_free(view):
+        return [Withdraw(), *_check_files(view)]
     if view.manifest is None:
         return [Withdraw(), ReportReason(*view.problem), Requeue(_LOOK_AGAIN_S)]
     if (lost := _lost_volume(view)) is not None:
-        return [DeleteVolume(lost.metadata)]
-    if _is_leaving(view):
-        return []  # the watch tells when it is gone
-    if view.claim is not None and view.volume is not None:
-        return [Withdraw()]
+        return [DeleteVolume(lost), Requeue(_LOOK_AGAIN_S)]
+    return _provision(view, view.manifest)
+
+
+def _provision(view: VolumeView, manifest: VolumeManifest) -> list[Action]:
+    """Have the objects created; asked again now and then, because a queue can be lost with its replica."""
     if view.failure is None:
-        return [Provision(view.manifest)]
+        return [Provision(manifest), Requeue(_LOOK_AGAIN_S)]
     if view.failure.retry_s > 0:
         return [ReportReason(REFUSED, _failed(view, view.failure.message)), Requeue(view.failure.retry_s)]
-    return [ReportReason(DELAYED, _failed(view, view.failure.message))]
+    delayed = ReportReason(DELAYED, _failed(view, view.failure.message))
+    return [delayed, Provision(manifest), Requeue(_LOOK_AGAIN_S)]
+
+
+def _is_bound_or_free(view: VolumeView) -> bool:
+    """Return whether the claim has the volume, or is going to."""
+    bound_to = view.volume.spec.claim_ref.uid if view.volume else ""
+    return view.claim is not None and bound_to in ("", view.claim.metadata.uid)
+
+
+def _check_files(view: VolumeView) -> list[Action]:
+    """Report a claim that stands for other files than the pods were promised."""
+    if view.manifest is None or view.volume is None or view.volume.spec.local.path == view.manifest.path:
+        return []
+    message = (
+        f"claim {view.key.name!r} has the files of another revision ({view.volume.spec.local.path}) than the pod was "
+        "given; delete the pod: its successor gets another claim"
+    )
+    return [ReportReason(NAME_CONFLICT, message), Requeue(_LOOK_AGAIN_S)]
 
 
 def _clean_up(view: VolumeView) -> list[Action]:
@@ -98,22 +122,35 @@ def _clean_up(view: VolumeView) -> list[Action]:
             return [ListPods()]
         return [Requeue(_LOOK_AGAIN_S)] if view.live_users else [DeleteClaim(view.claim.metadata)]
     if view.volume is not None and view.volume.metadata.deletion_timestamp is None:
-        return [DeleteVolume(view.volume.metadata)]
+        return [DeleteVolume(view.volume)]
     return []
 
 
 def _lost_volume(view: VolumeView) -> PersistentVolume | None:
-    """Return the volume if it was bound to an earlier claim of this name, so that no other can bind it."""
+    """Return the volume if no claim can be bound to it: it had an earlier claim, or has other files."""
     volume, claim_uid = view.volume, view.claim.metadata.uid if view.claim else ""
     if volume is None or volume.metadata.deletion_timestamp is not None:
         return None
-    return volume if volume.spec.claim_ref.uid not in ("", claim_uid) else None
+    if volume.spec.claim_ref.uid not in ("", claim_uid):
+        return volume
+    other_files = view.manifest is not None and volume.spec.local.path != view.manifest.path
+    return volume if view.claim is None and other_files else None
 
 
 def _is_leaving(view: VolumeView) -> bool:
     """Return whether the claim or the volume is being deleted, so that neither can be created yet."""
     known = (found.metadata for found in (view.claim, view.volume) if found is not None)
     return any(meta.deletion_timestamp is not None for meta in known)
+
+
+def _terminating(view: VolumeView) -> str:
+    found = view.claim or view.volume
+    what = "claim" if view.claim is not None and view.claim.metadata.deletion_timestamp else "volume"
+    name = found.metadata.name if found else view.key.name
+    return (
+        f"the {what} for the pod's model, {name!r}, was deleted and goes when the last pod that mounts it has ended; "
+        "then it is created again. If a rollout waits for that, delete the older pods"
+    )
 
 
 def _conflict(view: VolumeView) -> str:

@@ -27,7 +27,7 @@ from controller.volumes.templates import VolumeManifest
 from controller.volumes.view import CreationFailure, VolumeView
 from shared.kube.errors import KubeError
 
-_RETRY_S = 30.0
+_RETRY_S, _LONGEST_RETRY_S = 15.0, 120.0
 _log = structlog.get_logger()
 
 
@@ -41,7 +41,7 @@ class VolumeReconciler:
     pod_events: PodEvents
     enqueue: Callable[[VolumeKey], None]
     clock: Callable[[], float]
-    _failures: dict[VolumeKey, tuple[KubeError, float]] = field(default_factory=dict, init=False)
+    _failures: dict[VolumeKey, tuple[KubeError, float, int]] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: VolumeKey) -> float | None:
         """Reconcile a claim; return the delay in seconds until the next run, or None."""
@@ -52,10 +52,11 @@ class VolumeReconciler:
             actions = decide(view)
         for action in actions:
             await self._apply(view, action)
-        if view.claim is None and view.volume is None and not view.users:
-            self.observer.forget(key)
+        if not view.users:
             self.pod_events.forget(key)
             self._failures.pop(key, None)
+        if view.claim is None and view.volume is None and not view.users:
+            self.observer.forget(key)
         return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
 
     async def stop(self) -> None:
@@ -72,7 +73,7 @@ class VolumeReconciler:
                 _log.info("claim_deleted", namespace=claim.namespace, claim=claim.name)
                 await self.actor.delete_claim(claim)
             case DeleteVolume(volume):
-                _log.info("volume_deleted", volume=volume.name)
+                _log.info("volume_deleted", volume=volume.metadata.name)
                 await self.actor.delete_volume(volume)
             case ReportReason(reason, message):
                 await self.pod_events.report(view.key, view.users, reason, message)
@@ -96,15 +97,16 @@ class VolumeReconciler:
 
     def _failed(self, key: VolumeKey, error: KubeError) -> None:
         _log.warning("claim_not_created", namespace=key.namespace, claim=key.name, error=str(error))
-        self._failures[key] = (error, self.clock())
+        count = self._failures[key][2] + 1 if key in self._failures else 1
+        self._failures[key] = (error, self.clock(), count)
         self.enqueue(key)
 
     def _failure(self, key: VolumeKey) -> CreationFailure | None:
         """Return the last failure; a refused request is made again after a while, any other waits in the queue."""
         if key not in self._failures:
             return None
-        error, since = self._failures[key]
+        error, since, count = self._failures[key]
         if error.retryable:
             return CreationFailure(str(error), retry_s=0)
-        retry_s = since + _RETRY_S - self.clock()
+        retry_s = since + min(_RETRY_S * 2 ** min(count - 1, 10), _LONGEST_RETRY_S) - self.clock()
         return CreationFailure(str(error), retry_s) if retry_s > 0 else None

@@ -14,7 +14,8 @@ Json = dict[str, Any]
 VOLUME_FIELDS = frozenset(("capacity", "storageClassName", "accessModes", "mountOptions"))
 CLAIM_FIELDS = frozenset(("resources", "storageClassName", "accessModes"))
 READ_ONLY = "ro"
-_WRITABLE = "rw"
+# No other: kubelet joins them with commas, and a later rw would undo ro.
+MOUNT_OPTIONS = frozenset((READ_ONLY, "noatime", "nodev", "nodiratime", "noexec", "nosuid", "relatime"))
 _MODES = ("ReadOnlyMany",)
 
 
@@ -30,11 +31,8 @@ class VolumeTemplate:
         yield from _unknown("spec.pvSpec", self.volume, VOLUME_FIELDS)
         yield from _unknown("spec.pvcSpec", self.claim, CLAIM_FIELDS)
         options = self.volume.get("mountOptions") or []
-        if not isinstance(options, list) or _WRITABLE in options:
-            yield (
-                "spec.pvSpec.mountOptions: models are mounted read-only, because pods share their files; write a list "
-                "of options without rw"
-            )
+        if not isinstance(options, list) or not all(option in MOUNT_OPTIONS for option in options):
+            yield f"spec.pvSpec.mountOptions: write a list with any of {', '.join(sorted(MOUNT_OPTIONS))}"
 
 
 def _unknown(where: str, template: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
@@ -74,7 +72,8 @@ class VolumeManifest:
     def volume_body(self) -> Json:
         """Return the PersistentVolume."""
         ours = self.template.volume
-        options = [o for o in ours.get("mountOptions") or [] if o not in (READ_ONLY, _WRITABLE)]
+        written = ours.get("mountOptions")
+        options = [o for o in written if o in MOUNT_OPTIONS - {READ_ONLY}] if isinstance(written, list) else []
         return {
             "apiVersion": "v1",
             "kind": "PersistentVolume",

@@ -86,6 +86,7 @@ class WorkQueue(Generic[K]):
                     self.add_after(key, requeue_after_s)
             finally:
                 self._done(key)
+            await asyncio.sleep(0)  # a handler that waits for nothing must not keep the loop from all others
 
     async def _next_key(self) -> K:
         while (key := self._queue.pop()) is None:

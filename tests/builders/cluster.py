@@ -161,7 +161,7 @@ def controllers_of(cluster: ClusterState, registry: CollectorRegistry | None = N
     none = cast("Any", None)
     models = ModelReconciler(none, none, none, none, none, none, 0.0)
     metadata = MetadataReconciler(cluster, MetadataReader(none, none, SourceSettings(), none, none), none, none)
-    provisioner = Provisioner(1, 1, lambda: 0.0, registry or CollectorRegistry())
+    provisioner = Provisioner(1, 1, lambda: 0.0, registry or CollectorRegistry(), none)
     grants = GrantsReconciler(cluster, none, none, {"a", "b"}, none, 0.0, 0.0)
     return [
         nodes_controller(cluster, none, Signal()),

@@ -58,6 +58,7 @@ def test_what_the_controller_creates_is_accepted(controller: Api) -> None:
         {"local": {"path": "/var/lib/larder"}},
         {"mountOptions": ["rw"]},
         {"mountOptions": ["ro", "rw"]},
+        {"mountOptions": ["ro", "rw,noatime"]},
         {"mountOptions": None},
         {"claimRef": None},
         {"persistentVolumeReclaimPolicy": "Delete"},
@@ -66,6 +67,13 @@ def test_what_the_controller_creates_is_accepted(controller: Api) -> None:
 )
 def test_any_other_volume_is_refused(controller: Api, spec: Json) -> None:
     assert "only read-only local volumes of models" in refusal(controller, _VOLUMES, volume(**spec))
+
+
+def test_a_model_of_another_namespace_is_refused(controller: Api) -> None:
+    stolen = volume(local={"path": "/var/lib/larder/models/team-a_secret/r"})
+    assert "only to claims of that namespace" in refusal(controller, _VOLUMES, stolen)
+    own = volume(local={"path": "/var/lib/larder/models/default_own/r"})
+    assert refusal(controller, _VOLUMES, own) == ""
 
 
 def test_any_other_claim_is_refused(controller: Api) -> None:

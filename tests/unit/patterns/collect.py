@@ -45,7 +45,7 @@ def uses() -> Iterator[Use]:
     for module, tree in sources().items():
         targets = _targets(tree)
         for call in _calls(tree):
-            for method in _methods_of(call, module, targets):
+            for method in sorted(_methods_of(call, module, targets)):
                 yield Use(module, call.lineno, _evaluate(module, call), method)
         for keyword in _pattern_keywords(tree):
             compiled = re.compile(_value(module, keyword.value))

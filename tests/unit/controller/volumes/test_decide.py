@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
 from controller.placement.volume_names import SnapshotVolume
 from controller.volumes.decide import (
+    DELAYED,
     NAME_CONFLICT,
     REFUSED,
+    TERMINATING,
     UNUSED_S,
     DeleteClaim,
     DeleteVolume,
@@ -23,7 +26,7 @@ from controller.volumes.decide import (
 from controller.volumes.keys import VolumeKey
 from controller.volumes.templates import VolumeManifest
 from controller.volumes.view import CreationFailure, VolumeView
-from shared.api.core import ClaimRef, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSpec
+from shared.api.core import ClaimRef, HostPath, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSpec
 from shared.kube.objects import Meta
 
 KEY = VolumeKey("team", "llama")
@@ -37,15 +40,17 @@ def claim(uid: str = "c1", **meta: Any) -> PersistentVolumeClaim:
     return PersistentVolumeClaim(metadata=Meta(name="llama", namespace="team", uid=uid, **meta))
 
 
-def volume(bound_to: str = "", **meta: Any) -> PersistentVolume:
-    spec = VolumeSpec(claim_ref=ClaimRef(namespace="team", name="llama", uid=bound_to))
-    return PersistentVolume(metadata=Meta(name="llama-team", uid="v1", **meta), spec=spec)
+def volume(bound_to: str = "", path: str = MANIFEST.path, deletion_timestamp: str | None = None) -> PersistentVolume:
+    spec = VolumeSpec(claim_ref=ClaimRef(namespace="team", name="llama", uid=bound_to), local=HostPath(path=path))
+    return PersistentVolume(
+        metadata=Meta(name="llama-team", uid="v1", deletion_timestamp=deletion_timestamp), spec=spec
+    )
 
 
 def test_the_first_pod_has_both_created() -> None:
-    assert decide(USED) == [Provision(MANIFEST)]
-    assert decide(replace(USED, volume=volume())) == [Provision(MANIFEST)]
-    assert decide(replace(USED, claim=claim(), is_ours=True)) == [Provision(MANIFEST)]
+    assert decide(USED) == [Provision(MANIFEST), Requeue(60.0)]
+    assert decide(replace(USED, volume=volume())) == [Provision(MANIFEST), Requeue(60.0)]
+    assert decide(replace(USED, claim=claim(), is_ours=True)) == [Provision(MANIFEST), Requeue(60.0)]
 
 
 def test_while_both_are_there_nothing_happens() -> None:
@@ -65,7 +70,7 @@ def test_the_last_pod_has_the_claim_deleted_then_the_volume() -> None:
     assert decide(replace(kept, live_users=None)) == [Withdraw(), ListPods()]
     assert decide(kept) == [Withdraw(), DeleteClaim(claim().metadata)]
     assert decide(replace(kept, claim=claim(deletion_timestamp="now"))) == [Withdraw()]
-    assert decide(replace(UNUSED, volume=volume("c1"))) == [Withdraw(), DeleteVolume(volume("c1").metadata)]
+    assert decide(replace(UNUSED, volume=volume("c1"))) == [Withdraw(), DeleteVolume(volume("c1"))]
     assert decide(replace(UNUSED, volume=volume("c1", deletion_timestamp="now"))) == [Withdraw()]
 
 
@@ -75,15 +80,46 @@ def test_a_pod_that_admission_never_saw_keeps_the_claim() -> None:
 
 
 def test_a_volume_whose_claim_was_deleted_by_hand_is_made_again() -> None:
-    assert decide(replace(USED, volume=volume("c1"))) == [DeleteVolume(volume("c1").metadata)]
-    assert decide(replace(USED, volume=volume("c1", deletion_timestamp="now"))) == []
-    assert decide(replace(USED, claim=claim("c2"), is_ours=True, volume=volume("c1"))) == [
-        DeleteVolume(volume("c1").metadata)
-    ]
+    again = [DeleteVolume(volume("c1")), Requeue(60.0)]
+    assert decide(replace(USED, volume=volume("c1"))) == again
+    assert decide(replace(USED, claim=claim("c2"), is_ours=True, volume=volume("c1"))) == again
 
 
-def test_a_claim_on_its_way_out_is_waited_for() -> None:
-    assert decide(replace(USED, claim=claim(deletion_timestamp="now"), is_ours=True, volume=volume("c1"))) == []
+def test_a_free_volume_with_other_files_is_made_again() -> None:
+    other = volume(path="/var/lib/larder/models/llama/old")
+    assert decide(replace(USED, volume=other)) == [DeleteVolume(other), Requeue(60.0)]
+
+
+def test_a_claim_with_other_files_is_reported() -> None:
+    other = volume("c1", path="/var/lib/larder/models/llama/old")
+    actions = decide(replace(USED, claim=claim(), is_ours=True, volume=other))
+    assert [a.reason for a in actions if isinstance(a, ReportReason)] == [NAME_CONFLICT]
+    assert not any(isinstance(a, DeleteClaim | DeleteVolume) for a in actions)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        replace(USED, claim=claim(deletion_timestamp="now"), is_ours=True, volume=volume("c1")),
+        replace(USED, volume=volume("c1", deletion_timestamp="now")),
+    ],
+    ids=["claim", "volume"],
+)
+def test_what_is_on_its_way_out_is_waited_for_and_reported(view: VolumeView) -> None:
+    actions = decide(view)
+    assert [type(a) for a in actions] == [Withdraw, ReportReason, Requeue]
+    assert [a.reason for a in actions if isinstance(a, ReportReason)] == [TERMINATING]
+
+
+def test_a_delay_is_reported_and_the_request_repeated() -> None:
+    delayed, repeated, again = decide(replace(USED, failure=CreationFailure("503", retry_s=0)))
+    assert isinstance(delayed, ReportReason)
+    assert (delayed.reason, repeated, again) == (DELAYED, Provision(MANIFEST), Requeue(60.0))
+
+
+def test_pods_whose_claim_is_there_are_left_alone_though_their_model_changed() -> None:
+    view = replace(USED, manifest=None, problem=("ModelNotFound", "gone"), claim=claim(), is_ours=True)
+    assert decide(replace(view, volume=volume("c1"))) == [Withdraw()]
 
 
 def test_a_refusal_is_reported_and_tried_again() -> None:

@@ -57,8 +57,9 @@ def test_a_template_changes_what_is_not_ours() -> None:
     ("template", "said"),
     [
         (VolumeTemplate({"local": {"path": "/"}}), "spec.pvSpec.local: Larder sets this field itself"),
-        (VolumeTemplate({"mountOptions": ["rw"]}), "without rw"),
+        (VolumeTemplate({"mountOptions": ["rw"]}), "write a list with any of"),
         (VolumeTemplate({"mountOptions": "ro"}), "write a list"),
+        (VolumeTemplate({"mountOptions": ["rw,noatime"]}), "write a list with any of"),
         (VolumeTemplate({}, {"volumeName": "x"}), "spec.pvcSpec.volumeName: Larder sets"),
     ],
 )
@@ -89,12 +90,27 @@ def test_names_that_are_cut_alike_stay_different() -> None:
     assert volume_names("c", "a-b")[1] != volume_names("b-c", "a")[1]
 
 
-@pytest.mark.parametrize("text", ["", ",", "=", "a=", "=b@c", "a=b", "a=@c", "a=b@"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ",",
+        "=",
+        "a=",
+        "=b@c",
+        "a=b",
+        "a=@c",
+        "a=b@",
+        "a=b@c@d",
+        ",".join(f"a{i}=b@c" for i in range(33)),
+        "a=b@" + "c" * 20_000,
+    ],
+)
 def test_an_annotation_that_says_nothing_is_ignored(text: str) -> None:
     found: dict[str, Any] = read_claims({CLAIMS_ANNOTATION: text})
     assert found == {}
 
 
 def test_claims_are_read_as_they_were_written() -> None:
-    claims = {"a": SnapshotVolume("x", "1"), "b": SnapshotVolume("team_y", "2", "preferred")}
+    claims = {"a": SnapshotVolume("x", "1"), "b": SnapshotVolume("team_y", "2")}
     assert read_claims({CLAIMS_ANNOTATION: write_claims(claims)}) == claims
