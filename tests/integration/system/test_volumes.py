@@ -94,17 +94,27 @@ def test_each_namespace_has_a_claim_of_its_own_on_the_same_files(site: Site, mod
         assert site.api.get(path(namespace, _CLAIMS))["items"] == []
 
 
-def test_a_claim_deleted_by_hand_is_made_again_for_the_next_pod(site: Site, model: str, namespace: str) -> None:
+def test_a_claim_deleted_by_hand_under_a_pod_keeps_no_other_from_starting(
+    site: Site, model: str, namespace: str
+) -> None:
     first = run(site, namespace, model)
     before = wait_bound(site, namespace, model)["metadata"]["uid"]
     site.until(lambda: is_scheduled(site, namespace, first), "the pod to be scheduled")
     site.api.delete(path(namespace, _CLAIMS, model))
     assert site.api.get(path(namespace, _CLAIMS, model))["metadata"]["deletionTimestamp"]  # its pod protects it
-    end(site, namespace, first)
     second = run(site, namespace, model)
-    site.until(lambda: is_scheduled(site, namespace, second), "the second pod to be scheduled")
-    assert wait_bound(site, namespace, model)["metadata"]["uid"] != before
+    while claim_of(site, namespace, second) == model:  # a replica learns of the deletion a moment later
+        site.until(lambda p=second: "VolumeTerminating" in reasons(site, namespace, p), "the reason")  # type: ignore[misc]
+        end(site, namespace, second)
+        second = run(site, namespace, model)
+    site.until(lambda: is_scheduled(site, namespace, second), "the second pod to be scheduled beside the first")
+    end(site, namespace, first)
+    site.until(lambda: not site.api.answers(path(namespace, _CLAIMS, model)), "the deleted claim to go")
+    third = run(site, namespace, model)
+    site.until(lambda: is_scheduled(site, namespace, third), "the third pod to be scheduled")
+    assert wait_bound(site, namespace, claim_of(site, namespace, third))["metadata"]["uid"] != before
     end(site, namespace, second)
+    end(site, namespace, third)
 
 
 def test_a_volume_deleted_by_hand_is_made_again(site: Site, model: str, namespace: str) -> None:
