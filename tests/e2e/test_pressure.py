@@ -72,7 +72,7 @@ def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(
 
         _leave_free(site, BELOW_FLOOR)
         late = site.base_model(nodeSelector=ONLY_THERE)
-        assert "of which 1073741824 bytes" in site.wait_reason("ClusterBaseModel", late, "InsufficientStorage")
+        assert "to keep free 1073741824 bytes" in site.wait_reason("ClusterBaseModel", late, "InsufficientStorage")
         site.until(lambda: "cannot evict a critical pod" in kubelet.read_text(), "all others to be evicted")
         site.until(lambda: _agent(site) == agent, "the same agent to be ready")
 
