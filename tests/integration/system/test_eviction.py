@@ -186,7 +186,7 @@ def test_a_node_of_two_groups_evicts_where_both_say_so(site: Site, limited: Limi
     new = limited.want("new", 3)
     site.until(lambda: limited.lacks_room(new), "the new one to lack room")
     assert site.get("ModelNode", NODE)["spec"].get("evictionPolicy", "Never") == "Never"
-    assert "evictable" in larder(site, "evict", "--dry-run", "--idle", "0")
+    assert "can be evicted in total" in larder(site, "evict", "--dry-run", "--idle", "0")
     assert limited.phase(old) == "Ready"
     limited.limit(other, evictionPolicy=LRU)
     limited.until_ready(new)
