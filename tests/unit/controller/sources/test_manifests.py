@@ -58,7 +58,7 @@ async def test_bytes_are_read_once_and_then_known(manifests: Manifests, objects:
 
 
 async def test_what_is_remembered_is_bounded(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.sources.manifests._MOST_RECENT_BYTES", 100)
+    monkeypatch.setattr("controller.sources.manifests._MAX_CACHED_BYTES", 100)
     for i in range(9):
         manifests._remember(str(i), b"x" * 40)
     assert list(manifests._cache) == ["7", "8"]
