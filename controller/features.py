@@ -131,7 +131,7 @@ def _garbage(replica: Replica) -> LeaderTask:
 
 def _volumes(replica: Replica) -> Controller[Any]:
     reconciler = VolumeReconciler(
-        VolumeObserver(replica.cluster, replica.kube, replica.settings.store_root, replica.clock),
+        VolumeObserver(replica.cluster, replica.kube, replica.clock),
         VolumeActor(replica.kube),
         replica.provisioner,
         PodEvents(replica.events, replica.clock),

@@ -59,11 +59,11 @@ def ensure_mount(container: Json, place: MountPlace) -> None:
         container["volumeMounts"] = [*mounts_of(container), place.mount()]
 
 
-def take_mounts(container: Json, volume: str) -> list[str]:
-    """Remove a volume's mounts from a container and return their paths."""
-    taken = [path_of(m) for m in mounts_of(container) if m.get("name") == volume]
+def take_mounts(container: Json, volumes: Collection[str]) -> list[str]:
+    """Remove the mounts of these volumes from a container and return their paths."""
+    taken = [path_of(m) for m in mounts_of(container) if m.get("name") in volumes]
     if taken:
-        container["volumeMounts"] = [m for m in mounts_of(container) if m.get("name") != volume]
+        container["volumeMounts"] = [m for m in mounts_of(container) if m.get("name") not in volumes]
     return taken
 
 

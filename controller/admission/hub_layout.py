@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from controller.admission.catalog import CatalogModel
 from controller.admission.containers import MountPlace, containers_of, ensure_mount
 from controller.admission.errors import InvalidRequest, MountConflict
+from controller.admission.model_mounts import source_of
 from controller.admission.pod_annotations import HUB_PREFIX, Json, annotations_of
-from shared.uri.model_uri import HfUri, parse_uri
+from shared.uri.model_uri import HfUri
 
 # With None for the directory of the cache.
 HUB_VARIABLES: Mapping[str, str | None] = {"HF_HUB_CACHE": None, "HF_HUB_OFFLINE": "1"}
@@ -33,7 +34,7 @@ class HubPlace:
 
 def hub_place(model: CatalogModel, cache: str) -> HubPlace:
     """Return the place of a model below the cache's directory. Raises InvalidRequest if it is not of a hub."""
-    uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
+    uri = source_of(model)
     if not isinstance(uri, HfUri):
         raise InvalidRequest(f"{model.title} is at {model.uri}; the layout hub needs a model with an hf:// URI")
     repository = posixpath.join(cache, f"models--{uri.repo.replace('/', '--')}")

@@ -27,7 +27,7 @@ from controller.admission.pod_annotations import (
 from controller.admission.result import InjectionResult
 from controller.admission.scheduling import selectors_of
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import SnapshotKey, check_host_paths, claim_of, pod_volumes
+from controller.admission.volumes import check_host_paths, claim_of, pod_volumes
 from controller.placement.volume_names import SnapshotVolume
 from shared.names import USES_PREFIX
 
@@ -89,7 +89,7 @@ def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotVolum
 def _clear_records(pod: Json) -> None:
     """Remove what an earlier pass, or somebody else in its name, wrote."""
     selector: dict[str, str] = pod.get("spec", {}).get("nodeSelector") or {}
-    selected = {key for identity, revision in read_models(pod) for key in selectors_of(SnapshotKey(identity, revision))}
+    selected = {key for model in read_models(pod) for key in selectors_of(SnapshotVolume(*model))}
     _set(pod["spec"], "nodeSelector", {k: v for k, v in selector.items() if not (k in selected and v == "true")})
     metadata = pod.setdefault("metadata", {})
     _set(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})

@@ -32,7 +32,8 @@ from controller.admission.pod_annotations import (
 from controller.admission.result import InjectionResult, left_alone
 from controller.admission.scheduling import ensure_affinity, ensure_selector, selectors_of
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import CACHE_VOLUME, PodVolumes, SnapshotKey
+from controller.admission.volumes import CACHE_VOLUME, PodVolumes
+from controller.placement.volume_names import SnapshotVolume
 
 
 def inject_cache(
@@ -98,7 +99,7 @@ def _replace_download(
     pod: Json, download: Download, choice: Choice, catalog: Catalog, volumes: PodVolumes
 ) -> InjectionResult:
     """Replace the download by the cache, and remove whatever would make KServe's webhook add the download again."""
-    spec, snapshot = pod["spec"], SnapshotKey(choice.cache.id, choice.cache.serving_revision)
+    spec, snapshot = pod["spec"], SnapshotVolume(choice.cache.id, choice.cache.serving_revision)
     volume = volumes.of_snapshot(CACHE_VOLUME, choice.cache)
     if download.volume:
         volumes.drop(spec, CACHE_VOLUME)
@@ -141,7 +142,7 @@ def _mount_everywhere(spec: Json, download: Download, choice: Choice) -> None:
     containers = list(containers_of(spec))
     _check_whole(containers, download.volume)
     for container in containers:
-        for path in take_mounts(container, download.volume):
+        for path in take_mounts(container, {download.volume}):
             ensure_mount(container, _place(path, choice))
     if download.path:
         at_least = _place(download.path, choice)

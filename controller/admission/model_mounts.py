@@ -17,8 +17,9 @@ from controller.admission.errors import ModelNotReady, MountConflict, NamespaceN
 from controller.admission.pod_annotations import Json
 from controller.admission.result import InjectionResult
 from controller.admission.scheduling import ensure_selector, selectors_of
-from controller.admission.volumes import PodVolumes, SnapshotKey
-from shared.uri.model_uri import PvcUri, parse_uri
+from controller.admission.volumes import PodVolumes
+from controller.placement.volume_names import SnapshotVolume
+from shared.uri.model_uri import ModelUri, PvcUri, parse_uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,18 @@ def chosen_containers(pod: Json, annotation: str, chosen: Sequence[str]) -> froz
     return frozenset(chosen) or frozenset(name for name in names if name not in SIDECARS)
 
 
+def source_of(model: CatalogModel) -> ModelUri | None:
+    """Return the parsed URI of a model; None if it has none."""
+    return parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
+
+
 def mount_model(draft: Json, model: CatalogModel, request: MountRequest, volumes: PodVolumes) -> InjectionResult:
     """Change the draft so that its containers find the model. Raises AdmissionRefused if they cannot get it."""
-    uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
+    uri = source_of(model)
     if isinstance(uri, PvcUri):
         return _on_claim(draft, model, uri, request, volumes)
     _check_usable(model, problem_of(model))
-    snapshot = SnapshotKey(model.id, model.serving_revision)
+    snapshot = SnapshotVolume(model.id, model.serving_revision)
     volume = volumes.of_snapshot(request.volume, model)
     _mount(draft, volume, "", request, volumes)
     ensure_selector(draft["spec"], selectors_of(snapshot))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.containers import MODEL_PATH, containers_of, mounts_of
+from controller.admission.containers import MODEL_PATH, containers_of, take_mounts
 from controller.admission.errors import InvalidRequest, ModelNotFound
 from controller.admission.hub_layout import HUB_VARIABLES, hub_place, mount_refs, refs_volume
 from controller.admission.model_mounts import MountRequest, chosen_containers, mount_model
@@ -24,14 +24,12 @@ from controller.admission.pod_annotations import (
 )
 from controller.admission.result import InjectionResult
 from controller.admission.volumes import PodVolumes
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE
 
 _KINDS: Mapping[str, str] = {
-    "basemodel": "BaseModel",
-    "bm": "BaseModel",
-    "clusterbasemodel": "ClusterBaseModel",
-    "cbm": "ClusterBaseModel",
-    "clustermodelcache": "ClusterModelCache",
-    "cmc": "ClusterModelCache",
+    name: definition.kind
+    for definition in (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)
+    for name in (definition.kind.lower(), *definition.short_names)
 }
 _MOST_MODELS = 16
 _MOST_NAMES, _LONGEST_NAME = 100, 64  # of those compared with a misspelt one, which takes time
@@ -120,7 +118,10 @@ def _find(text: str, caches: Mapping[str, CatalogModel], catalog: Catalog, names
             f"annotation {NAMED_MODELS}: several models with different files are named {name!r}; write one of {titles}"
         )
     if not found[0].managed:
-        raise ModelNotFound(f"{found[0].title} belongs to another product; Larder manages it once it is annotated so")
+        raise ModelNotFound(
+            f'{found[0].title} belongs to another product; annotate it with larder.dev/managed: "true" to have Larder '
+            "manage it"
+        )
     return found[0]
 
 
@@ -169,5 +170,4 @@ def _drop_others(spec: Json, wanted: Iterable[str], volumes: PodVolumes) -> None
     if dropped:
         spec["volumes"] = [volume for volume in spec["volumes"] if volume.get("name") not in dropped]
         for container in containers_of(spec):
-            if mounts_of(container):
-                container["volumeMounts"] = [m for m in mounts_of(container) if m.get("name") not in dropped]
+            take_mounts(container, dropped)

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.admission.errors import MountConflict
 from controller.admission.pod_annotations import Json
-from controller.admission.volumes import SnapshotKey
+from controller.placement.volume_names import SnapshotVolume
 from shared.names import ready_label, snapshot_label
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -16,7 +16,7 @@ _MOST_TERMS = 100  # bounds the product of two long lists
 Term = Mapping[str, list[Json]]
 
 
-def selectors_of(snapshot: SnapshotKey) -> dict[str, str]:
+def selectors_of(snapshot: SnapshotVolume) -> dict[str, str]:
     """Return the node labels stating that this snapshot is complete on a node and not being removed."""
     return {ready_label(snapshot.id): "true", snapshot_label(snapshot.id, snapshot.revision): "true"}
 

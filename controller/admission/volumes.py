@@ -19,14 +19,6 @@ CACHE_VOLUME = "kserve-pvc-source"
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotKey:
-    """One revision of one model in a node's store."""
-
-    id: str
-    revision: str
-
-
-@dataclass(frozen=True, slots=True)
 class PodVolumes:
     """How one pod reaches the files of models; the only place that knows.
 
@@ -63,9 +55,8 @@ class PodVolumes:
     def is_snapshot(self, volume: Mapping[str, Any]) -> bool:
         """Return whether a volume is one that `of_snapshot` returns, for any model."""
         path = (volume.get("hostPath") or {}).get("path", "")
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
         models = f"{self.store_root}/models"
-        return claim in self.earlier or (path != models and is_within(path, models))
+        return claim_of(volume) in self.earlier or (path != models and is_within(path, models))
 
     def ensure(self, spec: Json, wanted: Json) -> None:
         """Add the volume to the pod, replacing our own earlier one. Raises MountConflict if the name is taken."""
@@ -86,7 +77,7 @@ class PodVolumes:
         if not any(v.get("name") == name and self.is_snapshot(v) for v in spec.get("volumes") or []):
             return []
         spec["volumes"] = [v for v in spec["volumes"] if v.get("name") != name]
-        return [path for container in containers_of(spec) for path in take_mounts(container, name)]
+        return [path for container in containers_of(spec) for path in take_mounts(container, {name})]
 
 
 def pod_volumes(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings) -> PodVolumes:

@@ -2,7 +2,7 @@
 
 from controller.claims.kinds import ClaimPod
 from controller.placement.claim_place import ClaimPath
-from shared.api.core import PersistentVolumeClaim
+from shared.api.core import PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object, list_objects
 from shared.kube.transport import Kube
 
@@ -11,7 +11,7 @@ _LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 async def read_claim(kube: Kube, place: ClaimPath) -> PersistentVolumeClaim | None:
     """Return a claim, or None if it does not exist. Raises KubeError."""
-    path = f"/api/v1/namespaces/{place.namespace}/persistentvolumeclaims/{place.claim}"
+    path = f"{claims_in(place.namespace)}/{place.claim}"
     return await get_object(kube, path, PersistentVolumeClaim)
 
 

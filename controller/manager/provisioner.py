@@ -104,25 +104,29 @@ class Provisioner:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 await request.create()
-            except KubeError as error:
-                if not self._is_waiting(request):
-                    return
-                if not error.retryable or attempt == MAX_ATTEMPTS:
-                    self._give_up(request, error)
-                    return
-                await asyncio.sleep(self.backoff.delay_s(attempt))
-                if not self._is_waiting(request):
-                    return
             except Exception as error:  # noqa: BLE001 - one request with an internal error must not end all others
-                self.on_internal_error(request.key, error)
-                self._give_up(request, Refused(f"internal error: {type(error).__name__}: {error}", _INTERNAL))
-                return
+                failure = self._as_kube_error(request, error)
             else:
                 self._wait_time.observe(self.clock() - since)
                 if self._is_waiting(request):
                     self.withdraw(request.key)
                 request.on_created()
                 return
+            if not self._is_waiting(request):
+                return
+            if not failure.retryable or attempt == MAX_ATTEMPTS:
+                self._give_up(request, failure)
+                return
+            await asyncio.sleep(self.backoff.delay_s(attempt))
+            if not self._is_waiting(request):
+                return
+
+    def _as_kube_error(self, request: ProvisionRequest, error: Exception) -> KubeError:
+        """Return the error, or for one that nobody expected a refusal, once it is counted."""
+        if isinstance(error, KubeError):
+            return error
+        self.on_internal_error(request.key, error)
+        return Refused(f"internal error: {type(error).__name__}: {error}", _INTERNAL)
 
     def _is_waiting(self, request: ProvisionRequest) -> bool:
         """Return whether a request was neither withdrawn nor replaced while it was served."""
@@ -130,8 +134,8 @@ class Provisioner:
 
     def _give_up(self, request: ProvisionRequest, error: KubeError) -> None:
         """End a request that is refused; send one that failed too often to the tail."""
-        if error.retryable and self._is_waiting(request):
+        if error.retryable:
             self._waiting.move_to_end(request.key)
-        elif self._is_waiting(request):
+        else:
             self.withdraw(request.key)
         request.on_failure(error)

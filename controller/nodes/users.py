@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from controller.state.changes import TERMINAL
 from controller.state.keys import EntryKey
 from controller.state.mounts import claims_of, mounts_snapshot, plain_paths
 from shared.kube.objects import Key
 
-_TERMINAL = ("Succeeded", "Failed")
 Json = Mapping[str, Any]
 
 
@@ -25,7 +25,7 @@ def users_of(
     known = sorted(entries)
     users: dict[EntryKey, list[str]] = {}
     for pod in pods:
-        if pod.get("status", {}).get("phase") in _TERMINAL:
+        if pod.get("status", {}).get("phase") in TERMINAL:
             continue
         volumes = pod.get("spec", {}).get("volumes") or []
         hosted = [(volume.get("hostPath") or {}).get("path", "") for volume in volumes]

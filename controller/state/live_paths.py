@@ -11,5 +11,4 @@ from shared.kube.transport import Kube
 async def paths_of_claims(kube: Kube, store_root: str) -> dict[Key, str]:
     """Return the directory of the node that each claim of a model leads to. Raises KubeError."""
     listed = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
-    ours = (volume.spec for volume in listed if is_our_volume(volume, store_root))
-    return {Key(spec.claim_ref.namespace, spec.claim_ref.name): spec.local.path for spec in ours}
+    return {volume.claim: volume.spec.local.path for volume in listed if is_our_volume(volume, store_root)}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller.placement.volume_names import SnapshotVolume, is_our_claim, read_claims, volume_names
+from controller.state.changes import TERMINAL
 from controller.state.index import Index
 from controller.state.signal import Signal
 from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
@@ -15,11 +16,15 @@ from shared.kube.objects import Key
 class ModelVolumes:
     """Caches every claim of the cluster, and the volumes that carry Larder's label.
 
-    `claim_changed` signals a claim whose own state, volume or pods changed.
+    Args:
+        store_root: Root of the store on every node.
+        claim_changed: Signals any claim of the cluster that was created, changed or deleted.
+        changed: Signals a claim through which pods reach a model, when it, its volume or its pods changed.
     """
 
     store_root: str
     claim_changed: Signal[Key] = field(default_factory=Signal, init=False)
+    changed: Signal[Key] = field(default_factory=Signal, init=False)
     claims: Cache[PersistentVolumeClaim] = field(init=False)
     volumes: Cache[PersistentVolume] = field(init=False)
     _pods: Index[Key, Key] = field(default_factory=Index, init=False)
@@ -55,41 +60,38 @@ class ModelVolumes:
         self._pods.move(known.key, old, new)
         for claim in {*old, *new}:
             if before is None or after is None or old.get(claim) != new.get(claim):
-                self.claim_changed.emit(claim)
+                self.changed.emit(claim)
 
     def known_claims(self) -> set[Key]:
         """Return every claim that a pod names or that has a volume or label of ours."""
         ours = {claim.key for claim in self.claims if is_our_claim(claim)}
-        return (
-            ours
-            | {_claim_of(volume) for volume in self.volumes if is_our_volume(volume, self.store_root)}
-            | self._pods.values()
-        )
+        return ours | self._volumes.values() | self._pods.values()
 
     def _claim_changed(self, before: PersistentVolumeClaim | None, after: PersistentVolumeClaim | None) -> None:
         known = after or before
-        if known is not None:
-            self.claim_changed.emit(known.key)
+        if known is None:
+            return
+        self.claim_changed.emit(known.key)
+        if any(is_our_claim(claim) for claim in (before, after) if claim is not None) or self._pods.of(known.key):
+            self.changed.emit(known.key)
 
     def _volume_changed(self, before: PersistentVolume | None, after: PersistentVolume | None) -> None:
         known = after or before
         if known is None:
             return
-        old, new = (
-            [_claim_of(v)] if v is not None and is_our_volume(v, self.store_root) else [] for v in (before, after)
-        )
+        old, new = self._claim_of(before), self._claim_of(after)
         self._volumes.move(known.metadata.name, old, new)
         for claim in {*old, *new}:
-            self.claim_changed.emit(claim)
+            self.changed.emit(claim)
 
-
-def _claim_of(volume: PersistentVolume) -> Key:
-    return Key(volume.spec.claim_ref.namespace, volume.spec.claim_ref.name)
+    def _claim_of(self, volume: PersistentVolume | None) -> tuple[Key, ...]:
+        """Return the claim of a volume that Larder created; none for any other."""
+        return (volume.claim,) if volume is not None and is_our_volume(volume, self.store_root) else ()
 
 
 def _claims_of(pod: Pod | None) -> dict[Key, SnapshotVolume]:
     """Return the claims that a pod mounts and its annotation names; a pod's volumes never change."""
-    if pod is None or pod.status.phase in ("Succeeded", "Failed"):
+    if pod is None or pod.status.phase in TERMINAL:
         return {}
     mounted, namespace = set(pod.spec.claims), pod.metadata.namespace
     named = read_claims(pod.metadata.annotations).items()
@@ -98,6 +100,5 @@ def _claims_of(pod: Pod | None) -> dict[Key, SnapshotVolume]:
 
 def is_our_volume(volume: PersistentVolume, store_root: str) -> bool:
     """Return whether Larder created a volume; its label alone proves nothing."""
-    spec, claim = volume.spec, _claim_of(volume)
-    named = volume.metadata.name in volume_names(claim.namespace, claim.name)
+    spec, named = volume.spec, volume.metadata.name in volume_names(*volume.claim)
     return named and spec.local.path.startswith(f"{store_root}/models/") and "ro" in spec.mount_options

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.placement.volume_names import is_our_claim, volume_names
 from controller.volumes.templates import VolumeManifest
-from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim
+from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object
 from shared.kube.errors import Conflict, NotFound, Refused
 from shared.kube.objects import Meta
@@ -28,7 +28,7 @@ class VolumeActor:
             Refused: A name is taken by an object that is not Larder's, or the API server refuses the objects.
             KubeError: The request failed; another attempt may succeed.
         """
-        path = _claims(manifest.namespace)
+        path = claims_in(manifest.namespace)
         claim = await get_object(self.kube, f"{path}/{manifest.claim}", PersistentVolumeClaim)
         if claim is not None:
             await self._restore_volume(manifest, claim)
@@ -49,13 +49,13 @@ class VolumeActor:
 
     async def delete_claim(self, claim: Meta) -> None:
         """Delete the claim that was read."""
-        await self._delete(f"{_claims(claim.namespace)}/{claim.name}", claim)
+        await self._delete(f"{claims_in(claim.namespace)}/{claim.name}", claim)
 
     async def delete_volume(self, volume: PersistentVolume) -> None:
         """Delete the volume that was read, unless a live read shows that its claim exists."""
-        bound = volume.spec.claim_ref
-        claim = await get_object(self.kube, f"{_claims(bound.namespace)}/{bound.name}", PersistentVolumeClaim)
-        if claim is None or (bound.uid and claim.metadata.uid != bound.uid):
+        name, bound_to = volume.claim, volume.spec.claim_ref.uid
+        claim = await get_object(self.kube, f"{claims_in(name.namespace)}/{name.name}", PersistentVolumeClaim)
+        if claim is None or (bound_to and claim.metadata.uid != bound_to):
             await self._delete(f"{VOLUMES}/{volume.metadata.name}", volume.metadata)
 
     async def _ensure_volume(self, manifest: VolumeManifest, names: tuple[str, ...], uid: str) -> VolumeManifest:
@@ -95,16 +95,12 @@ def _check_ours(claim: PersistentVolumeClaim) -> None:
 
 def _is_same(found: PersistentVolume, body: dict[str, Any]) -> bool:
     """Return whether a volume is the one that we would create."""
-    spec, claim = body["spec"], found.spec.claim_ref
+    spec = body["spec"]
     return (
         found.metadata.deletion_timestamp is None
         and found.metadata.labels.items() >= body["metadata"]["labels"].items()
         and found.spec.local.path == spec["local"]["path"]
         and found.spec.mount_options == spec["mountOptions"]
-        and (claim.namespace, claim.name) == (spec["claimRef"]["namespace"], spec["claimRef"]["name"])
-        and claim.uid in ("", spec["claimRef"].get("uid", ""))
+        and found.claim == (spec["claimRef"]["namespace"], spec["claimRef"]["name"])
+        and found.spec.claim_ref.uid in ("", spec["claimRef"].get("uid", ""))
     )
-
-
-def _claims(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"

@@ -13,7 +13,7 @@ def volumes_controller(cluster: ClusterState, reconciler: VolumeReconciler) -> C
         name="volumes",
         key=VolumeKey,
         all_keys=lambda: (VolumeKey(*claim) for claim in cluster.volumes.known_claims()),
-        owns=(on(cluster.volumes.claim_changed, lambda claim: (VolumeKey(*claim),)),),
+        owns=(on(cluster.volumes.changed, lambda claim: (VolumeKey(*claim),)),),
         reconcile=reconciler.reconcile,
         stop=reconciler.stop,
         gauges=reconciler.provisioner.gauges,

@@ -18,8 +18,8 @@ from controller.state.cluster_state import ClusterState
 from controller.volumes.keys import VolumeKey
 from controller.volumes.templates import VolumeManifest, VolumeTemplate
 from controller.volumes.view import CreationFailure, VolumeView
-from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import Pod
+from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.kube.collection import list_objects
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
@@ -35,7 +35,6 @@ class VolumeObserver:
 
     cluster: ClusterState
     kube: Kube
-    store_root: str
     clock: Callable[[], float]
     _unused_since: dict[VolumeKey, float] = field(default_factory=dict, init=False)
 
@@ -94,7 +93,7 @@ class VolumeObserver:
             volume=volume_names(key.namespace, key.name)[0],
             wanted=wanted,
             size_bytes=demand.resolution.size_bytes if demand.resolution else 0,
-            store_root=self.store_root,
+            store_root=self.cluster.store_root,
             template=self._template(demands),
         )
         return manifest, ("", "")
@@ -111,11 +110,10 @@ class VolumeObserver:
         return {hashed_name(wanted)} | ({plain_name(wanted)} if plain else set())
 
     def _template(self, demands: list[Demand]) -> VolumeTemplate:
-        for demand in demands:
-            cache = self.cluster.caches.get(Key("", demand.name)) if not demand.namespace else None
-            if isinstance(cache, ClusterModelCache) and cache.metadata.uid == demand.uid:
-                return VolumeTemplate(cache.spec.pv_spec, cache.spec.pvc_spec)
-        return VolumeTemplate()
+        names = (demand.name for demand in demands if demand.kind == CLUSTER_MODEL_CACHE.kind)
+        caches = (self.cluster.caches.get(Key("", name)) for name in names)
+        specs = (cache.spec for cache in caches if cache is not None)
+        return next((VolumeTemplate(spec.pv_spec, spec.pvc_spec) for spec in specs), VolumeTemplate())
 
 
 def _not_found(wanted: SnapshotVolume) -> str:

@@ -25,9 +25,10 @@ from controller.volumes.observe import VolumeObserver
 from controller.volumes.pod_events import PodEvents
 from controller.volumes.templates import VolumeManifest
 from controller.volumes.view import CreationFailure, VolumeView
+from shared.backoff import Backoff
 from shared.kube.errors import KubeError
 
-_RETRY_S, _LONGEST_RETRY_S = 15.0, 120.0
+_REFUSED = Backoff(first_s=30, cap_s=120)
 _log = structlog.get_logger()
 
 
@@ -98,15 +99,15 @@ class VolumeReconciler:
     def _failed(self, key: VolumeKey, error: KubeError) -> None:
         _log.warning("claim_not_created", namespace=key.namespace, claim=key.name, error=str(error))
         count = self._failures[key][2] + 1 if key in self._failures else 1
-        self._failures[key] = (error, self.clock(), count)
+        self._failures[key] = (error, self.clock() + _REFUSED.delay_s(count), count)
         self.enqueue(key)
 
     def _failure(self, key: VolumeKey) -> CreationFailure | None:
         """Return the last failure; a refused request is made again after a while, any other waits in the queue."""
         if key not in self._failures:
             return None
-        error, since, count = self._failures[key]
+        error, due, _ = self._failures[key]
         if error.retryable:
             return CreationFailure(str(error), retry_s=0)
-        retry_s = since + min(_RETRY_S * 2 ** min(count - 1, 10), _LONGEST_RETRY_S) - self.clock()
+        retry_s = due - self.clock()
         return CreationFailure(str(error), retry_s) if retry_s > 0 else None

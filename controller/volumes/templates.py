@@ -3,7 +3,7 @@
 No input or output, no clock.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,6 @@ class VolumeManifest:
         wanted: The files.
         size_bytes: Size of the model; at least 1 byte is requested.
         store_root: Root of the store on every node.
-        terms: Node selector terms of the volume, of which a node must match one; by default the snapshot's label.
         template: What the cache asks for.
     """
 
@@ -61,7 +60,6 @@ class VolumeManifest:
     wanted: SnapshotVolume
     size_bytes: int
     store_root: str
-    terms: Sequence[Mapping[str, Any]] = ()
     template: VolumeTemplate = VolumeTemplate()
 
     @property
@@ -86,7 +84,7 @@ class VolumeManifest:
                 "storageClassName": self._class(),
                 "mountOptions": [READ_ONLY, *options],
                 "local": {"path": self.path},
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [dict(t) for t in self.terms] or [self._term()]}},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [self._term()]}},
                 "claimRef": {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",

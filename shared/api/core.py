@@ -1,7 +1,7 @@
 """The fields of built-in Kubernetes kinds that Larder reads."""
 
 from shared.api.meta import ApiStruct, holds
-from shared.kube.objects import Object
+from shared.kube.objects import Key, Object
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
@@ -11,6 +11,11 @@ DEPLOYMENTS = "/apis/apps/v1/deployments"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
 HOSTS_ANNOTATION = "larder.dev/hosts"
+
+
+def claims_in(namespace: str) -> str:
+    """Return the API path of the claims of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
 
 
 class PlainCondition(ApiStruct, frozen=True, kw_only=True):
@@ -138,6 +143,11 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
 
     spec: VolumeSpec = VolumeSpec()
     status: StatusWithConditions = StatusWithConditions()
+
+    @property
+    def claim(self) -> Key:
+        """The claim that it is reserved for, or bound to."""
+        return Key(self.spec.claim_ref.namespace, self.spec.claim_ref.name)
 
 
 class StorageClass(Object, frozen=True, kw_only=True):

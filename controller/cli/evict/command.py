@@ -115,7 +115,7 @@ async def _users(kube: Kube, node: ModelNode) -> dict[tuple[str, str], tuple[str
 async def _paths_of_claims(kube: Kube) -> dict[Key, str]:
     """Return the directories of nodes that claims of models lead to."""
     volumes = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
-    return {Key(v.spec.claim_ref.namespace, v.spec.claim_ref.name): v.spec.local.path for v in volumes}
+    return {volume.claim: volume.spec.local.path for volume in volumes}
 
 
 def _roots(pods: list[dict[str, Any]], claimed: Iterable[str]) -> set[str]:
