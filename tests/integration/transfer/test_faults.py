@@ -186,19 +186,24 @@ def hanging(large: MemorySource, released: threading.Event) -> Iterator[tuple[Me
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the read that hung to end")
 
 
+def set_once(happened: threading.Event) -> threading.Event:
+    """Return an event that is set as soon as another one is."""
+    stop = threading.Event()
+
+    def follow() -> None:
+        happened.wait(SOON_S)
+        stop.set()
+
+    threading.Thread(target=follow, daemon=True).start()
+    return stop
+
+
 def test_stop_ends_a_download_in_a_read_that_hangs(
     hanging: tuple[MemorySource, threading.Event], released: threading.Event, fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     source, hangs = hanging
-    stop = threading.Event()
-
-    def stop_when_it_hangs() -> None:
-        hangs.wait(SOON_S)
-        stop.set()
-
-    threading.Thread(target=stop_when_it_hangs, daemon=True).start()
     with pytest.raises(Stopped):
-        fetch_blobs(source, store, stop=stop)
+        fetch_blobs(source, store, stop=set_once(hangs))
     assert not released.is_set(), "the read hangs on"
     assert store.space.missing_bytes(plan_of(source)) == len(BODY) - 65_536
 
@@ -207,15 +212,8 @@ def test_what_hangs_on_writes_nothing_and_the_next_attempt_waits_for_its_file(
     hanging: tuple[MemorySource, threading.Event], fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     source, hangs = hanging
-    stop = threading.Event()
-
-    def stop_when_it_hangs() -> None:
-        hangs.wait(SOON_S)
-        stop.set()
-
-    threading.Thread(target=stop_when_it_hangs, daemon=True).start()
     with pytest.raises(Stopped):
-        fetch_blobs(source, store, stop=stop)
+        fetch_blobs(source, store, stop=set_once(hangs))
     second = threading.Event()
     threading.Timer(0.3, second.set).start()
     with pytest.raises(Stopped):  # the file is still held by the read that hangs
