@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 # Tests run in so many processes. Those with servers mostly wait; each process has about 2 GiB of servers.
 UNIT_WORKERS ?= 2
 TEST_WORKERS ?= 4
+unexport PYTHONDONTWRITEBYTECODE  # without kept bytecode, every worker and every program compiles all modules again
 
 .PHONY: help setup check format test unit e2e images demo bench crds charts lock clean
 
@@ -56,7 +57,7 @@ demo: $(STAMP) ## the main job on a real control plane; KEEP=1 leaves it running
 	$(BIN)/larder demo $(if $(KEEP),--keep)
 
 bench: $(STAMP) ## Larder's transfers beside their peers'; BENCH='link --rounds 1' and others: docs/benchmarks.md
-	$(BIN)/python -m tests.bench.transfer $(BENCH)
+	$(BIN)/python -m tests.bench $(BENCH)
 
 crds: $(STAMP) ## write crds/*.yaml and docs/api.md from the Structs in shared/api
 	$(BIN)/python -m shared.api.crds crds
@@ -69,6 +70,8 @@ charts: $(STAMP) ## write the charts' copies of crds/*.yaml and the table of val
 lock: ## resolve the requirements again, with hashes and without index addresses
 	for extra in agent controller dev; do $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --extra $$extra pyproject.toml -o requirements/$$extra.txt; done
+	echo 'transformers>=5,<6' | $(BIN)/uv pip compile --quiet --upgrade --python-version 3.13 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --no-emit-package numpy - -o examples/model-server/requirements.txt
 
 clean: ## remove the virtual environment and caches of the tools
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -22,12 +22,14 @@ from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
+from agent.reconciler.observation import StartupTaintRule, StartupTaintState
 from agent.reconciler.observe import Scanner, SpaceGuard
 from agent.reconciler.own_node import OwnNode
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
+from agent.reconciler.taint_remover import TaintRemover
 from agent.server.app import AgentState, build_app
 from agent.server.metrics import build_registry
 from agent.server.server import build_server
@@ -78,6 +80,12 @@ class Agent:
             floor=parse_floor(self.settings.floor),
             refuses_root_disk=self.settings.refuse_root_disk,
         )
+        rule = StartupTaintRule(
+            self.settings.startup_taint_priority,
+            self.settings.startup_taint_failure_seconds,
+            self.settings.startup_taint_namespaced_seconds,
+        )
+        self._cache.startup_taint = StartupTaintState(rule=rule)
         self._api = ControllerClient(self.settings.api_url, self.settings.token_file, self.settings.api_ca)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -187,6 +195,7 @@ class Agent:
             node_name=node.name,
             api=self._api,
             labeller=Labeller(cache, node, clock, reconciler.request_node_read),
+            taint_remover=TaintRemover(cache, node, clock, reconciler.request_node_read),
             reservations=reservations,
             downloads=downloads,
             removals=Removals(

@@ -69,6 +69,17 @@ class AgentSettings(BaseSettings):
     )
     scrub_pause_seconds: float = Field(86400, ge=0, description="Pause after a full pass over all files, in seconds.")
     node_seconds: float = Field(60, gt=0, description="Seconds between reads of the labels on the agent's Node.")
+    startup_taint_priority: int = Field(
+        0, description="Lowest priority of the models that a node with the startup taint waits for."
+    )
+    startup_taint_failure_seconds: float = Field(
+        600,
+        ge=0,
+        description="Seconds that a model may fail before a node with the startup taint stops waiting for it.",
+    )
+    startup_taint_namespaced_seconds: float = Field(
+        600, ge=0, description="Seconds that a node with the startup taint waits for models of namespaces."
+    )
     log_level: LogLevel = Field("info", description="Lowest level to log: debug, info, warning or error.")
     stop_seconds: float = Field(8, gt=0, description="Seconds that running downloads get to stop.")
 

@@ -14,6 +14,7 @@ from prometheus_client import disable_created_metrics
 
 from controller.admission.callers import Callers, InvalidKeysError, KeyFile
 from controller.agentapi.leader import LeaderClient
+from controller.downloads.job import source_environment
 from controller.features import FEATURES
 from controller.replica import LEASE, Replica
 from controller.settings import ControllerSettings
@@ -46,7 +47,7 @@ async def run(settings: ControllerSettings, environ: Mapping[str, str]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with connect(settings.kubeconfig, user_agent="larder-controller") as kube, AsyncExitStack() as closing:
-        replica = Replica(settings, sources, kube, identity)
+        replica = Replica(settings, sources, kube, identity, source_environment(environ))
         replica.add(FEATURES)
         leader = LeaderClient(
             kube,

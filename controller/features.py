@@ -7,6 +7,8 @@ from controller.claims.controller import claims_controller
 from controller.claims.job import JobSettings
 from controller.claims.observe import ClaimObserver
 from controller.claims.reconcile import ClaimReconciler
+from controller.downloads.job import DownloadJobSettings
+from controller.downloads.progress import ProgressReader
 from controller.garbage.collector import GarbageCollector
 from controller.garbage.controller import garbage_task
 from controller.garbage.observe import GarbageObserver
@@ -18,9 +20,22 @@ from controller.inferenceservices.controller import inferenceservices_controller
 from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller, LeaderTask
+from controller.manager.failed_creations import FailedCreations
+from controller.manager.limited_events import LimitedEvents
+from controller.manager.pod_events import PodEvents
 from controller.metadata.controller import metadata_controller
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
+from controller.modelcaches.act import ModelCacheActor
+from controller.modelcaches.controller import model_caches_controller
+from controller.modelcaches.observe import ModelCacheObserver
+from controller.modelcaches.reconcile import ModelCacheReconciler
+from controller.modeloperator.act import ModelOperatorActor
+from controller.modeloperator.controller import model_operator_controller
+from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.observe import ModelOperatorObserver
+from controller.modeloperator.reconcile import ModelOperatorReconciler
+from controller.modeloperator.state_metrics import ModelDownloadMetrics
 from controller.models.controller import models_controller
 from controller.models.drift import DriftChecker
 from controller.models.observe import ModelObserver
@@ -33,11 +48,34 @@ from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.placement.shares import ModelNodeRoom
 from controller.replica import AddFeature, Replica
+from controller.replica_claims.act import ReplicaClaimActor
+from controller.replica_claims.controller import replica_claims_controller
+from controller.replica_claims.keys import TemplateClaimKey
+from controller.replica_claims.observe import ReplicaPodObserver
+from controller.replica_claims.owners import WorkloadOwners
+from controller.replica_claims.pods import ReplicaPods
+from controller.replica_claims.reconcile import ReplicaPodReconciler
+from controller.replica_claims.state_metrics import ReplicaPodMetrics
+from controller.trainingjobs.act import TrainingJobActor
+from controller.trainingjobs.controller import training_jobs_controller
+from controller.trainingjobs.observe import TrainingJobObserver
+from controller.trainingjobs.recent_creations import RecentCreations
+from controller.trainingjobs.reconcile import TrainingJobReconciler
+from controller.trainingjobs.requested_claims import RequestedClaims
+from controller.trainingjobs.state import TrainingJobs
+from controller.uncached_services.controller import uncached_services_controller
+from controller.uncached_services.pods import UncachedPods
+from controller.uncached_services.reconcile import UncachedServiceReconciler
+from controller.uncached_services.services import KINDS
 from controller.volumes.act import VolumeActor
 from controller.volumes.controller import volumes_controller
 from controller.volumes.observe import VolumeObserver
-from controller.volumes.pod_events import PodEvents
 from controller.volumes.reconcile import VolumeReconciler
+from controller.waiting_pods.act import WaitingPodsActor
+from controller.waiting_pods.controller import waiting_pods_controller
+from controller.waiting_pods.observe import WaitingPodsObserver
+from controller.waiting_pods.reconcile import WaitingPodsReconciler
+from controller.waiting_pods.state_metrics import WaitingPodsMetrics
 
 
 def _nodes(replica: Replica) -> Controller[Any]:
@@ -134,11 +172,113 @@ def _volumes(replica: Replica) -> Controller[Any]:
         VolumeObserver(replica.cluster, replica.kube, replica.clock),
         VolumeActor(replica.kube),
         replica.provisioner,
-        PodEvents(replica.events, replica.clock),
+        PodEvents(LimitedEvents(replica.events, replica.clock)),
         replica.manager.enqueue,
         replica.clock,
     )
     return volumes_controller(replica.cluster, reconciler)
+
+
+def _uncached_services(replica: Replica) -> Controller[Any]:
+    pods = {kind: UncachedPods(kind) for kind in KINDS}
+    return uncached_services_controller(
+        UncachedServiceReconciler(replica.kube, pods, LimitedEvents(replica.events, replica.clock))
+    )
+
+
+def _waiting_pods(replica: Replica) -> Controller[Any]:
+    reconciler = WaitingPodsReconciler(
+        WaitingPodsObserver(replica.cluster, replica.progress),
+        WaitingPodsActor(replica.kube),
+        PodEvents(LimitedEvents(replica.events, replica.clock)),
+        WaitingPodsMetrics(replica.now),
+        replica.now,
+    )
+    return waiting_pods_controller(replica.cluster, reconciler)
+
+
+def _replica_claims(replica: Replica) -> Controller[Any]:
+    pods, volumes = ReplicaPods(), replica.cluster.volumes
+    owners = WorkloadOwners(replica.kube, replica.settings.workloads, replica.clock)
+    failures: FailedCreations[TemplateClaimKey] = FailedCreations(replica.clock)
+    reconciler = ReplicaPodReconciler(
+        ReplicaPodObserver(pods, volumes.claims, owners, failures.of),
+        ReplicaClaimActor(replica.kube, owners),
+        replica.provisioner,
+        LimitedEvents(replica.events, replica.clock),
+        ReplicaPodMetrics(replica.now),
+        failures,
+        replica.manager.enqueue,
+    )
+    return replica_claims_controller(pods, volumes.claim_changed, reconciler)
+
+
+def _download_jobs(replica: Replica) -> DownloadJobSettings:
+    settings = replica.settings
+    return DownloadJobSettings(
+        image=settings.agent_image,
+        pull_policy=settings.agent_image_pull_policy,
+        pull_secrets=settings.claims_image_pull_secrets,
+        tolerations=settings.claims_tolerations,
+        environment=replica.source_environment,
+        ca_config_map=settings.sources_ca_config_map,
+        ca_key=settings.sources_ca_key,
+    )
+
+
+def _model_operator(replica: Replica) -> Controller[Any]:
+    settings, enqueue = replica.settings, replica.manager.enqueue
+    observer = ModelOperatorObserver(
+        replica.cluster, replica.kube, ProgressReader[DownloadedModelKey](replica.clock, enqueue)
+    )
+    reconciler = ModelOperatorReconciler(
+        observer,
+        ModelOperatorActor(
+            replica.kube,
+            replica.events,
+            _download_jobs(replica),
+            ModelDownloadMetrics(replica.metrics.registry),
+            replica.now,
+        ),
+        replica.provisioner,
+        enqueue,
+        replica.clock,
+        replica.now,
+    )
+    return model_operator_controller(observer, reconciler, enabled=settings.models)
+
+
+def _model_caches(replica: Replica) -> Controller[Any]:
+    settings, enqueue = replica.settings, replica.manager.enqueue
+    reconciler = ModelCacheReconciler(
+        ModelCacheObserver(
+            replica.cluster,
+            replica.kube,
+            replica.resolver,
+            ProgressReader(replica.clock, enqueue),
+            replica.now,
+            frozenset(settings.model_cache_csi_drivers),
+        ),
+        ModelCacheActor(replica.kube, replica.events, replica.secrets, _download_jobs(replica), replica.now),
+        replica.provisioner,
+        enqueue,
+        replica.clock,
+        settings.finalizer_seconds,
+        settings.model_caches,
+    )
+    return model_caches_controller(replica.cluster, reconciler)
+
+
+def _training_jobs(replica: Replica) -> Controller[Any]:
+    jobs, requested, volumes = TrainingJobs(), RequestedClaims(replica.provisioner), replica.cluster.volumes
+    recent = RecentCreations(replica.clock)
+    reconciler = TrainingJobReconciler(
+        TrainingJobObserver(jobs, volumes.claims, recent, FailedCreations(replica.clock), requested.state),
+        TrainingJobActor(replica.kube, replica.events, replica.now),
+        requested,
+        replica.manager.enqueue,
+    )
+    return training_jobs_controller(jobs, volumes, reconciler, enabled=replica.settings.training_jobs)
 
 
 def _provisioner(replica: Replica) -> LeaderTask:
@@ -155,6 +295,12 @@ FEATURES: tuple[AddFeature, ...] = (
     _services,
     _grants,
     _volumes,
+    _waiting_pods,
+    _model_caches,
+    _training_jobs,
+    _replica_claims,
+    _model_operator,
     _provisioner,
+    _uncached_services,
     _garbage,
 )

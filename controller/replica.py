@@ -1,7 +1,7 @@
 """What the features of one replica share, and the manager that runs them."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ from controller.manager.controller import Feature
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.manager import Manager, ManagerSettings
 from controller.manager.metrics import Metrics
-from controller.manager.provisioner import Provisioner
+from controller.manager.provisioner import Provisioner, ProvisionSettings
 from controller.manager.requests import CountRequests
 from controller.models.act import ModelActor
 from controller.models.resolver import Resolver
@@ -45,8 +45,16 @@ LEASE = "larder-controller"
 class Replica:
     """Every object that features share, wired once."""
 
-    def __init__(self, settings: ControllerSettings, sources: SourceSettings, kube: Kube, identity: str) -> None:
+    def __init__(
+        self,
+        settings: ControllerSettings,
+        sources: SourceSettings,
+        kube: Kube,
+        identity: str,
+        source_environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.settings, self.sources, self.kube, self.metrics = settings, sources, kube, Metrics()
+        self.source_environment = source_environment or {}  # for download Jobs
         self.clock = asyncio.get_running_loop().time
         defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
@@ -54,8 +62,12 @@ class Replica:
         self.manager.add_informers(cluster_informers(self.cluster, settings.namespace))
         self.events = EventRecorder(kube, self.now)
         self.provisioner = Provisioner(
-            settings.volumes_qps,
-            settings.volumes_burst,
+            ProvisionSettings(
+                rate=settings.volumes_qps,
+                burst=settings.volumes_burst,
+                max_attempts=settings.volumes_max_attempts,
+                turns=settings.volumes_turns,
+            ),
             self.clock,
             self.metrics.registry,
             lambda key, error: self.metrics.internal_errors.note("provisioner", error, key=str(key)),
@@ -94,7 +106,15 @@ class Replica:
         app = FastAPI(openapi_url=None)
         app.add_middleware(CountRequests, count=self.metrics.request)
         reviews = AdmissionMetrics(self.metrics.registry)
-        rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled, settings.allowed, settings.mount)
+        rules = AdmissionSettings(
+            settings.store_root,
+            settings.model_cache_enabled,
+            settings.allowed,
+            settings.mount,
+            settings.placement,
+            frozenset(settings.model_cache_csi_drivers),
+            settings.workloads,
+        )
         app.include_router(admission_router(self.catalog, rules, callers, reviews.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         api = AgentApi(

@@ -7,6 +7,8 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources, parse_allowed
+from controller.placement.pod_placement import Placement
+from controller.replica_claims.workload_kinds import WorkloadKind, WorkloadKinds
 from shared.log import LogLevel
 from shared.quantity import parse_quantity
 from shared.selection.choice import Duplicates, Selection, make_selection, split_patterns
@@ -29,8 +31,14 @@ class ControllerSettings(BaseSettings):
     agent_image_pull_policy: str = "IfNotPresent"
     claims_require_namespace_label: bool = False  # of ClusterBaseModels' claims: larder.dev/allow-cluster-models
     inference_services: bool = False  # whether to reconcile InferenceServices, if Larder owns the kind
+    training_jobs: bool = False  # whether to reconcile TrainingJobs
     claims_tolerations: list[dict[str, Any]] = []  # of metadata Jobs, as JSON
     claims_image_pull_secrets: list[dict[str, str]] = []  # of metadata Jobs, in the claim's namespace, as JSON
+    models: bool = False  # whether to reconcile Models
+    model_caches: bool = True  # whether to reconcile ModelCaches
+    model_cache_csi_drivers: list[str] = []  # that the pvSpec of a ModelCache may name, as JSON
+    sources_ca_config_map: str = ""  # of a ModelCache's namespace: the CA certificates of the sources
+    sources_ca_key: str = "ca-bundle.crt"
     agent_service_account: str = "larder-agent"
     token_audience: str = "larder"  # noqa: S105 - the name of an audience
     listen: str = "0.0.0.0:8443"  # admission and the agents' API, over TLS
@@ -63,7 +71,11 @@ class ControllerSettings(BaseSettings):
     manifest_grace_seconds: float = Field(default=60, gt=0)  # how long an unreferenced one is kept
     volumes_qps: float = Field(default=5, gt=0)  # volumes and claims created per second
     volumes_burst: int = Field(default=10, ge=1)  # as many at once after a pause
+    volumes_max_attempts: int = Field(default=10, ge=1)  # failures in a row before a request goes to the tail
+    volumes_turns: Literal["namespaces", "arrival"] = "namespaces"  # whose requests are created next
+    claim_template_workloads: list[dict[str, str]] = []  # whose pods may have claims from an annotation, as JSON
     mount: Literal["claim", "hostPath"] = "claim"  # how pods get models, unless they say
+    placement: Placement = "required"  # how pods with models are placed, unless they say
     workers: int = 8
     log_level: LogLevel = "info"
 
@@ -71,6 +83,12 @@ class ControllerSettings(BaseSettings):
     def allowed(self) -> AllowedSources:
         """The sources that namespaced models may name."""
         return parse_allowed(self.allowed_sources)
+
+    @property
+    def workloads(self) -> WorkloadKinds:
+        """The kinds of workloads whose pods may have claims from an annotation."""
+        kinds = (WorkloadKind(w["apiVersion"], w["kind"], w["resource"]) for w in self.claim_template_workloads)
+        return WorkloadKinds(tuple(kinds))
 
     @property
     def client_names(self) -> frozenset[str]:
@@ -91,6 +109,13 @@ class ControllerSettings(BaseSettings):
     def _has_few_patterns(self) -> "ControllerSettings":
         _ = self.files
         return self
+
+    @field_validator("claim_template_workloads")
+    @classmethod
+    def _are_workloads(cls, value: list[dict[str, str]]) -> list[dict[str, str]]:
+        if any(workload.keys() != {"apiVersion", "kind", "resource"} for workload in value):
+            raise ValueError("each workload has apiVersion, kind and resource")
+        return value
 
     @field_validator("allowed_sources")
     @classmethod

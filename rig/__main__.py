@@ -1,4 +1,4 @@
-"""`python -m rig`: sets up the real components, or runs one of them by hand."""
+"""`python -m rig`: installs the programs that the tests use, and runs some of them by hand."""
 
 import argparse
 import asyncio
@@ -10,10 +10,13 @@ from pathlib import Path
 
 from rig import azurite, binaries, build
 from rig.hub import Hub
+from rig.jobset import files as jobset_files
+from rig.karpenter import files as karpenter_files
 from rig.kserve import files as kserve_files
 from rig.model import write_model
 from rig.node import command as node_command
 from rig.nodes import FakeKubelet, NodeSpec
+from rig.operators import kueue, lws
 from shared.errors import LarderError
 from shared.kube.transport import connect
 
@@ -37,20 +40,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rig", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    setup = commands.add_parser("setup", help="make sure that all programs are there; builds what is missing")
-    setup.add_argument("--quiet", action="store_true", help="say nothing when nothing is missing")
+    setup = commands.add_parser("setup", help="find, download or compile the programs that the tests use")
+    setup.add_argument("--quiet", action="store_true", help="print nothing if all programs are in place")
     setup.set_defaults(run=_setup)
-    nodes = commands.add_parser("nodes", help="keep Node objects alive, as kubelets would")
+    nodes = commands.add_parser("nodes", help="send heartbeats for Node objects, as kubelets do")
     nodes.add_argument("--kubeconfig", type=Path, required=True)
     nodes.add_argument("--beat", type=float, default=_BEAT_S, metavar="SECONDS")
     nodes.add_argument("node", nargs="+", type=_node, metavar="NAME[,LABEL=VALUE...]")
     nodes.set_defaults(run=_nodes)
-    hub = commands.add_parser("hub", help="a Hugging Face hub of the repositories ROOT/owner/name")
+    hub = commands.add_parser("hub", help="serve the repositories ROOT/owner/name as a Hugging Face hub")
     hub.add_argument("--port", type=int)
-    hub.add_argument("--state", type=Path, required=True, help="where it keeps copies of the files")
+    hub.add_argument("--state", type=Path, required=True, help="directory for copies of the files")
     hub.add_argument("root", type=Path, metavar="ROOT")
     hub.set_defaults(run=_hub)
-    model = commands.add_parser("model", help="write a small Llama-style model into a directory")
+    model = commands.add_parser("model", help="write a small Llama-style model to a directory")
     model.add_argument("--mib", type=float, default=24.0)
     model.add_argument("--shards", type=int, default=3)
     model.add_argument("--seed", type=int, default=0)
@@ -63,7 +66,8 @@ def _parser() -> argparse.ArgumentParser:
 def _setup(arguments: argparse.Namespace) -> int:
     build.setup(os.environ, lambda line: print(line, flush=True), binaries.SET_UP)
     azurite.ensure(os.environ, lambda line: print(line, flush=True))
-    kserve_files.ensure(os.environ, lambda line: print(line, flush=True))
+    for files in (kserve_files.FILES, karpenter_files.FILES, lws.FILES, jobset_files.FILES, kueue.FILES):
+        files.ensure(os.environ, lambda line: print(line, flush=True))
     if not arguments.quiet:
         for binary in binaries.SET_UP:
             place = binaries.locate(binary, os.environ)

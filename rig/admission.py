@@ -12,7 +12,7 @@ from controller.admission.callers import Callers
 from controller.admission.catalog import MemoryCatalog
 from controller.admission.server import admission_app
 from controller.admission.settings import AdmissionSettings
-from controller.admission.webhooks import AtUrl, WebhookSettings, mutating_configuration
+from controller.admission.webhooks import INJECTOR, AtUrl, WebhookSettings, mutating_configuration
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
@@ -75,6 +75,7 @@ def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, f
             yield site
         finally:
             plane.api.delete(f"{_REGISTRATION}/mutatingwebhookconfigurations/{settings.name}")
+            plane.api.delete(f"{_REGISTRATION}/mutatingwebhookconfigurations/{INJECTOR}")
             plane.api.delete(f"{_REGISTRATION}/validatingwebhookconfigurations/{settings.name}")
             plane.api.delete(f"/api/v1/namespaces/{NAMESPACE}")
 

@@ -28,7 +28,7 @@ class Api:
         """Return the JSON of a response; raises CallRefused with its message, or httpx.HTTPError without one."""
         response = self._http.request(method, path, json=body, headers={"Content-Type": content_type})
         if response.is_error:
-            raise CallRefused(f"{method} {path}: {response.status_code} {_words(response)}", response.status_code)
+            raise CallRefused(f"{method} {path}: {response.status_code} {_message(response)}", response.status_code)
         answer: dict[str, Any] = response.json()
         return answer
 
@@ -71,7 +71,7 @@ class Api:
             return False
 
 
-def _words(response: httpx.Response) -> str:
+def _message(response: httpx.Response) -> str:
     try:
         return str(response.json().get("message", response.text))
     except ValueError:

@@ -62,22 +62,22 @@ class Azure(Running):
 
     def sas(self, permissions: str = "rl") -> str:
         """Return a SAS token with these permissions on all blobs for an hour."""
-        said = {"sp": permissions, "st": "", "se": _iso(time.time() + 3600), "sv": _VERSION, "ss": "b", "srt": "sco"}
+        fields = {"sp": permissions, "st": "", "se": _iso(time.time() + 3600), "sv": _VERSION, "ss": "b", "srt": "sco"}
         text = "\n".join(
-            [self.account, permissions, said["ss"], said["srt"], "", said["se"], "", "", said["sv"], "", ""]
+            [self.account, permissions, fields["ss"], fields["srt"], "", fields["se"], "", "", fields["sv"], "", ""]
         )
-        query = {name: value for name, value in said.items() if value} | {"sig": sign(text, self.key)}
+        query = {name: value for name, value in fields.items() if value} | {"sig": sign(text, self.key)}
         return str(httpx.QueryParams(query))
 
     def send(self, method: str, path: str, data: bytes = b"", headers: dict[str, str] | None = None) -> httpx.Response:
         """Send a request signed with the key of the account."""
         url = f"{self.endpoint}/{self.account}/{path}"
-        said = {**(headers or {}), "x-ms-version": _VERSION, "x-ms-date": formatdate(usegmt=True)}
-        signed = said | ({"Content-Length": str(len(data))} if data else {})
-        said["Authorization"] = (
+        sent = {**(headers or {}), "x-ms-version": _VERSION, "x-ms-date": formatdate(usegmt=True)}
+        signed = sent | ({"Content-Length": str(len(data))} if data else {})
+        sent["Authorization"] = (
             f"SharedKey {self.account}:{sign(string_to_sign(method, url, self.account, signed), self.key)}"
         )
-        return self.client.request(method, url, content=data, headers=said)
+        return self.client.request(method, url, content=data, headers=sent)
 
     def _answers(self) -> bool:
         try:

@@ -22,7 +22,7 @@ def ensure(env: Mapping[str, str], say: Say) -> None:
     """Install this version into the cache if npm can fetch it; else report what is left out."""
     npm = shutil.which("npm", path=env.get("PATH"))
     if npm is None:
-        say("no npm on PATH: azurite is left out, and the tests that need it are skipped")
+        say("no npm on PATH: skipping azurite and the tests that need it")
         return
     cache, place = cache_dir(env), _place(env)
     if (place / _PROGRAM).exists():
@@ -34,7 +34,7 @@ def ensure(env: Mapping[str, str], say: Say) -> None:
         try:
             run(Step(f"installing azurite {AZURITE_VERSION}", argv, work, env, lambda _, last: last), say)
         except SetupFailed as error:
-            say(f"azurite is left out, and the tests that need it are skipped: {error}")
+            say(f"skipping azurite and the tests that need it: {error}")
             return
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)

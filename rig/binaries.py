@@ -13,20 +13,29 @@ VERSITYGW_VERSION = "1.8.0"
 HELM_VERSION = "4.3.1"
 CONTAINERD_VERSION = "2.2.9"
 COREDNS_VERSION = "1.15.0"
+LOCAL_PATH_VERSION = "0.0.30"
 FAKE_GCS_VERSION = "1.56.1"
 REGISTRY_VERSION = "3.1.2"
 AZURITE_VERSION = "3.37.0"
 KSERVE_VERSION = "0.20.0"
+KARPENTER_VERSION = "1.14.1"  # the newest that the oldest Go accepted here can compile
+LWS_VERSION = "0.9.0"
+JOBSET_VERSION = "0.11.1"
+KUEUE_VERSION = "0.15.0"
 
 
 @dataclass(frozen=True)
 class Binary:
-    """One program: its file name, its version without `v`, the Go package to compile, and build tags."""
+    """One program: its file name, its version without `v`, the Go package to compile, and build tags.
+
+    `pinned_by` is a module (`path@version`) whose replaced libraries it takes, so that Go compiles them once for both.
+    """
 
     name: str
     version: str
     package: str
     tags: str = ""
+    pinned_by: str = ""
 
     @property
     def folder(self) -> str:
@@ -57,15 +66,23 @@ KUBE_PROXY = _kubernetes("kube-proxy")
 CONTAINERD = _containerd("containerd")
 CONTAINERD_SHIM = _containerd("containerd-shim-runc-v2")
 CTR = _containerd("ctr")
+_KSERVE_MODULE = f"github.com/kserve/kserve@v{KSERVE_VERSION}"
 KSERVE = Binary("kserve-manager", KSERVE_VERSION, "github.com/kserve/kserve/cmd/manager")
+KARPENTER = Binary("karpenter-kwok", KARPENTER_VERSION, "sigs.k8s.io/karpenter/kwok")
+LWS = Binary("lws-manager", LWS_VERSION, "sigs.k8s.io/lws/cmd")
+JOBSET = Binary("jobset-manager", JOBSET_VERSION, "sigs.k8s.io/jobset")
+KUEUE = Binary("kueue-manager", KUEUE_VERSION, "sigs.k8s.io/kueue/cmd/kueue", pinned_by=_KSERVE_MODULE)
+LOCAL_PATH = Binary("local-path-provisioner", LOCAL_PATH_VERSION, "github.com/rancher/local-path-provisioner")
 COREDNS = Binary("coredns", COREDNS_VERSION, "github.com/coredns/coredns")
 
 CONTROL_PLANE = (APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBECTL)
 KUBERNETES = (*CONTROL_PLANE, KUBELET, KUBE_PROXY)
 ALL = (ETCD, *CONTROL_PLANE, VERSITYGW)
 SOURCES = (FAKE_GCS, REGISTRY)  # only for tests of sources
-SET_UP = (*ALL, HELM, *SOURCES, KSERVE)  # helm, sources and KServe are only for tests; the demo works without them
+OPERATORS = (KSERVE, KARPENTER, LWS, JOBSET, KUEUE)
+SET_UP = (*ALL, HELM, *SOURCES, *OPERATORS)  # what is not in ALL is only for tests; the demo works without it
 NODE = (KUBELET, KUBE_PROXY, CONTAINERD, CONTAINERD_SHIM, CTR, COREDNS)  # for tests on a real node, which need root
+NODE_SET_UP = (*NODE, LOCAL_PATH)  # and storage, for tests of volumes that a class provisions
 
 
 @dataclass(frozen=True)

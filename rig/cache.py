@@ -27,7 +27,7 @@ def locked(cache: Path, say: Say) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another set-up that holds {cache / 'lock'} ...")
+            say(f"waiting for another setup, which holds {cache / 'lock'} ...")
             fcntl.flock(lock, fcntl.LOCK_EX)
         for left in cache.glob(f"{_WORKSPACE}*"):  # left by a killed run, because we hold the lock
             shutil.rmtree(left, ignore_errors=True)

@@ -23,9 +23,14 @@ _MODULES = (
     "github.com/distribution/distribution/v3",
     "github.com/fsouza/fake-gcs-server",
     "github.com/kserve/kserve",
+    "github.com/rancher/local-path-provisioner",
     "github.com/versity/versitygw",
     "helm.sh/helm/v4",
     "k8s.io/kubernetes",
+    "sigs.k8s.io/jobset",
+    "sigs.k8s.io/karpenter",
+    "sigs.k8s.io/kueue",
+    "sigs.k8s.io/lws",
 )
 
 
@@ -56,8 +61,8 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
     names = ", ".join(binary.name for binary in wanted)
     work.mkdir()
     requirements = ""
-    if wanted[0] in _PINNING:
-        requirements = download_module(f"{module}@{version}", names, work, tools, say).go_mod.read_text()
+    if pinning := wanted[0].pinned_by or (f"{module}@{version}" if wanted[0] in _PINNING else ""):
+        requirements = download_module(pinning, names, work, tools, say).go_mod.read_text()
     (work / "go.mod").write_text(go_mod(module, version, requirements))
     total = _count_packages(wanted, names, work, tools, say)
     out = work / "out"
@@ -76,22 +81,22 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
 
 
 def go_mod(module: str, version: str, requirements: str) -> str:
-    """Return a go.mod that requires one module; `requirements` is its own go.mod if it has replace directives.
+    """Return a go.mod that requires one module; `requirements` is the go.mod whose replace directives hold for it.
 
     Kubernetes requires its staging modules as v0.0.0, which exists only in its repository; each is published as v0.x.y.
     """
     published = "v0." + version.split(".", 1)[1]
-    words = [line.split("//")[0].split() for line in requirements.splitlines()]
-    staged = [w[0] for w in words if len(w) > 1 and w[0].startswith("k8s.io/") and w[1] == "v0.0.0"]
+    split_lines = [line.split("//")[0].split() for line in requirements.splitlines()]
+    staged = [w[0] for w in split_lines if len(w) > 1 and w[0].startswith("k8s.io/") and w[1] == "v0.0.0"]
     lines = ["module larder.dev/rig", "", f"go {_GO_LINE}", "", f"require {module} {version}"]
     lines += [f"replace {name} => {name} {published}" for name in staged]
-    lines += [f"replace {' '.join(pinned)}" for pinned in map(_replacement, words) if pinned]
+    lines += [f"replace {' '.join(pinned)}" for pinned in map(_replacement, split_lines) if pinned]
     return "\n".join(lines) + "\n"
 
 
-def _replacement(words: Sequence[str]) -> Sequence[str]:
+def _replacement(fields: Sequence[str]) -> Sequence[str]:
     """Return `A => B version` for a line that replaces a module by a published one; empty for any other line."""
-    rest = words[1:] if words[:1] == ["replace"] else words
+    rest = fields[1:] if fields[:1] == ["replace"] else fields
     return rest if "=>" in rest and rest[-1].startswith("v") else []
 
 
@@ -115,15 +120,15 @@ def download_module(module: str, names: str, work: Path, tools: Toolchain, say: 
     """Download a module (`path@version`) and return its location; `work` must exist, `names` is for messages."""
     answer = work / "module.json"
     with answer.open("w") as out:
-        say(f"asking for {module} ({names}) ...")
+        say(f"downloading {module} ({names}) ...")
         asked = subprocess.run(
             [tools.go, "mod", "download", "-json", module], cwd=work, env=tools.env, text=True,
             stdout=out, stderr=subprocess.PIPE, check=False,
         )  # fmt: skip
     text = answer.read_text()
     if asked.returncode:
-        said = f"{asked.stderr}{text}"
-        raise SetupFailed(f"{module} could not be downloaded:\n{said}\nWhat to do: {progress.way_out(said)}")
+        output = f"{asked.stderr}{text}"
+        raise SetupFailed(f"{module} could not be downloaded:\n{output}\nWhat to do: {progress.way_out(output)}")
     found = json.loads(text)
     return Module(Path(found["GoMod"]), Path(found["Dir"]))
 

@@ -19,7 +19,8 @@ from rig.running import Running
 
 _READY_S = 120.0
 _STOP_GRACE_S = 2.0
-_FOLLOWERS = ("kube-controller-manager", "kube-scheduler")
+_CONTROLLER_MANAGER = "kube-controller-manager"
+_FOLLOWERS = (_CONTROLLER_MANAGER, "kube-scheduler")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class ControlPlane(Running):
         self._authority = Authority("rig-ca")
         self._files = flags.Files(self.state)
         self._processes: dict[str, Process] = {}
-        self._etcd_port, self._follower_ports = free_port(), (free_port(), free_port())
+        self._etcd_port, self._follower_ports = free_port(), {name: free_port() for name in _FOLLOWERS}
         self._etcd_url = f"http://{LOOPBACK}:{self._etcd_port}"
         self._closing = ExitStack()
 
@@ -64,7 +65,7 @@ class ControlPlane(Running):
     @property
     def ports(self) -> tuple[int, ...]:
         """The loopback ports of the programs."""
-        return (self.server[1], self._etcd_port, *self._follower_ports)
+        return (self.server[1], self._etcd_port, *self._follower_ports.values())
 
     @property
     def node_url(self) -> str:
@@ -119,6 +120,14 @@ class ControlPlane(Running):
         """Kill the API server and start it again."""
         self.stop_apiserver()
         self.resume_apiserver()
+
+    def stop_controller_manager(self) -> None:
+        """Kill the program that binds claims, creates pods of Deployments, and watches nodes."""
+        self._processes.pop(_CONTROLLER_MANAGER).kill()
+
+    def resume_controller_manager(self) -> None:
+        """Start it again, and wait until it is healthy."""
+        self._wait_follower(_CONTROLLER_MANAGER, self._start_follower(_CONTROLLER_MANAGER))
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), path: Path | None = None, url: str = "") -> Path:
         """Return a kubeconfig with a client certificate for this user and these groups."""
@@ -183,22 +192,21 @@ class ControlPlane(Running):
         apiserver.wait_ready(lambda: self.api.answers("/readyz"), _READY_S)
 
     def _start_followers(self) -> None:
-        binaries, files, options = self._binaries, self._files, self._options
-        ports = self._follower_ports
-        followers = (
-            self._run(
-                "kube-controller-manager",
-                binaries.kube_controller_manager,
-                flags.controller_manager(files, ports[0], options.node_lost_after_s),
-            ),
-            self._run(
-                "kube-scheduler",
-                binaries.kube_scheduler,
-                flags.scheduler(files, ports[1], options.scheduler_config),
-            ),
-        )
-        for process, port in zip(followers, ports, strict=True):
-            process.wait_ready(partial(flags.healthy, f"https://{LOOPBACK}:{port}/healthz", self._context()), _READY_S)
+        processes = [self._start_follower(name) for name in _FOLLOWERS]
+        for name, process in zip(_FOLLOWERS, processes, strict=True):
+            self._wait_follower(name, process)
+
+    def _start_follower(self, name: str) -> Process:
+        port, options = self._follower_ports[name], self._options
+        if name == _CONTROLLER_MANAGER:
+            arguments = flags.controller_manager(self._files, port, options.node_lost_after_s)
+            return self._run(name, self._binaries.kube_controller_manager, arguments)
+        arguments = flags.scheduler(self._files, port, options.scheduler_config)
+        return self._run(name, self._binaries.kube_scheduler, arguments)
+
+    def _wait_follower(self, name: str, process: Process) -> None:
+        url = f"https://{LOOPBACK}:{self._follower_ports[name]}/healthz"
+        process.wait_ready(partial(flags.healthy, url, self._context()), _READY_S)
 
     def _run(self, name: str, path: Path, arguments: Sequence[str]) -> Process:
         program = Program(name, [*self._options.enter, str(path), *arguments])

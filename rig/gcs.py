@@ -71,9 +71,9 @@ class Gcs(Running):
         if not self._may_pass(asked):
             return reply(401)
         wanted = {"Range": asked.headers["range"]} if "range" in asked.headers else {}
-        said = self.client.get(asked.target, headers=wanted)
-        kept = {name: said.headers[name] for name in _PASSED_ON if name in said.headers}
-        return reply(said.status_code, said.content, **kept)
+        response = self.client.get(asked.target, headers=wanted)
+        kept = {name: response.headers[name] for name in _PASSED_ON if name in response.headers}
+        return reply(response.status_code, response.content, **kept)
 
     def _may_pass(self, asked: ScriptedRequest) -> bool:
         bucket = asked.target.removeprefix(_BUCKETS).partition("/")[0]

@@ -29,8 +29,13 @@ class GoogleAccount:
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        said = {"type": "service_account", "client_email": _EMAIL, "private_key_id": "1", "private_key": pem.decode()}
-        return json.dumps(said | {"token_uri": self._token_uri})
+        account = {
+            "type": "service_account",
+            "client_email": _EMAIL,
+            "private_key_id": "1",
+            "private_key": pem.decode(),
+        }
+        return json.dumps(account | {"token_uri": self._token_uri})
 
     def answer(self, body: bytes) -> tuple[int, bytes]:
         """Return status and body of the token service for a request."""

@@ -57,7 +57,7 @@ class Helm:
         """Return the objects of a chart, rendered as for an empty cluster."""
         arguments = ["template", release, str(chart), "--namespace", namespace, "--values", "-"]
         printed = self.run(*arguments, "--kube-version", KUBERNETES_VERSION, stdin=json.dumps(dict(values)))
-        return [found for found in yaml.safe_load_all(printed) if found]
+        return [found for found in yaml.load_all(printed, yaml.CSafeLoader) if found]
 
     def upgrade(self, chart: Path, values: Mapping[str, Any], namespace: str, release: str = "larder") -> str:
         """Install or upgrade a release, without waiting for its pods."""

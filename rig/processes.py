@@ -14,6 +14,7 @@ from rig import launch
 from rig.errors import StartFailed
 
 _POLL_S = 0.05
+_LONGEST_POLL_S = 0.25
 _TAIL_LINES = 20
 _GRACE_S = 5.0
 
@@ -52,15 +53,15 @@ class Process:
 
     def wait_ready(self, condition: Callable[[], bool], timeout_s: float, what: str = "ready") -> None:
         """Wait until the condition holds; raises StartFailed with the end of the log if it ended or took too long."""
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
         while not condition():
             if self.exit_code is not None:
                 raise StartFailed(
                     f"{self.name} ended with exit code {self.exit_code} before it was {what}{self._why()}"
                 )
-            if time.monotonic() > deadline:
+            if time.monotonic() - began > timeout_s:
                 raise StartFailed(f"{self.name} was not {what} within {timeout_s:.0f} s{self._why()}")
-            time.sleep(_POLL_S)
+            _pause(time.monotonic() - began)
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
         """Stop it by TERM, and by KILL after `grace_s` seconds; harmless if it has ended."""
@@ -88,11 +89,16 @@ def tail(log: Path, lines: int = _TAIL_LINES) -> str:
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Wait until the condition holds; raises StartFailed naming `what` after `timeout_s` seconds."""
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        if time.monotonic() - began > timeout_s:
             raise StartFailed(f"gave up waiting for {what} after {timeout_s:.0f} s")
-        time.sleep(_POLL_S)
+        _pause(time.monotonic() - began)
+
+
+def _pause(waited_s: float) -> None:
+    """Sleep until the next look: longer in longer waits, where looking often costs more than it saves."""
+    time.sleep(min(max(_POLL_S, waited_s / 20), _LONGEST_POLL_S))
 
 
 def _spawn(program: Program, log: Path) -> "subprocess.Popen[bytes]":

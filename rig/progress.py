@@ -80,7 +80,7 @@ def way_out(output: str) -> str:
     lowered = output.lower()
     return next(
         (advice for words, advice in _WAYS_OUT if any(word in lowered for word in words)),
-        "the lines above are all that is known; what was compiled is kept, running it again goes on from there",
+        "see the lines above; compiled packages are kept, so the next run continues from there",
     )
 
 

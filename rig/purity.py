@@ -62,18 +62,27 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from imports(node)
 
 
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
+    return tuple(imports(_tree(path)))
+
+
+@cache
+def _clock_calls(path: Path) -> tuple[str, ...]:
+    """Return the line and name of each call of a clock."""
+    names = (node for node in ast.walk(_tree(path)) if isinstance(node, ast.Attribute))
+    dotted = ((node.lineno, node.value.id, node.attr) for node in names if isinstance(node.value, ast.Name))
+    return tuple(f"{line} calls {owner}.{name}" for line, owner, name in dotted if (owner, name) in _CLOCKS)
+
+
 def impurities(module: str, ours: Mapping[str, Path], excepted: Container[tuple[str, str]] = ()) -> Iterator[str]:
     """Yield the impurities of a pure module, each with its import path."""
-    for node in ast.walk(_tree(ours[module])):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            called = node.value.id, node.attr
-            if called in _CLOCKS:
-                yield f"{module}:{node.lineno} calls {'.'.join(called)}"
+    yield from (f"{module}:{call}" for call in _clock_calls(ours[module]))
     ways: list[tuple[str, ...]] = [(module,)]
     seen = {module}
     while ways:
         way = ways.pop(0)
-        for name in imports(_tree(ours[way[-1]])):
+        for name in _imports(ours[way[-1]]):
             parts = name.split(".")
             if parts[0] in FORBIDDEN or ".".join(parts[:2]) in FORBIDDEN:
                 yield f"{' -> '.join(way)} -> {name}"

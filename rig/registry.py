@@ -81,8 +81,8 @@ class Registry(Running):
     def push_manifest(self, repository: str, tag: str, layers: list[dict[str, Any]], **more: object) -> str:
         """Push a manifest of layers that exist, and return its digest."""
         config = self.push_blob(repository, b"{}", _EMPTY)
-        said = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": layers, **more}
-        return self.put(repository, tag, json.dumps(said).encode(), str(said["mediaType"]))
+        manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": layers, **more}
+        return self.put(repository, tag, json.dumps(manifest).encode(), str(manifest["mediaType"]))
 
     def put(self, repository: str, tag: str, body: bytes, media_type: str) -> str:
         """Push a manifest or an index unchanged, and return its digest."""

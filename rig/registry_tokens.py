@@ -39,13 +39,13 @@ class RegistryTokens:
 
     def answer(self, asked: ScriptedRequest) -> bytes:
         """Answer a request for a token; a wrong password gets none."""
-        said = asked.headers.get("authorization", "")
+        authorization = asked.headers.get("authorization", "")
         account = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
-        if said and said != f"Basic {account}":
+        if authorization and authorization != f"Basic {account}":
             return reply(401)
         scope = parse_qs(urlsplit(asked.target).query).get("scope", ["repository::pull"])[0]
         repository = scope.split(":")[1]
-        may = bool(said) or repository not in self.private
+        may = bool(authorization) or repository not in self.private
         return reply(200, json.dumps({"token": self.token(repository, ["pull"] if may else [])}).encode())
 
     def token(self, repository: str, actions: list[str]) -> str:

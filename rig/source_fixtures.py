@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 from rig.azure import Azure
 from rig.gcs import Gcs
+from rig.git_server import GitServer
 from rig.hub import Hub, RepositoryAccess
 from rig.registry import Registry
 from rig.s3 import S3
@@ -270,6 +271,31 @@ class HttpsFixture:
         good, wrong = (Credentials({"token": token}, (place,)) for token in (TOKEN, "wrong"))
         uri = f"{self._url}/d/{quote(path)}"
         return StoredModel(uri, {path: body}, good, wrong, _opener(settings), change)
+
+
+class GitFixture:
+    """A repository behind Git's own HTTP server, with files of a KiB and more in LFS."""
+
+    many, pinned, guarded, vouched = True, True, True, True
+
+    def __init__(self, ca_bundle: Path, server: GitServer) -> None:
+        self._ca_bundle, self._server = ca_bundle, server
+
+    def store_model(self, files: Mapping[str, bytes], *, private: bool = False) -> StoredModel:
+        """Push the files as one commit."""
+        repo, stored = f"org/{uuid.uuid4().hex}", dict(files)
+        self._server.push(repo, stored, token=TOKEN if private else "")
+        settings = SourceSettings(allow_addresses=("127.0.0.1/32",), ca_bundle=str(self._ca_bundle))
+
+        def change(path: str, body: bytes | None) -> None:
+            del stored[path]
+            if body is not None:
+                stored[path] = body
+            self._server.push(repo, stored)
+
+        place = self._server.url.removeprefix("https://")
+        good, wrong = (Credentials({"token": token}, (place,)) for token in (TOKEN, "wrong"))
+        return StoredModel(f"git+https://{place}/{repo}.git", files, good, wrong, _opener(settings), change)
 
 
 class FileServer:

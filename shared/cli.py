@@ -37,12 +37,14 @@ COMMANDS = {
         "preview which models nodes would evict to make room, and in which order",
         _CONTROLLER,
     ),
+    "gc": Command("controller.cli.gc.command", "show or delete claims of Larder's whose owner is gone", _CONTROLLER),
     "fetch": Command(
         "agent.cli.command",
         "download and verify a model into a directory, without a cluster",
         _BOTH,
     ),
     "extract": Command("agent.cli.extract", "read metadata on a claim; run by metadata Jobs", _AGENT),
+    "fill": Command("agent.cli.fill", "put a model on a claim; run by download Jobs", _AGENT),
     "inspect": Command("controller.cli.inspect", "describe a model by reading only parts of its files", _CONTROLLER),
     "demo": Command(
         "rig.demo", "run Larder against a real control plane on this machine", "a checkout: run `make demo` there"

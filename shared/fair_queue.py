@@ -1,11 +1,14 @@
-"""A queue with lanes that take turns, so that a lane with many items delays only itself."""
+"""A queue with flows that take turns, so that a flow with many items delays only itself.
+
+A flow is what it is in the API server's Priority and Fairness: the items of one tenant or one purpose.
+"""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-L = TypeVar("L", bound=Hashable)
+F = TypeVar("F", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -14,46 +17,46 @@ def _always(_: object) -> bool:
 
 
 @dataclass(slots=True)
-class FairQueue(Generic[L, T]):
-    """First in, first out within a lane; the lane that was served last is served last again."""
+class FairQueue(Generic[F, T]):
+    """First in, first out within a flow; the flow that was served last is served last again."""
 
-    _lanes: OrderedDict[L, deque[T]] = field(default_factory=OrderedDict, init=False)
+    _flows: OrderedDict[F, deque[T]] = field(default_factory=OrderedDict, init=False)
     _count: int = field(default=0, init=False)
 
     def __len__(self) -> int:
         return self._count
 
-    def push(self, lane: L, item: T) -> None:
-        """Add an item at the end of its lane."""
-        self._lanes.setdefault(lane, deque()).append(item)
+    def push(self, flow: F, item: T) -> None:
+        """Add an item at the end of its flow."""
+        self._flows.setdefault(flow, deque()).append(item)
         self._count += 1
 
-    def pop(self, may: Callable[[L], bool] = _always) -> T | None:
-        """Take the first item of the next lane that `may` permits; None if there is none."""
-        for lane in self._lanes:
-            if may(lane):
-                return self._take(lane)
+    def pop(self, may: Callable[[F], bool] = _always) -> T | None:
+        """Take the first item of the next flow that `may` permits; None if there is none."""
+        for flow in self._flows:
+            if may(flow):
+                return self._take(flow)
         return None
 
-    def _take(self, lane: L) -> T:
-        items = self._lanes.pop(lane)
+    def _take(self, flow: F) -> T:
+        items = self._flows.pop(flow)
         item = items.popleft()
         if items:
-            self._lanes[lane] = items
+            self._flows[flow] = items
         self._count -= 1
         return item
 
-    def remove(self, lane: L, item: T) -> bool:
+    def remove(self, flow: F, item: T) -> bool:
         """Remove an item; return whether it was there."""
-        items = self._lanes.get(lane, deque())
+        items = self._flows.get(flow, deque())
         if item not in items:
             return False
         items.remove(item)
         self._count -= 1
         if not items:
-            del self._lanes[lane]
+            del self._flows[flow]
         return True
 
-    def waiting(self, lane: L) -> int:
-        """Return the number of items in a lane."""
-        return len(self._lanes.get(lane, ()))
+    def waiting(self, flow: F) -> int:
+        """Return the number of items in a flow."""
+        return len(self._flows.get(flow, ()))

@@ -5,8 +5,12 @@ import re
 
 READY_PREFIX = "model-cache-ready-"
 SNAPSHOT_PREFIX = "snapshot.larder.dev/"
+FETCHING_PREFIX = "fetching.larder.dev/"
+DRAINING_PREFIX = "draining.larder.dev/"
+NODE_PREFIXES = (READY_PREFIX, SNAPSHOT_PREFIX, FETCHING_PREFIX, DRAINING_PREFIX)  # that agents set on their Nodes
 USES_PREFIX = "model.larder.dev/"
 USER_LABEL = USES_PREFIX + "any"  # on every pod that uses a model
+INJECTED_LABEL = "models.example.com/injected"  # on every pod that was given Models
 
 _LONGEST_ID = 45
 _CUT_ID = 28
@@ -18,6 +22,11 @@ _MANIFEST_NAME = re.compile(r"manifest-([0-9a-f]{64})")
 def model_id(namespace: str, name: str) -> str:
     """Return the id of a model: its name, prefixed with its namespace if it has one."""
     return f"{namespace}_{name}" if namespace else name
+
+
+def cache_id(namespace: str, name: str) -> str:
+    """Return the id of a ModelCache, which no other model has: names contain no underscore."""
+    return f"{namespace}_modelcache_{name}"
 
 
 def namespace_of(identity: str) -> str:
@@ -39,7 +48,21 @@ def ready_label(identity: str) -> str:
 
 def snapshot_label(identity: str, revision: str) -> str:
     """Return the node label key for exactly these files."""
-    return SNAPSHOT_PREFIX + hashlib.sha256(f"{identity}\0{revision}".encode()).hexdigest()[:_LABEL_HEX]
+    return SNAPSHOT_PREFIX + _snapshot_hex(identity, revision)
+
+
+def fetching_label(identity: str, revision: str) -> str:
+    """Return the node label key that says that these files are being downloaded; only preferences may name it."""
+    return FETCHING_PREFIX + _snapshot_hex(identity, revision)
+
+
+def draining_label(identity: str, revision: str) -> str:
+    """Return the node label key that says that these files are about to be removed, so that no more pods come."""
+    return DRAINING_PREFIX + _snapshot_hex(identity, revision)
+
+
+def _snapshot_hex(identity: str, revision: str) -> str:
+    return hashlib.sha256(f"{identity}\0{revision}".encode()).hexdigest()[:_LABEL_HEX]
 
 
 def uses_label(identity: str) -> str:

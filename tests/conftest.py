@@ -1,8 +1,9 @@
 """Real servers for the tests that ask for them, started when first asked for and once a session."""
 
 import asyncio
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from rig.gcs import Gcs
 from rig.hub import Hub
 from rig.registry import Registry
 from rig.s3 import S3
-from tests.workers import ByFile
+from tests.workers import LONGEST, ByFile, unit
 
 
 def pytest_configure() -> None:
@@ -29,6 +30,22 @@ def pytest_configure() -> None:
     asyncio.set_event_loop(None)
     settings.register_profile("larder", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("larder")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what thousands of test items are made of out of every later garbage collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the longest unit first, whatever else its folder has."""
+    items.sort(key=lambda item: unit(item.nodeid) != LONGEST)
 
 
 @pytest.hookimpl(optionalhook=True)  # there are no workers without pytest-xdist

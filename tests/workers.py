@@ -2,13 +2,21 @@
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Kept together: the tests of a folder that has one node for all, or a control plane of its own that is dear to start.
-TOGETHER = ("tests/e2e/kserve", "tests/e2e", "tests/chart")
+LONGEST = "tests/e2e"  # without the folders in it
+
+# Each folder in these is kept together: it has one node for all tests, or a control plane that is dear to start.
+TOGETHER = (LONGEST, "tests/chart")
+
+
+def unit(nodeid: str) -> str:
+    """Return what one worker runs as a whole, with this test in it: a file, or a folder in TOGETHER."""
+    file = nodeid.partition("::")[0]
+    folder = file.rpartition("/")[0]
+    return folder if folder.startswith(TOGETHER) else file
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
-    """Gives a free worker the next file, or folder of TOGETHER, in the order of `testpaths`: long ones come first."""
+    """Gives a free worker the next file, or folder in TOGETHER, in the order of `testpaths`: long ones come first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        together = (folder for folder in TOGETHER if nodeid.startswith(f"{folder}/"))
-        return next(together, nodeid.partition("::")[0])
+        return unit(nodeid)

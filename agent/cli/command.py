@@ -13,7 +13,8 @@ from shared.selection.choice import Selection, make_selection
 
 _URI_FORMS = (
     "hf://ORG/REPO[@REVISION], s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
-    "oci://REGISTRY/REPOSITORY[:TAG], oci://n/NAMESPACE/b/BUCKET/o/PREFIX, https://HOST/FILE or local:///PATH"
+    "oci://REGISTRY/REPOSITORY[:TAG], oci://n/NAMESPACE/b/BUCKET/o/PREFIX, https://HOST/FILE, "
+    "git+https://HOST/REPOSITORY[?ref=REVISION] or local:///PATH"
 )
 
 
@@ -30,12 +31,32 @@ def _parser() -> argparse.ArgumentParser:
         help="directory for the files; created if it does not exist",
     )
     parser.add_argument(
+        "--layout",
+        choices=("directory", "hub"),
+        default="directory",
+        help="hub: DIR is a cache of huggingface_hub, such as $HF_HUB_CACHE (default: directory)",
+    )
+    parser.add_argument(
         "--concurrency",
         metavar="N",
         type=_thread_count,
         default=4,
         help="large files to download at a time, from 1 to 64 (default: 4)",
     )
+    selection_arguments(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="json: print one JSON object to stdout (default: text)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print only errors, and the object of --output json")
+    return parser
+
+
+def selection_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose files."""
     parser.add_argument(
         "--allow",
         metavar="PATTERN",
@@ -55,15 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-pickle", action="store_true", help="refuse the model if any of its files might be a pickle"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "json"),
-        default="text",
-        help="json: print one JSON object to stdout (default: text)",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print only errors, and the object of --output json")
-    return parser
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    """Return the chosen files. Raises ValueError."""
+    pickle = not options.no_pickle
+    return make_selection(options.allow, options.ignore, options.duplicate_weights, pickle=pickle)
 
 
 def _directory(text: str) -> Path:
@@ -83,8 +101,7 @@ def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Selection]:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        pickle = not options.no_pickle
-        return options, make_selection(options.allow, options.ignore, options.duplicate_weights, pickle=pickle)
+        return options, selection_of(options)
     except ValueError as error:
         parser.error(str(error))
 
@@ -109,5 +126,6 @@ def main(arguments: Sequence[str]) -> int:
         as_json=options.output == "json",
         stop=stop,
         selection=selection,
+        hub_layout=options.layout == "hub",
     )
     return leave(code)

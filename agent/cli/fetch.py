@@ -1,6 +1,5 @@
 """`larder fetch URI --to DIR`: the agent's transfer engine without a cluster."""
 
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -13,10 +12,11 @@ from typing import TextIO
 import msgspec
 
 from agent.cli.job import FetchJob, Outcome
+from agent.cli.layouts import hub_cache, plain_directory
 from agent.cli.progress_line import ProgressLine
 from agent.cli.stall_watch import StallWatch
 from agent.cli.target import HOLDER
-from agent.linux.flock import lock_directory
+from agent.linux.flock import lock_directory, unlock
 from agent.store.disk import translated
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
@@ -34,7 +34,7 @@ from shared.sources.schemes import open_source
 
 
 @dataclass(slots=True)
-class _SelectedSource:
+class SelectedSource:
     """A source reduced to the selected files; `left_out` describes the others after `resolve`."""
 
     source: Source
@@ -68,8 +68,9 @@ def run_fetch(
     stop: threading.Event | None = None,
     opener: OpenSource = open_source,
     selection: Selection = WHOLE,
+    hub_layout: bool = False,
 ) -> int:
-    """Put the model's files directly below `to`.
+    """Put the model's files directly below `to` or, with `hub_layout`, into the cache of `huggingface_hub` there.
 
     Files that are already complete and correct are not downloaded again. What cannot succeed ends within a minute,
     except that a source may ask for a limited wait. Left-out files are named on stderr; with `as_json`, stdout has
@@ -81,10 +82,11 @@ def run_fetch(
     """
     stop = stop or threading.Event()
     try:
-        source = _SelectedSource(open_for_command(uri, environ, opener), selection)
+        layout = hub_cache(uri, to) if hub_layout else plain_directory(to)
+        source = SelectedSource(open_for_command(uri, environ, opener), selection)
         try:
             progress_line = ProgressLine(stderr if as_json else stdout, quiet=quiet)
-            outcome = _fetch_locked(source, to, concurrency, progress_line, stop)
+            outcome = fetch_into(FetchJob(source, layout, concurrency, Progress(), stop), progress_line)
         finally:
             source.close()
     except Stopped:
@@ -94,6 +96,7 @@ def run_fetch(
         write_line(failure_line(error), stderr)
         return 1
     left_out = source.left_out
+    to = layout.directory(outcome.manifest)
     if as_json:
         write_line(_json_report(outcome, to, left_out), stdout)
     elif not quiet:
@@ -103,19 +106,18 @@ def run_fetch(
     return 0
 
 
-def _fetch_locked(
-    source: Source, to: Path, concurrency: int, progress_line: ProgressLine, stop: threading.Event
-) -> Outcome:
-    with translated(f"opening {to}"):
-        to.mkdir(parents=True, exist_ok=True)
-        target = to.resolve()
+def fetch_into(job: FetchJob, progress_line: ProgressLine) -> Outcome:
+    """Fill the job's target, which is locked meanwhile, and show the progress. Raises LarderError, Stopped."""
+    target = job.layout.target
+    with translated(f"opening {target}"):
+        target.mkdir(parents=True, exist_ok=True)
         lock = lock_directory(target, target / HOLDER)
     try:
-        return _run_with_progress(FetchJob(source, target, concurrency, Progress(), stop), progress_line)
+        return _run_with_progress(job, progress_line)
     finally:
         with suppress(OSError):  # on a failing disk, report the original failure
             (target / HOLDER).unlink(missing_ok=True)
-        os.close(lock)
+        unlock(lock)
 
 
 def _run_with_progress(job: FetchJob, progress_line: ProgressLine) -> Outcome:

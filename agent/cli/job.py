@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from agent.cli.layouts import FetchLayout
 from agent.cli.target import (
     WORK_DIRECTORY,
     check_manifest,
@@ -23,6 +24,7 @@ from agent.store.store import Store
 from agent.store.verify import verification
 from agent.transfer.engine import Stopped, fetch
 from agent.transfer.progress import Progress
+from agent.transfer.rate_limit import RateLimiter
 from shared.archives import find_archives
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
@@ -45,13 +47,25 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FetchJob:
-    """One fetch; call `run` once, holding the lock on `target`."""
+    """One fetch; call `run` once, holding the lock on the layout's target.
+
+    Args:
+        source: Where the files are.
+        layout: Where they go.
+        concurrency: Large files downloaded at a time.
+        progress: Counters to update.
+        stop: Ends the fetch within a second once set.
+        rate_limiter: Limits the rate, if given.
+        revision: The revision that the source must have, if given.
+    """
 
     source: Source
-    target: Path
+    layout: FetchLayout
     concurrency: int
     progress: Progress
     stop: threading.Event
+    rate_limiter: RateLimiter | None = None
+    revision: str = ""
 
     def run(self) -> Outcome:
         """Fill the target, leaving complete and correct files as they are. Raises LarderError, Stopped.
@@ -66,8 +80,12 @@ class FetchJob:
         return self._run()
 
     def _run(self) -> Outcome:
-        check_work_directory(self.target)
+        check_work_directory(self.layout.target)
         manifest = self._resolve()
+        if self.revision not in ("", manifest.revision):
+            raise SourceChanged(
+                f"{manifest.uri} is now at revision {manifest.revision}, not at {self.revision}; resolve it again"
+            )
         check_manifest(manifest)
         self.progress.count_present(-self.progress.done)
         self.progress.failure = None
@@ -76,12 +94,13 @@ class FetchJob:
         keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
         missing = [f for f in manifest.files if f.path in archives or not self._is_up_to_date(f, keys[f.path])]
         outcome = self._fetch(manifest, missing, unpack=bool(archives))
-        remove_work_directory(self.target)
+        self.layout.finish(manifest, keys)
+        remove_work_directory(self.layout.target)
         return outcome
 
     def _fetch(self, manifest: Manifest, missing: list[File], *, unpack: bool) -> Outcome:
         plan = DownloadPlan(Manifest(manifest.uri, manifest.revision, tuple(missing)))
-        store = Store.open(self.target / WORK_DIRECTORY)
+        store = Store.open(self.layout.target / WORK_DIRECTORY)
         try:
             store.sweep()
             store.space.reserve("fetch", store.space.missing_bytes(plan), 0, 0)
@@ -92,6 +111,7 @@ class FetchJob:
                 progress=self.progress,
                 stop=self.stop,
                 concurrency=self.concurrency,
+                rate_limiter=self.rate_limiter,
                 reservation="fetch",
                 prove_access=False,
                 unpack=unpack,
@@ -106,27 +126,22 @@ class FetchJob:
                 manifest = replace(manifest, files=(*kept, *members))
                 check_manifest(manifest)
             blobs = {path: store.blobs.path(blob) for path, blob in result.blobs.items()}
+            places = {f.path: self.layout.path_of(f, plan.keys.get(f.path, "")) for f in manifest.files}
             if not manifest.allow_pickle:
-                self._refuse_pickles(manifest, blobs, lambda: store.unfinished.discard(plan))
-            unnamed = {file.path: plan.keys[file.path] for file in missing if not file.digest}
-            place_files(self.target, blobs, unnamed, time.time_ns())
+                present = {path: self.layout.existing(place) for path, place in places.items()}
+                _refuse_pickles({**present, **blobs}, manifest.uri, lambda: store.unfinished.discard(plan))
+            fetched = {places[path]: blob for path, blob in blobs.items()}
+            unnamed = {places[f.path]: plan.keys[f.path] for f in missing if f.path in blobs and not f.digest}
+            place_files(self.layout.target, fetched, unnamed, time.time_ns())
         finally:
             store.close()
         return Outcome(manifest, verified, result.moved)
 
-    def _refuse_pickles(self, manifest: Manifest, blobs: Mapping[str, Path], discard: Callable[[], None]) -> None:
-        """Check the fetched and the existing files; if one may be a pickle, keep nothing that was fetched."""
-        places = {file.path: self.target / file.path for file in manifest.files}
-        try:
-            refuse_pickles({**places, **blobs}, manifest.uri)
-        except PickleRefused:
-            discard()
-            raise
-
     def _is_up_to_date(self, file: File, key: str) -> bool:
         if self.stop.is_set():
             raise Stopped
-        return is_up_to_date(self.target, file, key, self.progress.count_present)
+        path = self.layout.existing(self.layout.path_of(file, key))
+        return is_up_to_date(path, file, key, self.progress.count_present)
 
     def _resolve(self) -> Manifest:
         """List the files of the source, with retries."""
@@ -137,3 +152,12 @@ class FetchJob:
         self.progress.failure = error
         if self.stop.wait(pause_s):
             raise Stopped from error
+
+
+def _refuse_pickles(places: Mapping[str, Path], uri: str, discard: Callable[[], None]) -> None:
+    """Check the fetched and the existing files; if one may be a pickle, keep nothing that was fetched."""
+    try:
+        refuse_pickles(places, uri)
+    except PickleRefused:
+        discard()
+        raise

@@ -51,13 +51,12 @@ def remove_work_directory(target: Path) -> None:
         shutil.rmtree(work)
 
 
-def is_up_to_date(target: Path, file: File, key: str, count: Callable[[int], None]) -> bool:
-    """Tell whether the file is in place, complete, and matches the publisher's digest.
+def is_up_to_date(path: Path, file: File, key: str, count: Callable[[int], None]) -> bool:
+    """Tell whether the file is at `path`, from `safe_path`, complete, and matches the publisher's digest.
 
     Without a digest, size and mark decide: whether we placed it under the same `key` (from `identity.content_key`) and
-    nobody wrote to it since. `count` is called with the number of bytes read. Raises StoreFailure, UnsafePath.
+    nobody wrote to it since. `count` is called with the number of bytes read. Raises StoreFailure.
     """
-    path = _safe_path(target, file.path)
     with translated(f"reading {path}"):
         try:
             found = path.lstat()
@@ -87,7 +86,7 @@ def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str]
     for name, blob in files.items():
         folder, _, last = name.rpartition("/")
         if folder not in folders:
-            folders[folder] = place = _safe_path(target, name).parent
+            folders[folder] = place = safe_path(target, name).parent
             with translated(f"making {place}"):
                 place.mkdir(parents=True, exist_ok=True)
         path = f"{folders[folder]}/{last}"
@@ -126,7 +125,7 @@ def _link(blob: Path, path: str, temporary: str) -> None:
     os.rename(temporary, path)  # noqa: PTH104 - as above
 
 
-def _safe_path(target: Path, name: str) -> Path:
+def safe_path(target: Path, name: str) -> Path:
     """Return the path of a file; raise UnsafePath if a symbolic link on the way could leave the directory."""
     path = target / name
     for parent in path.parents:

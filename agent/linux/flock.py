@@ -29,6 +29,12 @@ def lock_directory(directory: Path, holder: Path) -> int:
     return descriptor
 
 
+def unlock(descriptor: int) -> None:
+    """Release the lock and close its descriptor, also while a process that is being started still has a copy of it."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
 def _read_holder(holder: Path) -> str:
     try:
         pid, _, host = holder.read_text().partition(" ")

@@ -9,9 +9,16 @@ from shared.api.model_node import Entry
 
 @dataclass(frozen=True, slots=True)
 class ChangeLabels:
-    """Set (`"true"`) and remove (None) labels of our two families on the agent's own Node, in one patch."""
+    """Set (`"true"`) and remove (None) labels of our three families on the agent's own Node, in one patch."""
 
     changes: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStartupTaint:
+    """Remove the startup taint from the agent's own Node; `missing` are the models that it no longer waits for."""
+
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +83,6 @@ class Inspect:
     entry: Entry
 
 
-Action: TypeAlias = ChangeLabels | Prepare | Reserve | Start | Stop | Forget | Remove | Skip | Inspect
+Action: TypeAlias = (
+    ChangeLabels | RemoveStartupTaint | Prepare | Reserve | Start | Stop | Forget | Remove | Skip | Inspect
+)

@@ -5,7 +5,7 @@ from itertools import islice
 
 from agent.reconciler.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.reconciler.entry_order import by_rank, by_turn
-from agent.reconciler.labels import is_ready_by_another, label_changes
+from agent.reconciler.labels import is_closed_to_pods, label_changes
 from agent.reconciler.observation import (
     Fetching,
     Key,
@@ -19,8 +19,9 @@ from agent.reconciler.observation import (
     is_claim,
     is_present,
 )
+from agent.reconciler.startup_taint import startup_taint_dues_s, startup_taint_removal
 from shared.api.model_node import Entry, EntryState, ModelNode
-from shared.names import ready_label, snapshot_label
+from shared.names import snapshot_label
 
 _MOST_PREPARING = 8  # concurrently: the controller's API rate-limits each node
 
@@ -39,6 +40,8 @@ def decide(observation: Observation) -> list[Action]:
         actions += _starts(observation)
         actions += [Skip(e) for e in observation.entries.values() if is_claim(e) and e.key not in observation.skipped]
         actions += _inspections(observation)
+    if removal := startup_taint_removal(observation):
+        actions.append(removal)
     return actions
 
 
@@ -48,6 +51,7 @@ def next_due_s(observation: Observation) -> float | None:
     dues += [due_s for key, due_s in observation.metadata_due.items() if key in observation.entries]
     if label_changes(observation):
         dues.append(observation.label_patch_due_s)
+    dues += startup_taint_dues_s(observation)
     return min((d for d in dues if d > observation.now_s), default=None)
 
 
@@ -86,13 +90,12 @@ def _still_needed(entry: Entry, work: Prepared | Reserved, observation: Observat
 def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
     """Yield the removals, the only place that does.
 
-    An entry is removed only if its state is explicitly Absent and neither label of its snapshot is still on the Node.
+    An entry is removed only if its state is explicitly Absent and the Node's labels bring no pods to its snapshot.
     """
     for entry in node.spec.entries:
         if entry.state != EntryState.ABSENT or entry.key in observation.works or observation.blocked(entry):
             continue
-        labelled = ready_label(entry.id) in observation.labels and not is_ready_by_another(observation, entry.key)
-        if snapshot_label(*entry.key) not in observation.labels and not labelled:
+        if snapshot_label(*entry.key) not in observation.labels and is_closed_to_pods(observation, entry):
             yield Remove(entry, node.metadata.uid, node.metadata.generation)
 
 

@@ -13,24 +13,28 @@ _CLUSTER_SHARE = 4  # cluster-scoped models get this many turns for each turn of
 def by_turn(observation: Observation, entries: Iterable[Entry], step: type[Preparing | Fetching]) -> list[Entry]:
     """Return the entries in the order in which they take the step: damaged ones first, then round-robin by namespace.
 
-    Within a namespace, higher priority goes first, then the earlier request. Entries already at that step count as
-    turns taken: if namespace `a` wants three entries, one of them in progress, and namespace `b` wants one, the order
-    is b1, a2, a3.
+    Within a namespace, entries that a pod on the node waits for go first, then those of higher priority, then those
+    requested earlier. Entries already at that step count as turns taken: if namespace `a` wants three entries, one of
+    them in progress, and namespace `b` wants one, the order is b1, a2, a3.
     """
     queues: defaultdict[tuple[bool, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         queues[entry.key not in observation.held, namespace_of(entry.id)].append(entry)
     taken = Counter(namespace_of(key[0]) for key, work in observation.works.items() if isinstance(work, step))
-    turns: list[tuple[bool, int, tuple[int, str, tuple[str, str]], Entry]] = []
+    turns: list[tuple[bool, int, bool, tuple[int, str, tuple[str, str]], Entry]] = []
     for (missing, namespace), queue in queues.items():
         share = 1 if namespace else _CLUSTER_SHARE
-        waiting = (e for e in sorted(queue, key=_rank) if not isinstance(observation.works.get(e.key), step))
-        turns += [(missing, (taken[namespace] + i) // share, _rank(e), e) for i, e in enumerate(waiting)]
-    return [entry for *_, entry in sorted(turns, key=lambda turn: turn[:3])]
+        ordered = sorted(queue, key=lambda e: (not e.awaited, _rank(e)))
+        waiting = (e for e in ordered if not isinstance(observation.works.get(e.key), step))
+        turns += [(missing, (taken[namespace] + i) // share, not e.awaited, _rank(e), e) for i, e in enumerate(waiting)]
+    return [entry for *_, entry in sorted(turns, key=lambda turn: turn[:4])]
 
 
 def by_rank(observation: Observation, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries in the order in which they get space, regardless of namespace; evictions rely on it."""
+    """Return the entries in the order in which they get space, regardless of namespace; evictions rely on it.
+
+    Pods that wait make no difference: a model gets no space for them that its priority would not get it.
+    """
     return sorted(entries, key=lambda e: (e.key not in observation.held, *_rank(e)))
 
 

@@ -9,7 +9,19 @@ from typing import assert_never
 import structlog
 
 from agent.controller_client import ControllerClient
-from agent.reconciler.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.reconciler.actions import (
+    Action,
+    ChangeLabels,
+    Forget,
+    Inspect,
+    Prepare,
+    Remove,
+    RemoveStartupTaint,
+    Reserve,
+    Skip,
+    Start,
+    Stop,
+)
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.inspector import Inspector
@@ -18,6 +30,7 @@ from agent.reconciler.observation import Fetching, Key, Prepared, Preparing, Rem
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
+from agent.reconciler.taint_remover import TaintRemover
 from agent.store.download_plan import DownloadPlan
 from shared.api.model_node import Entry
 from shared.errors import InternalError, LarderError, NotGranted
@@ -37,6 +50,7 @@ class ActionExecutor:
     node_name: str
     api: ControllerClient
     labeller: Labeller
+    taint_remover: TaintRemover
     reservations: Reservations
     downloads: Downloads
     removals: Removals
@@ -58,8 +72,8 @@ class ActionExecutor:
 
     async def _execute(self, action: Action) -> None:
         match action:
-            case ChangeLabels():
-                await self.labeller.change(dict(action.changes))
+            case ChangeLabels() | RemoveStartupTaint():
+                await self._change_node(action)
             case Prepare(entry):
                 self._begin(entry.key, Preparing(entry.manifest), partial(self._prepare, entry))
             case Reserve(entry):
@@ -77,6 +91,15 @@ class ActionExecutor:
                 self._skip(entry)
             case Inspect(entry):
                 self.inspector.start(entry)
+            case _:
+                assert_never(action)
+
+    async def _change_node(self, action: ChangeLabels | RemoveStartupTaint) -> None:
+        match action:
+            case ChangeLabels(changes):
+                await self.labeller.change(dict(changes))
+            case RemoveStartupTaint(missing):
+                await self.taint_remover.remove(missing)
             case _:
                 assert_never(action)
 
@@ -131,6 +154,9 @@ class ActionExecutor:
             case ChangeLabels():
                 self.errors.note(part, error)
                 self.labeller.schedule_retry(InternalError.__name__, f"{type(error).__name__}: {error}")
+            case RemoveStartupTaint():
+                self.errors.note(part, error)
+                self.taint_remover.schedule_retry(InternalError.__name__, f"{type(error).__name__}: {error}")
             case Inspect():
                 self.errors.note(part, error)
             case Stop(key) | Forget(key):

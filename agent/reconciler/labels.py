@@ -1,13 +1,23 @@
-"""The node labels that the disk and the ModelNode justify."""
+"""The node labels that the disk, the ModelNode and the work in progress justify."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.reconciler.observation import HeldSnapshot, Key, Observation, Removing, is_claim
+from agent.reconciler.observation import Fetching, HeldSnapshot, Key, Observation, Removing, is_claim, is_present
 from shared.api.model_node import Entry, EntryState
-from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_label
+from shared.names import (
+    DRAINING_PREFIX,
+    FETCHING_PREFIX,
+    READY_PREFIX,
+    SNAPSHOT_PREFIX,
+    draining_label,
+    fetching_label,
+    ready_label,
+    snapshot_label,
+)
 
 ON = "true"
+_PREFIXES = (SNAPSHOT_PREFIX, FETCHING_PREFIX, DRAINING_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +30,7 @@ class JustifiedLabels:
 
 def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels the agent owns; model-cache-ready-x.org/y has its own prefix and belongs to others."""
-    return {k: v for k, v in labels.items() if k.startswith(SNAPSHOT_PREFIX) or _is_ready_label(k)}
+    return {k: v for k, v in labels.items() if k.startswith(_PREFIXES) or _is_ready_label(k)}
 
 
 def _is_ready_label(key: str) -> bool:
@@ -29,12 +39,45 @@ def _is_ready_label(key: str) -> bool:
 
 def label_changes(observation: Observation) -> dict[str, str | None]:
     """Return the patch that corrects the node's labels, removals first; empty if they are correct."""
-    justified = list(_justified(observation, observation.held))
-    wanted = frozenset[str]().union(*(j.wanted for j in justified))
+    justified = [*_justified(observation, observation.held), *_draining(observation)]
+    wanted = frozenset(_fetching(observation)).union(*(j.wanted for j in justified))
     kept = wanted.union(*(j.kept for j in justified))
     drops = {k: None for k in sorted(observation.labels) if k not in kept}
     sets = {k: ON for k in sorted(wanted) if observation.labels.get(k) != ON}
     return {**drops, **sets}
+
+
+def _fetching(observation: Observation) -> Iterator[str]:
+    """Yield the labels of downloads that have received something and go on; repairs have the files already.
+
+    Nothing wakes the agent for a first byte, so that a short download never changes the Node.
+    """
+    for entry in filter(is_present, observation.entries.values()):
+        work = observation.works.get(entry.key)
+        runs = isinstance(work, Fetching) and work.has_received and not work.stopping
+        if runs and entry.granted and entry.key not in observation.held:
+            yield fetching_label(*entry.key)
+
+
+def _draining(observation: Observation) -> Iterator[JustifiedLabels]:
+    """Yield the labels of the snapshots that are about to go; they stay until the last file is out of reach."""
+    for key in observation.held:
+        label, entry = frozenset({draining_label(*key)}), observation.entries.get(key)
+        if entry is not None and is_leaving(entry):
+            yield JustifiedLabels(wanted=label)
+        elif (entry is None and not observation.synced) or isinstance(observation.works.get(key), Removing):
+            yield JustifiedLabels(kept=label)
+
+
+def is_leaving(entry: Entry) -> bool:
+    """Tell whether the files of an entry are about to be removed, or are being removed."""
+    return entry.state in (EntryState.DRAINING, EntryState.ABSENT) and not is_claim(entry)
+
+
+def is_closed_to_pods(observation: Observation, entry: Entry) -> bool:
+    """Tell whether the Node's labels keep new pods away from the files of a leaving entry."""
+    closed = entry.key not in observation.held or is_claim(entry) or draining_label(*entry.key) in observation.labels
+    return closed and (ready_label(entry.id) not in observation.labels or is_ready_by_another(observation, entry.key))
 
 
 def is_ready_by_another(observation: Observation, key: Key) -> bool:

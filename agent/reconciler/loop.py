@@ -106,7 +106,7 @@ class Reconciler:
         failures = 0
         while not self.cache.node.uid:
             try:
-                self.cache.node = await self.node.read()
+                self.cache.set_node(await self.node.read(), self.clock())
             except KubeError as error:
                 failures += 1
                 _LOG.warning("node_not_read", node=self.node.name, reason=error.reason, message=str(error))
@@ -167,7 +167,7 @@ class Reconciler:
                 continue
             if current.uid != self.cache.node.uid:
                 _LOG.info("node_replaced", node=self.node.name, uid=current.uid)
-            self.cache.node = current
+            self.cache.set_node(current, self.clock())
             self.wake()
 
     def _report(self) -> None:

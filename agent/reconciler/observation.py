@@ -101,7 +101,7 @@ Work: TypeAlias = Preparing | Prepared | Reserved | Fetching | Removing | Remove
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last failure of an entry, and when it is retried (on the loop's clock, in seconds).
+    """The last failure of an entry, when it is retried, and since when it fails (on the loop's clock, in seconds).
 
     A `transient` failure (a server that does not answer, a grant that is not there yet) leaves the entry Pending.
     """
@@ -111,6 +111,32 @@ class Failure:
     fingerprint: Fingerprint
     attempts: int = 1
     transient: bool = False
+    since_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartupTaintRule:
+    """Which models a node with the startup taint waits for, and for how long.
+
+    Args:
+        min_priority: Only models of this priority or more count.
+        failure_s: Seconds for which one of them may fail.
+        namespaced_s: Seconds after which models of namespaces no longer count, whatever their progress.
+    """
+
+    min_priority: int = 0
+    failure_s: float = 600.0
+    namespaced_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartupTaintState:
+    """The startup taint of the Node: whether it is there, since when it was looked for, and when it may be removed."""
+
+    present: bool = False
+    since_s: float = 0.0
+    patch_due_s: float = 0.0
+    rule: StartupTaintRule = StartupTaintRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +145,7 @@ class Observation:
 
     now_s: float
     node_uid: str
-    labels: Mapping[str, str] = field(default_factory=dict)  # of our two families only
+    labels: Mapping[str, str] = field(default_factory=dict)  # of our families only
     synced: bool = False
     model_node: ModelNode | None = None
     held: Mapping[Key, HeldSnapshot] = field(default_factory=dict)
@@ -132,6 +158,7 @@ class Observation:
     inspecting: Key | None = None  # the snapshot being read
     slots: int = 2
     label_patch_due_s: float = 0.0
+    startup_taint: StartupTaintState = StartupTaintState()
 
     @property
     def own_model_node(self) -> ModelNode | None:

@@ -1,11 +1,13 @@
-"""The agent's own Node: its UID and our labels on it."""
+"""The agent's own Node: its UID, and our labels and startup taint on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from agent.reconciler.labels import own_labels
+from agent.reconciler.startup_taint import is_startup_taint
 from shared.kube.errors import Conflict, Malformed, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import MERGE_PATCH, Kube
@@ -15,10 +17,23 @@ _INVALID = 422
 
 @dataclass(frozen=True, slots=True)
 class OwnNodeState:
-    """The UID of the Node and its labels of our two families."""
+    """The UID of the Node, its labels of our families, and whether it has a startup taint of ours."""
 
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    startup_taint: bool = False
+
+
+class _NodeSpec(msgspec.Struct, frozen=True):
+    """The taints of a Node, with all that they carry."""
+
+    taints: list[dict[str, Any]] = []
+
+
+class _TaintedNode(Object, frozen=True, kw_only=True):
+    """A Node as the agent reads it."""
+
+    spec: _NodeSpec = _NodeSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +50,7 @@ class OwnNode:
 
     async def read(self) -> OwnNodeState:
         """Return the current state of the Node. Raises KubeError."""
-        return _decoded(await self.kube.request("GET", self.path))
+        return _state(await self._read())
 
     async def label(self, uid: str, changes: Mapping[str, str | None]) -> OwnNodeState:
         """Set and remove labels in one patch.
@@ -44,18 +59,40 @@ class OwnNode:
             Conflict: The Node no longer has this UID; another took its name.
             KubeError: The patch failed.
         """
-        body = {"metadata": {"uid": uid, "labels": dict(changes)}}
+        return await self._patch({"metadata": {"uid": uid, "labels": dict(changes)}})
+
+    async def remove_startup_taint(self, uid: str) -> OwnNodeState:
+        """Remove our startup taint and leave all others.
+
+        Raises:
+            Conflict: The Node changed meanwhile, or no longer has this UID.
+            KubeError: The read or the patch failed.
+        """
+        node = await self._read()
+        kept = [taint for taint in node.spec.taints if not is_startup_taint(taint)]
+        # a merge patch replaces the whole list, so it must be the list that was read
+        version = {"uid": uid, "resourceVersion": node.metadata.resource_version}
+        return await self._patch({"metadata": version, "spec": {"taints": kept}})
+
+    async def _read(self) -> _TaintedNode:
+        return _decoded(await self.kube.request("GET", self.path))
+
+    async def _patch(self, body: Mapping[str, Any]) -> OwnNodeState:
         try:
-            return _decoded(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
+            return _state(_decoded(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH)))
         except Refused as error:
             if error.code == _INVALID:  # UIDs are immutable, so this is how the server reports a replaced Node
                 raise Conflict(str(error)) from error
             raise
 
 
-def _decoded(body: bytes) -> OwnNodeState:
+def _decoded(body: bytes) -> _TaintedNode:
     try:
-        found = msgspec.json.decode(body, type=Object).metadata
+        return msgspec.json.decode(body, type=_TaintedNode)
     except msgspec.MsgspecError as error:
         raise Malformed(f"the API server's response for the agent's Node is malformed: {error}") from error
-    return OwnNodeState(found.uid, own_labels(found.labels))
+
+
+def _state(node: _TaintedNode) -> OwnNodeState:
+    tainted = any(is_startup_taint(taint) for taint in node.spec.taints)
+    return OwnNodeState(node.metadata.uid, own_labels(node.metadata.labels), tainted)

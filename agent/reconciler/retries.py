@@ -48,11 +48,12 @@ class Retries:
     ) -> Failure:
         """Return the failure of an entry; consecutive failures of the same request back off exponentially."""
         request = fingerprint(entry)
-        attempts = before.attempts + 1 if before and before.fingerprint == request else 1
+        same = before if before and before.fingerprint == request else None
+        attempts, since_s = (same.attempts + 1, same.since_s) if same else (1, now_s)
         delay_s = self.delay_s(error, attempts)
         shortage = error.shortage_bytes if isinstance(error, InsufficientStorage) else 0
         message = f"{error}{self._attempt(error, attempts, delay_s)}"
-        return Failure(Cause(error.reason, message, shortage), now_s + delay_s, request, attempts, transient)
+        return Failure(Cause(error.reason, message, shortage), now_s + delay_s, request, attempts, transient, since_s)
 
     def _attempt(self, error: LarderError, attempts: int, delay_s: float) -> str:
         """Return the attempt number and the time of the next attempt, if the clock decides it."""

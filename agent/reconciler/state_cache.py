@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.reconciler.observation import Failure, Key, Work, is_present
+from agent.reconciler.observation import Failure, Key, StartupTaintState, Work, is_present
 from agent.reconciler.own_node import OwnNodeState
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, SpaceWatermark
 from agent.store.download_plan import DownloadPlan
@@ -50,8 +50,15 @@ class StateCache:
     space: Space = field(default_factory=Space)
     space_watermark: SpaceWatermark | None = None
     label_patch_due_s: float = 0.0
+    startup_taint: StartupTaintState = StartupTaintState()
     disk_changes: int = 0  # a scan that began before the latest change is void
     label_changes: int = 0  # likewise for a read of the Node
+
+    def set_node(self, node: OwnNodeState, now_s: float) -> None:
+        """Take the newest Node; the wait for its ModelNode begins with each Node, and with each startup taint."""
+        if node.uid != self.node.uid or (node.startup_taint and not self.node.startup_taint):
+            self.startup_taint = replace(self.startup_taint, since_s=now_s)
+        self.node = node
 
     def set_model_node(self, node: ModelNode | None, now_s: float) -> None:
         """Take the newest ModelNode; changed rules or dropped entries may let waiting entries in."""

@@ -4,7 +4,7 @@ from typing import assert_never
 
 import msgspec
 
-from agent.reconciler.labels import is_ready_by_another
+from agent.reconciler.labels import is_closed_to_pods
 from agent.reconciler.observation import (
     Cause,
     Failure,
@@ -22,7 +22,6 @@ from agent.store.floor import StoreVolume
 from shared.api.meta import Condition
 from shared.api.model_node import EVICTED, Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
 from shared.errors import InsufficientStorage, SourceChanged
-from shared.names import ready_label
 from shared.quantity import format_bytes
 
 READY = "Ready"
@@ -138,10 +137,10 @@ def _damage(paths: tuple[str, ...]) -> Cause | None:
 def _draining(entry: Entry, observation: Observation) -> EntryStatus:
     """Return the status of a draining entry.
 
-    It is acknowledged only after the label is gone from the Node, or belongs to another revision.
+    It is acknowledged only after the Node's labels keep new pods away.
     """
     at_work = isinstance(observation.works.get(entry.key), Fetching)
-    if at_work or not _ready_is_not_ours(entry, observation):
+    if at_work or not is_closed_to_pods(observation, entry):
         return _status(
             entry, Phase.READY if entry.key in observation.held else Phase.PENDING, None, observed=EntryState.PRESENT
         )
@@ -158,10 +157,6 @@ def _evicted(entry: Entry) -> Cause | None:
         f"{verb} since {entry.since} to make room for {entry.evicted_for}; it comes back when {size} plus 5% are free, "
         "or if its priority is raised or it is pinned",
     )
-
-
-def _ready_is_not_ours(entry: Entry, observation: Observation) -> bool:
-    return ready_label(entry.id) not in observation.labels or is_ready_by_another(observation, entry.key)
 
 
 def _absent(entry: Entry, observation: Observation) -> EntryStatus:

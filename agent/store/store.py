@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from agent.linux.flock import lock_directory
+from agent.linux.flock import lock_directory, unlock
 from agent.store import staging, unpacked
 from agent.store.blobs import Blobs
 from agent.store.disk import Disk, RealDisk, translated
@@ -58,7 +58,7 @@ class Store:
     def close(self) -> None:
         """Release the lock on the root."""
         if self._state.descriptor >= 0:
-            os.close(self._state.descriptor)
+            unlock(self._state.descriptor)
             self._state.descriptor = -1
 
     def sweep(self) -> None:

@@ -1,7 +1,7 @@
 """Mutates a pod that names a base model, or rejects it with a remedy."""
 
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.containers import MODEL_PATH, containers_of, mounts_of, path_of
+from controller.admission.containers import MODEL_PATH, containers_of, drop_variables, mounts_of, path_of
 from controller.admission.errors import ModelNotFound
 from controller.admission.model_mounts import MountRequest, chosen_containers, mount_model
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
@@ -28,14 +28,21 @@ def inject_base_model(draft: Json, name: str, catalog: Catalog, volumes: PodVolu
     if model is None:
         raise ModelNotFound(_not_found(namespace, name, kind))
     if not model.managed:
-        volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
+        release_base_model(draft, volumes)
         return InjectionResult()
     if reason := _provided_by_others(draft, model):
-        volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
+        release_base_model(draft, volumes)
         return left_alone(draft, reason)
     path, chosen = _path_of(model), annotations_of(draft).get(MODEL_CONTAINER, "")
     containers = chosen_containers(draft, MODEL_CONTAINER, [chosen] if chosen else [])
     return mount_model(draft, model, MountRequest(BASE_MODEL_VOLUME, path, {MODEL_PATH: path}, containers), volumes)
+
+
+def release_base_model(draft: Json, volumes: PodVolumes) -> None:
+    """Take away what an earlier pass gave the pod, which a copy of it brings along."""
+    paths = volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
+    for container in containers_of(draft["spec"]):
+        drop_variables(container, MODEL_PATH, paths)
 
 
 def _provided_by_others(draft: Json, model: CatalogModel) -> str:

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
+from controller.admission.injectable_model import InjectableModel
 from controller.placement.volume_names import SnapshotVolume, has_plain_name, hashed_name, plain_name
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 
@@ -16,8 +17,9 @@ class CatalogModel:
 
     `uri` is canonical (or as written if none of our sources serves it), `serving_revision` is empty until the source is
     resolved, claims of `claim_revision` are named after the model, `mount_path` is what the object asks for; `reason`
-    and `message` say why pods cannot get it, if they cannot. A model that is not `managed` belongs to another product,
-    as do the pods that name it.
+    and `message` say why pods cannot get it, if they cannot. It is meant for nodes that match `node_selector` and
+    `node_affinity` and are in any of its `groups`, if it has some. The files of a ModelCache are on `claim`, in
+    `MODEL_DIRECTORY`. A model that is not `managed` belongs to another product, as do the pods that name it.
     """
 
     kind: str
@@ -29,11 +31,14 @@ class CatalogModel:
     claim_revision: str = ""
     mount_path: str = ""
     groups: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_affinity: Mapping[str, Any] = field(default_factory=dict)
     disabled: bool = False
     deleting: bool = False
     reason: str = ""
     message: str = ""
     managed: bool = True
+    claim: str = ""
 
     @property
     def title(self) -> str:
@@ -75,6 +80,14 @@ class Catalog(Protocol):
         """Return every ClusterModelCache, including those being deleted."""
         ...
 
+    def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
+        """Return the ModelCaches of a namespace, including those being deleted."""
+        ...
+
+    async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
+        """Return the Models of a namespace by name, at least up to the first that pods cannot mount."""
+        ...
+
     def group(self, name: str) -> ModelCacheNodeGroup | None:
         """Return a node group, or None."""
         ...
@@ -106,12 +119,20 @@ class Catalog(Protocol):
         """Return the names of the node groups; those of `names` missing from the cache are read live, one by one."""
         ...
 
+    async def has_storage_class(self, name: str) -> bool:
+        """Return whether there is a StorageClass of that name, read live; True if that cannot be known."""
+        ...
+
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """Return the non-terminal pods that use any revision of a model, as `namespace/name`, from the cache.
 
         `namespace` is that of the model, or empty if it is cluster-scoped: only pods of that namespace can use it, and
         a label on another team's pod must not block its deletion.
         """
+        ...
+
+    def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:
+        """Return the non-terminal pods with a model that mount a claim, as `namespace/name`, from the cache."""
         ...
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
@@ -128,7 +149,9 @@ class MemoryCatalog:
     """The in-memory twin, filled by tests."""
 
     base_models: list[CatalogModel] = field(default_factory=list)
-    model_caches: list[CatalogModel] = field(default_factory=list)
+    cluster_caches: list[CatalogModel] = field(default_factory=list)
+    own_caches: list[CatalogModel] = field(default_factory=list)
+    injectable: dict[tuple[str, str], InjectableModel] = field(default_factory=dict)
     groups: dict[str, ModelCacheNodeGroup] = field(default_factory=dict)
     members: dict[str, list[CatalogNode]] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
@@ -136,6 +159,7 @@ class MemoryCatalog:
     claims: dict[tuple[str, str], str] = field(default_factory=dict)  # what existing claims stand for
     users: dict[str, list[str]] = field(default_factory=dict)
     services: dict[str, list[str]] = field(default_factory=dict)
+    storage_classes: set[str] = field(default_factory=set)
     unseen_groups: set[str] = field(default_factory=set)  # found only by a live read
     foreign: set[str] = field(default_factory=set)
     full: set[tuple[str, str]] = field(default_factory=set)  # ids of models, and the nodes they do not fit on
@@ -155,12 +179,26 @@ class MemoryCatalog:
 
     def names(self, namespace: str) -> Iterable[str]:
         """As in the port."""
-        return {m.name for m in (*self.base_models, *self.model_caches) if m.namespace in ("", namespace)}
+        return {
+            m.name
+            for m in (*self.base_models, *self.cluster_caches, *self.own_caches)
+            if m.namespace in ("", namespace)
+        }
 
     def caches(self) -> Iterable[CatalogModel]:
         """As in the port."""
         self.lookups += 1
-        return list(self.model_caches)
+        return list(self.cluster_caches)
+
+    def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
+        """As in the port."""
+        self.lookups += 1
+        return [cache for cache in self.own_caches if cache.namespace == namespace]
+
+    async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
+        """As in the port."""
+        self.lookups += 1
+        return {name: model for name in names if (model := self.injectable.get((namespace, name))) is not None}
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:
         """As in the port."""
@@ -199,6 +237,10 @@ class MemoryCatalog:
         """As in the port."""
         return sorted({*self.groups, *self.unseen_groups.intersection(names)})
 
+    async def has_storage_class(self, name: str) -> bool:
+        """As in the port."""
+        return name in self.storage_classes
+
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """As in the port."""
         return self.users_of(identity, namespace)
@@ -206,6 +248,10 @@ class MemoryCatalog:
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """As in the port."""
         return [user for user in self.users.get(identity, []) if user.startswith(f"{namespace}/" if namespace else "")]
+
+    def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:
+        """As in the port."""
+        return self.users.get(f"{namespace}/{claim}", [])
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """As in the port."""

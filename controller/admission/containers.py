@@ -18,16 +18,21 @@ SIDECARS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MountPlace:
-    """Where our volume goes in a container; always read-only."""
+    """Where our volume goes in a container."""
 
     volume: str
     path: str
     sub_path: str = ""
+    read_only: bool = True
 
     def mount(self) -> Json:
         """Return the volumeMount."""
-        mount: Json = {"name": self.volume, "mountPath": self.path, "readOnly": True}
-        return mount | ({"subPath": self.sub_path} if self.sub_path else {})
+        mount: Json = {"name": self.volume, "mountPath": self.path}
+        return (
+            mount
+            | ({"readOnly": True} if self.read_only else {})
+            | ({"subPath": self.sub_path} if self.sub_path else {})
+        )
 
 
 def containers_of(spec: Mapping[str, Any]) -> Iterator[Json]:
@@ -46,14 +51,23 @@ def path_of(mount: Mapping[str, Any]) -> str:
     return posixpath.normpath(str(mount.get("mountPath", "")))
 
 
-def ensure_mount(container: Json, place: MountPlace) -> None:
-    """Mount the volume at its place. Raises MountConflict if something else is mounted there or below."""
+_OTHER_PATH = (
+    "move that mount, or give the model another path (spec.storage.path of a BaseModel, mountPath of KServe's "
+    "storageUris)"
+)
+
+
+def ensure_mount(container: Json, place: MountPlace, model: str = "the model", remedy: str = _OTHER_PATH) -> None:
+    """Mount the volume at its place. Raises MountConflict if something else is mounted there or below.
+
+    `model` and `remedy` are for the message of the refusal.
+    """
     for mount in mounts_of(container):
         if mount.get("name") != place.volume and is_within(path_of(mount), place.path):
+            how = "mounted read-only" if place.read_only else "mounted"
             raise MountConflict(
                 f"container {container.get('name')!r} mounts volume {mount.get('name')!r} at {mount.get('mountPath')}, "
-                f"where the model is mounted read-only ({place.path}); move that mount, or give the model another path "
-                "(spec.storage.path of a BaseModel, mountPath of KServe's storageUris)"
+                f"where {model} is {how} ({place.path}); {remedy}"
             )
     if not any(m.get("name") == place.volume and path_of(m) == place.path for m in mounts_of(container)):
         container["volumeMounts"] = [*mounts_of(container), place.mount()]
@@ -65,6 +79,14 @@ def take_mounts(container: Json, volumes: Collection[str]) -> list[str]:
     if taken:
         container["volumeMounts"] = [m for m in mounts_of(container) if m.get("name") not in volumes]
     return taken
+
+
+def drop_variables(container: Json, variable: str, paths: Collection[str]) -> None:
+    """Remove the variables that pointed at mounts which are gone: `variable`, or one that it is the first part of."""
+    known = container.get("env") or []
+    kept = [v for v in known if v.get("value") not in paths or not f"{v.get('name')}_".startswith(f"{variable}_")]
+    if len(kept) < len(known):
+        container["env"] = kept
 
 
 def confine_mounts(container: Json, volume: str, sub_path: str) -> None:

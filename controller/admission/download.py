@@ -44,7 +44,7 @@ def find_download(pod: Mapping[str, Any], volumes: PodVolumes) -> Download | Unc
     spec, annotations = pod.get("spec", {}), annotations_of(pod)
     for container in spec.get("initContainers") or []:
         if container.get("name") == INITIALIZER:
-            return _of_initializer(container, spec)
+            return _of_initializer(container, spec, volumes)
     announced = annotations.get(KSERVE_URI, "")
     replaced = annotations.get(SOURCE_URI) or announced
     if replaced and any(v.get("name") == CACHE_VOLUME and volumes.is_snapshot(v) for v in spec.get("volumes") or []):
@@ -71,12 +71,13 @@ def is_of_kserve(pod: Mapping[str, Any]) -> bool:
     return KSERVE_LABEL in labels_of(pod)
 
 
-def _of_initializer(container: Mapping[str, Any], spec: Mapping[str, Any]) -> Download | Unclear:
+def _of_initializer(container: Mapping[str, Any], spec: Mapping[str, Any], volumes: PodVolumes) -> Download | Unclear:
+    ours = {v.get("name") for v in spec.get("volumes") or [] if volumes.is_snapshot(v)}  # mounted by an earlier pass
     arguments = [str(argument) for argument in container.get("args") or []]
     if len(arguments) != _PAIR or not arguments[1].startswith("/"):
         return Unclear(_not_one_pair(arguments))
     uri, path = arguments[0], path_of({"mountPath": arguments[1]})
-    mount = next((m for m in mounts_of(container) if path_of(m) == path), None)
+    mount = next((m for m in mounts_of(container) if path_of(m) == path and m.get("name") not in ours), None)
     if mount is None:
         return Unclear(f"container {INITIALIZER} downloads {uri} to {path}, where it mounts no volume")
     name = str(mount.get("name", ""))

@@ -8,10 +8,13 @@ AdmissionRefused                the API server's caller gets the reason and the 
 ├── StorePathReserved           one of the pod's own volumes reaches into the model store
 ├── SourceNotAllowed            a namespaced model names a source that is not in allowedSources
 ├── InvalidPath                 models may not be mounted at this path
+├── InvalidName                 not a valid name, or one that is too long for what is named after it
 ├── InvalidQuantity             not a number of bytes
 ├── InvalidSelection            not a valid selection of a source's files
 ├── InvalidSelector             not a selector, or one that can never match a node
 ├── InvalidRequest              an annotation of the pod has an invalid value
+├── InvalidClaims               the templates or the workload of a pod do not allow for claims of its own
+├── NameTooLong                 no object can have the name
 ├── InvalidTemplate             pvSpec or pvcSpec sets what Larder sets itself
 ├── UnknownGroup                there is no ModelCacheNodeGroup of that name
 ├── InUse                       pods or caches still need the object
@@ -59,6 +62,10 @@ class InvalidPath(AdmissionRefused):
     """Models may not be mounted at this path."""
 
 
+class InvalidName(AdmissionRefused):
+    """Not a valid name, or one that is too long for the objects that are named after it."""
+
+
 class InvalidQuantity(AdmissionRefused):
     """Not a number of bytes, or one that makes no sense here."""
 
@@ -73,6 +80,14 @@ class InvalidSelector(AdmissionRefused):
 
 class InvalidRequest(AdmissionRefused):
     """An annotation by which a pod requests models has an invalid value."""
+
+
+class InvalidClaims(AdmissionRefused):
+    """A pod or Job asks for claims of its own that it cannot have."""
+
+
+class NameTooLong(AdmissionRefused):
+    """The name of an object that would be created has too many characters."""
 
 
 class InvalidTemplate(AdmissionRefused):

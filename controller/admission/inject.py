@@ -1,15 +1,16 @@
-"""Turns a pod into a JSON patch: the selectors and read-only mounts for the models it asks for."""
+"""Turns a pod into a JSON patch: the selectors and read-only mounts of its models, and the claims of a replica."""
 
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.admission.base_models import inject_base_model
+from controller.admission.base_models import inject_base_model, release_base_model
 from controller.admission.catalog import Catalog, CatalogModel
 from controller.admission.kserve import inject_cache
-from controller.admission.named_models import inject_named_models
+from controller.admission.named_models import inject_named_models, release_named_models
 from controller.admission.patch import json_patch
+from controller.admission.place_pod import clear_placement, ensure_gate
 from controller.admission.pod_annotations import (
     BASE_MODEL,
     ENABLE_CACHE,
@@ -23,11 +24,14 @@ from controller.admission.pod_annotations import (
     read_models,
     record_claims,
     record_models,
+    record_placement,
 )
+from controller.admission.replica_claims import give_claims
 from controller.admission.result import InjectionResult
-from controller.admission.scheduling import selectors_of
+from controller.admission.scheduling import replace_items
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import check_host_paths, claim_of, pod_volumes
+from controller.admission.volumes import PodVolumes, check_host_paths, claim_of, pod_volumes
+from controller.placement.pod_placement import MODEL_GATE
 from controller.placement.volume_names import SnapshotVolume
 from shared.names import USES_PREFIX
 
@@ -49,16 +53,9 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     if not has_keys(pod):
         return Injection()
     draft: Json = copy.deepcopy(dict(pod))
-    original_annotations = annotations_of(pod)
     _clear_records(draft)
     volumes = pod_volumes(pod, namespace, catalog, settings)
-    results: list[InjectionResult] = []
-    if BASE_MODEL in original_annotations:
-        results.append(inject_base_model(draft, original_annotations[BASE_MODEL], catalog, volumes))
-    if NAMED_MODELS in original_annotations:
-        results += inject_named_models(draft, original_annotations[NAMED_MODELS], catalog, volumes)
-    if ENABLE_CACHE in original_annotations:
-        results.append(inject_cache(draft, pod, catalog, settings, volumes))
+    results = _inject_models(draft, pod, catalog, settings, volumes)
     check_host_paths(draft["spec"], [r.volume for r in results if r.volume], settings.store_root)
     models = [r.model for r in results if r.model]
     if models:
@@ -66,14 +63,41 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     if claims := dict(_claims(results)):
         record_claims(draft, claims)
     warnings = [w for r in results for w in r.warnings]
-    if any(r.selects for r in results) and draft["spec"].get("nodeName"):
-        warnings.append(_BOUND)
+    placed = any(r.selects for r in results)
+    ensure_gate(draft["spec"], MODEL_GATE, gated=placed and volumes.placement == "gated")
+    if placed and volumes.placement != "required":
+        record_placement(draft, volumes.placement)
+    if placed and draft["spec"].get("nodeName"):
+        warnings.append(_BOUND_PREFERRED if volumes.placement == "preferred" else _BOUND)
+    give_claims(draft, settings.workloads)
     unread = next((r.unread for r in results if r.unread), None)
     return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings), unread)
 
 
+def _inject_models(
+    draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings, volumes: PodVolumes
+) -> list[InjectionResult]:
+    """Change the draft for each of the annotations that ask for models, first by what it no longer asks for."""
+    asked, results = annotations_of(pod), list[InjectionResult]()
+    if BASE_MODEL not in asked:
+        release_base_model(draft, volumes)
+    if NAMED_MODELS not in asked:
+        release_named_models(draft, volumes)
+    if BASE_MODEL in asked:
+        results.append(inject_base_model(draft, asked[BASE_MODEL], catalog, volumes))
+    if NAMED_MODELS in asked:
+        results += inject_named_models(draft, asked[NAMED_MODELS], catalog, volumes)
+    if ENABLE_CACHE in asked:
+        results.append(inject_cache(draft, pod, catalog, settings, volumes))
+    return results
+
+
 _BOUND = (
     "spec.nodeName bypasses the scheduler: unless that node already has the model, kubelet fails the pod for good; "
+    "remove nodeName to let the scheduler choose the node"
+)
+_BOUND_PREFERRED = (
+    "spec.nodeName bypasses the scheduler: on a node that the model is not meant for, kubelet fails the pod for good; "
     "remove nodeName to let the scheduler choose the node"
 )
 
@@ -88,18 +112,8 @@ def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotVolum
 
 def _clear_records(pod: Json) -> None:
     """Remove what an earlier pass, or somebody else in its name, wrote."""
-    selector: dict[str, str] = pod.get("spec", {}).get("nodeSelector") or {}
-    selected = {key for model in read_models(pod) for key in selectors_of(SnapshotVolume(*model))}
-    _set(pod["spec"], "nodeSelector", {k: v for k, v in selector.items() if not (k in selected and v == "true")})
+    clear_placement(pod["spec"], (SnapshotVolume(*model) for model in read_models(pod)))
     metadata = pod.setdefault("metadata", {})
-    _set(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})
+    replace_items(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})
     kept = {k: v for k, v in annotations_of(pod).items() if k not in OURS and not k.startswith(HUB_PREFIX)}
-    _set(metadata, "annotations", kept)
-
-
-def _set(part: Json, key: str, value: dict[str, str]) -> None:
-    """Replace a map; no empty map is created, and an emptied one is removed."""
-    if value:
-        part[key] = value
-    elif part.get(key):
-        del part[key]
+    replace_items(metadata, "annotations", kept)

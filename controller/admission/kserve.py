@@ -19,6 +19,7 @@ from controller.admission.containers import (
 from controller.admission.download import Download, Unclear, awaits_kserve, find_download, is_of_kserve
 from controller.admission.errors import ModelNotReady, MountConflict
 from controller.admission.paths import KSERVE_MODEL_PATH, is_within
+from controller.admission.place_pod import place_pod
 from controller.admission.pod_annotations import (
     ENABLE_CACHE,
     INITIALIZER,
@@ -30,10 +31,8 @@ from controller.admission.pod_annotations import (
     annotations_of,
 )
 from controller.admission.result import InjectionResult, left_alone
-from controller.admission.scheduling import ensure_affinity, ensure_selector, selectors_of
 from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import CACHE_VOLUME, PodVolumes
-from controller.placement.volume_names import SnapshotVolume
 
 
 def inject_cache(
@@ -57,14 +56,15 @@ def _try_cache(
 ) -> InjectionResult | NotCached:
     if refusal := _not_asked(draft, settings):
         return NotCached(refusal)
-    choice = choose_cache(download.uri, draft, catalog)
+    waits = volumes.placement != "required"
+    choice = choose_cache(download.uri, draft, catalog, volumes.namespace, waits=waits)
     if isinstance(choice, NotCached):
         return choice
     trial = copy.deepcopy(draft)
     try:
-        result = _replace_download(trial, download, choice, catalog, volumes)
-    except MountConflict as conflict:
-        return NotCached(str(conflict))
+        result = _replace_download(trial, download, choice, volumes)
+    except (MountConflict, ModelNotReady) as refusal:
+        return NotCached(str(refusal))
     draft.update(trial)
     return result
 
@@ -95,26 +95,22 @@ def _keep_download(
     return left_alone(draft, _not_asked(draft, settings) or awaits_kserve(download.uri))
 
 
-def _replace_download(
-    pod: Json, download: Download, choice: Choice, catalog: Catalog, volumes: PodVolumes
-) -> InjectionResult:
+def _replace_download(pod: Json, download: Download, choice: Choice, volumes: PodVolumes) -> InjectionResult:
     """Replace the download by the cache, and remove whatever would make KServe's webhook add the download again."""
-    spec, snapshot = pod["spec"], SnapshotVolume(choice.cache.id, choice.cache.serving_revision)
-    volume = volumes.of_snapshot(CACHE_VOLUME, choice.cache)
+    spec, cache = pod["spec"], choice.cache
+    volume = volumes.of_model(CACHE_VOLUME, cache)
     if download.volume:
         volumes.drop(spec, CACHE_VOLUME)
         _drop_initializer(spec)
         spec["volumes"] = [v for v in spec.get("volumes") or [] if v.get("name") != download.volume]
     volumes.ensure(spec, volume)
     _mount_everywhere(spec, download, choice)
-    ensure_selector(spec, selectors_of(snapshot))
-    group = catalog.group(choice.group) if choice.group else None
-    if group is not None:
-        ensure_selector(spec, group.spec.node_selector)
-        ensure_affinity(spec, group.spec.node_affinity)
+    if not cache.claim:
+        place_pod(spec, cache, volumes.placement, volumes.catalog, choice.group)
     kept = {key: value for key, value in annotations_of(pod).items() if key != KSERVE_URI}
     pod["metadata"]["annotations"] = kept | {SOURCE_URI: download.uri}
-    return InjectionResult((snapshot.id, snapshot.revision), volume, selects=True, warnings=_warnings(pod))
+    model = cache.id, "" if cache.claim else cache.serving_revision
+    return InjectionResult(model, volume, selects=not cache.claim, warnings=_warnings(pod))
 
 
 def _warnings(pod: Json) -> tuple[str, ...]:
@@ -150,13 +146,13 @@ def _mount_everywhere(spec: Json, download: Download, choice: Choice) -> None:
         if at_least.path not in ours:
             ensure_mount(_serving(spec), at_least)
     for container in containers:
-        confine_mounts(container, CACHE_VOLUME, choice.sub_path)
+        confine_mounts(container, CACHE_VOLUME, choice.volume_path)
 
 
 def _place(path: str, choice: Choice) -> MountPlace:
     """Return the mount for a download's path: a single file is in that directory, where KServe would put it."""
     name = posixpath.basename(choice.sub_path) if choice.is_file else ""
-    return MountPlace(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.sub_path)
+    return MountPlace(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.volume_path)
 
 
 def _check_whole(containers: list[Json], volume: str) -> None:

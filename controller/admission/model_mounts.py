@@ -14,11 +14,12 @@ from controller.admission.containers import (
     ensure_variable,
 )
 from controller.admission.errors import ModelNotReady, MountConflict, NamespaceNotAllowed
+from controller.admission.place_pod import group_named_by, place_pod
 from controller.admission.pod_annotations import Json
 from controller.admission.result import InjectionResult
-from controller.admission.scheduling import ensure_selector, selectors_of
 from controller.admission.volumes import PodVolumes
-from controller.placement.volume_names import SnapshotVolume
+from shared.api.kinds import MODEL_CACHE
+from shared.api.model_cache import MODEL_DIRECTORY
 from shared.uri.model_uri import ModelUri, PvcUri, parse_uri
 
 
@@ -60,15 +61,23 @@ def source_of(model: CatalogModel) -> ModelUri | None:
 
 def mount_model(draft: Json, model: CatalogModel, request: MountRequest, volumes: PodVolumes) -> InjectionResult:
     """Change the draft so that its containers find the model. Raises AdmissionRefused if they cannot get it."""
+    if model.kind == MODEL_CACHE.kind:
+        return _of_model_cache(draft, model, request, volumes)
     uri = source_of(model)
     if isinstance(uri, PvcUri):
         return _on_claim(draft, model, uri, request, volumes)
     _check_usable(model, problem_of(model))
-    snapshot = SnapshotVolume(model.id, model.serving_revision)
     volume = volumes.of_snapshot(request.volume, model)
     _mount(draft, volume, "", request, volumes)
-    ensure_selector(draft["spec"], selectors_of(snapshot))
+    place_pod(draft["spec"], model, volumes.placement, volumes.catalog, group_named_by(draft, model))
     return InjectionResult((model.id, model.serving_revision), volume, selects=True)
+
+
+def _of_model_cache(draft: Json, model: CatalogModel, request: MountRequest, volumes: PodVolumes) -> InjectionResult:
+    _check_usable(model, problem_of(model))
+    volume = volumes.of_claim(request.volume, model.claim)
+    _mount(draft, volume, MODEL_DIRECTORY, request, volumes)
+    return InjectionResult((model.id, ""), volume)
 
 
 def _on_claim(
@@ -81,7 +90,7 @@ def _on_claim(
             f"create the pod in namespace {home!r}, or declare a BaseModel on a claim in namespace {namespace!r}"
         )
     _check_usable(model, problem_of(model, needs_revision=False))
-    volume = volumes.of_claim(request.volume, uri)
+    volume = volumes.of_claim(request.volume, uri.claim)
     _mount(draft, volume, uri.sub_path, request, volumes)
     return InjectionResult((model.id, ""), volume)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.containers import MODEL_PATH, containers_of, take_mounts
+from controller.admission.containers import MODEL_PATH, containers_of, drop_variables, take_mounts
 from controller.admission.errors import InvalidRequest, ModelNotFound
-from controller.admission.hub_layout import HUB_VARIABLES, hub_place, mount_refs, refs_volume
+from controller.admission.hub_layout import HUB_VARIABLES, clear_hub_layout, hub_place, mount_refs, refs_volume
 from controller.admission.model_mounts import MountRequest, chosen_containers, mount_model
 from controller.admission.paths import DEFAULT_MODEL_PATH, KSERVE_MODEL_PATH, checked_mount_path
 from controller.admission.pod_annotations import (
@@ -24,13 +24,14 @@ from controller.admission.pod_annotations import (
 )
 from controller.admission.result import InjectionResult
 from controller.admission.volumes import PodVolumes
-from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE
 
 _KINDS: Mapping[str, str] = {
     name: definition.kind
-    for definition in (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)
+    for definition in (BASE_MODEL, CLUSTER_BASE_MODEL, MODEL_CACHE, CLUSTER_MODEL_CACHE)
     for name in (definition.kind.lower(), *definition.short_names)
 }
+_CACHES = (MODEL_CACHE.kind, CLUSTER_MODEL_CACHE.kind)
 _MOST_MODELS = 16
 _MOST_NAMES, _LONGEST_NAME = 100, 64  # of those compared with a misspelt one, which takes time
 _SEVERAL_PATH = "/models"
@@ -45,20 +46,18 @@ def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVo
 
     Volumes of models that an earlier pass gave the pod, and that it no longer names, are removed.
     """
-    caches = {cache.name: cache for cache in catalog.caches()}
-    models = [_find(name, caches, catalog, volumes.namespace) for name in _names(text)]
+    caches = [*catalog.model_caches(volumes.namespace), *catalog.caches()]
+    models = [_find(name, caches, catalog, volumes.namespace) for name in references_in(text)]
     annotations = annotations_of(draft)
     containers = chosen_containers(draft, CONTAINER, _parts(annotations.get(CONTAINER, "")))
     layout = annotations.get(LAYOUT, "directory")
     if layout not in ("directory", "hub"):
         raise InvalidRequest(f"annotation {LAYOUT} is {layout!r}; write directory or hub")
-    _drop_others(draft["spec"], {_volume_of(model) for model in models}, volumes)
     if layout == "hub":
         return _in_hub_layout(draft, models, containers, volumes)
-    variable = annotations.get(VARIABLE, MODEL_PATH)
-    if not _VARIABLE.fullmatch(variable):
-        raise InvalidRequest(f"annotation {VARIABLE} is {variable!r}, which is not the name of an environment variable")
-    given, variables = [], _variables(models, variable)
+    clear_hub_layout(draft)
+    _drop_others(draft, models, volumes)
+    given, variables = [], variables_of([model.name for model in models], annotations)
     for model, path, name in zip(models, _paths(models, annotations.get(MOUNT_PATH, "")), variables, strict=True):
         given.append(
             mount_model(draft, model, MountRequest(_volume_of(model), path, {name: path}, containers), volumes)
@@ -66,11 +65,20 @@ def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVo
     return given
 
 
-def _variables(models: Sequence[CatalogModel], variable: str) -> list[str]:
-    """Return the variable of each model. Raises InvalidRequest if two would be the same."""
+def release_named_models(draft: Json, volumes: PodVolumes) -> None:
+    """Take away what an earlier pass gave the pod, which a copy of it brings along."""
+    clear_hub_layout(draft)
+    _drop_others(draft, (), volumes)
+
+
+def variables_of(models: Sequence[str], annotations: Mapping[str, str]) -> list[str]:
+    """Return the variable of each named model. Raises InvalidRequest if two would be the same."""
+    variable = annotations.get(VARIABLE, MODEL_PATH)
+    if not _VARIABLE.fullmatch(variable):
+        raise InvalidRequest(f"annotation {VARIABLE} is {variable!r}, which is not the name of an environment variable")
     if len(models) == 1:
         return [variable]
-    names = [f"{variable}_{re.sub('[^A-Z0-9]', '_', model.name.upper())}" for model in models]
+    names = [f"{variable}_{re.sub('[^A-Z0-9]', '_', model.upper())}" for model in models]
     if len(set(names)) < len(names):
         raise InvalidRequest(f"annotation {NAMED_MODELS} names two models whose variables would have the same name")
     return names
@@ -80,16 +88,19 @@ def _in_hub_layout(
     draft: Json, models: Sequence[CatalogModel], containers: frozenset[str], volumes: PodVolumes
 ) -> list[InjectionResult]:
     cache = checked_mount_path(annotations_of(draft).get(MOUNT_PATH, "") or _HUB_PATH)
-    given = []
-    for model in models:
-        place, name = hub_place(model, cache), _volume_of(model)
+    given, places = [], [hub_place(model, cache) for model in models]
+    clear_hub_layout(draft, {place.snapshot for place in places})
+    _drop_others(draft, models, volumes)
+    for model, place in zip(models, places, strict=True):
+        name = _volume_of(model)
         variables = {key: cache if value is None else value for key, value in HUB_VARIABLES.items()}
         given.append(mount_model(draft, model, MountRequest(name, place.snapshot, variables, containers), volumes))
         mount_refs(draft, refs_volume(name, place), place, containers)
     return given
 
 
-def _names(text: str) -> list[str]:
+def references_in(text: str) -> list[str]:
+    """Return the references in the annotation, each `<name>` or `<kind>/<name>`. Raises AdmissionRefused."""
     names = list(dict.fromkeys(_parts(text)))
     if not names:
         raise ModelNotFound(f"annotation {NAMED_MODELS} names no model; write <name> or <kind>/<name>")
@@ -102,13 +113,19 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _find(text: str, caches: Mapping[str, CatalogModel], catalog: Catalog, namespace: str) -> CatalogModel:
-    """Return the one model that a name means. Raises ModelNotFound, with the candidates, if there is not just one."""
+def parse_reference(text: str) -> tuple[str, str]:
+    """Return the kind and name in `<kind>/<name>`; the kind is empty in `<name>`. Raises ModelNotFound."""
     prefix, slash, name = text.rpartition("/")
     kind = _KINDS.get(prefix.lower(), "") if slash else ""
     if slash and not kind:
         known = ", ".join(sorted(set(_KINDS.values())))
         raise ModelNotFound(f"annotation {NAMED_MODELS}: {prefix!r} is not a kind of model; write {known}")
+    return kind, name
+
+
+def _find(text: str, caches: Sequence[CatalogModel], catalog: Catalog, namespace: str) -> CatalogModel:
+    """Return the one model that a name means. Raises ModelNotFound, with the candidates, if there is not just one."""
+    kind, name = parse_reference(text)
     found = [model for model in _candidates(name, caches, catalog, namespace) if kind in ("", model.kind)]
     if not found:
         raise ModelNotFound(_not_found(text, name, catalog, namespace))
@@ -125,10 +142,11 @@ def _find(text: str, caches: Mapping[str, CatalogModel], catalog: Catalog, names
     return found[0]
 
 
-def _candidates(name: str, caches: Mapping[str, CatalogModel], catalog: Catalog, namespace: str) -> list[CatalogModel]:
+def _candidates(name: str, caches: Sequence[CatalogModel], catalog: Catalog, namespace: str) -> list[CatalogModel]:
     """Return the models of that name which the namespace sees: its own, then the cluster's, then the caches."""
     base = (catalog.base_model(namespace, name, kind) for kind in ("BaseModel", "ClusterBaseModel"))
-    return [model for model in (*base, caches.get(name)) if model is not None]
+    named = (cache for cache in caches if cache.name == name)
+    return [model for model in (*base, *named) if model is not None]
 
 
 def _not_found(text: str, name: str, catalog: Catalog, namespace: str) -> str:
@@ -136,8 +154,8 @@ def _not_found(text: str, name: str, catalog: Catalog, namespace: str) -> str:
     near = difflib.get_close_matches(name, known, n=5) if len(name) <= _LONGEST_NAME else []
     hint = f"; similar names are {', '.join(near)}" if near else ""
     return (
-        f"annotation {NAMED_MODELS}: namespace {namespace} sees no model {text!r}, neither a BaseModel of its own nor "
-        f"a ClusterBaseModel or ClusterModelCache{hint}; create it, or correct the annotation"
+        f"annotation {NAMED_MODELS}: namespace {namespace} sees no model {text!r}, neither a BaseModel or ModelCache "
+        f"of its own nor a ClusterBaseModel or ClusterModelCache{hint}; create it, or correct the annotation"
     )
 
 
@@ -148,7 +166,7 @@ def _volume_of(model: CatalogModel) -> str:
 def _paths(models: Sequence[CatalogModel], asked: str) -> list[str]:
     """Return where each model is mounted: several models each in a directory of its own."""
     if len(models) == 1:
-        default = KSERVE_MODEL_PATH if models[0].kind == "ClusterModelCache" else DEFAULT_MODEL_PATH
+        default = KSERVE_MODEL_PATH if models[0].kind in _CACHES else DEFAULT_MODEL_PATH
         return [checked_mount_path(asked or models[0].mount_path or default)]
     parent = checked_mount_path(asked or _SEVERAL_PATH)
     paths = [posixpath.join(parent, model.name) for model in models]
@@ -157,9 +175,10 @@ def _paths(models: Sequence[CatalogModel], asked: str) -> list[str]:
     return paths
 
 
-def _drop_others(spec: Json, wanted: Iterable[str], volumes: PodVolumes) -> None:
-    """Remove the volumes of an earlier pass for models that the pod no longer names."""
-    kept = {name for volume in wanted for name in (volume, f"{volume}-refs")}
+def _drop_others(draft: Json, wanted: Iterable[CatalogModel], volumes: PodVolumes) -> None:
+    """Remove the volumes and variables of an earlier pass for models that the pod no longer names."""
+    spec, variable = draft["spec"], annotations_of(draft).get(VARIABLE, MODEL_PATH)
+    kept = {name for volume in map(_volume_of, wanted) for name in (volume, f"{volume}-refs")}
     dropped = {
         name
         for volume in spec.get("volumes") or []
@@ -170,4 +189,4 @@ def _drop_others(spec: Json, wanted: Iterable[str], volumes: PodVolumes) -> None
     if dropped:
         spec["volumes"] = [volume for volume in spec["volumes"] if volume.get("name") not in dropped]
         for container in containers_of(spec):
-            take_mounts(container, dropped)
+            drop_variables(container, variable, take_mounts(container, dropped))

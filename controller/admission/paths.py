@@ -9,6 +9,7 @@ DEFAULT_MODEL_PATH = "/opt/ml/model"
 KSERVE_MODEL_PATH = "/mnt/models"
 
 _LONGEST = 1024
+_SHOWN = 100  # characters of a path that is too long
 _PROCESSES = re.compile(r"/proc(/([0-9]+|self|thread-self)(/.*)?)?|/dev/fd(/.*)?", re.ASCII | re.DOTALL)
 # The container's own: a model there, or below, would hide what the runtime, kubelet or the image needs.
 _FORBIDDEN_TREES = (
@@ -37,11 +38,9 @@ def checked_mount_path(path: str) -> str:
     """Return the mount path that pods should use. Raises InvalidPath."""
     plain = path.rstrip("/") or "/"
     parts = plain.split("/")[1:]
-    if (
-        not path.startswith("/")
-        or len(path) > _LONGEST
-        or any(part in ("", ".", "..") for part in parts if plain != "/")
-    ):
+    if len(path) > _LONGEST:
+        raise InvalidPath(f"'{path[:_SHOWN]}...' has more than {_LONGEST} characters; {_ADVICE}")
+    if not path.startswith("/") or any(part in ("", ".", "..") for part in parts if plain != "/"):
         raise InvalidPath(f"{path!r} is not an absolute path without empty parts, . or ..; {_ADVICE}")
     if ":" in plain or any(ord(c) < ord(" ") for c in plain):
         raise InvalidPath(f"{path!r} contains a colon or a control character, which mount paths may not; {_ADVICE}")

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from controller.placement.pod_placement import MODELS_ANNOTATION, PLACEMENT_ANNOTATION, Placement
 from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume, write_claims
+from controller.replica_claims.annotation import TEMPLATES_ANNOTATION
 from shared.names import USER_LABEL, USES_PREFIX, uses_label
 
 Json = dict[str, Any]
@@ -26,12 +28,13 @@ INITIALIZER = "storage-initializer"
 KSERVE_CONTAINER = "kserve-container"
 
 MOUNT = "larder.dev/mount"  # how the pod reaches its models: claim or hostPath
-MODELS = "larder.dev/models"  # the models given to the pod: <id>@<revision>, comma-separated
+MODELS = MODELS_ANNOTATION
 NOT_CACHED = "larder.dev/not-cached"  # why the pod was left unchanged
 SOURCE_URI = "larder.dev/source-uri"  # what KServe would have downloaded if a cache had not replaced it
 
-TRIGGERS = (BASE_MODEL, NAMED_MODELS, ENABLE_CACHE)
+TRIGGERS = (BASE_MODEL, NAMED_MODELS, ENABLE_CACHE)  # each asks for a model
 OURS = (MODELS, CLAIMS_ANNOTATION, NOT_CACHED, SOURCE_URI)
+POD_KEYS = (*TRIGGERS, TEMPLATES_ANNOTATION, *OURS)  # a pod with any of these is reviewed
 _LONGEST_REASON = 220  # with our prefix, because some clients truncate warnings at 256 characters
 
 
@@ -46,11 +49,9 @@ def labels_of(pod: Mapping[str, Any]) -> dict[str, str]:
 
 
 def has_keys(pod: Mapping[str, Any]) -> bool:
-    """Return whether the pod asks for a model or carries our marks; all other pods are ignored."""
+    """Return whether the pod asks for a model or claims, or carries our marks; all other pods are ignored."""
     annotations = annotations_of(pod)
-    return any(key in annotations for key in (*TRIGGERS, *OURS)) or any(
-        key.startswith(USES_PREFIX) for key in labels_of(pod)
-    )
+    return any(key in annotations for key in POD_KEYS) or any(key.startswith(USES_PREFIX) for key in labels_of(pod))
 
 
 def write_models(models: list[tuple[str, str]]) -> str:
@@ -76,6 +77,11 @@ def record_models(pod: Json, models: list[tuple[str, str]]) -> None:
 def record_claims(pod: Json, claims: Mapping[str, SnapshotVolume]) -> None:
     """Record the claims through which the pod reaches its models; the controller creates them."""
     pod["metadata"]["annotations"] = annotations_of(pod) | {CLAIMS_ANNOTATION: write_claims(claims)}
+
+
+def record_placement(pod: Json, placement: Placement) -> None:
+    """Record how the pod is placed, which the cluster's default may have said."""
+    pod["metadata"]["annotations"] = annotations_of(pod) | {PLACEMENT_ANNOTATION: placement}
 
 
 def record_not_cached(pod: Json, reason: str) -> str:

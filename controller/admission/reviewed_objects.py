@@ -34,6 +34,7 @@ class ReviewedPodSpec(Struct, rename="camel", frozen=True):
     node_name: _Text = UNSET
     node_selector: _Texts = UNSET
     affinity: _Fields = UNSET
+    scheduling_gates: _Items = UNSET
 
 
 class ReviewedPod(Struct, frozen=True):

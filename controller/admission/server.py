@@ -1,4 +1,4 @@
-"""The two admission endpoints; TLS and the port belong to the composition root.
+"""The admission endpoints; TLS and the port belong to the composition root.
 
 A caller that has not authenticated as the API server is rejected before a byte of its body is read.
 """
@@ -16,7 +16,10 @@ from controller.admission.catalog import Catalog
 from controller.admission.ephemeral import protect
 from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.inject import Injection, inject
-from controller.admission.pod_annotations import annotations_of
+from controller.admission.model_injector.annotations import requested_names
+from controller.admission.model_injector.inject import inject_models
+from controller.admission.pod_annotations import Json, annotations_of
+from controller.admission.replica_claims import add_placeholders
 from controller.admission.review import AdmissionRequest as Review
 from controller.admission.review import MalformedReviewError, allow, read_review, refuse
 from controller.admission.rules.registered import RULES
@@ -27,8 +30,10 @@ from shared.errors import InvalidURI, LarderError
 from shared.server.limits import PEER_CERTIFICATE
 
 MUTATE_PATH = "/mutate-pods"
+INJECT_PATH = "/mutate"
+MUTATE_JOBS_PATH = "/mutate-jobs"
 VALIDATE_PATH = "/validate"
-PATHS = (MUTATE_PATH, VALIDATE_PATH)
+PATHS = (MUTATE_PATH, INJECT_PATH, MUTATE_JOBS_PATH, VALIDATE_PATH)
 OUTCOMES = ("allowed", "denied", "failed")
 _RULES = {rule.definition.kind: rule for rule in RULES}
 _PREFIX = "/admission/{key}"
@@ -72,17 +77,32 @@ def admission_router(
             change = mutate_pod(review, catalog, settings)
         return allow(review, change.patch, change.warnings)
 
+    async def inject_named(review: Review) -> bytes:
+        change = await add_models(review, catalog)
+        return allow(review, change.patch, change.warnings)
+
+    async def mutate_a_job(review: Review) -> bytes:
+        return allow(review, mutate_job(review, settings))
+
     async def check(review: Review) -> bytes:
         return allow(review, warnings=await validate_object(review, catalog, settings))
 
     async def mutate_endpoint(request: Request, key: str) -> Response:
         return await reviews.respond(request, key, MUTATE_PATH, mutate)
 
+    async def inject_endpoint(request: Request, key: str) -> Response:
+        return await reviews.respond(request, key, INJECT_PATH, inject_named)
+
+    async def mutate_jobs_endpoint(request: Request, key: str) -> Response:
+        return await reviews.respond(request, key, MUTATE_JOBS_PATH, mutate_a_job)
+
     async def validate_endpoint(request: Request, key: str) -> Response:
         return await reviews.respond(request, key, VALIDATE_PATH, check)
 
     router = APIRouter(prefix=_PREFIX)
     router.add_api_route(MUTATE_PATH, mutate_endpoint, methods=["POST"])
+    router.add_api_route(INJECT_PATH, inject_endpoint, methods=["POST"])
+    router.add_api_route(MUTATE_JOBS_PATH, mutate_jobs_endpoint, methods=["POST"])
     router.add_api_route(VALIDATE_PATH, validate_endpoint, methods=["POST"])
     return router
 
@@ -97,6 +117,25 @@ def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) ->
     if review.sub_resource or review.operation != "CREATE":
         return Injection()
     return inject(pod, review.namespace, catalog, settings)
+
+
+async def add_models(review: Review, catalog: Catalog) -> Injection:
+    """Return the changes that give a new pod the Models that it names. Raises LarderError."""
+    pod = review.object
+    if review.kind.kind != "Pod" or pod is None or review.sub_resource or review.operation != "CREATE":
+        return Injection()
+    names = requested_names(annotations_of(pod))
+    if names is None:
+        return Injection()
+    return inject_models(pod, review.namespace, await catalog.injectable_models(review.namespace, names))
+
+
+def mutate_job(review: Review, settings: AdmissionSettings) -> list[Json]:
+    """Return the changes to a new Job. Raises LarderError."""
+    job = review.object
+    if review.kind.kind != "Job" or job is None or review.sub_resource or review.operation != "CREATE":
+        return []
+    return add_placeholders(job, settings.workloads)
 
 
 async def validate_object(review: Review, catalog: Catalog, settings: AdmissionSettings) -> list[str]:

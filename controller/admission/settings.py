@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources
+from controller.placement.pod_placement import Placement
+from controller.replica_claims.workload_kinds import WorkloadKinds
 
 Mount: TypeAlias = Literal["claim", "hostPath"]
 
@@ -14,13 +16,18 @@ class AdmissionSettings:
     """Settings from the chart.
 
     `store_root`: the store's directory on every node; `model_cache_enabled`: the chart's `modelCache.enabled`;
-    `allowed`: the sources that namespaced models may name; `mount`: how pods reach models, unless they say.
+    `allowed`: the sources that namespaced models may name; `mount`, `placement`: how pods reach models and where they
+    are placed, unless they say; `csi_drivers`: the drivers that the pvSpec of a ModelCache may name; `workloads`: the
+    kinds whose pods may have claims from an annotation.
     """
 
     store_root: str = "/var/lib/larder"
     model_cache_enabled: bool = True
     allowed: AllowedSources = PUBLIC_SOURCES
     mount: Mount = "claim"
+    placement: Placement = "required"
+    csi_drivers: frozenset[str] = frozenset()
+    workloads: WorkloadKinds = WorkloadKinds()
 
     def __post_init__(self) -> None:
         root = self.store_root

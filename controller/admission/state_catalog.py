@@ -9,9 +9,11 @@ from typing import Protocol, TypeVar
 import structlog
 
 from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, kind_of_path
+from controller.admission.injectable_model import InjectableModel
+from controller.admission.model_injector.of_model import injectable_model
 from controller.claims.result import READING, WAITS, is_read_later, takes_pods
 from controller.placement.claim_place import place_of
-from controller.placement.demand import Demand, difference
+from controller.placement.demand import Demand, difference, model_cache_demand
 from controller.placement.volume_names import (
     MODEL_ANNOTATION,
     SnapshotVolume,
@@ -21,13 +23,16 @@ from controller.placement.volume_names import (
     plain_name,
 )
 from controller.sources.manifests import Manifests
+from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import is_object_name
 from shared.api.base_model import BaseModel
 from shared.api.core import PODS, Pod
-from shared.api.kinds import NODE_GROUP
+from shared.api.kinds import MODEL, MODEL_CACHE, NODE_GROUP
 from shared.api.meta import ModelStatus, condition_of
+from shared.api.model import Model
+from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import Phase
 from shared.archives import find_archives
@@ -42,9 +47,11 @@ from shared.names import uses_label
 T = TypeVar("T", bound=Object)
 _log = structlog.get_logger()
 _CACHE = "ClusterModelCache"
+_STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _MOST_LISTS = 64
 _MOST_GROUP_READS = 16
 _LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
+_LONGEST_READS_S = 5.0  # of Models; it waits 10 s for their webhook
 
 
 class ServiceLister(Protocol):
@@ -81,12 +88,34 @@ class StateCatalog:
 
     def names(self, namespace: str) -> Iterable[str]:
         """Return the names of the models that a namespace sees."""
-        return {key.name for key in self.cluster.demands if key.namespace in ("", namespace)}
+        own = {cache.metadata.name for cache in self.cluster.model_caches_in(namespace)}
+        return own | {key.name for key in self.cluster.demands if key.namespace in ("", namespace)}
 
     def caches(self) -> Iterable[CatalogModel]:
         """Return every ClusterModelCache, including those being deleted."""
         found = (self._model(key) for key in list(self.cluster.demands) if key.kind == _CACHE)
         return [model for model in found if model is not None]
+
+    def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
+        """Return the ModelCaches of a namespace, including those being deleted."""
+        return [self._model_cache(cache) for cache in self.cluster.model_caches_in(namespace)]
+
+    async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
+        """Return the Models of a namespace by name, read live up to the first that pods cannot mount."""
+        found = dict[str, InjectableModel]()
+        try:
+            async with asyncio.timeout(_LONGEST_READS_S):
+                for name in names:
+                    model = await self._read_model(namespace, name)
+                    if model is None:
+                        break
+                    found[name] = injectable_model(model)
+                    if not found[name].usable:
+                        break
+        except TimeoutError as error:
+            message = f"the Kubernetes API did not return the Models within {_LONGEST_READS_S:.0f} s"
+            raise Unreachable(message) from error
+        return found
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:
         """Return a node group, or None."""
@@ -145,6 +174,22 @@ class StateCatalog:
         """Return the non-terminal pods that use any revision of a model, from the cache; its finalizer checks live."""
         return self.cluster.pod_users.pods_of(identity, namespace)
 
+    def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:
+        """Return the non-terminal pods with a model that mount a claim, from the cache."""
+        labelled = chain(self.cluster.users, self.cluster.injected_pods)
+        pods = (pod for pod in labelled if pod.metadata.namespace == namespace)
+        using = (pod.metadata for pod in pods if claim in pod.spec.claims and pod.status.phase not in TERMINAL)
+        return sorted({f"{meta.namespace}/{meta.name}" for meta in using})
+
+    async def has_storage_class(self, name: str) -> bool:
+        """Return whether there is a StorageClass of that name; True if the API server does not say."""
+        try:
+            async with asyncio.timeout(_LONGEST_READ_S):
+                return await get_object(self.kube, f"{_STORAGE_CLASSES}/{name}", Object) is not None
+        except (KubeError, TimeoutError) as error:
+            _log.warning("storage_class_unreadable", name=name, error=str(error))
+            return True
+
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """Return the non-terminal pods that use any revision of a model, live, in its namespace if it has one."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
@@ -156,7 +201,7 @@ class StateCatalog:
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """Return the InferenceServices, including KServe's, that name a model, as `namespace/name`, listed live."""
         key = ModelKey(kind, namespace, name)
-        if kind == _CACHE and (cache := self._model(key)) is not None:
+        if kind in (_CACHE, MODEL_CACHE.kind) and (cache := self._model(key)) is not None:
             await self.read_files(cache)
         try:
             return await self.services.of(key, self._kind_of_part)
@@ -171,6 +216,15 @@ class StateCatalog:
             raise Unreachable(f"cannot read {path} from the Kubernetes API: {error}; try again") from error
         return found is not None and self.manages(NODE_GROUP.kind, found.metadata.annotations)
 
+    async def _read_model(self, namespace: str, name: str) -> Model | None:
+        if not is_object_name(name):
+            return None
+        path = f"{MODEL.path_in(namespace)}/{name}"
+        try:
+            return await get_object(self.kube, path, Model)
+        except KubeError as error:
+            raise Unreachable(f"cannot read {path} from the Kubernetes API: {error}; try again") from error
+
     def _kind_of_part(self, cache: Demand, path: str) -> PathKind | None:
         found = self._model(ModelKey(cache.kind, cache.namespace, cache.name))
         return None if found is None else self.kind_of_path(found, path)
@@ -181,7 +235,29 @@ class StateCatalog:
         except KubeError as error:
             raise Unreachable(f"cannot list {path} from the Kubernetes API: {error}; try again") from error
 
+    def _model_cache(self, cache: ModelCache) -> CatalogModel:
+        demand, status = model_cache_demand(cache, self.cluster.allowed, self.cluster.files), cache.status
+        ready = condition_of(status.conditions, "Ready")
+        reason, message = ("Pending", "the controller has not looked at it yet") if ready is None else ("", "")
+        if ready is not None and ready.status != "True":
+            reason, message = ready.reason, ready.message
+        return CatalogModel(
+            kind=demand.kind,
+            namespace=demand.namespace,
+            name=demand.name,
+            id=demand.id,
+            uri=demand.uri or cache.spec.storage_uri,
+            serving_revision=demand.serving,
+            deleting=demand.deleting,
+            reason=reason,
+            message=message,
+            claim=status.claim,
+        )
+
     def _model(self, key: ModelKey) -> CatalogModel | None:
+        if key.kind == MODEL_CACHE.kind:
+            cache = self.cluster.model_caches.get(Key(key.namespace, key.name))
+            return self._model_cache(cache) if cache is not None else None
         demand, declared = self.cluster.demands.get(key), self.cluster.declared(key)
         if demand is None or declared is None:
             return None
@@ -200,6 +276,8 @@ class StateCatalog:
             claim_revision=demand.claim_revision,
             mount_path=mount_path,
             groups=demand.groups,
+            node_selector=demand.node_selector,
+            node_affinity=demand.node_affinity,
             disabled=demand.disabled,
             deleting=demand.deleting,
             reason=reason,
@@ -247,6 +325,9 @@ class StateCatalog:
 
         While a newer revision is rolling out, the nodes still list the serving one.
         """
+        if model.kind == MODEL_CACHE.kind:
+            cache = self.cluster.model_caches.get(Key(model.namespace, model.name))
+            return cache.status.manifest_digest if cache is not None and model.serving_revision else ""
         revision = model.serving_revision
         resolved = (d.resolution for d in self.cluster.same_id(model.id) if (d.id, d.uri) == (model.id, model.uri))
         of_object = (r.manifest for r in resolved if r is not None and r.revision == revision)

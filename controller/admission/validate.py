@@ -19,12 +19,13 @@ from controller.admission.errors import (
 )
 from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
+from controller.modelcaches.templates import ClaimTemplate
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_ANNOTATION, PRIORITY_ANNOTATION
 from controller.volumes.templates import VolumeTemplate
 from shared.errors import AuthDenied, InvalidURI, LarderError
 from shared.quantity import parse_quantity
-from shared.selection.choice import WHOLE, choose, requested_in_parameters
+from shared.selection.choice import WHOLE, RequestedSelection, choose, requested_in_parameters
 from shared.sources.credential_keys import why_never_a_token
 from shared.uri.model_uri import parse_declared
 
@@ -63,6 +64,14 @@ def check_base_model(obj: Mapping[str, Any], allowed: AllowedSources, *, cluster
 def check_cache(obj: Mapping[str, Any], groups: Collection[str]) -> list[str]:
     """Return warnings about a cache to be written, or raise like check_base_model; `groups` are the existing groups."""
     _refuse(_cache_problems(obj.get("spec") or {}, groups))
+    return []
+
+
+def check_model_cache(
+    obj: Mapping[str, Any], namespace: str, allowed: AllowedSources, csi_drivers: Collection[str]
+) -> list[str]:
+    """Return warnings about a ModelCache to be written, or raise like check_base_model."""
+    _refuse(_model_cache_problems(obj.get("spec") or {}, namespace, allowed, csi_drivers))
     return []
 
 
@@ -129,6 +138,26 @@ def _cache_problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError
             yield UnknownGroup(f"spec.nodeGroup: there is no {GROUP_KIND} {name!r}; {known}")
     if not named_groups(spec):
         yield UnknownGroup(f"spec.nodeGroup: no {GROUP_KIND} is named; {known}")
+
+
+def _model_cache_problems(
+    spec: Spec, namespace: str, allowed: AllowedSources, csi_drivers: Collection[str]
+) -> Iterator[LarderError]:
+    uri = spec.get("storageUri") or ""
+    yield from _uri_problems("spec.storageUri", uri, allowed, cluster_scoped=False)
+    if uri.startswith(("pvc://", "local://")):
+        yield InvalidURI(
+            f"spec.storageUri: {uri} needs no download; pods mount a claim directly, and a BaseModel names it for them"
+        )
+    yield from _quantity_problems(spec, "modelSize")
+    requested = RequestedSelection(tuple(spec.get("allowPatterns") or ()), tuple(spec.get("ignorePatterns") or ()))
+    try:
+        choose(requested, WHOLE)
+    except ValueError as error:
+        yield InvalidSelection(f"spec has an invalid file selection: {error}")
+    template = ClaimTemplate(namespace, spec.get("pvcSpec") or {}, spec.get("pvSpec") or {})
+    yield from (InvalidTemplate(problem) for problem in template.problems(csi_drivers))
+    yield from (InvalidSelector(p) for p in selector_problems("spec.nodeSelector", spec.get("nodeSelector") or {}))
 
 
 def _group_problems(spec: Spec) -> Iterator[LarderError]:

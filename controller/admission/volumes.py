@@ -1,6 +1,6 @@
 """The volumes that provide a pod's model, and the check that no other volume imitates them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -8,11 +8,12 @@ from controller.admission.catalog import Catalog, CatalogModel
 from controller.admission.containers import containers_of, mounts_of, path_of, take_mounts
 from controller.admission.errors import MountConflict, StorePathReserved
 from controller.admission.paths import is_within, reaches
-from controller.admission.pod_annotations import MOUNT, Json, annotations_of
+from controller.admission.place_pod import placement_of
+from controller.admission.pod_annotations import MOUNT, Json, annotations_of, read_models
 from controller.admission.settings import AdmissionSettings, Mount
-from controller.placement.volume_names import SnapshotVolume, read_claims
+from controller.placement.pod_placement import Placement
+from controller.placement.volume_names import SnapshotVolume, read_claims, waiting_name
 from shared.names import snapshot_path
-from shared.uri.model_uri import PvcUri
 
 BASE_MODEL_VOLUME = "larder-model"
 CACHE_VOLUME = "kserve-pvc-source"
@@ -25,6 +26,7 @@ class PodVolumes:
     Args:
         namespace: Namespace of the pod.
         mount: `claim`, or `hostPath` where a pod or the cluster asks for that.
+        placement: A preferred pod may wait on a node without the files, which the ordinary claim does not allow.
         store_root: Root of the store on every node.
         earlier: Claims that an earlier pass gave the pod.
         catalog: Knows which names of claims are free.
@@ -32,6 +34,7 @@ class PodVolumes:
 
     namespace: str
     mount: Mount
+    placement: Placement
     store_root: str
     earlier: Collection[str]
     catalog: Catalog
@@ -43,14 +46,20 @@ class PodVolumes:
         the runtime would create an empty directory, which is why snapshots in use are never moved.
         """
         wanted = SnapshotVolume(model.id, model.serving_revision)
+        if self.mount == "claim" and self.placement == "preferred":
+            return _claim(name, waiting_name(wanted))
         if self.mount == "claim":
             return _claim(name, self.catalog.claim_name(self.namespace, wanted, model.claim_revision))
         path = f"{self.store_root}/{snapshot_path(wanted.id, wanted.revision)}"
         return {"name": name, "hostPath": {"path": path, "type": "Directory"}}
 
-    def of_claim(self, name: str, uri: PvcUri) -> Json:
+    def of_claim(self, name: str, claim: str) -> Json:
         """Return the volume for a model on a claim of the pod's namespace."""
-        return _claim(name, uri.claim)
+        return _claim(name, claim)
+
+    def of_model(self, name: str, model: CatalogModel) -> Json:
+        """Return the volume for a cache: its claim, or the revision that serves."""
+        return self.of_claim(name, model.claim) if model.claim else self.of_snapshot(name, model)
 
     def is_snapshot(self, volume: Mapping[str, Any]) -> bool:
         """Return whether a volume is one that `of_snapshot` returns, for any model."""
@@ -81,12 +90,23 @@ class PodVolumes:
 
 
 def pod_volumes(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings) -> PodVolumes:
-    """Return how a pod reaches models. Raises MountConflict if its annotation is neither `claim` nor `hostPath`."""
+    """Return how a pod reaches models.
+
+    Raises MountConflict or InvalidRequest if its annotations have invalid values.
+    """
     asked = annotations_of(pod).get(MOUNT, settings.mount)
     if asked not in get_args(Mount):
         raise MountConflict(f"annotation {MOUNT} is {asked!r}; write {' or '.join(get_args(Mount))}")
-    earlier = frozenset(read_claims(annotations_of(pod)))
-    return PodVolumes(namespace, "claim" if asked == "claim" else "hostPath", settings.store_root, earlier, catalog)
+    earlier = {*read_claims(annotations_of(pod)), *_claims_of_caches(pod, namespace, catalog)}
+    mount: Mount = "claim" if asked == "claim" else "hostPath"
+    return PodVolumes(namespace, mount, placement_of(pod, settings), settings.store_root, earlier, catalog)
+
+
+def _claims_of_caches(pod: Mapping[str, Any], namespace: str, catalog: Catalog) -> Iterator[str]:
+    """Yield the claims of the ModelCaches that an earlier pass gave the pod."""
+    given = {identity for identity, _ in read_models(pod)}
+    if given:
+        yield from (cache.claim for cache in catalog.model_caches(namespace) if cache.id in given and cache.claim)
 
 
 def claim_of(volume: Mapping[str, Any]) -> str:

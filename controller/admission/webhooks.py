@@ -5,13 +5,15 @@ import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controller.admission.pod_annotations import OURS, TRIGGERS, Json
+from controller.admission.model_injector.annotations import INJECT
+from controller.admission.pod_annotations import POD_KEYS, Json
 from controller.admission.rules.registered import RULES
-from controller.admission.server import MUTATE_PATH, VALIDATE_PATH, path_with
-from shared.names import USES_PREFIX
+from controller.admission.server import INJECT_PATH, MUTATE_JOBS_PATH, MUTATE_PATH, VALIDATE_PATH, path_with
+from controller.replica_claims.annotation import TEMPLATES_ANNOTATION
+from shared.names import INJECTED_LABEL, USES_PREFIX
 
+INJECTOR = "model-injector"
 _GROUP_VERSION = "admissionregistration.k8s.io/v1"
-_CHECKED = tuple(rule.definition for rule in RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,17 @@ class WebhookSettings:
 
 
 def mutating_configuration(settings: WebhookSettings) -> Json:
-    """Return the MutatingWebhookConfiguration: pods with our keys, and debuggers of pods with a model."""
+    """Return the MutatingWebhookConfiguration: pods and Jobs with our keys, and debuggers of pods with a model."""
     pods = _webhook(settings, "pods.larder.dev", MUTATE_PATH) | {
         "rules": [_rule("", "v1", "pods", ["CREATE"], "Namespaced")],
         "namespaceSelector": _elsewhere(settings.release_namespace),
         "matchConditions": [{"name": "asks-for-a-model", "expression": _asks()}],
+        "reinvocationPolicy": "IfNeeded",
+    }
+    jobs = _webhook(settings, "jobs.larder.dev", MUTATE_JOBS_PATH) | {
+        "rules": [_rule("batch", "v1", "jobs", ["CREATE"], "Namespaced")],
+        "namespaceSelector": _elsewhere(settings.release_namespace),
+        "matchConditions": [{"name": "has-claim-templates", "expression": _HAS_TEMPLATES}],
         "reinvocationPolicy": "IfNeeded",
     }
     debuggers = _webhook(settings, "ephemeralcontainers.larder.dev", MUTATE_PATH) | {
@@ -69,21 +77,32 @@ def mutating_configuration(settings: WebhookSettings) -> Json:
         "matchConditions": [{"name": "has-a-model", "expression": _mounts_store(settings.store_root)}],
         "reinvocationPolicy": "IfNeeded",
     }
-    return _configuration("MutatingWebhookConfiguration", settings.name, [pods, debuggers])
+    return _configuration("MutatingWebhookConfiguration", settings.name, [pods, jobs, debuggers])
+
+
+def injector_configuration(settings: WebhookSettings) -> Json:
+    """Return the MutatingWebhookConfiguration for pods that name Models; without this server they start without."""
+    injector = _webhook(settings, "model-injector.models.example.com", INJECT_PATH) | {
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 10,
+        "rules": [_rule("", "v1", "pods", ["CREATE"], "Namespaced")],
+        "namespaceSelector": _elsewhere(settings.release_namespace),
+        "objectSelector": {"matchExpressions": [{"key": INJECTED_LABEL, "operator": "DoesNotExist"}]},
+        "matchConditions": [{"name": "names-models", "expression": _HAS_INJECT}],
+    }
+    return _configuration("MutatingWebhookConfiguration", INJECTOR, [injector])
+
+
+_HAS_INJECT = f"has(object.metadata.annotations) && {json.dumps(INJECT)} in object.metadata.annotations"
 
 
 def validating_configuration(settings: WebhookSettings) -> Json:
-    """Return the ValidatingWebhookConfiguration: models, caches and groups, unless they are being deleted."""
+    """Return the ValidatingWebhookConfiguration: models, caches, groups and jobs, unless they are being deleted."""
     models = _webhook(settings, "models.larder.dev", VALIDATE_PATH) | {
         "rules": [
-            _rule(
-                d.group,
-                d.version,
-                d.plural,
-                ["CREATE", "UPDATE", "DELETE"],
-                "Namespaced" if d.namespaced else "Cluster",
-            )
-            for d in _CHECKED
+            _rule(d.group, d.version, d.plural, rule.operations, "Namespaced" if d.namespaced else "Cluster")
+            for rule in RULES
+            for d in (rule.definition,)
         ],
         "matchConditions": [{"name": "changes-what-is-wanted", "expression": _CHANGES}],
     }
@@ -97,8 +116,15 @@ _CHANGES = (
 )
 
 
+# The API server refuses a Job that mounts a volume which its template lacks, so admission adds the volumes to the Job.
+_HAS_TEMPLATES = (
+    "has(object.spec.template.metadata) && has(object.spec.template.metadata.annotations) "
+    f"&& {json.dumps(TEMPLATES_ANNOTATION)} in object.spec.template.metadata.annotations"
+)
+
+
 def _asks() -> str:
-    keys = " || ".join(f"{json.dumps(key)} in object.metadata.annotations" for key in (*TRIGGERS, *OURS))
+    keys = " || ".join(f"{json.dumps(key)} in object.metadata.annotations" for key in POD_KEYS)
     labelled = f"object.metadata.labels.exists(k, k.startsWith({json.dumps(USES_PREFIX)}))"
     return f"(has(object.metadata.annotations) && ({keys})) || (has(object.metadata.labels) && {labelled})"
 

@@ -31,7 +31,7 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
         serves=cluster.is_read_from_claim,
         owns=(on(job_pod_changed, itself, informer=job_pods),),
         watches=(
-            on(cluster.volumes.claim_changed, lambda claim: models_on(cluster, claim)),
+            on(cluster.volumes.claim_changed, lambda claim: models_on(cluster, claim.key)),
             on(
                 cluster.changed.user,
                 lambda before, after: on_claims_of(cluster, before, after),

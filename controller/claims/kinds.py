@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from shared.api.core import ObservedCondition, ObservedStatus
 from shared.api.meta import ApiStruct
 from shared.kube.objects import Object
@@ -12,6 +14,7 @@ class JobStatus(ObservedStatus, frozen=True, kw_only=True):
 
     failed: int = 0
     terminating: int = 0
+    completion_time: str = ""
 
 
 class Job(Object, frozen=True, kw_only=True):
@@ -64,6 +67,7 @@ class PodStatus(ObservedStatus, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     container_statuses: list[ContainerStatus] = []
+    pod_ip: str = msgspec.field(name="podIP", default="")
 
 
 class JobPod(Object, frozen=True, kw_only=True):

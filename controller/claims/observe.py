@@ -16,7 +16,7 @@ from controller.placement.claim_place import place_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel
-from shared.api.core import STORAGE_CLASSES, PersistentVolumeClaim, StorageClass
+from shared.api.core import BOUND, STORAGE_CLASSES, PersistentVolumeClaim, StorageClass
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import Refused
 from shared.kube.objects import Object
@@ -57,7 +57,7 @@ class ClaimObserver:
         claim = await read_claim(self.kube, place)
         if claim is None:
             return view
-        pending = claim.status.phase != "Bound"
+        pending = claim.status.phase != BOUND
         return replace(view, claim=claim, waits_for_consumer=pending and await self._waits(claim))
 
     async def _is_labelled(self, namespace: str) -> bool:

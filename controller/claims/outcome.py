@@ -48,7 +48,7 @@ def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
     end = job.end
     if end is not None:
         return _ended(end, latest)
-    return _blocker(job, latest, now)
+    return blocker_of(job, latest, now)
 
 
 def _final_report(pod: JobPod) -> Reading | None:
@@ -96,7 +96,8 @@ def _failed(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
     return Reading(found=found, reason=reason, message=message[:MAX_MESSAGE])
 
 
-def _blocker(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
+def blocker_of(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
+    """Return what keeps a Job that has not ended from running; `pods` are its pods, the newest first."""
     if not pods:
         if job.status.failed or job.status.terminating:
             return StillRunning()

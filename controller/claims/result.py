@@ -12,6 +12,7 @@ from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import is_written
 from controller.metadata.stored_reading import retry_at
 from shared.api.base_model import State
+from shared.api.core import BOUND
 from shared.api.meta import Condition, condition_of
 
 ON_CLAIM = "OnClaim"
@@ -68,7 +69,7 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
     kept = kept_of(view)
     if kept is not None and kept.missing and not view.skip:
         return "Failed", ConditionUpdate("Ready", "False", kept.reason, _with_retry(view, kept.message))
-    if view.claim is not None and view.claim.status.phase != "Bound":
+    if view.claim is not None and view.claim.status.phase != BOUND:
         return "In_Transit", _waits(view, order, running)
     unchecked = _unchecked(view, order, running)
     return ("In_Transit", unchecked) if unchecked is not None else ("Ready", _usable(view))
@@ -128,7 +129,7 @@ def claim_problem(view: ClaimView) -> tuple[State, ConditionUpdate] | None:
     if claim.metadata.deletion_timestamp is not None:
         message = f"PVC {place.claim} is being deleted (phase: {phase}), so no new pod can use it; "
         return _failed("PVCDeleting", message + "recreate it once it is gone")
-    if phase != "Bound" and not view.waits_for_consumer:
+    if phase != BOUND and not view.waits_for_consumer:
         look = f"see kubectl describe pvc {place.claim} -n {place.namespace}"
         return _failed("PVCNotBound", f"PVC {place.claim} not bound (phase: {phase}); {look}")
     return None

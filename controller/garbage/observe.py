@@ -10,7 +10,7 @@ from controller.garbage.decide import References, StoredManifest
 from controller.sources.manifests import KIND, LABEL, LISTING, NAMESPACE, SIZE, Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.ownership import RECORD_ANNOTATION
-from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE, MODEL_NODE
 from shared.api.meta import ApiStruct
 from shared.kube.collection import UNREADABLE, decode, list_metadata, pages
 from shared.kube.errors import NotFound
@@ -18,7 +18,7 @@ from shared.kube.objects import Object
 from shared.kube.transport import Kube
 from shared.names import manifest_digest, namespace_of
 
-_MODELS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)
+_MODELS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE)
 _NODES_PER_PAGE = 10  # each may take a megabyte
 _MAX_SIZE_DIGITS = 12  # digits
 
@@ -62,6 +62,9 @@ class GarbageObserver:
         for demand in self.cluster.demands.values():
             if demand.resolution is not None:
                 found[demand.resolution.manifest].add(demand.namespace)
+        for cache in self.cluster.model_caches:
+            if cache.status.manifest_digest:
+                found[cache.status.manifest_digest].add(cache.metadata.namespace)
         for model_node in self.cluster.model_nodes:
             for entry in model_node.spec.entries:
                 found[entry.manifest].add(namespace_of(entry.id))

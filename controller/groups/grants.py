@@ -12,14 +12,13 @@ from controller.state.cluster_state import ClusterState
 from controller.state.entry_statuses import Statuses
 from controller.state.progress import ProgressTracker
 from shared.api.core import Node
-from shared.api.model_node import PATH, EntryState, ModelNode, Phase
+from shared.api.model_node import COMPLETE_PHASES, PATH, EntryState, ModelNode, Phase
 from shared.kube.collection import list_objects
 from shared.kube.objects import Key, Object
 from shared.kube.transport import Kube
 
 _log = structlog.get_logger()
-_COMPLETE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
-_SETTLED = (*_COMPLETE, Phase.FAILED, Phase.ABSENT)
+_SETTLED = (*COMPLETE_PHASES, Phase.FAILED, Phase.ABSENT)
 _POLL_S = 5.0
 _HANDOVER_S = 0.5
 _CATCH_UP_S = 0.2
@@ -32,6 +31,7 @@ class _Load:
 
     wants: bool = False
     holds: bool = False
+    awaited: bool = False
     priority: int = 0
     since: str = ""
 
@@ -113,6 +113,7 @@ class GrantsReconciler:
             holds=load.holds,
             granted=name in self.granted,
             lost=self.cluster.liveness.away_s(name) > self.lost_s or self._is_over(name),
+            awaited=load.awaited,
             priority=load.priority,
             since=load.since,
             stalls=self._stalls.get(name, 0),
@@ -164,7 +165,8 @@ def _load_of(model_node: ModelNode, statuses: Statuses) -> _Load:
     wanting = [e for e in present if phases.get(e.key) not in _SETTLED]
     return _Load(
         wants=bool(wanting),
-        holds=any(e.granted and phases.get(e.key) not in _COMPLETE for e in present),
+        holds=any(e.granted and phases.get(e.key) not in COMPLETE_PHASES for e in present),
+        awaited=any(e.awaited for e in wanting),
         priority=max((e.priority for e in wanting), default=0),
         since=min((e.since for e in wanting), default=""),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from controller.manager.controller import NODES_LANE
+from controller.manager.controller import NODES_FLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +13,9 @@ class GroupKey:
     name: str
 
     @property
-    def lane(self) -> Hashable:
-        """The fairness lane shared by all keys about nodes."""
-        return NODES_LANE
+    def flow(self) -> Hashable:
+        """The flow shared by all keys about nodes."""
+        return NODES_FLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,6 @@ class GrantsKey:
     """The key for the downloads of all limited groups together."""
 
     @property
-    def lane(self) -> Hashable:
-        """The fairness lane shared by all keys about nodes."""
-        return NODES_LANE
+    def flow(self) -> Hashable:
+        """The flow shared by all keys about nodes."""
+        return NODES_FLOW

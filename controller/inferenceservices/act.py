@@ -47,11 +47,10 @@ class ServiceActor:
         path = f"{path}/{INFERENCE_SERVICE.plural}/{meta.name}/status"
         if not await replace_part(self.kube, path, meta, "status", status):
             return
-        before = condition_of(service.status.conditions, READY)
-        after = next(c for c in status.conditions if c.type == READY)
-        if before is None or (before.status, before.reason) != (after.status, after.reason):
-            warn = after.status != "True" and after.reason in _WARNED
-            await self.events.record(INFERENCE_SERVICE, meta, after.reason, after.message, warn=warn)
+        ready = condition_of(status.conditions, READY)
+        warn = ready is not None and ready.status != "True" and ready.reason in _WARNED
+        before = service.status.conditions
+        await self.events.record_ready(INFERENCE_SERVICE, meta, before, status.conditions, warn=warn)
 
 
 _WARNED = frozenset(

@@ -1,17 +1,10 @@
 """The workqueue key of an InferenceService."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
+
+from controller.manager.keys import NamespacedKey
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceKey:
+class ServiceKey(NamespacedKey):
     """An InferenceService."""
-
-    namespace: str
-    name: str
-
-    @property
-    def lane(self) -> Hashable:
-        """Its namespace."""
-        return self.namespace

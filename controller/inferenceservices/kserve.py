@@ -13,6 +13,12 @@ from shared.uri.model_uri import parse_uri, sub_path_of
 Json = Mapping[str, Any]
 KindOf: TypeAlias = Callable[[Demand, str], PathKind | None]  # what a path is in a cache, None if unknown
 
+_GROUP = "/apis/serving.kserve.io"
+# Each kind with the versions that KServe releases serve, newest first.
+KSERVE_PATHS = (
+    (f"{_GROUP}/v1beta1/inferenceservices",),
+    (f"{_GROUP}/v1alpha2/llminferenceservices", f"{_GROUP}/v1alpha1/llminferenceservices"),
+)
 _CLAIM = "pvc://"
 _COMPONENTS = ("predictor", "transformer", "explainer")
 _URI_VARIABLE = "STORAGE_URI"

@@ -5,24 +5,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from controller.inferenceservices.kserve import KindOf, kserve_services_with, nothing_known
-from controller.placement.demand import Demand
+from controller.inferenceservices.kserve import KSERVE_PATHS, KindOf, kserve_services_with, nothing_known
+from controller.placement.demand import Demand, model_cache_demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.service_references import services_with
 from controller.state.shared_read import SharedRead
 from shared.api.inference_service import InferenceService
-from shared.api.kinds import CLUSTER_MODEL_CACHE, INFERENCE_SERVICE
+from shared.api.kinds import CLUSTER_MODEL_CACHE, INFERENCE_SERVICE, MODEL_CACHE
 from shared.kube.collection import decode, list_objects, pages
 from shared.kube.errors import NotFound, Refused
 from shared.kube.transport import Kube
-
-_KSERVE = "/apis/serving.kserve.io"
-# Each kind with the versions that KServe releases serve, newest first.
-KSERVE_PATHS = (
-    (f"{_KSERVE}/v1beta1/inferenceservices",),
-    (f"{_KSERVE}/v1alpha2/llminferenceservices", f"{_KSERVE}/v1alpha1/llminferenceservices"),
-)
 
 
 @dataclass(slots=True)
@@ -47,6 +40,8 @@ class ServiceUsers:
 
         `kind_of` returns what a path is in a cache.
         """
+        if key.kind == MODEL_CACHE.kind:
+            return await self._using_model_cache(key, kind_of)
         demand = self.cluster.demands.get(key)
         if demand is None:
             return []
@@ -54,6 +49,16 @@ class ServiceUsers:
             return sorted(await self._using(demand))
         services = await self._of_kserve.get()
         return sorted(kserve_services_with(demand, services, self._usable_caches(), kind_of))
+
+    async def _using_model_cache(self, key: ModelKey, kind_of: KindOf) -> list[str]:
+        """Return KServe's services of the namespace that get a ModelCache."""
+        caches = [model_cache_demand(cache) for cache in self.cluster.model_caches_in(key.namespace)]
+        demand = next((cache for cache in caches if cache.name == key.name), None)
+        if demand is None or not demand.uri:
+            return []
+        services = [s for s in await self._of_kserve.get() if _namespace_of(s) == key.namespace]
+        usable = [*self._usable_caches(), *(cache for cache in caches if cache.serving and not cache.deleting)]
+        return sorted(kserve_services_with(demand, services, usable, kind_of))
 
     async def _using(self, demand: Demand) -> list[str]:
         if not self.enabled or self.cluster.ownership.is_foreign(INFERENCE_SERVICE.kind):
@@ -82,3 +87,8 @@ class ServiceUsers:
         ready = (c for c in caches if c.placeable and c.serving and self.cluster.conflict(c) is None)
         held = (replace(c, groups=tuple(group for group in c.groups if group in with_nodes)) for c in ready)
         return [cache for cache in held if cache.groups]
+
+
+def _namespace_of(service: Mapping[str, Any]) -> str:
+    metadata = service.get("metadata")
+    return str(metadata.get("namespace", "")) if isinstance(metadata, dict) else ""

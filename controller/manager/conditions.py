@@ -9,8 +9,9 @@ from shared.api.meta import ABNORMAL, RECONCILING, STALLED, Condition, condition
 
 METADATA = "Metadata"
 DRIFTED, REFRESHED, UPDATING, REMOVING = "Drifted", "Refreshed", "Updating", "Removing"
+LARGER = "LargerThanDeclared"
 _MAX_MESSAGE = 2048
-_OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, REMOVING))
+_OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, REMOVING, LARGER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,11 @@ class ConditionUpdate:
     status: str
     reason: str
     message: str
+
+
+def is_transition(before: Condition | None, after: Condition) -> bool:
+    """Return whether a condition is new, or has another status or reason: what an Event is worth."""
+    return before is None or (before.status, before.reason) != (after.status, after.reason)
 
 
 def progress(about: ConditionUpdate, *, stalled: bool) -> ConditionUpdate:

@@ -8,15 +8,15 @@ from prometheus_client.core import Metric
 
 from controller.manager.watches import Watch
 
-NODES_LANE = object()  # all keys about nodes share one fairness lane of the queue
+NODES_FLOW = object()  # all keys about nodes share one flow of the queue
 
 
 class QueueKey(Hashable, Protocol):
     """A workqueue key; each kind of key is its own frozen dataclass."""
 
     @property
-    def lane(self) -> Hashable:
-        """The fairness lane of the key in the queue, such as its namespace: lanes are served in turn."""
+    def flow(self) -> Hashable:
+        """The flow that the key belongs to, such as its namespace; the queue serves flows in turn."""
 
 
 K = TypeVar("K", bound=QueueKey)

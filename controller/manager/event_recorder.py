@@ -1,13 +1,15 @@
 """Events on the objects that users look at."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import structlog
 
+from controller.manager.conditions import is_transition
 from shared.api.kinds import Definition
+from shared.api.meta import Condition, condition_of
 from shared.kube.errors import KubeError
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
@@ -38,6 +40,20 @@ class EventRecorder:
         version = f"{definition.group}/{definition.version}"
         subject = EventSubject(version, definition.kind, about.namespace, about.name, about.uid)
         await self.write(subject, reason, message, warn=warn)
+
+    async def record_ready(
+        self,
+        definition: Definition,
+        about: Meta,
+        before: Sequence[Condition],
+        after: Sequence[Condition],
+        *,
+        warn: bool,
+    ) -> None:
+        """Write an Event with the condition Ready if that changed; `before` and `after` are all conditions."""
+        ready = condition_of(after, "Ready")
+        if ready is not None and is_transition(condition_of(before, "Ready"), ready):
+            await self.record(definition, about, ready.reason, ready.message, warn=warn)
 
     async def write(self, about: EventSubject, reason: str, message: str, *, warn: bool) -> None:
         """Write an Event on any object."""

@@ -55,7 +55,7 @@ class Manager:
         self._tasks: list[LeaderTask] = []
         self._informers = Informers(kube, Definitions(kube, ownership), metrics)
         self._workers = Workers(self.is_leading, metrics)
-        self._queue: WorkQueue[QueueKey] = WorkQueue(self._workers.failed, lane_of=lambda key: key.lane)
+        self._queue: WorkQueue[QueueKey] = WorkQueue(self._workers.failed, flow_of=lambda key: key.flow)
         self._state_metrics = StateMetrics(self.is_leading, self._queue.__len__)
         metrics.registry.register(self._state_metrics)
         lock = LeaseLock(

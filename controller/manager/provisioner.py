@@ -1,22 +1,29 @@
 """Creates volumes and claims at a bounded rate, so that a burst of pods does not flood the storage backend."""
 
 import asyncio
-from collections import OrderedDict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-from prometheus_client import Histogram
-from prometheus_client.core import Metric
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
 
+from controller.manager.provision_queue import ProvisionOrder, ProvisionQueue, Tier
+from controller.manager.server_failure import concerns_all
 from controller.manager.state_metrics import gauge
 from shared.backoff import Backoff
-from shared.kube.errors import KubeError, Refused
+from shared.kube.errors import Busy, KubeError, Refused
 from shared.token_bucket import TokenBucket
 
-MAX_ATTEMPTS = 10
-_INTERNAL = 500
-_BUCKETS_S = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+MAX_IN_FLIGHT = 16  # far fewer than the connections that the controller may have
+_INTERNAL, _TOO_MANY_REQUESTS = 500, 429
+_LONGEST_PAUSE_S = 120.0  # whatever a server asks for
+_LONGEST_SETTLE_S = 10.0
+_BUCKETS_S = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_ONE_FLOW = ""
+
+Turns: TypeAlias = Literal["namespaces", "arrival"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,118 +31,286 @@ class ProvisionRequest:
     """A request to create the objects of one owner.
 
     Args:
-        key: Identifies the request; a second one with the same key is ignored while the first waits.
+        key: Identifies the request; a second one with the same key is ignored while the first waits. The name of its
+            class, without `Key`, is the kind in metrics.
+        flow: Whom it belongs to, such as a namespace; flows take turns.
         create: Creates what is missing of the objects. Must be idempotent: after a failure it runs again.
         on_failure: Called when the request is refused (the error is not retryable), which ends it, or has failed
-            `MAX_ATTEMPTS` times in a row, which sends it to the tail.
+            `max_attempts` times in a row, which sends it to the tail of its flow.
         on_created: Called when the objects exist.
+        order: Its place among the requests of its flow; requests with the same one are served in order of arrival.
     """
 
     key: Hashable
+    flow: Hashable
     create: Callable[[], Awaitable[None]]
     on_failure: Callable[[KubeError], None]
     on_created: Callable[[], None]
+    order: ProvisionOrder = ProvisionOrder()
+
+    @property
+    def kind(self) -> str:
+        """What is created, for metrics."""
+        return type(self.key).__name__.removesuffix("Key")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvisionSettings:
+    """How fast volumes and claims are created, and in which order.
+
+    Args:
+        rate: Requests per second, on average.
+        burst: Requests at once after a pause.
+        max_attempts: Failures in a row after which a request goes to the tail.
+        turns: `namespaces` to have them take turns, or `arrival` for one line in which a request that fails holds up
+            all others.
+        backoff: Pause after a failure.
+        settle_s: A new leader begins once no request has come for so long, because its reconcilers make them in any
+            order.
+    """
+
+    rate: float
+    burst: float
+    max_attempts: int = 10
+    turns: Turns = "namespaces"
+    backoff: Backoff = Backoff(first_s=0.5, cap_s=30)
+    settle_s: float = 0.5
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request in the queue or in service."""
+
+    request: ProvisionRequest
+    since_s: float
+    attempts: int = 0
+
+
+_RESULTS = ("created", "refused", "failed", "server_failed")
+
+
+class _Metrics:
+    """What the provisioner counts."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.wait_time = Histogram(
+            "larder_provisioner_wait_seconds",
+            "How long requests for volumes and claims waited until the objects existed.",
+            ["kind"],
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+        self.attempts = Counter(
+            "larder_provisioner_attempts",
+            "Attempts to create volumes and claims.",
+            ["kind", "result"],
+            registry=registry,
+        )
+
+    def start(self, kind: str) -> None:
+        """Let the counters of a kind begin at 0, so that its first failure shows as an increase."""
+        self.wait_time.labels(kind)
+        for result in _RESULTS:
+            self.attempts.labels(kind, result)
 
 
 @dataclass(slots=True)
 class Provisioner:
-    """A queue in order of arrival under one token bucket.
+    """A queue under one token bucket (ADR 0031).
 
-    A request that fails is retried at the head, with backoff: while the API server or the storage backend is in
-    trouble, nothing else is created either. One that is refused, for example by a quota, ends at once, because its
-    namespace alone is affected.
+    Namespaces take turns, and the requests of a namespace are served one at a time, oldest owner first. A request that
+    fails is retried with backoff before all others if the API server is in trouble, because they would fail as well,
+    and otherwise before others of its namespace. Each attempt takes a token, so that an outage is not answered with
+    more requests. A request that is refused, for example by a quota, ends at once.
 
     Only a leader runs it. Requests are lost when it ends; the next leader's reconcilers make them again from the
     cluster's state.
     """
 
-    rate: float
-    burst: float
+    settings: ProvisionSettings
     clock: Callable[[], float]
     registry: CollectorRegistry
     on_internal_error: Callable[[Hashable, Exception], None]
-    backoff: Backoff = Backoff(first_s=0.5, cap_s=30)
-    _waiting: OrderedDict[Hashable, tuple[ProvisionRequest, float]] = field(default_factory=OrderedDict, init=False)
-    _arrival: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _wait_time: Histogram = field(init=False)
+    _waiting: dict[Hashable, _Waiting] = field(default_factory=dict, init=False)
+    _depth: dict[str, int] = field(default_factory=lambda: defaultdict(int), init=False)  # by kind
+    _queue: ProvisionQueue = field(default_factory=ProvisionQueue, init=False)
+    _held: set[Hashable] = field(default_factory=set, init=False)  # flows with a request in service or in a pause
+    _in_flight: int = field(default=0, init=False)
+    _successes: int = field(default=0, init=False)
+    _outage: int = field(default=0, init=False)  # failures of the server in a row
+    _paused_at_s: float = field(default=0.0, init=False)
+    _resumes_at_s: float = field(default=0.0, init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _bucket: TokenBucket = field(init=False)
+    _metrics: _Metrics = field(init=False)
 
     def __post_init__(self) -> None:
-        self._wait_time = Histogram(
-            "larder_provisioner_wait_seconds",
-            "How long requests for volumes and claims waited for their turn.",
-            buckets=_BUCKETS_S,
-            registry=self.registry,
-        )
+        burst = self.settings.burst
+        self._bucket = TokenBucket(self.settings.rate, burst, self.clock(), tokens=burst)
+        self._metrics = _Metrics(self.registry)
 
     def request(self, request: ProvisionRequest) -> None:
         """Queue a request, unless one with its key waits already."""
         if request.key not in self._waiting:
-            self._waiting[request.key] = (request, self.clock())
-            self._arrival.set()
+            self._waiting[request.key] = _Waiting(request, self.clock())
+            if request.kind not in self._depth:
+                self._metrics.start(request.kind)
+            self._depth[request.kind] += 1
+            self._queue.push(self._flow(request), request.key, request.order)
+            self._changed.set()
 
     def withdraw(self, key: Hashable) -> None:
         """Remove a request that is no longer needed."""
-        self._waiting.pop(key, None)
+        if (waiting := self._waiting.pop(key, None)) is not None:
+            self._depth[waiting.request.kind] -= 1
+            self._queue.remove(key)
+
+    def position(self, key: Hashable) -> int | None:
+        """Return the place of a request, 1 for one that is served now or next; None if there is none of this key."""
+        if key not in self._waiting:
+            return None
+        ahead = self._queue.ahead_of(key)
+        return 1 if ahead is None else 1 + ahead + self._in_flight
 
     def gauges(self) -> Iterable[Metric]:
-        """Return the length of the queue."""
-        return (gauge("larder_provisioner_depth", "Requests for volumes and claims that wait.", len(self._waiting)),)
+        """Return the length of the queue by kind, and whether the API server holds it up."""
+        depth = GaugeMetricFamily(
+            "larder_provisioner_depth", "Requests for volumes and claims that wait.", labels=["kind"]
+        )
+        for kind, count in self._depth.items():
+            depth.add_metric([kind], count)
+        paused = "Failures of the API server in a row for which the creation of volumes and claims pauses."
+        return depth, gauge("larder_provisioner_server_failures", paused, self._outage)
 
     async def run(self) -> None:
         """Serve requests until cancelled."""
-        bucket = TokenBucket(self.rate, self.burst, self.clock(), tokens=self.burst)
         try:
-            while True:
-                while not self._waiting:
-                    self._arrival.clear()
-                    await self._arrival.wait()
-                if wait_s := bucket.wait_s(1, self.clock()):
-                    await asyncio.sleep(wait_s)
-                bucket.draw(1, self.clock())
-                await self._serve_head()
+            await self._settle()
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    waiting = await self._next()
+                    tasks.create_task(self._serve(waiting))
         finally:
-            self._waiting.clear()
+            for key in list(self._waiting):
+                self.withdraw(key)
+            self._held.clear()
+            self._in_flight = self._outage = 0
+            self._resumes_at_s = 0.0
 
-    async def _serve_head(self) -> None:
-        """Serve the request at the head until it ends, is withdrawn or replaced, or has failed too often."""
-        if not self._waiting:
-            return  # withdrawn while it waited for a token
-        request, since = next(iter(self._waiting.values()))
-        for attempt in range(1, MAX_ATTEMPTS + 1):
+    def _flow(self, request: ProvisionRequest) -> Hashable:
+        return request.flow if self.settings.turns == "namespaces" else _ONE_FLOW
+
+    async def _settle(self) -> None:
+        """Wait until requests stop coming."""
+        end_s = self.clock() + _LONGEST_SETTLE_S
+        while (left_s := min(self.settings.settle_s, end_s - self.clock())) > 0:
+            self._changed.clear()
             try:
-                await request.create()
-            except Exception as error:  # noqa: BLE001 - one request with an internal error must not end all others
-                failure = self._as_kube_error(request, error)
-            else:
-                self._wait_time.observe(self.clock() - since)
-                if self._is_waiting(request):
-                    self.withdraw(request.key)
-                request.on_created()
-                return
-            if not self._is_waiting(request):
-                return
-            if not failure.retryable or attempt == MAX_ATTEMPTS:
-                self._give_up(request, failure)
-                return
-            await asyncio.sleep(self.backoff.delay_s(attempt))
-            if not self._is_waiting(request):
+                async with asyncio.timeout(left_s):
+                    await self._changed.wait()
+            except TimeoutError:
                 return
 
-    def _as_kube_error(self, request: ProvisionRequest, error: Exception) -> KubeError:
-        """Return the error, or for one that nobody expected a refusal, once it is counted."""
-        if isinstance(error, KubeError):
+    async def _next(self) -> _Waiting:
+        """Return the next request once it may be served, and hold its flow."""
+        while True:
+            self._changed.clear()
+            if not self._may_serve():
+                await self._changed.wait()
+            elif wait_s := self._wait_s():
+                await asyncio.sleep(wait_s)  # tokens are not drawn ahead: a withdrawn request costs none
+            elif (key := self._queue.pop(self._is_free)) is not None:
+                self._bucket.draw(1, self.clock())
+                waiting = self._waiting[key]
+                self._held.add(self._flow(waiting.request))
+                self._in_flight += 1
+                return waiting
+
+    def _may_serve(self) -> bool:
+        """Return whether a request may be served: while the server fails, one at a time."""
+        most = 1 if self._outage else MAX_IN_FLIGHT
+        return self._in_flight < most and self._queue.has(self._is_free)
+
+    def _is_free(self, flow: Hashable) -> bool:
+        return flow not in self._held
+
+    def _wait_s(self) -> float:
+        now = self.clock()
+        return max(self._resumes_at_s - now, self._bucket.wait_s(1, now), 0.0)
+
+    async def _serve(self, waiting: _Waiting) -> None:
+        """Make one attempt, then release the flow."""
+        request, begun_s, successes = waiting.request, self.clock(), self._successes
+        try:
+            error = await self._attempt(request)
+        finally:
+            self._in_flight -= 1
+        flow = self._flow(request)
+        pause_s = self._created(waiting) if error is None else self._failed(waiting, error, begun_s, successes)
+        if pause_s:
+            self._changed.set()
+            await asyncio.sleep(pause_s)
+        self._held.discard(flow)
+        self._changed.set()
+
+    async def _attempt(self, request: ProvisionRequest) -> KubeError | None:
+        """Return why the objects could not be created, or None."""
+        try:
+            await request.create()
+        except KubeError as error:
             return error
-        self.on_internal_error(request.key, error)
-        return Refused(f"internal error: {type(error).__name__}: {error}", _INTERNAL)
+        except Exception as error:  # noqa: BLE001 - one request with an internal error must not end all others
+            self.on_internal_error(request.key, error)
+            return Refused(f"internal error: {type(error).__name__}: {error}", _INTERNAL)
+        return None
 
-    def _is_waiting(self, request: ProvisionRequest) -> bool:
-        """Return whether a request was neither withdrawn nor replaced while it was served."""
-        return self._waiting.get(request.key, (None, 0.0))[0] is request
-
-    def _give_up(self, request: ProvisionRequest, error: KubeError) -> None:
-        """End a request that is refused; send one that failed too often to the tail."""
-        if error.retryable:
-            self._waiting.move_to_end(request.key)
-        else:
+    def _created(self, waiting: _Waiting) -> float:
+        request = waiting.request
+        self._successes, self._outage = self._successes + 1, 0
+        self._metrics.attempts.labels(request.kind, "created").inc()
+        self._metrics.wait_time.labels(request.kind).observe(self.clock() - waiting.since_s)
+        if self._is_current(waiting):
             self.withdraw(request.key)
-        request.on_failure(error)
+        request.on_created()
+        return 0.0
+
+    def _failed(self, waiting: _Waiting, error: KubeError, begun_s: float, successes: int) -> float:
+        """Decide on a failed attempt; return the seconds for which the flow stays held."""
+        request, others_succeed = waiting.request, self._successes > successes
+        is_outage = concerns_all(error, others_succeed=others_succeed)
+        result = "server_failed" if is_outage else "failed" if error.retryable else "refused"
+        self._metrics.attempts.labels(request.kind, result).inc()
+        if is_outage:
+            self._pause(error, begun_s)
+        else:
+            self._outage = 0  # the server answers
+        if not self._is_current(waiting):
+            return 0.0
+        if not error.retryable:
+            self.withdraw(request.key)
+            request.on_failure(error)
+            return 0.0
+        waiting.attempts += 1
+        if waiting.attempts >= self.settings.max_attempts:
+            waiting.attempts = 0
+            self._queue.push(self._flow(request), request.key, request.order, Tier.TAIL)
+            request.on_failure(error)
+            return 0.0
+        self._queue.push(self._flow(request), request.key, request.order, Tier.RETRY)
+        if is_outage:
+            self._queue.prefer(self._flow(request))
+            return 0.0
+        return self.settings.backoff.delay_s(waiting.attempts)
+
+    def _pause(self, error: KubeError, begun_s: float) -> None:
+        """Hold up everybody; attempts that began before the last pause tell nothing new."""
+        if self._outage and begun_s < self._paused_at_s:
+            return
+        self._outage += 1
+        asked_s = error.after_s if isinstance(error, Busy) and error.code == _TOO_MANY_REQUESTS else None
+        self._paused_at_s = now = self.clock()
+        self._resumes_at_s = now + self.settings.backoff.delay_s(self._outage, min(asked_s or 0.0, _LONGEST_PAUSE_S))
+
+    def _is_current(self, waiting: _Waiting) -> bool:
+        """Return whether a request was neither withdrawn nor replaced while it was served."""
+        return self._waiting.get(waiting.request.key) is waiting

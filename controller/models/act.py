@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from controller.manager.conditions import is_transition
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import change_annotation, change_finalizers, replace_part
 from controller.models.decide import RecordResolution
@@ -17,7 +18,7 @@ from controller.state.live_reader import object_path
 from controller.state.ownership import RECORD_ANNOTATION, Ownership, record_of
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
-from shared.api.meta import Condition, ModelStatus, condition_of
+from shared.api.meta import ModelStatus, condition_of
 from shared.kube.transport import Kube
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
@@ -64,13 +65,12 @@ class ModelActor:
             return
         if not await self._write(key, seen, status):
             return
-        before, after = condition_of(seen.status.conditions, "Ready"), condition_of(status.conditions, "Ready")
-        if after and _is_transition(before, after):
-            await self.events.record(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
+        definition, found = _DEFINITIONS[key.kind], seen.status.conditions
+        await self.events.record_ready(definition, seen.metadata, found, status.conditions, warn=warn)
         for kind in EVENT_CONDITIONS:
-            before, after = condition_of(seen.status.conditions, kind), condition_of(status.conditions, kind)
-            if after and after.status == "True" and _is_transition(before, after):
-                await self.events.record(_DEFINITIONS[key.kind], seen.metadata, kind, after.message, warn=False)
+            before, after = condition_of(found, kind), condition_of(status.conditions, kind)
+            if after and after.status == "True" and is_transition(before, after):
+                await self.events.record(definition, seen.metadata, kind, after.message, warn=False)
 
     def _stamp(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -87,7 +87,3 @@ class ModelActor:
         """Return the record to write before a status, or None if none is needed or it is already there."""
         record = record_of(status) if self.ownership.is_foreign(key.kind) else None
         return record if record != seen.metadata.annotations.get(RECORD_ANNOTATION) else None
-
-
-def _is_transition(before: Condition | None, after: Condition) -> bool:
-    return before is None or (before.status, before.reason) != (after.status, after.reason)

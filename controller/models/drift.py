@@ -14,6 +14,7 @@ from controller.sources.fair_slots import FairSlots
 from controller.state.keys import ModelKey
 from shared.errors import InvalidURI, LarderError, RateLimited, Unreachable
 from shared.uri.artifact import ArtifactUri
+from shared.uri.git import GitUri
 from shared.uri.model_uri import HfUri, parse_uri
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -30,6 +31,8 @@ def is_pinned(uri: str) -> bool:
         return True  # there is nothing to check
     match parsed:
         case HfUri():
+            return bool(_COMMIT.fullmatch(parsed.revision))
+        case GitUri():
             return bool(_COMMIT.fullmatch(parsed.revision))
         case ArtifactUri():
             return parsed.is_pinned

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from controller.manager.controller import QueueKey
 from controller.models.view import Obstacle, ResolverAnswer
 from controller.placement.demand import Demand, Resolution
 from controller.sources.credentials import Secrets
 from controller.sources.fair_slots import FairSlots
 from controller.sources.manifests import Manifests
-from controller.state.keys import ModelKey
 from shared.api.meta import LeftOut
 from shared.backoff import Backoff, Uniform
 from shared.daemon_thread import run_in_daemon_thread
@@ -68,7 +68,7 @@ class Resolver:
     manifests: Manifests
     settings: SourceSettings
     clock: Callable[[], float]
-    on_done: Callable[[ModelKey], None]
+    on_done: Callable[[QueueKey], None]
     uniform: Uniform = random.uniform
     per_minute: int = 0
     now: Callable[[], datetime] = _utc_now
@@ -120,7 +120,7 @@ class Resolver:
         self._cancel_queued(uid)
         self._deleted |= {run for run in self._started if run[0] == uid}
 
-    def start(self, key: ModelKey, demand: Demand, generation: int) -> None:
+    def start(self, key: QueueKey, demand: Demand, generation: int) -> None:
         """Resolve the source of a demand; a refresh requested while that runs is resolved afterwards."""
         run, request = (demand.uid, demand.uri, demand.selection.key), (generation, demand.refresh)
         if run in self._running:
@@ -163,7 +163,7 @@ class Resolver:
     def _format_time(self, wait_s: float) -> str:
         return (self.now() + timedelta(seconds=wait_s)).strftime(_TIME_FORMAT)
 
-    def _done(self, run: RunKey, key: ModelKey) -> None:
+    def _done(self, run: RunKey, key: QueueKey) -> None:
         self._running.pop(run, None)
         self._started.discard(run)
         if run in self._deleted:

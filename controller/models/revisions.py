@@ -1,16 +1,16 @@
-"""Conditions on a model's revisions: drifted upstream, refreshed, updating, removing an old one."""
+"""Conditions on a model's revisions: drifted upstream, refreshed, updating, removing an old one, too large."""
 
 from collections.abc import Iterable, Iterator
 
-from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING, ConditionUpdate
+from controller.manager.conditions import DRIFTED, LARGER, REFRESHED, REMOVING, UPDATING, ConditionUpdate
 from controller.models.rollout import Rollout
 from controller.models.view import ModelView, PendingRemoval
 from controller.placement.demand import Resolution
 from shared.api.meta import condition_of
 from shared.quantity import format_bytes
 
-EVENT_CONDITIONS = (DRIFTED, UPDATING)
-ACTIVE_CONDITIONS = (DRIFTED, UPDATING, REMOVING)  # conditions that matter to users while they hold
+EVENT_CONDITIONS = (DRIFTED, UPDATING, LARGER)
+ACTIVE_CONDITIONS = (DRIFTED, UPDATING, REMOVING, LARGER)  # conditions that matter to users while they hold
 _MAX_SHOWN = 3
 _SHORT = 12
 
@@ -28,7 +28,7 @@ def short(revision: str) -> str:
 
 def revision_conditions(view: ModelView, rollout: Rollout) -> Iterator[ConditionUpdate]:
     """Yield the conditions to write; all others stay unchanged."""
-    wanted = (_drifted(view), _refreshed(view), _updating(view, rollout), _removing(view))
+    wanted = (_drifted(view), _refreshed(view), _updating(view, rollout), _removing(view), _larger(view))
     yield from (condition for condition in wanted if condition is not None)
 
 
@@ -131,3 +131,21 @@ def _removing(view: ModelView) -> ConditionUpdate | None:
         return _cleared(view, REMOVING, "Gone", "no node has unwanted files of this model")
     reason = "InUse" if any(r.in_use for r in view.removals) else "Removing"
     return ConditionUpdate(REMOVING, "True", reason, removal_message(sorted(view.removals, key=lambda r: not r.in_use)))
+
+
+def _larger(view: ModelView) -> ConditionUpdate | None:
+    """Return whether the model needs more space than whoever declared it expects."""
+    resolution, declared_bytes = view.demand.resolution, view.demand.declared_bytes
+    if resolution is None or not declared_bytes:
+        return _cleared(view, LARGER, "NotDeclared", "there is no size to compare: spec.modelSize is not set, or "
+                        "the source is not resolved")  # fmt: skip
+    size, declared = format_bytes(resolution.size_bytes), format_bytes(declared_bytes)
+    if resolution.size_bytes <= declared_bytes:
+        return _cleared(view, LARGER, "AsDeclared", f"the model needs {size}, and spec.modelSize is {declared}")
+    return ConditionUpdate(
+        LARGER,
+        "True",
+        "ModelSize",
+        f"the model needs {size} ({resolution.size_bytes} bytes), but spec.modelSize is {declared}; nodes reserve what "
+        "it needs. Correct spec.modelSize, or leave files out with spec.allowPatterns or spec.ignorePatterns",
+    )

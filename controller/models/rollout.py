@@ -69,11 +69,12 @@ def _serving_revision(view: ModelView) -> str:
         a and b have r2, c downloads it                            r1
         a and b have r2, c is not Ready, or had to evict r2        r2
         a has r2, b and c download it, no node has r1 any more     r2
+        there is no target node: the next one will have only r2    r2
     """
     resolution, serving = view.demand.resolution, view.demand.serving
     if resolution is None:
         return serving
-    if not serving:
+    if not serving or not view.nodes:
         return resolution.revision
     live = [n for n in view.nodes if n.ready and n.agent_ready and not (n.status and n.status.reason == EVICTED)]
     updated = [n for n in live if _is_ready(n.status)]

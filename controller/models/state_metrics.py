@@ -13,6 +13,7 @@ from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.kinds import MODEL_CACHE
 from shared.api.meta import condition_of
 
 MAX_NAMED = 200
@@ -35,6 +36,7 @@ def _declared(cluster: ClusterState) -> Iterator[tuple[ModelKey, Demand, Declare
 def _by_state(cluster: ClusterState) -> Metric:
     family = GaugeMetricFamily("larder_declared_models", "Models by kind and state.", labels=["kind", "state"])
     counts = Counter((key.kind, _state(declared)) for key, _, declared in _declared(cluster))
+    counts.update((MODEL_CACHE.kind, cache.status.storage_status or _NEW) for cache in cluster.model_caches)
     for labels, count in sorted(counts.items()):
         family.add_metric(labels, count)
     return family

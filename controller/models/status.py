@@ -73,7 +73,15 @@ def cache_status(
 ) -> ClusterModelCacheStatus:
     """Return the proposal's status: Ready when every Ready node of the group has the model."""
     status = _common_status(view, report, before, stamp, ready=report.overall == "Ready")
-    return msgspec.structs.replace(status, storage_status=report.overall)
+    return msgspec.structs.replace(
+        status, storage_status=report.overall, printed_groups=printed_names(view.demand.groups)
+    )
+
+
+def printed_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names and the number of the others, for a column of kubectl."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _common_status(view: ModelView, report: Report, before: S, stamp: str, *, ready: bool) -> S:

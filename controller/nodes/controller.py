@@ -27,6 +27,7 @@ def nodes_controller(
             on(changed.model, handler.of_model, delay),
             on(changed.unmanaged, handler.of_unmanaged, delay),
             on(changed.user, handler.of_user),
+            on(cluster.volumes.changed, handler.of_claim),
             on(grant_changed, handler.of_grant),
         ),
         reconcile=lambda key: reconciler.reconcile(key.name),

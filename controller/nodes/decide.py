@@ -71,7 +71,7 @@ def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]
     if model_node is None:
         return [Create(spec)] if view.demands or view.limits.storage_bytes else []
     actions: list[Action] = [Write(spec)] if spec != model_node.spec else []
-    delays_s = [eviction.requeue_s, *(step.requeue_s for step in removals)]
+    delays_s = [eviction.requeue_s, *(step.requeue_s for step in removals), *view.held.values()]
     requeue_s = min((s for s in delays_s if s is not None), default=None)
     return actions if requeue_s is None else [*actions, Requeue(requeue_s)]
 

@@ -24,7 +24,13 @@ def with_state(entry: Entry, state: EntryState, now: datetime) -> Entry:
     present = state == EntryState.PRESENT
     evicted_for = "" if present else entry.evicted_for
     return msgspec.structs.replace(
-        entry, state=state, since=timestamp(now), in_use=present, granted=False, evicted_for=evicted_for
+        entry,
+        state=state,
+        since=timestamp(now),
+        in_use=present,
+        awaited=entry.awaited and present,
+        granted=False,
+        evicted_for=evicted_for,
     )
 
 

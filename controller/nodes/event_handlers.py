@@ -11,6 +11,7 @@ from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.core import Node, Pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.kube.objects import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class NodeEventHandler:
         """Yield the node of a pod that uses models."""
         pods = (pod for pod in (before, after) if pod is not None)
         return (NodeKey(pod.spec.node_name) for pod in pods if pod.spec.node_name)
+
+    def of_claim(self, claim: Key) -> Iterator[NodeKey]:
+        """Yield the nodes of the pods that mount a claim: only its volume says which files they wait for."""
+        pods = (self.cluster.users.get(key) for key in self.cluster.volumes.pods_of(claim))
+        return (NodeKey(pod.spec.node_name) for pod in pods if pod is not None and pod.spec.node_name)
 
     def of_grant(self, name: str) -> Iterator[NodeKey]:
         """Yield a node that gained or lost its download grant."""

@@ -8,12 +8,14 @@ from typing import Any
 from controller.nodes.acknowledgements import Acknowledgements
 from controller.nodes.users import users_of
 from controller.nodes.view import NodeView
+from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey
 from controller.state.live_paths import paths_of_claims
 from controller.state.live_reader import LiveReader
 from controller.state.mounts import claims_of
 from shared.api.core import PODS, Node
+from shared.api.model_node import COMPLETE_PHASES, Entry, EntryState, ModelNode
 from shared.kube.collection import decode, pages
 from shared.kube.transport import Kube
 
@@ -40,11 +42,12 @@ class NodeObserver:
         if node is None:
             self.acks.forget(name)
             return None
-        model_node = self.cluster.model_node(name)
+        model_node, demands = self.cluster.model_node(name), self.cluster.demands_for(node)
+        awaited = self._awaited(node)
         return NodeView(
             name=name,
             uid=node.metadata.uid,
-            demands=tuple(self.cluster.demands_for(node)),
+            demands=tuple(demands),
             declared_uids=frozenset(d.uid for d in self.cluster.demands.values() if not d.deleting),
             limits=self.cluster.membership.limits_of(node),
             granted=name in granted or not self.cluster.membership.is_limited(node),
@@ -53,6 +56,9 @@ class NodeObserver:
             acknowledged=self.acks.of(name, model_node, self.cluster.statuses.of(node), now),
             group_of=self._groups_of_claims(node),
             retained=self.cluster.retained(),
+            awaited=awaited,
+            recalled=self._recalled(name, awaited, demands),
+            held=self._held(model_node, demands),
         )
 
     async def with_users(self, view: NodeView) -> NodeView:
@@ -70,6 +76,28 @@ class NodeObserver:
         wanted = await self.live.wanted(view.name, keys - evicting)
         protected = await self.live.protected(view.name, evicting) if evicting else _NONE
         return replace(view, unwanted=keys - wanted - protected, protected=protected)
+
+    def _awaited(self, node: Node) -> frozenset[EntryKey]:
+        """Return the snapshots that pods on the node mount and that are not complete there."""
+        statuses = self.cluster.statuses.of(node)
+        given = self.cluster.pod_users.given_on(node.metadata.name)
+        return frozenset(key for key in given if key not in statuses or statuses[key].phase not in COMPLETE_PHASES)
+
+    def _recalled(self, name: str, awaited: frozenset[EntryKey], demands: Iterable[Demand]) -> dict[EntryKey, Entry]:
+        """Return the awaited entries that only other nodes list; only there is their manifest known."""
+        missing = awaited - self.cluster.sizes_listed(name).keys()
+        uids = {d.id: d.uid for d in demands} if missing else {}
+        allowed = (key for key in missing if key[0] in uids and self.cluster.may_recall(key))
+        found = ((key, self.cluster.listed_for(uids[key[0]], key)) for key in allowed)
+        return {key: entry for key, entry in found if entry is not None}
+
+    def _held(self, model_node: ModelNode | None, demands: Iterable[Demand]) -> dict[EntryKey, float]:
+        """Return the listed revisions that no longer serve but that pods without a node were given."""
+        wanted = {(d.id, r) for d in demands for r in (d.serving, d.resolution.revision if d.resolution else "")}
+        entries = model_node.spec.entries if model_node else ()
+        old = (e.key for e in entries if e.state != EntryState.ABSENT and e.key not in wanted)
+        left = ((key, self.cluster.held_revisions.left_s(key)) for key in old)
+        return {key: left_s for key, left_s in left if left_s > 0}
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
         """Return, for each demand that names groups, the first of them that the node belongs to."""

@@ -54,7 +54,8 @@ def _step(facts: Facts, entry: Entry) -> RemovalStep:
     used, users_s = facts.has_users(entry.key), facts.timing.users_s
     match entry.state:
         case EntryState.PRESENT if used:
-            return RemovalStep(msgspec.structs.replace(entry, in_use=True), users_s)
+            awaited = entry.key in facts.view.awaited
+            return RemovalStep(msgspec.structs.replace(entry, in_use=True, awaited=awaited), users_s)
         case EntryState.PRESENT:
             return RemovalStep(with_state(entry, EntryState.DRAINING, facts.now))
         case EntryState.DRAINING if not facts.is_drained(entry):

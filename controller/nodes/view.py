@@ -48,6 +48,9 @@ class NodeView:
             may be stale and never suffice to remove files.
         protected: Entries chosen for eviction that may not be evicted, according to the same reads.
         unplaced: Entries that do not fit into the ModelNode, each with the reason.
+        awaited: Snapshots that pods on the node mount and that are not complete there.
+        recalled: Those of them that the ModelNode does not list, as another node lists them.
+        held: Listed revisions that no longer serve but stay for pods without a node, with the seconds left.
     """
 
     name: str
@@ -65,6 +68,9 @@ class NodeView:
     group_of: Mapping[str, str] = field(default_factory=dict)
     retained: RetainedObjects = _NOTHING_RETAINED
     unplaced: Mapping[EntryKey, str] = field(default_factory=dict)
+    awaited: frozenset[EntryKey] = frozenset()
+    recalled: Mapping[EntryKey, Entry] = field(default_factory=dict)
+    held: Mapping[EntryKey, float] = field(default_factory=dict)
 
     def listed(self) -> dict[EntryKey, Entry]:
         """Return the entries of its ModelNode's spec."""

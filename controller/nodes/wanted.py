@@ -45,23 +45,30 @@ def kept_entry(view: NodeView, entry: Entry, now: datetime) -> Entry | None:
         return None
     if entry.state == EntryState.DRAINING and entry.evicted_for:
         entry = with_state(entry, EntryState.PRESENT, now)
-    in_use = entry.key in view.in_use
+    in_use, awaited = entry.key in view.in_use, entry.key in view.awaited
     if reserved:
-        return msgspec.structs.replace(entry, claims=[], in_use=in_use)
-    return msgspec.structs.replace(entry, granted=view.granted, in_use=in_use)
+        return msgspec.structs.replace(entry, claims=[], in_use=in_use, awaited=awaited)
+    return msgspec.structs.replace(entry, granted=view.granted, in_use=in_use, awaited=awaited)
 
 
 def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
-    """Return the demands for each entry: the resolved revision, and the serving one while the node still has it."""
+    """Return the demands for each entry: the resolved revision, and others that the node has or can get still.
+
+    Those are the serving one, those that pods on the node wait for, and those held for pods without a node.
+    """
     present = view.listed().keys() | view.reported().keys()
+    available = present | (view.recalled.keys() - view.unplaced.keys())
+    needed = (view.awaited | view.held.keys()) & available
     demanded: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
+        keys = {key for key in needed if key[0] == demand.id} if needed else set[EntryKey]()
         resolved = demand.resolution.revision if demand.resolution else ""
         if resolved and (demand.id, resolved) not in view.unplaced:
-            demanded.setdefault((demand.id, resolved), []).append(demand)
-        serving = (demand.id, demand.serving)
-        if demand.serving not in ("", resolved) and serving in present:
-            demanded.setdefault(serving, []).append(demand)
+            keys.add((demand.id, resolved))
+        if demand.serving not in ("", resolved) and (demand.id, demand.serving) in present:
+            keys.add((demand.id, demand.serving))
+        for key in keys:
+            demanded.setdefault(key, []).append(demand)
     return demanded
 
 
@@ -73,7 +80,7 @@ def _rank(demands: Sequence[Demand], key: EntryKey) -> tuple[int, tuple[str, str
 def _wanted_entry(
     view: NodeView, key: EntryKey, demands: Sequence[Demand], before: Entry | None, now: datetime
 ) -> Entry:
-    entry = before or Entry(id=key[0], revision=key[1])
+    entry = before or _new_entry(view, key)
     evicted = bool(entry.evicted_for)  # only the eviction logic restores it
     is_unchanged = evicted or (before is not None and before.state == EntryState.PRESENT)
     resolution = next((d.resolution for d in demands if d.resolution and d.resolution.revision == key[1]), None)
@@ -89,10 +96,16 @@ def _wanted_entry(
         since=entry.since if is_unchanged and entry.since else timestamp(now),
         granted=view.granted and not evicted,
         in_use=key in view.in_use,
+        awaited=key in view.awaited,
         evictable=entry.evictable if view.limits.evicts else 0,
         last_used=timestamp(now) if entry.in_use and key not in view.in_use else entry.last_used,
         claims=[_claim(view, d) for d in sorted(demands, key=lambda d: d.age)],
     )
+
+
+def _new_entry(view: NodeView, key: EntryKey) -> Entry:
+    found = view.recalled.get(key, Entry(id=key[0], revision=key[1]))
+    return Entry(id=found.id, revision=found.revision, uri=found.uri, manifest=found.manifest, size=found.size)
 
 
 def _claim(view: NodeView, demand: Demand) -> Claim:

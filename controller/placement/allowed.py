@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from shared.sources.cloud_hosts import AWS_HOSTS, AZURE_HOSTS, ORACLE_HOSTS, ORACLE_S3_HOSTS
 from shared.sources.host_grants import host_matches
 from shared.uri.artifact import ArtifactUri
+from shared.uri.git import GitUri
 from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, PvcUri, S3Uri
 
 _EVERYTHING = "*"
@@ -96,6 +97,8 @@ def _names_of(uri: ModelUri) -> Iterator[str]:
             yield uri.repo
         case S3Uri():
             yield f"{uri.bucket}/{uri.prefix}".rstrip("/")
+        case GitUri():
+            yield uri.place
         case ArtifactUri():
             yield f"{uri.registry}/{uri.repository}"
         case _:

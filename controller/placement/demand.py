@@ -7,10 +7,12 @@ from typing import Any, TypeAlias
 
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from shared.api.base_model import RESERVE_LABEL, BaseModel
-from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
 from shared.api.meta import LeftOut, ModelStatus
+from shared.api.model_cache import ModelCache, ModelCacheSpec, ModelCacheStatus
 from shared.errors import InvalidURI
-from shared.names import model_id, short_id
+from shared.names import cache_id, model_id, short_id
+from shared.quantity import parse_quantity
 from shared.selection.choice import WHOLE, RequestedSelection, Selection, choose, requested_in_parameters
 from shared.uri.model_uri import PvcUri, parse_declared
 
@@ -46,8 +48,8 @@ class Demand:
     `refused`: why a namespaced model may not name this source; nodes keep the files they list, but fetch no more.
     `foreign`: a vendor's own scheme, which Larder ignores entirely. Demands compare equal if they differ only in what
     no node needs to know: the `claim_revision` whose claims have the plain name, the requested `refresh` and the one
-    last `refreshed`, the policy `follows`, the last seen `upstream` revision, and the `number` of the resolution among
-    those of objects that share it.
+    last `refreshed`, the policy `follows`, the last seen `upstream` revision, the `number` of the resolution among
+    those of objects that share it, and the `declared_bytes` of `spec.modelSize`.
     """
 
     kind: str
@@ -81,6 +83,7 @@ class Demand:
     follows: bool = field(default=False, compare=False)
     upstream: str = field(default="", compare=False)
     number: int = field(default=0, compare=False)
+    declared_bytes: int = field(default=0, compare=False)
 
     @property
     def refresh_pending(self) -> bool:
@@ -130,19 +133,58 @@ def base_model_demand(
 def cache_demand(kind: str, cache: ClusterModelCache, files: Selection | None = WHOLE) -> Demand:
     """Return what a ClusterModelCache asks for; `files` as in `base_model_demand`."""
     spec = cache.spec
-    requested = RequestedSelection(
-        tuple(spec.allow_patterns), tuple(spec.ignore_patterns), spec.duplicate_weights, spec.allow_pickle
-    )
     return _demand(
         kind,
         cache,
         spec.storage_uri,
-        lambda: requested,
+        partial(_requested, spec),
         files,
         cluster_scoped=True,
         allowed=EVERY_SOURCE,
         groups=spec.groups,
         secret=spec.credentials_secret,
+        declared_bytes=_bytes(spec.model_size),
+    )
+
+
+def _bytes(quantity: int | str | None) -> int:
+    """Return a quantity in bytes; none or an invalid one counts as 0, so a typo cannot block a model."""
+    try:
+        return parse_quantity(quantity) if quantity else 0
+    except ValueError:
+        return 0
+
+
+def model_cache_demand(cache: ModelCache, allowed: AllowedSources = EVERY_SOURCE, files: Selection = WHOLE) -> Demand:
+    """Return what a ModelCache asks for; no node ever holds it."""
+    spec, meta, status = cache.spec, cache.metadata, cache.status
+    source = _source(spec.storage_uri, allowed, cluster_scoped=False)
+    source, selection = _select(source, lambda: _requested(spec), files)
+    return Demand(
+        kind="ModelCache",
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        created=meta.creation_timestamp,
+        id=cache_id(meta.namespace, meta.name),
+        uri=source.uri,
+        invalid=source.invalid,
+        refused=source.refused,
+        on_claim=source.on_claim,
+        node_selector=spec.node_selector,
+        secret=spec.credentials_secret,
+        selection=selection,
+        deleting=meta.deletion_timestamp is not None,
+        resolution=_resolution(status, source.uri, selection.key),
+        serving=status.serving_revision,
+        refresh=meta.annotations.get(REFRESH_ANNOTATION, "")[:_MAX_REFRESH_CHARS],
+        refreshed=status.refreshed,
+    )
+
+
+def _requested(spec: ClusterModelCacheSpec | ModelCacheSpec) -> RequestedSelection:
+    return RequestedSelection(
+        tuple(spec.allow_patterns), tuple(spec.ignore_patterns), spec.duplicate_weights, spec.allow_pickle
     )
 
 
@@ -160,10 +202,7 @@ def _demand(
     meta = declared.metadata
     foreign = uri.startswith(FOREIGN)
     source = _Source() if foreign else _source(uri, allowed, cluster_scoped=cluster_scoped)
-    try:
-        selection = choose(requested(), files or WHOLE)
-    except ValueError as error:
-        source, selection = _Source(invalid=source.invalid or str(error)), WHOLE
+    source, selection = _select(source, requested, files or WHOLE)
     resolved_as = declared.status.selection if files is None else selection.key
     return Demand(
         kind=kind,
@@ -204,6 +243,16 @@ class _Source:
     on_claim: bool = False
 
 
+def _select(
+    source: _Source, requested: Callable[[], RequestedSelection], files: Selection
+) -> tuple[_Source, Selection]:
+    """Return the source with the files to take of it; an invalid request makes the source invalid."""
+    try:
+        return source, choose(requested(), files)
+    except ValueError as error:
+        return _Source(invalid=source.invalid or str(error)), WHOLE
+
+
 def _source(text: str, allowed: AllowedSources, *, cluster_scoped: bool) -> _Source:
     try:
         uri = parse_declared(text, cluster_scoped=cluster_scoped)
@@ -220,7 +269,7 @@ def _priority(text: str) -> int:
         return 0
 
 
-def _resolution(status: ModelStatus, uri: str, selection: str) -> Resolution | None:
+def _resolution(status: ModelStatus | ModelCacheStatus, uri: str, selection: str) -> Resolution | None:
     """Return the recorded resolution, unless the URI or the selection has changed since."""
     if not status.manifest_digest or status.source != uri or status.selection != selection:
         return None

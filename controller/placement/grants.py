@@ -14,6 +14,7 @@ class Contender:
         holds: Its ModelNode grants something that is not complete.
         granted: It was last granted.
         lost: Its agent is away, or has made no progress for too long.
+        awaited: A pod on it waits for something that is left to download.
         stalls: How often that happened recently.
     """
 
@@ -23,6 +24,7 @@ class Contender:
     holds: bool
     granted: bool
     lost: bool
+    awaited: bool = False
     priority: int = 0
     since: str = ""
     stalls: int = 0
@@ -32,8 +34,8 @@ def decide_grants(contenders: Iterable[Contender], limits: Mapping[str, int]) ->
     """Return the nodes that may download.
 
     Nodes that recently lost a grant come after those that did not, whatever their priority: otherwise a model that
-    never arrives would hold the only grant forever. A slot becomes free only one run after the holder was told to stop,
-    once its spec says so: that write may still be in flight.
+    never arrives would hold the only grant forever. Nodes on which pods wait come before others. A slot becomes free
+    only one run after the holder was told to stop, once its spec says so: that write may still be in flight.
     """
     nodes = list(contenders)
     kept = {c.node for c in nodes if (c.granted or c.holds) and c.wants and not c.lost}
@@ -42,7 +44,7 @@ def decide_grants(contenders: Iterable[Contender], limits: Mapping[str, int]) ->
         if c.granted or c.holds:
             taken.update(c.groups)
     waiting = [c for c in nodes if c.wants and not (c.granted or c.holds or c.lost)]
-    for c in sorted(waiting, key=lambda c: (c.stalls, -c.priority, c.since, c.node)):
+    for c in sorted(waiting, key=lambda c: (c.stalls, not c.awaited, -c.priority, c.since, c.node)):
         if all(taken[g] < limits[g] for g in c.groups if limits.get(g)):
             kept.add(c.node)
             taken.update(c.groups)

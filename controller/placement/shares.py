@@ -99,15 +99,15 @@ def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: ModelNode
         shares.add(namespace_of(entry.id), size_of(entry))
         revisions[entry.id] += 1
     updating = Counter(namespace_of(identity) for identity, count in revisions.items() if count > 1)
-    lanes: defaultdict[str, list[Entry]] = defaultdict(list)
+    flows: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in wanted:
-        lanes[namespace_of(entry.id)].append(entry)
+        flows[namespace_of(entry.id)].append(entry)
     refused: dict[EntryKey, str] = {}
-    queue = [(shares.uses[name].entries / _weight(name), name, 0) for name in lanes]
+    queue = [(shares.uses[name].entries / _weight(name), name, 0) for name in flows]
     heapq.heapify(queue)
     while queue:
         _, name, index = heapq.heappop(queue)
-        entry = lanes[name][index]
+        entry = flows[name][index]
         size_bytes = size_of(entry)
         updates = entry.id in revisions and updating[name] < _MAX_UPDATING and shares.holds(size_bytes)
         if updates or shares.admits(name, size_bytes):
@@ -115,7 +115,7 @@ def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: ModelNode
             updating[name] += entry.id in revisions
         else:
             refused[entry.key] = ""
-        if index + 1 < len(lanes[name]):
+        if index + 1 < len(flows[name]):
             heapq.heappush(queue, (shares.uses[name].entries / _weight(name), name, index + 1))
     return {key: shares.refusal(namespace_of(key[0])) for key in refused}
 

@@ -42,6 +42,16 @@ def hashed_name(wanted: SnapshotVolume) -> str:
     return _with_hash(plain_name(wanted), f"{wanted.id}\0{wanted.revision}")
 
 
+def waiting_name(wanted: SnapshotVolume) -> str:
+    """Return the name of the claim for pods that may wait on nodes without the snapshot: no other claim has it."""
+    return _with_hash(plain_name(wanted), f"waiting\0{wanted.id}\0{wanted.revision}")
+
+
+def hashed_claim(name: str, uid: str) -> str:
+    """Return the name of an object's claim if another claim has the object's name."""
+    return _with_hash(name, uid)
+
+
 def volume_names(namespace: str, claim: str) -> tuple[str, str]:
     """Return the names that the volume of a claim may have: the proposal's, and one if that is taken or too long."""
     plain = f"{claim}-{namespace}"

@@ -8,10 +8,12 @@ from controller.state.keys import ModelKey
 from controller.state.signal import Signal
 from shared.api.core import Node, Pod
 from shared.api.inference_service import InferenceService
+from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import EntryStatus, ModelNode
-from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+from shared.names import DRAINING_PREFIX, FETCHING_PREFIX, NODE_PREFIXES, SNAPSHOT_PREFIX
 
+_NOT_REQUIRED = (SNAPSHOT_PREFIX, FETCHING_PREFIX, DRAINING_PREFIX)  # by pods behind our gate
 TERMINAL = ("Succeeded", "Failed")
 
 
@@ -42,12 +44,23 @@ class Changes:
     model: Signal[ModelKey, Demand | None, Demand | None] = field(default_factory=Signal)
     unmanaged: Signal[ModelKey, Declared | None, Declared | None] = field(default_factory=Signal)
     service: Signal[InferenceService | None, InferenceService | None] = field(default_factory=Signal)
+    snapshot_labels: Signal[frozenset[str]] = field(default_factory=Signal)  # where pods may be placed has changed
+    model_cache: Signal[ModelCache | None, ModelCache | None] = field(default_factory=Signal)
     unplaced: Signal[str] = field(default_factory=Signal)  # a model id that gained or lost its place on a node
 
 
 def node_matters(before: Node | None, after: Node | None) -> bool:
     """Return whether anything but heartbeats and our own labels changed."""
     return before is None or after is None or _facts(before) != _facts(after)
+
+
+def changed_snapshot_labels(before: Node | None, after: Node | None) -> frozenset[str]:
+    """Return the snapshot labels that a node gained or lost.
+
+    If anything else that waiting pods require has changed, these are also all that it has.
+    """
+    old, new = _snapshot_labels(before), _snapshot_labels(after)
+    return old ^ new | (new if _required(before) != _required(after) else frozenset())
 
 
 def user_matters(before: Pod | None, after: Pod | None) -> bool:
@@ -95,9 +108,20 @@ def _used(model_node: ModelNode | None) -> tuple[object, ...]:
 
 
 def _facts(node: Node) -> tuple[object, ...]:
-    own = (READY_PREFIX, SNAPSHOT_PREFIX)
-    labels = {k: v for k, v in node.metadata.labels.items() if not k.startswith(own)}
+    labels = {k: v for k, v in node.metadata.labels.items() if not k.startswith(NODE_PREFIXES)}
     return node.metadata.uid, labels, node.ready, node.metadata.deletion_timestamp
+
+
+def _snapshot_labels(node: Node | None) -> frozenset[str]:
+    return frozenset(key for key in node.metadata.labels if key.startswith(SNAPSHOT_PREFIX)) if node else frozenset()
+
+
+def _required(node: Node | None) -> tuple[object, ...]:
+    """Return what the pods that wait for a node may require of it besides snapshot labels."""
+    if node is None:
+        return ()
+    labels = {k: v for k, v in node.metadata.labels.items() if not k.startswith(_NOT_REQUIRED)}
+    return node.metadata.uid, labels
 
 
 def _use(pod: Pod) -> tuple[object, ...]:

@@ -9,22 +9,32 @@ from controller.placement.demand import Declared, Demand, base_model_demand, cac
 from controller.placement.groups import NodeLimits
 from controller.placement.targets import is_target
 from controller.state.agent_liveness import AgentLiveness
-from controller.state.changes import Changes, model_node_change, node_matters, user_matters
+from controller.state.changes import (
+    Changes,
+    changed_snapshot_labels,
+    model_node_change,
+    node_matters,
+    user_matters,
+)
 from controller.state.entry_statuses import EntryStatuses
+from controller.state.held_revisions import HeldRevisions
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
+from controller.state.listed_snapshots import ListedSnapshots
 from controller.state.membership import Membership
 from controller.state.model_volumes import ModelVolumes
 from controller.state.ownership import RECORD_ANNOTATION, Ownership
 from controller.state.pod_users import PodUsers
 from controller.state.retained import RetainedObjects
 from controller.state.unplaced import UnplacedEntries
+from controller.state.waiting_pods import WaitingPods
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import Node, Pod
 from shared.api.inference_service import InferenceService
+from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
-from shared.api.model_node import ModelNode
+from shared.api.model_node import Entry, ModelNode
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Object
 from shared.names import model_id, short_id
@@ -53,19 +63,25 @@ class ClusterState:
     base_models: Cache[BaseModel] = field(init=False)
     cluster_base_models: Cache[ClusterBaseModel] = field(init=False)
     caches: Cache[ClusterModelCache] = field(init=False)
+    model_caches: Cache[ModelCache] = field(init=False)
     services: Cache[InferenceService] = field(init=False)
     agents: Cache[Pod] = field(init=False)
     users: Cache[Pod] = field(init=False)
+    injected_pods: Cache[Pod] = field(init=False)  # that mount Models
     liveness: AgentLiveness = field(init=False)
     membership: Membership = field(init=False)
     statuses: EntryStatuses = field(init=False)
+    listed: ListedSnapshots = field(default_factory=ListedSnapshots, init=False)
     volumes: ModelVolumes = field(init=False)
     pod_users: PodUsers = field(init=False)
+    waiting_pods: WaitingPods = field(default_factory=WaitingPods, init=False)
+    held_revisions: HeldRevisions = field(init=False)
     unplaced: UnplacedEntries = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
     unmanaged: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
     _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
+    _model_caches_in: Index[str, Key] = field(default_factory=Index, init=False)
 
     def __post_init__(self) -> None:
         self.liveness = AgentLiveness(self.clock)
@@ -75,13 +91,16 @@ class ClusterState:
         self.base_models = Cache(partial(self._model_changed, "BaseModel"))
         self.cluster_base_models = Cache(partial(self._model_changed, "ClusterBaseModel"))
         self.caches = Cache(partial(self._model_changed, "ClusterModelCache"))
+        self.model_caches = Cache(self._model_cache_changed)
         self.services = Cache(self.changed.service.emit)
         self.agents = Cache(self._agent_changed)
         self.users = Cache(self._user_changed)
+        self.injected_pods = Cache(lambda *_: None)
         self.membership = Membership(self.nodes, self.groups, self.default_limits)
         self.statuses = EntryStatuses(self.model_nodes)
         self.volumes = ModelVolumes(self.store_root)
         self.pod_users = PodUsers(self.users, self.store_root, self.same_id, self.volumes.paths_of)
+        self.held_revisions = HeldRevisions(self.clock, self.waiting_pods.is_needed)
         self.unplaced = UnplacedEntries(self.changed.unplaced)
 
     def node(self, name: str) -> Node | None:
@@ -99,6 +118,11 @@ class ClusterState:
     def service(self, namespace: str, name: str) -> InferenceService | None:
         """Return the InferenceService, or None."""
         return self.services.get(Key(namespace, name))
+
+    def model_caches_in(self, namespace: str) -> list[ModelCache]:
+        """Return the ModelCaches of a namespace."""
+        found = (self.model_caches.get(key) for key in self._model_caches_in.of(namespace))
+        return [cache for cache in found if cache is not None]
 
     def declared(self, key: ModelKey) -> BaseModel | ClusterModelCache | None:
         """Return a declared model, or None."""
@@ -172,6 +196,22 @@ class ClusterState:
         """Return the nodes whose ModelNode lists a claim of this object."""
         return self._nodes_of_claim.of(uid)
 
+    def listed_for(self, uid: str, key: EntryKey) -> Entry | None:
+        """Return an entry with a manifest as some node lists it for this object, or None."""
+        if key not in self.listed:
+            return None
+        known = (found for name in self.nodes_of_claim(uid) if (found := self.model_node(name)) is not None)
+        entries = (entry for found in known for entry in found.spec.entries)
+        return next((e for e in entries if e.key == key and e.manifest and any(c.uid == uid for c in e.claims)), None)
+
+    def may_recall(self, key: EntryKey) -> bool:
+        """Return whether a node may get a revision as another node lists it: one that serves, or did a while ago.
+
+        Otherwise a tenant could bring old files to every node, by pods that name them.
+        """
+        serves = any(d.id == key[0] and d.serving == key[1] for d in self.same_id(key[0]))
+        return key in self.listed and (serves or self.held_revisions.is_recent(key))
+
     def sizes_listed(self, name: str) -> Mapping[EntryKey, int]:
         """Return the entries that a node's ModelNode lists, with their bytes (0: unknown)."""
         found = self.model_node(name)
@@ -185,11 +225,14 @@ class ClusterState:
                 self.unplaced.forget(before.metadata.name)
         if node_matters(before, after):
             self.changed.node.emit(before, after)
+        if labels := changed_snapshot_labels(before, after):
+            self.changed.snapshot_labels.emit(labels)
 
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
         known = after or before
         if known is not None:
             self._nodes_of_claim.move(known.metadata.name, _claims(before), _claims(after))
+            self.listed.move(before, after)
             self.statuses.forget(known.metadata.name)
         if (change := model_node_change(before, after)) is not None:
             self.changed.model_node.emit(change)
@@ -206,8 +249,16 @@ class ClusterState:
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
         self.pod_users.move(before, after)
         self.volumes.move_pod(before, after)
+        self.waiting_pods.move(before, after)
         if user_matters(before, after):
             self.changed.user.emit(before, after)
+
+    def _model_cache_changed(self, before: ModelCache | None, after: ModelCache | None) -> None:
+        known = after or before
+        if known is not None:
+            namespace = known.metadata.namespace
+            self._model_caches_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
+            self.changed.model_cache.emit(before, after)
 
     def _model_changed(self, kind: str, before: Object | None, after: Object | None) -> None:
         known = after or before
@@ -217,6 +268,7 @@ class ClusterState:
         old, new = self.demands.pop(key, None), _demand(kind, after, self.allowed, self.files)
         if new is not None:
             self.demands[key] = new
+        self.held_revisions.move(old, new)
         self._keys_of_id.move(key, (short_id(old.id),) if old else (), (short_id(new.id),) if new else ())
         self.changed.model.emit(key, old, new)
 

@@ -29,6 +29,9 @@ class Index(Generic[V, K]):
         """Return the names that have a value."""
         return list(self._names.get(value, ()))
 
+    def __contains__(self, value: V) -> bool:
+        return value in self._names
+
     def values(self) -> set[V]:
         """Return every value that some name has."""
         return set(self._names)

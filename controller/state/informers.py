@@ -20,11 +20,20 @@ from shared.api.core import (
     PersistentVolumeClaim,
     Pod,
 )
-from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE, NODE_GROUP, Definition
+from shared.api.kinds import (
+    BASE_MODEL,
+    CLUSTER_BASE_MODEL,
+    CLUSTER_MODEL_CACHE,
+    MODEL_CACHE,
+    MODEL_NODE,
+    NODE_GROUP,
+    Definition,
+)
+from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
 from shared.kube.cache import Cache
-from shared.names import USER_LABEL
+from shared.names import INJECTED_LABEL, USER_LABEL
 
 AGENT_LABEL = "app.kubernetes.io/component=agent"
 D = TypeVar("D", bound=Declared)
@@ -33,6 +42,7 @@ D = TypeVar("D", bound=Declared)
 def cluster_informers(cluster: ClusterState, namespace: str) -> tuple[Informer[Any], ...]:
     """Return the informers of a cluster state, models last: what they are judged by must be cached first."""
     groups = ManagedSink(NODE_GROUP.kind, cluster.ownership, cluster.groups, lambda *_: None)
+    model_caches = ManagedSink(MODEL_CACHE.kind, cluster.ownership, cluster.model_caches, lambda *_: None)
     agents = f"/api/v1/namespaces/{namespace}/pods"
 
     def models(definition: Definition, kind: type[D], cache: Cache[D]) -> Informer[D]:
@@ -46,9 +56,11 @@ def cluster_informers(cluster: ClusterState, namespace: str) -> tuple[Informer[A
         Informer(MODEL_NODE.path, ModelNode, cluster.model_nodes),
         Informer(agents, Pod, cluster.agents, label_selector=AGENT_LABEL, name="agents"),
         Informer(PODS, Pod, cluster.users, label_selector=f"{USER_LABEL}=true", name="users"),
+        Informer(PODS, Pod, cluster.injected_pods, label_selector=f"{INJECTED_LABEL}=true", name="injected_pods"),
         Informer(VOLUMES, PersistentVolume, cluster.volumes.volumes, label_selector=f"{VOLUME_LABEL}=true"),
         Informer(CLAIMS, PersistentVolumeClaim, cluster.volumes.claims),
         models(BASE_MODEL, BaseModel, cluster.base_models),
         models(CLUSTER_BASE_MODEL, ClusterBaseModel, cluster.cluster_base_models),
         models(CLUSTER_MODEL_CACHE, ClusterModelCache, cluster.caches),
+        Informer(MODEL_CACHE.path, ModelCache, model_caches, MODEL_CACHE),
     )

@@ -16,6 +16,6 @@ class ModelKey:
     name: str
 
     @property
-    def lane(self) -> Hashable:
-        """Its namespace; cluster-scoped models share one fairness lane."""
+    def flow(self) -> Hashable:
+        """Its namespace; cluster-scoped models share one flow."""
         return self.namespace

@@ -18,12 +18,12 @@ class ModelVolumes:
 
     Args:
         store_root: Root of the store on every node.
-        claim_changed: Signals any claim of the cluster that was created, changed or deleted.
+        claim_changed: Signals any claim of the cluster that was created, changed or deleted, as last known.
         changed: Signals a claim through which pods reach a model, when it, its volume or its pods changed.
     """
 
     store_root: str
-    claim_changed: Signal[Key] = field(default_factory=Signal, init=False)
+    claim_changed: Signal[PersistentVolumeClaim] = field(default_factory=Signal, init=False)
     changed: Signal[Key] = field(default_factory=Signal, init=False)
     claims: Cache[PersistentVolumeClaim] = field(init=False)
     volumes: Cache[PersistentVolume] = field(init=False)
@@ -71,7 +71,7 @@ class ModelVolumes:
         known = after or before
         if known is None:
             return
-        self.claim_changed.emit(known.key)
+        self.claim_changed.emit(known)
         if any(is_our_claim(claim) for claim in (before, after) if claim is not None) or self._pods.of(known.key):
             self.changed.emit(known.key)
 

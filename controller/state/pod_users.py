@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from controller.placement.claim_place import is_on
 from controller.placement.demand import Demand
+from controller.placement.pod_placement import promised_snapshots
 from controller.placement.volume_names import read_claims
 from controller.state.changes import TERMINAL
 from controller.state.index import Index
@@ -75,14 +76,26 @@ class PodUsers:
         entries = (e.key for e in model_node.spec.entries) if paths else ()
         return frozenset(key for key in entries if mounts_snapshot(paths, *key, self.store_root))
 
+    def pods_on(self, name: str) -> list[Pod]:
+        """Return the watched pods on a node."""
+        return [pod for key in self._by_node.of(name) if (pod := self.pods.get(key)) is not None]
+
+    def given_on(self, name: str) -> frozenset[EntryKey]:
+        """Return the snapshots that watched pods on a node were given and mount; an annotation proves nothing."""
+        return frozenset(
+            key
+            for pod, paths in self._mounts_on(name)
+            for key in promised_snapshots(pod.metadata.namespace, pod.metadata.annotations)
+            if mounts_snapshot(paths, *key, self.store_root)
+        )
+
     def _paths(self, pod: Pod) -> frozenset[str]:
         """Return the directories of the node that a pod mounts, by hostPath or by a claim of ours."""
         return plain_paths([*pod.spec.host_paths, *self.paths_of(pod.metadata.namespace, pod.spec.claims)])
 
     def _mounts_on(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
         """Yield the watched pods on a node that have not ended, with the directories they mount."""
-        pods = (pod for key in self._by_node.of(name) if (pod := self.pods.get(key)) is not None)
-        yield from ((pod, self._paths(pod)) for pod in pods if pod.status.phase not in TERMINAL)
+        yield from ((pod, self._paths(pod)) for pod in self.pods_on(name) if pod.status.phase not in TERMINAL)
 
 
 def _node_name(pod: Pod | None) -> Iterable[str]:

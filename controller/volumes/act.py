@@ -4,15 +4,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from controller.manager.exclusive_names import NAME_CONFLICT, RefusedName, create_exclusively, name_taken
 from controller.placement.volume_names import is_our_claim, volume_names
 from controller.volumes.templates import VolumeManifest
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object
-from shared.kube.errors import Conflict, NotFound, Refused
+from shared.kube.errors import Conflict, NotFound
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 
-_CONFLICT = 409
+_ADVICE = "rename or delete it, or delete the pod: its successor gets another name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class VolumeActor:
         """Create what is missing of a volume and its claim.
 
         Raises:
-            Refused: A name is taken by an object that is not Larder's, or the API server refuses the objects.
+            Refused: A name is taken or too long, or the API server refuses the objects.
             KubeError: The request failed; another attempt may succeed.
         """
         path = claims_in(manifest.namespace)
@@ -34,13 +35,8 @@ class VolumeActor:
             await self._restore_volume(manifest, claim)
             return
         made = await self._ensure_volume(manifest, volume_names(manifest.namespace, manifest.claim), uid="")
-        try:
-            await self.kube.request("POST", path, body=made.claim_body())
-        except Conflict:
-            found = await get_object(self.kube, f"{path}/{manifest.claim}", PersistentVolumeClaim)
-            if found is None:
-                raise  # the conflict is another: a quota that changed meanwhile, for example
-            _check_ours(found)
+        body = made.claim_body()
+        await create_exclusively(self.kube, path, body, PersistentVolumeClaim, is_our_claim, _ADVICE)
 
     async def _restore_volume(self, manifest: VolumeManifest, claim: PersistentVolumeClaim) -> None:
         """Create the volume that an existing claim of ours names. Raises Refused if the claim is not ours."""
@@ -72,10 +68,10 @@ class VolumeActor:
                 if found is None or not _is_same(found, body):
                     continue
             return named
-        raise Refused(
-            f"NameConflict: PersistentVolume {' and '.join(dict.fromkeys(names))} exist and are not Larder's; an "
-            "administrator can rename or delete them",
-            _CONFLICT,
+        raise RefusedName(
+            NAME_CONFLICT,
+            f"PersistentVolume {' and '.join(dict.fromkeys(names))} exist and are not Larder's; an administrator can "
+            "rename or delete them",
         )
 
     async def _delete(self, path: str, seen: Meta) -> None:
@@ -85,12 +81,7 @@ class VolumeActor:
 
 def _check_ours(claim: PersistentVolumeClaim) -> None:
     if not is_our_claim(claim):
-        meta = claim.metadata
-        raise Refused(
-            f"NameConflict: PersistentVolumeClaim {meta.namespace}/{meta.name} exists and is not Larder's; rename or "
-            "delete it, or delete the pod: its successor gets another name",
-            _CONFLICT,
-        )
+        raise name_taken("PersistentVolumeClaim", claim.metadata.name, _ADVICE)
 
 
 def _is_same(found: PersistentVolume, body: dict[str, Any]) -> bool:

@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controller.manager.actions import Requeue
+from controller.manager.provision_queue import ordinal_bound
 from controller.volumes.templates import VolumeManifest
 from controller.volumes.view import VolumeView
-from shared.api.core import PersistentVolume
+from shared.api.core import BOUND, PersistentVolume, PersistentVolumeClaim
 from shared.kube.objects import Meta
 
 UNUSED_S = 30.0  # so that a rollout, or pods created one after another, keep their claim
+UNBOUND_S = 20.0  # binding takes about a second
 _LOOK_AGAIN_S = 60.0
 NAME_CONFLICT = "NameConflict"
 REFUSED = "VolumeRefused"
 DELAYED = "VolumeDelayed"
+QUEUED = "VolumeQueued"
 TERMINATING = "VolumeTerminating"
+NOT_BOUND = "VolumeNotBound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class ReportReason:
 
     reason: str
     message: str
+    warn: bool = True
 
 
 Action: TypeAlias = Provision | Withdraw | ListPods | DeleteClaim | DeleteVolume | ReportReason | Requeue
@@ -77,7 +82,7 @@ def decide(view: VolumeView) -> list[Action]:
     if _is_leaving(view):
         return [Withdraw(), ReportReason(TERMINATING, _terminating(view)), Requeue(_LOOK_AGAIN_S)]
     if view.claim is not None and view.volume is not None and _is_bound_or_free(view):
-        return [Withdraw(), *_check_files(view)]
+        return [Withdraw(), *_check_files(view), *_check_binding(view, view.claim)]
     if view.manifest is None:
         return [Withdraw(), ReportReason(*view.problem), Requeue(_LOOK_AGAIN_S)]
     if (lost := _lost_volume(view)) is not None:
@@ -87,12 +92,24 @@ def decide(view: VolumeView) -> list[Action]:
 
 def _provision(view: VolumeView, manifest: VolumeManifest) -> list[Action]:
     """Have the objects created; asked again now and then, because a queue can be lost with its replica."""
-    if view.failure is None:
-        return [Provision(manifest), Requeue(_LOOK_AGAIN_S)]
-    if view.failure.retry_s > 0:
-        return [ReportReason(REFUSED, _failed(view, view.failure.message)), Requeue(view.failure.retry_s)]
+    if view.failure is None or view.failure.retry_s == 0:
+        return [*_queued(view), Provision(manifest), Requeue(_LOOK_AGAIN_S)]
+    if view.failure.retry_s is not None:
+        reason = view.failure.reason or REFUSED
+        return [ReportReason(reason, _failed(view, view.failure.message)), Requeue(view.failure.retry_s)]
     delayed = ReportReason(DELAYED, _failed(view, view.failure.message))
     return [delayed, Provision(manifest), Requeue(_LOOK_AGAIN_S)]
+
+
+def _queued(view: VolumeView) -> list[Action]:
+    """Report a creation that has waited since the last look."""
+    if view.position is None:
+        return []
+    message = (
+        f"the claim {view.key.name!r} for the pod's model waits for its turn to be created, among the first "
+        f"{ordinal_bound(view.position)} in the queue; the pod starts without further action"
+    )
+    return [ReportReason(QUEUED, message, warn=False)]
 
 
 def _is_bound_or_free(view: VolumeView) -> bool:
@@ -110,6 +127,15 @@ def _check_files(view: VolumeView) -> list[Action]:
         "given; delete the pod: its successor gets another claim"
     )
     return [ReportReason(NAME_CONFLICT, message), Requeue(_LOOK_AGAIN_S)]
+
+
+def _check_binding(view: VolumeView, claim: PersistentVolumeClaim) -> list[Action]:
+    """Report a claim that Kubernetes does not bind to its volume."""
+    if claim.status.phase == BOUND:
+        return []
+    if view.unbound_s < UNBOUND_S:
+        return [Requeue(UNBOUND_S - view.unbound_s)]
+    return [ReportReason(NOT_BOUND, _not_bound(claim)), Requeue(_LOOK_AGAIN_S)]
 
 
 def _clean_up(view: VolumeView) -> list[Action]:
@@ -157,6 +183,16 @@ def _conflict(view: VolumeView) -> str:
     return (
         f"PersistentVolumeClaim {view.key.namespace}/{view.key.name} exists and is not Larder's, so the pod's model "
         "cannot be mounted through it; delete or rename that claim, or delete the pod: its successor gets another name"
+    )
+
+
+def _not_bound(claim: PersistentVolumeClaim) -> str:
+    meta, spec = claim.metadata, claim.spec
+    of_class = f" of the storage class {spec.storage_class_name!r}" if spec.storage_class_name else ""
+    return (
+        f"claim {meta.name!r}{of_class} for the pod's model exists, and so does its volume {spec.volume_name!r}, but "
+        f"Kubernetes has not bound them within {UNBOUND_S:.0f} s. `kubectl describe pvc {meta.name} -n "
+        f"{meta.namespace}` has the reason; without one there, check that kube-controller-manager runs"
     )
 
 

@@ -1,17 +1,10 @@
 """Keys of the volumes feature."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
+
+from controller.manager.keys import NamespacedKey
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeKey:
+class VolumeKey(NamespacedKey):
     """A claim through which pods of a namespace mount a model."""
-
-    namespace: str
-    name: str
-
-    @property
-    def lane(self) -> Hashable:
-        """Its namespace."""
-        return self.namespace

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from controller.manager.creation_failure import CreationFailure
 from controller.placement.demand import Demand
 from controller.placement.volume_names import (
     SnapshotVolume,
@@ -12,13 +13,14 @@ from controller.placement.volume_names import (
     plain_name,
     read_claims,
     volume_names,
+    waiting_name,
 )
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from controller.volumes.keys import VolumeKey
 from controller.volumes.templates import VolumeManifest, VolumeTemplate
-from controller.volumes.view import CreationFailure, VolumeView
-from shared.api.core import Pod
+from controller.volumes.view import VolumeView
+from shared.api.core import BOUND, Pod
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.kube.collection import list_objects
 from shared.kube.objects import Key
@@ -37,23 +39,26 @@ class VolumeObserver:
     kube: Kube
     clock: Callable[[], float]
     _unused_since: dict[VolumeKey, float] = field(default_factory=dict, init=False)
+    _unbound_since: dict[VolumeKey, float] = field(default_factory=dict, init=False)
 
     def view(self, key: VolumeKey, failure: CreationFailure | None) -> VolumeView:
         """Return the claim as the caches have it."""
         name, volumes = Key(key.namespace, key.name), self.cluster.volumes
         users = self._users(name)
         manifest, problem = self._manifest(key, users) if users else (None, ("", ""))
-        claim = volumes.claims.get(name)
+        claim, volume = volumes.claims.get(name), volumes.volume_of(name)
+        unbound = claim is not None and volume is not None and claim.status.phase != BOUND
         return VolumeView(
             key=key,
             users=users,
             manifest=manifest,
             claim=claim,
-            volume=volumes.volume_of(name),
+            volume=volume,
             is_ours=claim is not None and is_our_claim(claim),
             problem=problem,
             failure=failure,
-            unused_s=self._unused_s(key, used=bool(users)),
+            unused_s=self._lasted_s(self._unused_since, key, holds=not users),
+            unbound_s=self._lasted_s(self._unbound_since, key, holds=unbound),
         )
 
     async def with_live_users(self, view: VolumeView) -> VolumeView:
@@ -65,16 +70,18 @@ class VolumeObserver:
     def forget(self, key: VolumeKey) -> None:
         """Drop what is known of a claim that is gone."""
         self._unused_since.pop(key, None)
+        self._unbound_since.pop(key, None)
 
     def _users(self, claim: Key) -> tuple[Pod, ...]:
         known = (self.cluster.users.get(pod) for pod in self.cluster.volumes.pods_of(claim))
         return tuple(sorted((p for p in known if p is not None), key=lambda p: p.metadata.creation_timestamp))
 
-    def _unused_s(self, key: VolumeKey, *, used: bool) -> float:
-        if used:
-            self._unused_since.pop(key, None)
+    def _lasted_s(self, since: dict[VolumeKey, float], key: VolumeKey, *, holds: bool) -> float:
+        """Return for how long something has held without interruption, in seconds; 0 if it does not."""
+        if not holds:
+            since.pop(key, None)
             return 0.0
-        return self.clock() - self._unused_since.setdefault(key, self.clock())
+        return self.clock() - since.setdefault(key, self.clock())
 
     def _manifest(self, key: VolumeKey, users: tuple[Pod, ...]) -> tuple[VolumeManifest | None, tuple[str, str]]:
         """Return what the oldest pod needs, or why it cannot have it: anyone may write the annotation."""
@@ -102,12 +109,11 @@ class VolumeObserver:
         """Return whether a model serves a revision, resolved it, or has it on a node still."""
         if wanted.revision in (demand.serving, demand.resolution.revision if demand.resolution else ""):
             return True
-        entry = (wanted.id, wanted.revision)
-        return any(entry in self.cluster.sizes_listed(node.metadata.name) for node in self.cluster.model_nodes)
+        return (wanted.id, wanted.revision) in self.cluster.listed
 
     def _names(self, wanted: SnapshotVolume, demands: list[Demand]) -> set[str]:
         plain = any(has_plain_name(wanted, demand.claim_revision) for demand in demands)
-        return {hashed_name(wanted)} | ({plain_name(wanted)} if plain else set())
+        return {hashed_name(wanted), waiting_name(wanted)} | ({plain_name(wanted)} if plain else set())
 
     def _template(self, demands: list[Demand]) -> VolumeTemplate:
         names = (demand.name for demand in demands if demand.kind == CLUSTER_MODEL_CACHE.kind)

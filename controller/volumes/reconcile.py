@@ -1,13 +1,16 @@
 """Reconciles one claim through which pods mount a model: observe, decide, act."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
 import structlog
 
 from controller.manager.actions import Requeue
+from controller.manager.failed_creations import FailedCreations
+from controller.manager.pod_events import PodEvents
+from controller.manager.provision_queue import ProvisionOrder
 from controller.manager.provisioner import Provisioner, ProvisionRequest
 from controller.volumes.act import VolumeActor
 from controller.volumes.decide import (
@@ -22,13 +25,10 @@ from controller.volumes.decide import (
 )
 from controller.volumes.keys import VolumeKey
 from controller.volumes.observe import VolumeObserver
-from controller.volumes.pod_events import PodEvents
 from controller.volumes.templates import VolumeManifest
-from controller.volumes.view import CreationFailure, VolumeView
-from shared.backoff import Backoff
+from controller.volumes.view import VolumeView
 from shared.kube.errors import KubeError
 
-_REFUSED = Backoff(first_s=30, cap_s=120)
 _log = structlog.get_logger()
 
 
@@ -42,11 +42,15 @@ class VolumeReconciler:
     pod_events: PodEvents
     enqueue: Callable[[VolumeKey], None]
     clock: Callable[[], float]
-    _failures: dict[VolumeKey, tuple[KubeError, float, int]] = field(default_factory=dict, init=False)
+    _failures: FailedCreations[VolumeKey] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._failures = FailedCreations(self.clock)
 
     async def reconcile(self, key: VolumeKey) -> float | None:
         """Reconcile a claim; return the delay in seconds until the next run, or None."""
-        view = self.observer.view(key, self._failure(key))
+        view = self.observer.view(key, self._failures.of(key))
+        view = replace(view, position=self.provisioner.position(key))
         actions = decide(view)
         if ListPods() in actions:
             view = await self.observer.with_live_users(view)
@@ -55,7 +59,7 @@ class VolumeReconciler:
             await self._apply(view, action)
         if not view.users:
             self.pod_events.forget(key)
-            self._failures.pop(key, None)
+            self._failures.forget(key)
         if view.claim is None and view.volume is None and not view.users:
             self.observer.forget(key)
         return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
@@ -67,7 +71,7 @@ class VolumeReconciler:
     async def _apply(self, view: VolumeView, action: Action) -> None:
         match action:
             case Provision(manifest):
-                self.provisioner.request(self._request(view.key, manifest))
+                self.provisioner.request(self._request(view, manifest))
             case Withdraw():
                 self.provisioner.withdraw(view.key)
             case DeleteClaim(claim):
@@ -76,38 +80,30 @@ class VolumeReconciler:
             case DeleteVolume(volume):
                 _log.info("volume_deleted", volume=volume.metadata.name)
                 await self.actor.delete_volume(volume)
-            case ReportReason(reason, message):
-                await self.pod_events.report(view.key, view.users, reason, message)
+            case ReportReason(reason, message, warn):
+                await self.pod_events.report(view.key, view.users, reason, message, warn=warn)
             case ListPods() | Requeue():
                 pass  # done by the caller
             case _:
                 assert_never(action)
 
-    def _request(self, key: VolumeKey, manifest: VolumeManifest) -> ProvisionRequest:
+    def _request(self, view: VolumeView, manifest: VolumeManifest) -> ProvisionRequest:
+        key, created = view.key, view.users[0].metadata.creation_timestamp if view.users else ""
         return ProvisionRequest(
             key,
+            key.flow,
             partial(self.actor.provision, manifest),
             on_failure=lambda error: self._failed(key, error),
             on_created=lambda: self._created(key, manifest),
+            order=ProvisionOrder(created, key.name),
         )
 
     def _created(self, key: VolumeKey, manifest: VolumeManifest) -> None:
         self.pod_events.forget(key)
-        self._failures.pop(key, None)
+        self._failures.forget(key)
         _log.info("claim_created", namespace=key.namespace, claim=key.name, snapshot=str(manifest.wanted))
 
     def _failed(self, key: VolumeKey, error: KubeError) -> None:
         _log.warning("claim_not_created", namespace=key.namespace, claim=key.name, error=str(error))
-        count = self._failures[key][2] + 1 if key in self._failures else 1
-        self._failures[key] = (error, self.clock() + _REFUSED.delay_s(count), count)
+        self._failures.note(key, error)
         self.enqueue(key)
-
-    def _failure(self, key: VolumeKey) -> CreationFailure | None:
-        """Return the last failure; a refused request is made again after a while, any other waits in the queue."""
-        if key not in self._failures:
-            return None
-        error, due, _ = self._failures[key]
-        if error.retryable:
-            return CreationFailure(str(error), retry_s=0)
-        retry_s = due - self.clock()
-        return CreationFailure(str(error), retry_s) if retry_s > 0 else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, SnapshotVolume
+from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, SnapshotVolume, waiting_name
 from shared.names import snapshot_label, snapshot_path
 
 Json = dict[str, Any]
@@ -118,6 +118,9 @@ class VolumeManifest:
         return {"storage": str(max(1, self.size_bytes))}
 
     def _term(self) -> Json:
+        """Return the nodes of the volume: those with the files, or every node if the claim is for pods that wait."""
+        if self.claim == waiting_name(self.wanted):
+            return {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]}
         key = snapshot_label(self.wanted.id, self.wanted.revision)
         return {"matchExpressions": [{"key": key, "operator": "In", "values": ["true"]}]}
 

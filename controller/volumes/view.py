@@ -2,22 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from controller.manager.creation_failure import CreationFailure
 from controller.volumes.keys import VolumeKey
 from controller.volumes.templates import VolumeManifest
 from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
-
-
-@dataclass(frozen=True, slots=True)
-class CreationFailure:
-    """Why the objects could not be created.
-
-    Args:
-        message: What the API server said.
-        retry_s: Seconds until the request is made again; 0 if it is in the queue still.
-    """
-
-    message: str
-    retry_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +22,9 @@ class VolumeView:
         problem: Reason and message if the pods cannot get their model this way.
         live_users: Whether a live list of the namespace's pods has users; None until it has been read.
         failure: Why the last attempt to create the objects failed.
+        position: Place in the queue of claims to create; None if it is not in it.
         unused_s: How long the claim has had no users, in seconds.
+        unbound_s: How long claim and volume have existed without being bound to each other, in seconds.
     """
 
     key: VolumeKey
@@ -46,4 +36,6 @@ class VolumeView:
     problem: tuple[str, str] = field(default=("", ""))
     live_users: bool | None = None
     failure: CreationFailure | None = None
+    position: int | None = None
     unused_s: float = 0.0
+    unbound_s: float = 0.0

@@ -1,4 +1,4 @@
-"""The command: sets up, runs the components in a separate process, tells the story, then stops or keeps them."""
+"""The command: sets up, runs the components in a separate process, shows what happens, then stops or keeps them."""
 
 import argparse
 import json
@@ -27,8 +27,8 @@ _GRACE_S = 20.0
 def main(arguments: Sequence[str]) -> int:
     """Run the demo; returns 0 if every step was seen to work."""
     parser = argparse.ArgumentParser(prog="larder demo", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="leave it running and print the KUBECONFIG to use")
-    parser.add_argument("--stop", metavar="PID", type=int, help="end a demo that was left running")
+    parser.add_argument("--keep", action="store_true", help="leave the demo running and print its KUBECONFIG")
+    parser.add_argument("--stop", metavar="PID", type=int, help="stop a demo that was left running")
     given = parser.parse_args(arguments)
     if given.stop:
         return _stop(given.stop)
@@ -55,7 +55,7 @@ def _run(console: Console, *, keep: bool) -> int:
         console.print("[bold]1. A cluster[/bold]: etcd, API server, controller manager, scheduler; an S3 server; a hub")
         holder.wait_ready((state / READY).exists, _READY_S)
         facts = json.loads((state / READY).read_text())
-        story.tell(console, Path(facts["kubeconfig"]))
+        story.show(console, Path(facts["kubeconfig"]))
         kept = keep
         console.print(f"\nDone in {time.monotonic() - began:.0f} s.")
         _say_next(console, facts, state, keep=keep)
@@ -68,14 +68,14 @@ def _run(console: Console, *, keep: bool) -> int:
 
 def _say_next(console: Console, facts: dict[str, str], state: Path, *, keep: bool) -> None:
     if not keep:
-        console.print("Next: [bold]make demo KEEP=1[/bold] leaves it running, for kubectl and `larder status --watch`.")
+        console.print("To explore it with kubectl and `larder status --watch`, run [bold]make demo KEEP=1[/bold].")
         return
-    console.print(f"It is running; files and logs are in {state}. Next:")
+    console.print(f"The demo is still running; its files and logs are in {state}. Try:")
     console.print(f"  export KUBECONFIG={facts['kubeconfig']}")
     console.print(f"  export PATH={Path(sys.executable).parent}:{find(os.environ).kubectl.parent}:$PATH")
     console.print("  larder status --watch")
     console.print("  kubectl get larder,modelnodes -o wide")
-    console.print("  kubectl label node gpu-b nvidia.com/gpu.product-      [dim]# leaves the group: its files go[/dim]")
+    console.print("  kubectl label node gpu-b nvidia.com/gpu.product-      [dim]# gpu-b loses its files[/dim]")
     console.print("  kubectl delete clustermodelcache llama-3-tiny         [dim]# refused while the pod uses it[/dim]")
     console.print(f"  larder demo --stop {facts['pid']}")
 

@@ -43,12 +43,12 @@ def main(state: Path) -> int:
             cluster.wait_agents()
             path = f"/api/v1/namespaces/{NAMESPACE}/secrets"
             cluster.api.ensure(path, parts.secret(s3.access_key, s3.secret_key, NAMESPACE))
-            _tell(state, plane.kubeconfig, s3.endpoint, hub.endpoint)
+            _write_facts(state, plane.kubeconfig, s3.endpoint, hub.endpoint)
             stop.wait()
     return 0
 
 
-def _tell(state: Path, kubeconfig: Path, s3: str, hub: str) -> None:
+def _write_facts(state: Path, kubeconfig: Path, s3: str, hub: str) -> None:
     facts = {"kubeconfig": str(kubeconfig), "s3": s3, "hub": hub, "pid": os.getpid()}
     unfinished = state / f".{READY}"
     unfinished.write_text(json.dumps(facts))

@@ -21,7 +21,7 @@ from rig.errors import StartFailed
 from shared.api.model_node import Phase
 from shared.kube.errors import KubeError
 from shared.kube.transport import Kube, connect
-from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+from shared.names import NODE_PREFIXES, READY_PREFIX
 
 _PATHS = {
     "ModelCacheNodeGroup": "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups",
@@ -33,12 +33,12 @@ _READY_S, _PLACED_S, _STEP_S = 60.0, 60.0, 0.25
 _SHOWN = ("nodeName", "nodeSelector", "initContainers", "containers", "volumes")
 
 
-def tell(console: Console, kubeconfig: Path) -> None:
+def show(console: Console, kubeconfig: Path) -> None:
     """Tell the whole story. Raises StartFailed if a step does not happen."""
-    asyncio.run(_tell(console, kubeconfig))
+    asyncio.run(_show(console, kubeconfig))
 
 
-async def _tell(console: Console, kubeconfig: Path) -> None:
+async def _show(console: Console, kubeconfig: Path) -> None:
     async with connect(kubeconfig, user_agent="larder-demo") as kube:
         nodes = ", ".join(
             f"{name} ({'in' if labels else 'not in'} the GPU group)" for name, labels in parts.NODES.items()
@@ -93,7 +93,7 @@ def _where(node: ModelOnNode) -> str:
 async def _show_labels(console: Console, kube: Kube) -> None:
     for name in parts.NODES:
         node = await _get(kube, f"/api/v1/nodes/{name}")
-        ours = sorted(k for k in node["metadata"]["labels"] if k.startswith((READY_PREFIX, SNAPSHOT_PREFIX)))
+        ours = sorted(k for k in node["metadata"]["labels"] if k.startswith(NODE_PREFIXES))
         console.print(f"   {name}: {', '.join(ours)}")
     for name, labels in parts.NODES.items():
         node = await _get(kube, f"/api/v1/nodes/{name}")

@@ -6,7 +6,8 @@ from pathlib import Path
 from rig.binaries import KSERVE, locate
 from rig.control_plane import ControlPlane
 from rig.errors import MissingBinaries
-from rig.kserve import files, manifests
+from rig.kserve import manifests
+from rig.kserve.files import FILES
 from rig.larder.programs import answers
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
@@ -23,7 +24,7 @@ class KServe(Running):
     def __init__(self, plane: ControlPlane, state: Path) -> None:
         self._plane, self._state = plane, state
         self._program = locate(KSERVE, os.environ)
-        self._files = files.find(os.environ)
+        self._files = FILES.find(os.environ)
         self._process: Process | None = None
 
     def start(self) -> None:

@@ -1,8 +1,8 @@
 """A cluster with Larder: control plane, nodes, sources, controller and agents."""
 
 import uuid
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +49,7 @@ class LarderCluster(Running):
         self.agents: dict[str, AgentProgram] = {}
         self.controllers: list[ControllerProgram] = []
         self._closing = ExitStack()
+        self._asked: ControllerProgram | None = None
 
     @property
     def api(self) -> Api:
@@ -82,6 +83,7 @@ class LarderCluster(Running):
 
     def aim_webhooks(self, controller: ControllerProgram) -> None:
         """Send admission to one replica, as the Service does in a cluster, and wait until it is called."""
+        self._asked = controller
         address, key, wait_s = AtUrl(controller.url), ADMISSION_KEY, ADMISSION_TIMEOUT_S
         settings = WebhookSettings(address, self.plane.ca_pem, key, NAMESPACE, STORE_ROOT, timeout_s=wait_s)
         objects.install_webhooks(self.api, settings)
@@ -115,6 +117,27 @@ class LarderCluster(Running):
         controller = next(c for c in self.controllers if c.process.exit_code is None)
         program.start(controller.url, controller.ca, wait=wait)
         return program
+
+    @contextmanager
+    def without_agent(self, name: str) -> Iterator[AgentProgram]:
+        """Stop the agent of a node, and start it again at the end."""
+        program = self.agents[name]
+        program.process.stop()
+        try:
+            yield program
+        finally:
+            self.start_agent(name)
+
+    def restore(self) -> None:
+        """Start every program that has ended, and send admission to the first replica again."""
+        ended = [program for program in self.controllers if program.process.exit_code is not None]
+        for controller in ended:
+            controller.start()
+        if self._asked is not self.controllers[0]:
+            self.aim_webhooks(self.controllers[0])
+        for name, agent in self.agents.items():
+            if agent.process.exit_code is not None:
+                self.start_agent(name)
 
     def wait_agents(self, within_s: float = 60.0) -> None:
         """Wait until all started agents are ready."""

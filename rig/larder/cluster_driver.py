@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rig.api import Api
+from rig.errors import CallRefused
 from rig.hub import Hub, RepositoryAccess
 from rig.larder.objects import create, path_of
 from rig.model import write_model
@@ -16,8 +17,8 @@ from rig.s3 import S3
 from shared.names import snapshot_path
 
 Json = dict[str, Any]
-PATIENCE_S = 300.0
-_STATE = {"ClusterModelCache": "storageStatus"}
+TIMEOUT_S = 300.0
+_STATE = {"ModelCache": "storageStatus", "ClusterModelCache": "storageStatus"}
 
 
 @dataclass(kw_only=True)
@@ -84,6 +85,20 @@ class ClusterDriver(ABC):
         """Delete an object, as a user would."""
         self.api.delete(path_of(kind, name))
 
+    def delete_unused(self, kind: str, name: str) -> None:
+        """Delete a model whose users are gone, as soon as admission has seen that."""
+
+        def is_deleted() -> bool:
+            try:
+                self.delete(kind, name)
+            except CallRefused as refusal:
+                if "is used by" not in str(refusal):
+                    raise
+                return False
+            return True
+
+        self.until(is_deleted, f"the deletion of {kind} {name} to be admitted")
+
     def is_gone(self, kind: str, name: str) -> bool:
         """Return whether an object no longer exists."""
         return not self.api.answers(path_of(kind, name))
@@ -140,13 +155,13 @@ class ClusterDriver(ABC):
         """Wait for the reason on the object or one of its nodes, and return the message with it."""
         messages: list[str] = []
 
-        def said() -> bool:
+        def reported() -> bool:
             status = self.status(kind, name)
-            told = [*status.get("nodes", []), *(c for c in status.get("conditions", []) if c["type"] == "Ready")]
-            messages[:] = [str(one["message"]) for one in told if one.get("reason") == reason]
+            states = [*status.get("nodes", []), *(c for c in status.get("conditions", []) if c["type"] == "Ready")]
+            messages[:] = [str(one["message"]) for one in states if one.get("reason") == reason]
             return bool(messages)
 
-        self.until(said, f"{kind} {name} to say {reason}", within_s)
+        self.until(reported, f"{kind} {name} to say {reason}", within_s)
         return messages[0]
 
     def labels(self, node: str) -> dict[str, str]:
@@ -186,7 +201,7 @@ class ClusterDriver(ABC):
 
     def until(self, condition: Callable[[], bool], what: str, within_s: float | None = None) -> None:
         """Wait until the condition holds."""
-        wait_until(condition, PATIENCE_S if within_s is None else within_s, what)
+        wait_until(condition, TIMEOUT_S if within_s is None else within_s, what)
 
 
 def is_ready(model: Json) -> bool:
@@ -194,5 +209,5 @@ def is_ready(model: Json) -> bool:
     status = model.get("status", {})
     state = status.get(_STATE.get(model["kind"], "state"))
     updating = any(c["type"] == "Updating" and c["status"] == "True" for c in status.get("conditions", []))
-    told = status.get("observedGeneration") == model["metadata"]["generation"]
-    return bool(state == "Ready" and told and not updating)
+    observed = status.get("observedGeneration") == model["metadata"]["generation"]
+    return bool(state == "Ready" and observed and not updating)

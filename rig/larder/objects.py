@@ -7,7 +7,12 @@ from typing import Any
 
 import yaml
 
-from controller.admission.webhooks import WebhookSettings, mutating_configuration, validating_configuration
+from controller.admission.webhooks import (
+    WebhookSettings,
+    injector_configuration,
+    mutating_configuration,
+    validating_configuration,
+)
 from rig.agents import ensure_service_account
 from rig.api import Api
 from rig.processes import wait_until
@@ -17,9 +22,12 @@ KINDS = {
     "InferenceService": "/apis/ome.io/v1beta1/namespaces/default/inferenceservices",
     "ClusterBaseModel": "/apis/ome.io/v1beta1/clusterbasemodels",
     "ClusterModelCache": "/apis/serving.kserve.io/v1alpha1/clustermodelcaches",
+    "Model": "/apis/models.example.com/v1alpha1/namespaces/default/models",
+    "ModelCache": "/apis/serving.kserve.io/v1alpha1/namespaces/default/modelcaches",
     "ModelCacheNodeGroup": "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups",
     "ModelNode": "/apis/larder.dev/v1alpha1/modelnodes",
     "Node": "/api/v1/nodes",
+    "TrainingJob": "/apis/larder.dev/v1alpha1/namespaces/default/trainingjobs",
 }
 _ROOT = Path(__file__).parents[2]
 _NAMESPACE = "{{ .Release.Namespace }}"
@@ -60,7 +68,7 @@ def refused_group(name: str) -> tuple[str, dict[str, Any]]:
 
 def install_kinds(api: Api) -> None:
     """Create the CRDs and wait until the API server serves them."""
-    definitions = [yaml.safe_load(path.read_text()) for path in sorted((_ROOT / "crds").glob("*.yaml"))]
+    definitions = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted((_ROOT / "crds").glob("*.yaml"))]
     for definition in definitions:
         ensure(api, definition)
     for definition in definitions:
@@ -78,13 +86,19 @@ def install_roles(api: Api, namespace: str) -> None:
 
 
 def open_to_services(api: Api, namespace: str) -> None:
-    """Allow InferenceServices in a namespace, as an administrator would."""
-    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/inference-services": "true"}}})
+    """Allow InferenceServices and TrainingJobs in a namespace, as an administrator would."""
+    labels = {"larder.dev/inference-services": "true", "larder.dev/training-jobs": "true"}
+    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
 
 
 def install_webhooks(api: Api, settings: WebhookSettings) -> None:
     """Create or update the admission configurations."""
-    for manifest in (mutating_configuration(settings), validating_configuration(settings)):
+    configurations = (
+        mutating_configuration(settings),
+        injector_configuration(settings),
+        validating_configuration(settings),
+    )
+    for manifest in configurations:
         ensure(api, manifest)
 
 
@@ -103,7 +117,10 @@ def without_helm(template: str, namespace: str) -> str:
 def _templates(namespace: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of the chart templates that depend only on the namespace."""
     folder = _ROOT / "charts" / "larder" / "templates"
-    for name in ("controller-rbac.yaml", "agent-rbac.yaml", "agent-policies.yaml", "inference-services.yaml"):
+    for name in (
+        "controller-rbac.yaml", "model-caches.yaml", "agent-rbac.yaml", "agent-policies.yaml",
+        "inference-services.yaml", "models.yaml", "training-jobs.yaml",
+    ):  # fmt: skip
         lines = without_helm((folder / name).read_text(), namespace).splitlines()
         plain = (line for line in lines if not line.startswith("{{") and "{{- include" not in line)
-        yield from yaml.safe_load_all("\n".join(plain))
+        yield from yaml.load_all("\n".join(plain), yaml.CSafeLoader)

@@ -6,9 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
-from rig import agents
+from rig import agents, plain_http
 from rig.agents import AgentPod
 from rig.control_plane import ControlPlane
 from rig.ports import LOOPBACK, free_port
@@ -109,6 +107,8 @@ class ControllerProgram(_OurProgram):
             "LARDER_TLS_NAME": f"larder.{NAMESPACE}.svc",
             "LARDER_LISTEN_HEALTH": f"{LOOPBACK}:{self.health_port}",
             "LARDER_INFERENCE_SERVICES": "true",
+            "LARDER_MODELS": "true",
+            "LARDER_TRAINING_JOBS": "true",
             "LARDER_CERTIFICATE": str(certificate),
             "LARDER_PRIVATE_KEY": str(key),
             "LARDER_CA": str(self.ca),
@@ -182,7 +182,4 @@ class AgentProgram(_OurProgram):
 
 def answers(port: int) -> bool:
     """Return whether a program reports that it is ready."""
-    try:
-        return httpx.get(f"http://{LOOPBACK}:{port}/readyz", timeout=1, trust_env=False).is_success
-    except httpx.HTTPError:
-        return False
+    return plain_http.succeeds(f"http://{LOOPBACK}:{port}/readyz")

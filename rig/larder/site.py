@@ -46,10 +46,10 @@ class Site(ClusterDriver):
         """Return by node the entry of a model (one revision) and its status ({} if none yet), read at one moment."""
         found: dict[str, tuple[Json, Json]] = {}
         for node in self.api.get(KINDS["ModelNode"])["items"]:
-            told = {(s["id"], s["revision"]): s for s in node.get("status", {}).get("entries", [])}
+            statuses = {(s["id"], s["revision"]): s for s in node.get("status", {}).get("entries", [])}
             for entry in node.get("spec", {}).get("entries", []):
                 if entry["id"] == model:
-                    found[node["metadata"]["name"]] = entry, told.get((model, entry["revision"]), {})
+                    found[node["metadata"]["name"]] = entry, statuses.get((model, entry["revision"]), {})
         return found
 
     def pod(self, body: Json, behind: str = "") -> Json:

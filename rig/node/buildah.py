@@ -50,14 +50,17 @@ class Buildah:
         if int(command(["/usr/bin/du", "--summarize", "--bytes", str(self._root)]).split()[0]) > above_bytes:
             self._run(["rmi", "--prune"])
 
-    def archive(self, tag: str) -> Path:
-        """Return the image as a file that containerd can import."""
+    def archived(self, tag: str, key: str) -> Path:
+        """Return where the archive of an image with this key is, if it was made."""
+        return self._archives / f"{_stem(tag)}-{key}.tar"
+
+    def archive(self, tag: str, key: str = "") -> Path:
+        """Return the image as a file that containerd can import; the key in its name is by default its digest."""
         digest = str(json.loads(self._run(["inspect", "--type=image", tag]))["FromImageID"])
-        stem = tag.replace("/", "_").replace(":", "_")
-        path = self._archives / f"{stem}-{digest[:16]}.tar"
+        path = self.archived(tag, key or digest[:16])
         if not path.exists():
             self._archives.mkdir(parents=True, exist_ok=True)
-            for old in self._archives.glob(f"{stem}-*"):
+            for old in self._archives.glob(f"{_stem(tag)}-*"):
                 old.unlink()
             partial = path.with_suffix(".partial")
             self._run(["push", "--quiet", tag, f"docker-archive:{partial}:{tag}"])
@@ -84,6 +87,10 @@ class Buildah:
         argv += [f"--root={self._root}", f"--runroot={self._root}-run", "--storage-driver=overlay", *arguments]
         ran = subprocess.run(argv, capture_output=True, text=True, check=False)
         if ran.returncode:
-            said = "\n".join((ran.stdout + ran.stderr).splitlines()[-_TAIL_LINES:])
-            raise SetupFailed(f"buildah {' '.join(arguments)} ended with exit code {ran.returncode}:\n{said}")
+            output = "\n".join((ran.stdout + ran.stderr).splitlines()[-_TAIL_LINES:])
+            raise SetupFailed(f"buildah {' '.join(arguments)} ended with exit code {ran.returncode}:\n{output}")
         return ran.stdout
+
+
+def _stem(tag: str) -> str:
+    return tag.replace("/", "_").replace(":", "_")

@@ -1,4 +1,4 @@
-"""`python -m rig node`: prepares this machine for real nodes, builds the images, or keeps a cluster by hand."""
+"""`python -m rig node`: prepares this machine for real nodes, builds the images, or runs a cluster."""
 
 import argparse
 import os
@@ -21,18 +21,20 @@ _MB = 1_000_000
 
 def add_to(commands: Any) -> None:  # noqa: ANN401 - argparse keeps the type of its sub-commands to itself
     """Add the command and its subcommands."""
-    node = commands.add_parser("node", help="real nodes: kubelet, containerd, pods (as root)", description=__doc__)
+    node = commands.add_parser(
+        "node", help="run real nodes with kubelet, containerd and pods (needs root)", description=__doc__
+    )
     below = node.add_subparsers(required=True, metavar="COMMAND")
-    setup = below.add_parser("setup", help="install Debian's packages, compile the programs, make the base image")
+    setup = below.add_parser("setup", help="install Debian packages, compile the programs, build the base image")
     setup.add_argument(
         "--if-possible",
         action="store_true",
-        help=f"where it cannot be done, say so and go on, unless {REQUIRED}=required is set",
+        help=f"if this machine cannot have nodes, only say so; an error if {REQUIRED}=required is set",
     )
     setup.set_defaults(run=_setup)
-    build = below.add_parser("images", help="build both images, and print what they cost")
+    build = below.add_parser("images", help="build the images; print their size and how long they take to start")
     build.set_defaults(run=_images)
-    up = below.add_parser("up", help="a cluster with Larder on it, until Ctrl-C")
+    up = below.add_parser("up", help="run a cluster with Larder until Ctrl-C")
     up.add_argument("--nodes", type=int, default=1)
     up.set_defaults(run=_up)
 
@@ -89,6 +91,6 @@ def _up(arguments: argparse.Namespace) -> int:
             site = Installation(cluster=cluster, hub=hub, s3=s3, folder=state / "models")
             site.install()
             _say(f"KUBECONFIG={cluster.kubeconfig} {tools.plane.kubectl} get nodes")
-            _say(f"a model to try: {site.push()}; Ctrl-C ends all of it")
+            _say(f"model to try: {site.push()}; press Ctrl-C to stop the cluster")
             signal.sigwait(ends)
     return 0

@@ -1,5 +1,6 @@
-"""The images for nodes: the two of the project, and a small one for sandboxes and workloads."""
+"""The images for nodes: those of the project, that of the examples, and a small one for sandboxes and workloads."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -15,11 +16,14 @@ from rig.node.containerd import SANDBOX_IMAGE
 
 AGENT = "localhost/larder-agent:0.1.0"
 CONTROLLER = "localhost/larder-controller:0.1.0"
-_BASE = "localhost/larder-base:bookworm"
+BASE = "localhost/larder-base:bookworm"
+MODEL_SERVER = "registry.example.com/larder/model-server:0.1.0"  # as the manifests in examples/ name it
 _ROOT = Path(__file__).parents[2]
+_SERVER = _ROOT / "examples" / "model-server"
 _LARGEST_STORE_BYTES = 6 * 2**30
 _SUITE = "bookworm"
-_INCLUDED = "python3,python3-pip,python3-venv,ca-certificates"
+_SERVER_SUITE = "trixie"  # the first with a PyTorch that current versions of transformers accept
+_INCLUDED = {_SUITE: "python3,python3-pip,python3-venv,ca-certificates", _SERVER_SUITE: "ca-certificates"}
 _SOURCES = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
 _LEFT_OUT = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*", "/usr/share/info/*")
 _SANDBOX = """\
@@ -46,14 +50,15 @@ class ImageCost:
     start_s: float
 
 
-def ensure_base(cache: Path, say: progress.Say) -> Path:
-    """Return an archive of a small Debian with Python, built once and cached."""
-    path = cache / "base" / f"{_SUITE}.tar"
+def ensure_base(cache: Path, say: progress.Say, suite: str = _SUITE) -> Path:
+    """Return an archive of a small Debian, with Python for the project's images, built once and cached."""
+    path = cache / "base" / f"{suite}.tar"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             made = Path(folder) / "base.tar"
-            progress.run(progress.Step("making the base image", _mmdebstrap(made), path.parent, os.environ), say)
+            step = progress.Step(f"making the base image {suite}", _mmdebstrap(suite, made), path.parent, os.environ)
+            progress.run(step, say)
             made.rename(path)
     return path
 
@@ -68,16 +73,24 @@ def build_sandbox(buildah: Buildah) -> Path:
 
 def build_project(buildah: Buildah, cache: Path, say: progress.Say) -> dict[str, Path]:
     """Build the project images from their Dockerfiles and return them by tag, for `containerd.load`."""
-    if not buildah.has(_BASE):
-        base = ensure_base(cache, say)
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            os.link(base, Path(folder) / "base.tar")
-            _build(buildah, _BASE, _BASE_RECIPE, Path(folder))
+    base = _build_base(buildah, cache, say, _SUITE)
     for tag, program in _PROGRAMS.items():
         say(f"building {tag} ...")
-        buildah.build(Recipe(tag, _ROOT / f"Dockerfile.{program}", _ROOT, {"BASE": _BASE, "REVISION": _revision()}))
+        buildah.build(Recipe(tag, _ROOT / f"Dockerfile.{program}", _ROOT, {"BASE": base, "REVISION": _revision()}))
     buildah.prune(_LARGEST_STORE_BYTES)
     return {tag: buildah.archive(tag) for tag in _PROGRAMS}
+
+
+def build_model_server(buildah: Buildah, cache: Path, say: progress.Say) -> Path:
+    """Return the image of examples/model-server, built once for each content of that folder."""
+    content = b"\0".join(path.read_bytes() for path in sorted(_SERVER.iterdir()) if path.is_file())
+    key = hashlib.sha256(content).hexdigest()[:16]
+    if not buildah.archived(MODEL_SERVER, key).exists():
+        base = _build_base(buildah, cache, say, _SERVER_SUITE)
+        say(f"building {MODEL_SERVER}, which takes about three minutes ...")
+        buildah.build(Recipe(MODEL_SERVER, _SERVER / "Dockerfile", _SERVER, {"BASE": base}))
+        buildah.archive(MODEL_SERVER, key)
+    return buildah.archived(MODEL_SERVER, key)
 
 
 def measure(buildah: Buildah, tag: str) -> ImageCost:
@@ -88,20 +101,33 @@ def measure(buildah: Buildah, tag: str) -> ImageCost:
     return ImageCost(tag, size, buildah.run_s(tag, ["/opt/venv/bin/python", "-c", imports]))
 
 
+def _build_base(buildah: Buildah, cache: Path, say: progress.Say, suite: str) -> str:
+    """Return the tag of a base image, which is built first if need be."""
+    tag = BASE.replace(_SUITE, suite)
+    if not buildah.has(tag):
+        base = ensure_base(cache, say, suite)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            os.link(base, Path(folder) / "base.tar")
+            _build(buildah, tag, _BASE_RECIPE, Path(folder))
+    return tag
+
+
 def _build(buildah: Buildah, tag: str, recipe: str, folder: Path) -> None:
     dockerfile = folder / "Dockerfile"
     dockerfile.write_text(recipe)
     buildah.build(Recipe(tag, dockerfile, folder))
 
 
-def _mmdebstrap(target: Path) -> list[str]:
-    options = ["--variant=minbase", f"--include={_INCLUDED}", '--aptopt=Acquire::Languages "none"']
+def _mmdebstrap(suite: str, target: Path) -> list[str]:
+    options = ["--variant=minbase", f"--include={_INCLUDED[suite]}", '--aptopt=Acquire::Languages "none"']
     options += [f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT]
     sources = next((path for path in _SOURCES if path.exists() and path.stat().st_size), None)
     if sources is None:
         raise SetupFailed(f"none of {', '.join(map(str, _SOURCES))} names a Debian archive")
+    of_suite = target.parent / sources.name
+    of_suite.write_text(sources.read_text().replace(_SUITE, suite))
     private = [programs.UNSHARE, "--mount", "--propagation=private"]
-    return [*private, programs.MMDEBSTRAP, *options, _SUITE, str(target), str(sources)]
+    return [*private, programs.MMDEBSTRAP, *options, suite, str(target), str(of_suite)]
 
 
 def _revision() -> str:

@@ -1,7 +1,7 @@
 """Larder installed by its charts on real nodes, with the actions that only real pods allow."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,19 @@ _SLEEPER: Json = {
 }
 
 
+@dataclass(frozen=True)
+class _Workload:
+    path: str
+    namespace: str
+    selector: str
+
+
 @dataclass(kw_only=True)
 class Installation(ClusterDriver):
     """The cluster and its sources, which run beside the control plane."""
 
     cluster: NodeCluster
+    _workloads: list["_Workload"] = field(default_factory=list, init=False)
 
     @property
     def api(self) -> Api:
@@ -45,7 +53,14 @@ class Installation(ClusterDriver):
         sources = {"hfEndpoint": self.hub.endpoint, "s3Endpoint": self.s3.endpoint, "allowAddresses": addresses}
         agent = {"floor": "1Gi", **changes.pop("agent", {})}  # the nodes share the disk of this machine
         services, admission = {"enabled": True}, {"timeoutSeconds": ADMISSION_TIMEOUT_S}
-        more = {"inferenceServices": services, "admission": admission, **changes}
+        more = {
+            "inferenceServices": services,
+            "trainingJobs": services,
+            "volumeClaimTemplates": services,
+            "models": services,
+            "admission": admission,
+            **changes,
+        }
         return {"image": image, "sources": sources, "agent": agent, **more}
 
     def install(self, **changes: Any) -> None:  # noqa: ANN401 - values of a chart
@@ -101,29 +116,57 @@ class Installation(ClusterDriver):
             "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], **pod_spec},
         }
         spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
-        self.api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", {"metadata": {"name": name}, "spec": spec})
+        self.run("/apis/apps/v1/namespaces/{}/deployments", {"metadata": {"name": name}, "spec": spec}, namespace)
         return name
 
-    def pod_on_claim(self, claim: str, namespace: str, **pod_spec: Any) -> Json:  # noqa: ANN401 - a pod's fields
-        """Run a pod that mounts a claim at /m, as its user wrote it, and return it."""
-        name, path = self.name("own"), f"/api/v1/namespaces/{namespace}/pods"
-        container = {**_SLEEPER, "volumeMounts": [{"name": "m", "mountPath": "/m"}]}
+    def run(self, collection: str, body: Json, namespace: str = "default", label: str = "app") -> Json:
+        """Create a workload that `remove_workloads` removes, and return it.
+
+        Args:
+            collection: the path of its kind, with `{}` for the namespace.
+            body: the object.
+            namespace: its namespace.
+            label: the label of its pods that has its name as value.
+        """
+        path, name = collection.format(namespace), body["metadata"]["name"]
+        created: Json = self.api.create(path, body)
+        self._workloads.append(_Workload(f"{path}/{name}", namespace, f"{label}={name}"))
+        return created
+
+    def remove_workloads(self) -> None:
+        """Delete every workload created here that still exists, and wait until their pods are gone."""
+        created = [self._workloads.pop() for _ in range(len(self._workloads))]
+        for workload in created:
+            self.api.delete(f"{workload.path}?propagationPolicy=Background&gracePeriodSeconds=0")
+        for workload in created:
+            self.until(lambda w=workload: not self.pods(w.selector, w.namespace), f"the end of {workload.path}")  # type: ignore[misc]
+
+    def pod_on_claim(self, claim: str, namespace: str, mounts: Sequence[Json] = (), **pod_spec: Any) -> Json:  # noqa: ANN401 - a pod's fields
+        """Run a pod that mounts a claim, as its user wrote it, and return it.
+
+        The claim is the pod's volume `m`, mounted at /m and wherever `mounts` say.
+        """
+        container = {**_SLEEPER, "volumeMounts": [{"name": "m", "mountPath": "/m"}, *mounts]}
         volume = {"name": "m", "persistentVolumeClaim": {"claimName": claim}}
         spec = {"terminationGracePeriodSeconds": 0, "containers": [container], "volumes": [volume], **pod_spec}
-        self.api.create(path, {"metadata": {"name": name}, "spec": spec})
-        self.until(lambda: is_pod_ready(self.api.get(f"{path}/{name}")), f"pod {name} to run")
-        found: Json = self.api.get(f"{path}/{name}")
-        return found
+        return self.pod(self.name("own"), spec, namespace)
 
-    def running(self, deployment: str, namespace: str = "default", within_s: float | None = None) -> Json:
-        """Wait until the pod of the workload is Ready and return it."""
+    def pod(self, name: str, spec: Json, namespace: str = "default") -> Json:
+        """Run a pod, and return it when it is Ready."""
+        self.run(
+            "/api/v1/namespaces/{}/pods", {"metadata": {"name": name, "labels": {"app": name}}, "spec": spec}, namespace
+        )
+        return self.running(name, namespace)
+
+    def running(self, workload: str, namespace: str = "default", within_s: float | None = None) -> Json:
+        """Wait until the pod of a workload, which has its name as label `app`, is Ready, and return it."""
         found: list[Json] = []
 
         def ready() -> bool:
-            found[:] = filter(is_pod_ready, self.pods(f"app={deployment}", namespace))
+            found[:] = filter(is_pod_ready, self.pods(f"app={workload}", namespace))
             return bool(found)
 
-        self.until(ready, f"{deployment} to run", within_s)
+        self.until(ready, f"{workload} to run", within_s)
         return found[0]
 
     def remove_deployment(self, name: str, namespace: str = "default") -> None:
@@ -159,7 +202,7 @@ class Installation(ClusterDriver):
         for component in ("controller", "agent"):
             chosen = f"--selector=app.kubernetes.io/component={component}"
             asked.append(lambda s=chosen: self.cluster.kubectl("logs", f"--namespace={NAMESPACE}", s, "--tail=40"))  # type: ignore[misc]
-        return "\n".join(_words(ask) for ask in asked)
+        return "\n".join(_output(ask) for ask in asked)
 
 
 def is_pod_ready(pod: Json) -> bool:
@@ -168,7 +211,7 @@ def is_pod_ready(pod: Json) -> bool:
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
-def _words(ask: Callable[[], str]) -> str:
+def _output(ask: Callable[[], str]) -> str:
     try:
         return ask()
     except StartFailed as refusal:

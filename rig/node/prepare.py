@@ -1,4 +1,4 @@
-"""The requirements of real nodes: privileges, Debian packages, compiled programs, a base image."""
+"""The requirements of real nodes: privileges, Debian packages, compiled programs, images that cost time."""
 
 import os
 import subprocess
@@ -9,10 +9,14 @@ from pathlib import Path
 from rig import binaries, build
 from rig.errors import MissingBinaries, SetupFailed
 from rig.helm import find_helm
+from rig.jobset import files as jobset_files
+from rig.karpenter import files as karpenter_files
 from rig.kserve import files as kserve_files
 from rig.node import binaries as node_binaries
 from rig.node import cgroups, images, programs
+from rig.node.buildah import Buildah
 from rig.node.cluster import Tools
+from rig.operators import kueue, lws
 from rig.progress import Say, Step, run
 
 _APT = "/usr/bin/apt-get"
@@ -59,9 +63,15 @@ def setup(env: Mapping[str, str], say: Say) -> Tools:
         raise SetupFailed("real nodes need root: run this as root, or do without the tests in tests/e2e")
     _install_packages(programs.missing(), env, say)
     _raise_inotify_limit(say)
-    build.setup(env, say, [*binaries.SET_UP, *binaries.NODE])
-    kserve_files.ensure(env, say)
-    images.ensure_base(binaries.cache_dir(env), say)
+    build.setup(env, say, [*binaries.SET_UP, *binaries.NODE_SET_UP])
+    kserve_files.FILES.ensure(env, say)
+    karpenter_files.FILES.ensure(env, say)
+    lws.FILES.ensure(env, say)
+    jobset_files.FILES.ensure(env, say)
+    kueue.FILES.ensure(env, say)
+    cache = binaries.cache_dir(env)
+    images.ensure_base(cache, say)
+    images.build_model_server(Buildah(cache), cache, say)
     return tools(env)
 
 

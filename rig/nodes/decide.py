@@ -10,6 +10,7 @@ from shared.kube.objects import Object
 
 AGENT_LABEL = ("app.kubernetes.io/component", "agent")
 PROBE_ANNOTATION = "rig/probe-port"
+NEVER_STARTS = "rig/never-starts"  # as a pod whose volume cannot be mounted
 
 _FINISHED = ("Succeeded", "Failed")
 
@@ -64,7 +65,7 @@ def decide(pod: BoundPod, alive: AbstractSet[str], now: dt.datetime, *, answers:
         return Leave()
     if pod.metadata.deletion_timestamp:
         return Release()
-    if pod.status.get("phase") in _FINISHED:
+    if pod.status.get("phase") in _FINISHED or NEVER_STARTS in pod.metadata.annotations:
         return Leave()
     if pod.status.get("phase") == "Running" and pod.ready == answers:
         return Leave()
@@ -76,7 +77,7 @@ def running(pod: BoundPod, now: dt.datetime, *, ready: bool) -> dict[str, Any]:
     flag, started = str(ready), pod.status.get("startTime") or seconds(now)
     ours = ("Initialized", "ContainersReady", "Ready")
     kept = [one for one in pod.status.get("conditions", []) if one.get("type") not in ours]
-    told = [_condition("Initialized", "True", now), *(_condition(one, flag, now) for one in ours[1:])]
+    added = [_condition("Initialized", "True", now), *(_condition(one, flag, now) for one in ours[1:])]
     containers = [
         {
             "name": container["name"],
@@ -96,7 +97,7 @@ def running(pod: BoundPod, now: dt.datetime, *, ready: bool) -> dict[str, Any]:
             "startTime": started,
             "hostIP": "127.0.0.1",
             "podIP": "127.0.0.1",
-            "conditions": [*kept, *told],
+            "conditions": [*kept, *added],
             "containerStatuses": containers,
         },
     }

@@ -56,8 +56,8 @@ class FakeKubelet:
 
     async def run(self) -> None:
         """Send heartbeats and watch nodes and pods, until cancelled."""
-        node_source = Reflector(self.kube, NODES, HeartbeatNode, self._nodes, _trouble)
-        pod_source = Reflector(self.kube, PODS, BoundPod, self._pods, _trouble)
+        node_source = Reflector(self.kube, NODES, HeartbeatNode, self._nodes, _log_failure)
+        pod_source = Reflector(self.kube, PODS, BoundPod, self._pods, _log_failure)
         async with asyncio.TaskGroup() as tasks, httpx.AsyncClient(trust_env=False, timeout=_PROBE_TIMEOUT_S) as http:
             tasks.create_task(node_source.run())
             tasks.create_task(pod_source.run())
@@ -161,5 +161,5 @@ def _complain(key: Key, error: Exception, delay_s: float) -> None:
     _log.warning("%s/%s: %s; again in %.1f s", key.namespace, key.name, error, delay_s)
 
 
-def _trouble(error: Exception, delay_s: float) -> None:
+def _log_failure(error: Exception, delay_s: float) -> None:
     _log.warning("watching: %s; again in %.1f s", error, delay_s)

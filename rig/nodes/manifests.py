@@ -8,6 +8,7 @@ from typing import Any
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 _LEASE_S = 40
+_LONGEST_LABEL = 63
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class NodeSpec:
 
 def node(spec: NodeSpec) -> dict[str, Any]:
     """Return the Node as it registers itself."""
-    usual = {"kubernetes.io/hostname": spec.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    hostname = spec.name[:_LONGEST_LABEL].rstrip("-.")  # a Node's name may be longer than its host's
+    usual = {"kubernetes.io/hostname": hostname, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

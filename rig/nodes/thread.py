@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ class Nodes:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._heart, self._loop, self._end = self._started.result(_CALL_S)
+        self._kubelet, self._loop, self._end = self._started.result(_CALL_S)
         return self
 
     def __exit__(
@@ -46,20 +46,21 @@ class Nodes:
     def add(self, name: str, labels: Mapping[str, str] | None = None) -> None:
         """Create a Node and start its heartbeat."""
         self._added.add(name)
-        self._call(self._heart.add(NodeSpec(name, labels or {})))
+        self._call(self._kubelet.add(NodeSpec(name, labels or {})))
 
-    def lose(self, name: str) -> None:
-        """Stop the heartbeat of a node."""
-        self._call(_soon(self._heart, name))
-
-    def revive(self, name: str) -> None:
-        """Resume the heartbeat of a lost node."""
-        self._call(self._heart.revive(name))
+    @contextlib.contextmanager
+    def lost(self, name: str) -> Iterator[None]:
+        """Stop the heartbeat of a node, and resume it at the end."""
+        self._call(_soon(self._kubelet, name))
+        try:
+            yield
+        finally:
+            self._call(self._kubelet.revive(name))
 
     def remove(self, name: str) -> None:
         """Delete a Node."""
         self._added.discard(name)
-        self._call(self._heart.remove(name))
+        self._call(self._kubelet.remove(name))
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_S)

@@ -48,7 +48,7 @@ class Storage(ApiStruct, frozen=True, kw_only=True):
         StorageUri,
         Meta(
             description="Source of the model: an `hf://`, `s3://`, `gs://`, `az://`, `oci://`, `https://`, "
-            "`local://` or `pvc://` URI."
+            "`git+https://`, `local://` or `pvc://` URI."
         ),
     ]
     path: Annotated[

@@ -4,7 +4,17 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.meta import ApiStruct, ModelStatus, Name, Patterns, Quantity, RawObject, StorageUri
+from shared.api.meta import (
+    AllowPatterns,
+    ApiStruct,
+    DuplicateWeights,
+    IgnorePatterns,
+    ModelStatus,
+    Name,
+    Quantity,
+    RawObject,
+    StorageUri,
+)
 from shared.kube.objects import Object
 
 GROUP = "serving.kserve.io"
@@ -32,7 +42,8 @@ class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
         Quantity | None,
         Meta(
             description="Expected size of the model in bytes. Until the source reports the real size, admission "
-            "warns if this exceeds the limit of a group."
+            "warns if this exceeds the limit of a group. If the real size is larger, the condition "
+            "`LargerThanDeclared` says so. Nodes always reserve the real size, and reserve nothing before it is known."
         ),
     ] = None
     node_group: Annotated[
@@ -54,23 +65,9 @@ class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
             "Secret must have the label `larder.dev/credentials`.",
         ),
     ] = ""
-    allow_patterns: Annotated[
-        Patterns,
-        Meta(
-            description="If set, only files of the source that match at least one of these patterns are "
-            "downloaded, for example `*.safetensors`."
-        ),
-    ] = []
-    ignore_patterns: Annotated[
-        Patterns, Meta(description="Files of the source that match any of these patterns are not downloaded.")
-    ] = []
-    duplicate_weights: Annotated[
-        Literal["keep", "skip"] | None,
-        Meta(
-            description="Whether to download weights in other formats that the source also has as safetensors: "
-            "`skip` leaves them out. Defaults to `keep`."
-        ),
-    ] = None
+    allow_patterns: AllowPatterns = []
+    ignore_patterns: IgnorePatterns = []
+    duplicate_weights: DuplicateWeights = None
     allow_pickle: Annotated[
         bool | None, Meta(description="If false, nodes refuse the model if any of its files might be a pickle.")
     ] = None
@@ -95,7 +92,7 @@ class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(g for g in (self.node_group, *self.node_groups) if g))
 
 
-StorageStatus = Literal["Pending", "pvcCreated", "Downloading", "Ready", "Failed", "Deleting"]
+StorageStatus = Literal["Pending", "Downloading", "Ready", "Failed", "Deleting"]
 
 
 class ClusterModelCacheStatus(ModelStatus, frozen=True, kw_only=True):
@@ -103,11 +100,12 @@ class ClusterModelCacheStatus(ModelStatus, frozen=True, kw_only=True):
 
     storage_status: Annotated[
         StorageStatus | None,
-        Meta(
-            description="State of the cache: `Ready` once every target node that is itself Ready has the model. "
-            "`pvcCreated` is never set by Larder."
-        ),
+        Meta(description="State of the cache: `Ready` once every target node that is itself Ready has the model."),
     ] = None
+    printed_groups: Annotated[
+        str,
+        Meta(max_length=1024, description="Node groups of the cache, up to three by name, as printed by kubectl."),
+    ] = ""
 
 
 class ClusterModelCache(Object, frozen=True, kw_only=True):

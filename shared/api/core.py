@@ -1,5 +1,9 @@
 """The fields of built-in Kubernetes kinds that Larder reads."""
 
+from typing import Any
+
+import msgspec
+
 from shared.api.meta import ApiStruct, holds
 from shared.kube.objects import Key, Object
 
@@ -10,7 +14,9 @@ VOLUMES = "/api/v1/persistentvolumes"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
+BOUND = "Bound"  # the phase of a claim
 HOSTS_ANNOTATION = "larder.dev/hosts"
+_LONGEST_BYTES = 4096  # of what one pod requires of its node
 
 
 def claims_in(namespace: str) -> str:
@@ -82,11 +88,37 @@ class Volume(ApiStruct, frozen=True, kw_only=True):
     persistent_volume_claim: MountedClaim = MountedClaim()
 
 
+class Affinity(ApiStruct, frozen=True, kw_only=True):
+    """Only the node affinity."""
+
+    node_affinity: dict[str, Any] = {}
+
+
+class SchedulingGate(ApiStruct, frozen=True, kw_only=True):
+    """Keeps a pod from being scheduled until it is removed."""
+
+    name: str = ""
+
+
 class PodSpec(ApiStruct, frozen=True, kw_only=True):
-    """The node of a pod and its volumes."""
+    """The node of a pod, what decides which it gets, and its volumes.
+
+    Tenants write megabytes there. A node selector or affinity of more than 4 KiB counts as none: only the scheduler
+    knows where such a pod may run.
+    """
 
     node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity = Affinity()
+    scheduling_gates: list[SchedulingGate] = []
     volumes: list[Volume] = []
+
+    def __post_init__(self) -> None:
+        """Drop requirements that are too long to keep in memory and to compare with every node."""
+        if _is_long(self.node_selector):
+            msgspec.structs.force_setattr(self, "node_selector", {})
+        if _is_long(self.affinity.node_affinity):
+            msgspec.structs.force_setattr(self, "affinity", Affinity())
 
     @property
     def host_paths(self) -> list[str]:
@@ -97,6 +129,10 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
     def claims(self) -> list[str]:
         """The names of the claims of its volumes."""
         return [v.persistent_volume_claim.claim_name for v in self.volumes if v.persistent_volume_claim.claim_name]
+
+
+def _is_long(requirements: dict[str, Any]) -> bool:
+    return bool(requirements) and len(msgspec.json.encode(requirements)) > _LONGEST_BYTES
 
 
 class Pod(Object, frozen=True, kw_only=True):
@@ -153,6 +189,7 @@ class PersistentVolume(Object, frozen=True, kw_only=True):
 class StorageClass(Object, frozen=True, kw_only=True):
     """A StorageClass."""
 
+    provisioner: str = ""
     volume_binding_mode: str = "Immediate"
 
 

@@ -5,38 +5,13 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from shared.api.meta import ApiStruct, Conditions, Name, RawObject, StorageUri
+from shared.api.pod_template import pod_template
 from shared.kube.objects import Object
 
 GROUP = "ome.io"
 VERSION = "v1beta1"
 DEFAULT_PORT = 8080
-_KEEP = {"x-kubernetes-preserve-unknown-fields": True}
-_CONTAINERS: dict[str, Any] = {
-    "type": "array",
-    "minItems": 1,
-    "maxItems": 64,
-    "description": "Containers of the pods. The first serves the model, unless `container` names another.",
-    "items": {
-        "type": "object",
-        "required": ["name"],
-        "properties": {"name": {"type": "string", "maxLength": 63, "description": "Name of the container."}},
-        **_KEEP,
-    },
-}
-_TEMPLATE = {
-    "required": ["spec"],
-    "properties": {
-        "metadata": {"type": "object", "description": "Labels and annotations of the pods.", **_KEEP},
-        "spec": {
-            "type": "object",
-            "description": "A v1.PodSpec.",
-            "required": ["containers"],
-            "properties": {"containers": _CONTAINERS},
-            **_KEEP,
-        },
-    },
-    **_KEEP,
-}
+_CONTAINERS = "Containers of the pods. The first serves the model, unless `container` names another."
 # CEL rules over the whole object, each with the message for objects that break it.
 RULES = (
     (
@@ -123,7 +98,8 @@ class InferenceServiceSpec(ApiStruct, frozen=True, kw_only=True):
     template: Annotated[
         dict[str, Any],
         Meta(
-            extra_json_schema=_TEMPLATE, description="A v1.PodTemplateSpec for the pods. Larder adds the model to it."
+            extra_json_schema=pod_template(_CONTAINERS),
+            description="A v1.PodTemplateSpec for the pods. Larder adds the model to it.",
         ),
     ]
     container: Annotated[

@@ -2,7 +2,16 @@
 
 from dataclasses import dataclass
 
-from shared.api import base_model, cluster_model_cache, inference_service, model_cache_node_group, model_node
+from shared.api import (
+    base_model,
+    cluster_model_cache,
+    inference_service,
+    model,
+    model_cache,
+    model_cache_node_group,
+    model_node,
+    training_job,
+)
 
 Column = tuple[str, str, str, int]  # name, type, JSON path, priority
 
@@ -100,7 +109,30 @@ CLUSTER_MODEL_CACHE = Definition(
         ("Status", "string", ".status.storageStatus", 0),
         ("Nodes", "string", ".status.ready", 0),
         _REASON,
-        ("Group", "string", ".spec.nodeGroup", 0),
+        ("Groups", "string", ".status.printedGroups", 0),
+        ("Size", "string", ".status.printedSize", 0),
+        ("URI", "string", ".spec.storageUri", 1),
+        _REVISION,
+        _SINCE,
+        _MESSAGE,
+        _AGE,
+    ),
+)
+MODEL_CACHE = Definition(
+    group=model_cache.GROUP,
+    version=model_cache.VERSION,
+    kind="ModelCache",
+    plural="modelcaches",
+    short_names=("mc",),
+    namespaced=True,
+    spec=model_cache.ModelCacheSpec,
+    status=model_cache.ModelCacheStatus,
+    rules=model_cache.RULES,
+    columns=(
+        ("Status", "string", ".status.storageStatus", 0),
+        ("Percent", "integer", ".status.percent", 0),
+        _REASON,
+        ("Claim", "string", ".status.claim", 0),
         ("Size", "string", ".status.printedSize", 0),
         ("URI", "string", ".spec.storageUri", 1),
         _REVISION,
@@ -174,5 +206,60 @@ INFERENCE_SERVICE = Definition(
     has_observer=False,  # not observed if inferenceServices.enabled is false
     rules=inference_service.RULES,
 )
-DEFINITIONS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP, MODEL_NODE, INFERENCE_SERVICE)
-MODEL_KINDS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)
+MODEL = Definition(
+    group=model.GROUP,
+    version=model.VERSION,
+    kind="Model",
+    plural="models",
+    short_names=("mdl",),
+    namespaced=True,
+    spec=model.ModelSpec,
+    status=model.ModelObjectStatus,
+    columns=(
+        ("Phase", "string", ".status.phase", 0),
+        ("Version", "string", ".spec.version", 0),
+        ("Size", "string", ".spec.storage.size", 0),
+        ("Progress", "integer", ".status.progress", 1),
+        ("Message", "string", ".status.message", 1),
+        _AGE,
+    ),
+    has_observer=False,  # not observed if models.enabled is false
+    rules=model.RULES,
+)
+TRAINING_JOB = Definition(
+    group=training_job.GROUP,
+    version=training_job.VERSION,
+    kind="TrainingJob",
+    plural="trainingjobs",
+    short_names=("tj",),
+    namespaced=True,
+    spec=training_job.TrainingJobSpec,
+    status=training_job.TrainingJobStatus,
+    columns=(
+        _READY,
+        _REASON,
+        ("Running", "string", ".status.running", 0),
+        ("Restarts", "integer", ".status.restarts", 0),
+        ("Started", "date", ".status.startTime", 1),
+        ("Completed", "date", ".status.completionTime", 1),
+        ("Queue", "integer", ".status.queuePosition", 1),
+        _SINCE,
+        _MESSAGE,
+        _AGE,
+    ),
+    has_observer=False,  # not observed if trainingJobs.enabled is false
+    rules=training_job.RULES,
+)
+DEFINITIONS = (
+    BASE_MODEL,
+    CLUSTER_BASE_MODEL,
+    CLUSTER_MODEL_CACHE,
+    MODEL_CACHE,
+    NODE_GROUP,
+    MODEL_NODE,
+    INFERENCE_SERVICE,
+    MODEL,
+    TRAINING_JOB,
+)
+MODEL_KINDS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)  # those that nodes hold
+STATUS_KINDS = (*MODEL_KINDS, MODEL_CACHE, MODEL, TRAINING_JOB)  # those that `larder status` shows

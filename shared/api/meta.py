@@ -1,7 +1,7 @@
 """Types and fields that several kinds share."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -66,6 +66,23 @@ RawObject = Annotated[dict[str, Any], Meta(extra_json_schema={"x-kubernetes-pres
 Patterns = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=512)]],
     Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"}),
+]
+AllowPatterns = Annotated[
+    Patterns,
+    Meta(
+        description="If set, only files of the source that match at least one of these patterns are downloaded, for "
+        "example `*.safetensors`."
+    ),
+]
+IgnorePatterns = Annotated[
+    Patterns, Meta(description="Files of the source that match any of these patterns are not downloaded.")
+]
+DuplicateWeights = Annotated[
+    Literal["keep", "skip"] | None,
+    Meta(
+        description="Whether to download weights in other formats that the source also has as safetensors: `skip` "
+        "leaves them out. Defaults to `keep`."
+    ),
 ]
 NodeNames = Annotated[list[Annotated[str, Meta(max_length=253)]], Meta(max_length=10000)]
 
@@ -158,12 +175,40 @@ class ReadMetadata(ApiStruct, frozen=True, kw_only=True):
     values: Annotated[RawObject, Meta(description="The metadata, in the format of `larder inspect -o json`.")] = {}
 
 
-class ModelStatus(ApiStruct, frozen=True, kw_only=True):
-    """What Larder reports about a model, whichever kind declares it."""
+class SourceStatus(ApiStruct, frozen=True, kw_only=True):
+    """What Larder reports about the source of a model, wherever the files go."""
 
     conditions: Conditions = []
     observed_generation: Annotated[int, Meta(description="Generation of the object that this status describes.")] = 0
     source: Annotated[str, Meta(max_length=2048, description="URI that was resolved.")] = ""
+    refreshed: Annotated[
+        str, Meta(max_length=1024, description="Last value of the annotation `larder.dev/refresh` that was handled.")
+    ] = ""
+    manifest_digest: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="SHA-256 digest of the list of files. The ConfigMap that stores the list is named after it.",
+        ),
+    ] = ""
+    size: Annotated[int, Meta(description="Size of one copy in bytes.")] = 0
+    printed_size: Annotated[
+        str, Meta(max_length=32, description="`size` in a human-readable unit, as printed by kubectl.")
+    ] = ""
+    files: Annotated[int, Meta(description="Number of files.")] = 0
+    selection: Annotated[
+        str,
+        Meta(
+            max_length=63,
+            description="Digest of the file selection that was resolved. Empty if the whole source was selected.",
+        ),
+    ] = ""
+    left_out: LeftOut | None = None
+
+
+class ModelStatus(SourceStatus, frozen=True, kw_only=True):
+    """What Larder reports about a model, whichever kind declares it."""
+
     resolved_revision: Annotated[
         str,
         Meta(
@@ -190,29 +235,6 @@ class ModelStatus(ApiStruct, frozen=True, kw_only=True):
             "the highest number applies to all of them."
         ),
     ] = 0
-    refreshed: Annotated[
-        str, Meta(max_length=1024, description="Last value of the annotation `larder.dev/refresh` that was handled.")
-    ] = ""
-    manifest_digest: Annotated[
-        str,
-        Meta(
-            max_length=64,
-            description="SHA-256 digest of the list of files. The ConfigMap that stores the list is named after it.",
-        ),
-    ] = ""
-    size: Annotated[int, Meta(description="Size of one copy in bytes.")] = 0
-    printed_size: Annotated[
-        str, Meta(max_length=32, description="`size` in a human-readable unit, as printed by kubectl.")
-    ] = ""
-    files: Annotated[int, Meta(description="Number of files.")] = 0
-    selection: Annotated[
-        str,
-        Meta(
-            max_length=63,
-            description="Digest of the file selection that was resolved. Empty if the whole source was selected.",
-        ),
-    ] = ""
-    left_out: LeftOut | None = None
     nodes_total: Annotated[
         int, Meta(description="Number of nodes that should have the model, including nodes that are not Ready.")
     ] = 0

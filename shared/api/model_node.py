@@ -48,6 +48,9 @@ class Phase(StrEnum):
     UNKNOWN = "Unknown"  # on disk, but not in any entry
 
 
+COMPLETE_PHASES = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)  # the snapshot is on the node
+
+
 class Claim(ApiStruct, frozen=True, kw_only=True):
     """An object that wants the entry to be on the node."""
 
@@ -101,6 +104,13 @@ class Entry(ApiStruct, frozen=True, kw_only=True):
     in_use: Annotated[
         bool,
         Meta(description="Whether pods on the node use the snapshot. If so, its labels stay while it is repaired."),
+    ] = False
+    awaited: Annotated[
+        bool,
+        Meta(
+            description="Whether a pod on the node waits for the files. Such entries are downloaded before others of "
+            "the same namespace."
+        ),
     ] = False
     last_used: Annotated[
         str, Meta(max_length=40, description="Time at which the last pod on the node stopped using the snapshot.")

@@ -9,6 +9,7 @@ from shared.api.meta import Json
 _DROPPED = ("title", "default", "propertyNames")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _QUANTITY = "x-larder-quantity"
+_DEFAULT = "x-larder-default"  # a default that the API server fills in; those of the Structs are left out
 
 
 def structural(kind: type) -> Json:
@@ -60,6 +61,8 @@ def _inline_value(key: str, value: Any, definitions: Json) -> Any:  # noqa: ANN4
 
 
 def _tidy(schema: Json) -> Json:
+    if _DEFAULT in schema:
+        schema["default"] = schema.pop(_DEFAULT)
     if "enum" in schema:
         schema["enum"] = [value for value in schema["enum"] if value is not None]
         schema.setdefault("type", "string")

@@ -9,6 +9,8 @@ from shared.kube.objects import Status
 
 _NO_HEADERS: Mapping[str, str] = {}
 _SERVER_FAILED = 500
+# How the admission of an API server that has just started denies what it will allow in a moment.
+_STARTING = ("failed to find resource referenced by paramKind", "not yet ready to handle request")
 
 
 def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
@@ -19,6 +21,8 @@ def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str
     status = _status(body)
     code = code or status.code
     text = f"{code} {status.reason}: {status.message}"
+    if any(words in status.message for words in _STARTING):
+        return Busy(text, None, code)
     match code:
         case 404:
             return NotFound(text)

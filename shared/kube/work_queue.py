@@ -1,4 +1,4 @@
-"""Keys that need work: deduplicated, one worker per key, exponential backoff, and lanes that take turns."""
+"""Keys that need work: deduplicated, one worker per key, exponential backoff, and flows that take turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -11,7 +11,7 @@ from shared.fair_queue import FairQueue
 K = TypeVar("K", bound=Hashable)
 
 
-def _same_lane(_: object) -> Hashable:
+def _same_flow(_: object) -> Hashable:
     return ""
 
 
@@ -20,12 +20,12 @@ class WorkQueue(Generic[K]):
     """A queue of keys for one event loop; a key added while it is being handled is handled again afterwards.
 
     A key that is added while it waits after a failure is handled at once, so a handler that fails must not cause its
-    own key to be added. `lane_of` assigns keys to lanes, which take turns.
+    own key to be added. `flow_of` assigns keys to flows, which take turns.
     """
 
     on_error: Callable[[K, Exception, float], None]  # called with the key, its error, and the seconds until its retry
     backoff: Backoff = Backoff(first_s=0.1, cap_s=60)
-    lane_of: Callable[[K], Hashable] = _same_lane
+    flow_of: Callable[[K], Hashable] = _same_flow
     _queue: FairQueue[Hashable, K] = field(default_factory=FairQueue, init=False)
     _dirty: set[K] = field(default_factory=set, init=False)
     _processing: set[K] = field(default_factory=set, init=False)
@@ -108,5 +108,5 @@ class WorkQueue(Generic[K]):
         self.add_after(key, delay_s)
 
     def _enqueue(self, key: K) -> None:
-        self._queue.push(self.lane_of(key), key)
+        self._queue.push(self.flow_of(key), key)
         self._arrival.set()

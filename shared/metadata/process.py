@@ -56,7 +56,7 @@ class Child:
         timer.daemon = True
         timer.start()
         try:
-            body, said = self._exchange(process, msgspec.msgpack.encode(order))
+            body, stderr = self._exchange(process, msgspec.msgpack.encode(order))
         finally:
             timer.cancel()
             self._kill()
@@ -71,7 +71,7 @@ class Child:
                 "metadata_reader_failed",
                 reason=reading.reason,
                 code=process.returncode,
-                said=said.decode(errors="replace"),
+                stderr=stderr.decode(errors="replace"),
             )
         return reading
 

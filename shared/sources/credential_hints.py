@@ -39,6 +39,10 @@ REGISTRY = CredentialHint(
     "login` does without a credential helper",
 )
 OCI_OBJECTS = CredentialHint(", ".join(OCI_KEYS), f"set {', '.join(OCI_KEYS[:-1])} and {OCI_KEYS[-1]}")
+GIT = CredentialHint(
+    "the key token, or username and password",
+    "commands send no credentials to a Git server; clone the repository, and name its directory",
+)
 HTTPS = CredentialHint(
     "the key token", "commands send no credentials to an https:// URL; get the file from its owner in another way"
 )

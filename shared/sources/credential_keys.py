@@ -15,6 +15,7 @@ OCI_KEYS = ("OCI_CLI_TENANCY", "OCI_CLI_USER", "OCI_CLI_FINGERPRINT", "OCI_CLI_K
 AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 ENDPOINT_KEY = "AWS_ENDPOINT_URL"
 TOKEN = "token"  # noqa: S105 - the name of a key
+BASIC_KEYS = ("username", "password")  # as in a Secret of type kubernetes.io/basic-auth
 _WORD = re.compile("[^a-z0-9]")
 
 
@@ -58,6 +59,7 @@ AZURE_KEYS = SchemeKeys(
 REGISTRY_KEYS = SchemeKeys(tuple((key,) for key in DOCKER_CONFIG_KEYS))
 OCI_OBJECT_KEYS = SchemeKeys((OCI_KEYS,), location_keys=("OCI_CLI_REGION",))
 HTTPS_KEYS = SchemeKeys(((TOKEN,),), accepts_token=True)
+GIT_KEYS = SchemeKeys(((TOKEN,), BASIC_KEYS), accepts_token=True)
 NO_KEYS = SchemeKeys()
 
 _BY_SCHEME: Mapping[str, SchemeKeys] = {
@@ -67,6 +69,7 @@ _BY_SCHEME: Mapping[str, SchemeKeys] = {
     "az": AZURE_KEYS,
     "oci": OCI_OBJECT_KEYS,
     "https": HTTPS_KEYS,
+    "git+https": GIT_KEYS,
 }
 _ALL = (*_BY_SCHEME.values(), REGISTRY_KEYS)
 
@@ -86,8 +89,8 @@ def keys_of(uri: ModelUri, hub: str) -> SchemeKeys:
 
 
 def plugin_values(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the token and the values that no built-in source claims: what a plugin may receive."""
-    claimed = {key for keys in _ALL for key in (*keys.secrets, *keys.location_keys)} - {TOKEN}
+    """Return the values that no built-in source claims, and those under general names: what a plugin may receive."""
+    claimed = {key for keys in _ALL for key in (*keys.secrets, *keys.location_keys)} - {TOKEN, *BASIC_KEYS}
     return {key: value for key, value in values.items() if key not in claimed}
 
 
@@ -98,7 +101,7 @@ def why_no_token(keys: SchemeKeys, key: str) -> str:
     kind of source: its value would go to a host that it is not meant for.
     """
     if not keys.accepts_token:
-        return "only hf:// and https:// accept a token"
+        return "only hf://, https:// and git+https:// accept a token"
     if key in keys.secrets:
         return ""
     word, families = _word(key), {_prefix(other) for kind in _ALL for other in kind.secrets if "_" in other}

@@ -53,11 +53,11 @@ def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject,
 
 
 def rate_limited(
-    headers: Mapping[str, str], subject: RequestSubject, now: float, unsaid_s: float = DEFAULT_WAIT_S
+    headers: Mapping[str, str], subject: RequestSubject, now: float, default_s: float = DEFAULT_WAIT_S
 ) -> RateLimited:
-    """Return the error for a server that asks for a pause; it lasts `unsaid_s` seconds if the server names no time."""
-    said_s = stated_wait_s(headers, now)
-    wait_s = unsaid_s if said_s is None else said_s
+    """Return the error for a server that asks for a pause; it lasts `default_s` seconds if the server names no time."""
+    stated_s = stated_wait_s(headers, now)
+    wait_s = default_s if stated_s is None else stated_s
     return RateLimited(f"{subject.grant.host} asks to wait {wait_message(wait_s, now)} before {subject.what}", wait_s)
 
 

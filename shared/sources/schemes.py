@@ -22,6 +22,7 @@ _SOURCES: Mapping[str, tuple[str, str]] = {
     "az": ("azure", "AzSource"),
     "oci": ("oci", "OciObjectsSource"),
     "https": ("https", "HttpsSource"),
+    "git+https": ("gitlfs", "GitRepositorySource"),
     "local": ("local", "LocalSource"),
 }
 _ARTIFACTS = ("registry", "ArtifactSource")

@@ -20,8 +20,9 @@ from shared.uri.buckets import (
     parse_oci_objects,
     without_dots,
 )
+from shared.uri.git import GitUri, parse_git
 
-FETCHED_SCHEMES = ("hf", "s3", "gs", "az", "oci", "https", "local")
+FETCHED_SCHEMES = ("hf", "s3", "gs", "az", "oci", "https", "git+https", "local")
 KNOWN_SCHEMES = (*FETCHED_SCHEMES, "pvc")
 
 _REPO = re.compile(r"^[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*$", re.ASCII)
@@ -38,6 +39,11 @@ class HfUri:
 
     repo: str
     revision: str = "main"
+
+    @property
+    def cache_directory(self) -> str:
+        """The name of the repository's directory in the cache of `huggingface_hub`."""
+        return f"models--{self.repo.replace('/', '--')}"
 
     def __str__(self) -> str:
         return f"hf://{self.repo}@{self.revision}"
@@ -106,7 +112,7 @@ class PluginUri:
 
 
 ModelUri: TypeAlias = (
-    HfUri | S3Uri | GsUri | AzUri | OciObjectsUri | ArtifactUri | HttpsUri | LocalUri | PvcUri | PluginUri
+    HfUri | S3Uri | GsUri | AzUri | OciObjectsUri | ArtifactUri | HttpsUri | GitUri | LocalUri | PvcUri | PluginUri
 )
 
 
@@ -221,6 +227,7 @@ _PARSERS: Mapping[str, Callable[[str], ModelUri]] = {
     "az": parse_az,
     "oci": _parse_oci,
     "https": _parse_https,
+    "git+https": parse_git,
     "local": _parse_local,
 }
 
@@ -228,10 +235,10 @@ _PARSERS: Mapping[str, Callable[[str], ModelUri]] = {
 def sub_path_of(wanted: str, cached: str) -> str | None:
     """Return the rest of the wanted URI below the cached one: "" if equal, None if it is another model.
 
-    Both are canonical; a prefix ends at a `/`; other revisions of a hub are other models.
+    Both are canonical; a prefix ends at a `/`; other revisions of a repository are other models.
     """
     if wanted == cached:
         return ""
-    if cached.startswith("hf://"):
+    if cached.startswith(("hf://", "git+https://")):
         return None
     return wanted[len(cached) + 1 :] if wanted.startswith(cached + "/") else None

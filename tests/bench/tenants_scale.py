@@ -86,7 +86,7 @@ def place(observer: NodeObserver, cluster: ClusterState, name: str) -> ModelNode
 
 def turn_of(models: int) -> int:
     """Return which turn a model of another namespace has that comes after the others."""
-    queue: WorkQueue[QueueKey] = WorkQueue(lambda *_: None, lane_of=lambda key: key.lane)
+    queue: WorkQueue[QueueKey] = WorkQueue(lambda *_: None, flow_of=lambda key: key.flow)
     for i in range(models):
         queue.add(ModelKey("BaseModel", GREEDY, f"model-{i:04}"))
     late = ModelKey("BaseModel", OTHER, "ours")

@@ -106,7 +106,6 @@ def sparse() -> bytes:
     return tar(GOOD, info)
 
 
-# Archive's name, its bytes, the reason and a word of the message.
 def declaring_tar(size: int) -> bytes:
     """Return a tar that declares so many bytes."""
     info = member("a")
@@ -114,6 +113,13 @@ def declaring_tar(size: int) -> bytes:
     return tar(GOOD, info)
 
 
+def empty_files(count: int) -> bytes:
+    """Return a tar.gz of so many empty files, in a third of the time that `tar_gz` takes."""
+    headers = (tarfile.TarInfo(str(number)).tobuf(tarfile.USTAR_FORMAT) for number in range(count))
+    return gzip.compress(b"".join(headers) + bytes(2 * tarfile.BLOCKSIZE), 1, mtime=0)
+
+
+# Archive's name, its bytes, the reason and a word of the message.
 REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "outside": ("m.tar", tar(GOOD, member("../out")), "UnsafePath", "leave its directory"),
     "absolute": ("m.tar", tar(GOOD, member("/out")), "UnsafePath", "absolute"),
@@ -148,5 +154,5 @@ REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "no archive": ("m.tar", b"no archive at all" * 100, "InvalidURI", "upload it again"),
     "no bytes": ("m.zip", b"", "InvalidURI", "upload it again"),
     "no files": ("m.tar", tar({}, member("d", tarfile.DIRTYPE)), "InvalidURI", "no files"),
-    "20,001 files": ("m.tar.gz", tar_gz({str(n): b"" for n in range(20_001)}), "TooManyFiles", "fewer files"),
+    "20,001 files": ("m.tar.gz", empty_files(20_001), "TooManyFiles", "fewer files"),
 }  # fmt: skip

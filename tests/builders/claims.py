@@ -83,7 +83,7 @@ def view(**fields: Any) -> ClaimView:
     return ClaimView(**(defaults | fields))
 
 
-def job(end: ObservedCondition | None = None, age_s: float = 0, **status: int) -> Job:
+def job(end: ObservedCondition | None = None, age_s: float = 0, **status: Any) -> Job:
     stamp = (NOW - timedelta(seconds=age_s)).isoformat()
     metadata = Meta(name="larder-extract-1", namespace="team", creation_timestamp=stamp)
     return Job(metadata=metadata, status=JobStatus(conditions=[end] if end else [], **status))
@@ -129,9 +129,9 @@ def reported(actions: list[Action]) -> WriteClaimStatus:
 
 def after(seen: ClaimView, now: datetime = NOW) -> ClaimView:
     """Return the model after the status of one turn was written, without a Job that has ended."""
-    tell = reported(decide(seen, now))
-    status = claim_status(seen, tell, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    demand = replace(seen.demand, refreshed=tell.refreshed)
+    action = reported(decide(seen, now))
+    status = claim_status(seen, action, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    demand = replace(seen.demand, refreshed=action.refreshed)
     return replace(seen, status=status, demand=demand, job=None, pods=(), job_refused="")
 
 

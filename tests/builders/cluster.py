@@ -13,20 +13,30 @@ from controller.groups.keys import GrantsKey, GroupKey
 from controller.inferenceservices.controller import inferenceservices_controller
 from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller, QueueKey
-from controller.manager.provisioner import Provisioner
+from controller.manager.provisioner import Provisioner, ProvisionRequest, ProvisionSettings
 from controller.metadata.controller import metadata_controller
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
+from controller.modelcaches.controller import model_caches_controller
+from controller.modelcaches.reconcile import ModelCacheReconciler
 from controller.models.controller import models_controller
 from controller.models.reconcile import ModelReconciler
 from controller.nodes.controller import nodes_controller
 from controller.nodes.keys import NodeKey
 from controller.placement.groups import NodeLimits
+from controller.replica_claims.controller import replica_claims_controller
+from controller.replica_claims.pods import ReplicaPods
+from controller.replica_claims.reconcile import ReplicaPodReconciler
+from controller.replica_claims.state_metrics import ReplicaPodMetrics
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.signal import Signal
 from controller.volumes.controller import volumes_controller
+from controller.volumes.keys import VolumeKey
 from controller.volumes.reconcile import VolumeReconciler
+from controller.waiting_pods.controller import waiting_pods_controller
+from controller.waiting_pods.reconcile import WaitingPodsReconciler
+from controller.waiting_pods.state_metrics import WaitingPodsMetrics
 from shared.api.base_model import BaseModel, BaseModelSpec, ClusterBaseModel, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
 from shared.api.core import (
@@ -161,7 +171,8 @@ def controllers_of(cluster: ClusterState, registry: CollectorRegistry | None = N
     none = cast("Any", None)
     models = ModelReconciler(none, none, none, none, none, none, 0.0)
     metadata = MetadataReconciler(cluster, MetadataReader(none, none, SourceSettings(), none, none), none, none)
-    provisioner = Provisioner(1, 1, lambda: 0.0, registry or CollectorRegistry(), none)
+    provisioner = Provisioner(ProvisionSettings(rate=1, burst=1), lambda: 0.0, registry or CollectorRegistry(), none)
+    provisioner.request(ProvisionRequest(VolumeKey("team", "llama"), "team", none, none, none))
     grants = GrantsReconciler(cluster, none, none, {"a", "b"}, none, 0.0, 0.0)
     return [
         nodes_controller(cluster, none, Signal()),
@@ -172,6 +183,13 @@ def controllers_of(cluster: ClusterState, registry: CollectorRegistry | None = N
         inferenceservices_controller(cluster, ServiceReconciler(none, none), enabled=True),
         grants_controller(cluster, grants),
         volumes_controller(cluster, VolumeReconciler(none, none, provisioner, none, none, none)),
+        waiting_pods_controller(cluster, WaitingPodsReconciler(none, none, none, WaitingPodsMetrics(none), none)),
+        replica_claims_controller(
+            ReplicaPods(),
+            cluster.volumes.claim_changed,
+            ReplicaPodReconciler(none, none, none, none, ReplicaPodMetrics(none), none, none),
+        ),
+        model_caches_controller(cluster, ModelCacheReconciler(none, none, none, none, none, 0.0)),
     ]
 
 

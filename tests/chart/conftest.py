@@ -19,6 +19,9 @@ TEAMS = ("team-a", "team-b")
 VALUES = {
     "credentialNamespaces": list(TEAMS),
     "inferenceServices": {"enabled": True},
+    "models": {"enabled": True},
+    "trainingJobs": {"enabled": True},
+    "volumeClaimTemplates": {"enabled": True},
     # no controller runs here; what the API server itself refuses is the question
     "admission": {"failurePolicy": {"ephemeralContainers": "Ignore", "models": "Ignore"}},
 }

@@ -12,6 +12,11 @@ _PATH = "path: {{ index . 1 }}"
 _KEY_PATH = 'path: {{ printf "/admission/%s%s" (include "larder.pathKeys" $root | fromJsonArray | first) (index . 1) }}'
 _CLAIMS = "    resources: [persistentvolumeclaims]\n    verbs: [get, list, watch]\n"
 _CLAIMS_AND_VOLUMES = _CLAIMS.replace("persistentvolumeclaims", "persistentvolumes, persistentvolumeclaims")
+_GROUPS = "    resources: [modelcachenodegroups]\n    verbs: [get, list, watch]\n"
+_GROUPS_AND_CACHES = _GROUPS.replace("modelcachenodegroups", "modelcachenodegroups, modelcaches")
+_DEFINITION = "      - clustermodelcaches.serving.kserve.io\n"
+_MORE = ("modelcaches.serving.kserve.io", "models.models.example.com", "trainingjobs.larder.dev")
+_DEFINITIONS = _DEFINITION + "".join(f"      - {name}\n" for name in _MORE)
 _HOST_PATHS = "            - {name: LARDER_MOUNT, value: hostPath}\n"
 _IN_CONTROLLER = (  # a line of the release, and what stands after it
     (
@@ -39,9 +44,9 @@ def last_release_for_todays_images(into: Path) -> Path:
     """Unpack the last release of Larder's chart, give it what today's images need, and return it.
 
     Images of 0.1.0-alpha.1 are nowhere, so today's stand in for them. The controller does not start without a path key,
-    whose Secret is rendered as in today's chart, nor without leave to list volumes; it is told to mount host paths, as
-    that release did. All else is as it was released. Once `releases` has charts with a
-    key, this raises, and is to be removed.
+    whose Secret is rendered as in today's chart, nor without the rights to list volumes and ModelCaches and to read the
+    definitions of all kinds. It mounts host paths, as that release did. All else is as it was released. Once `releases`
+    has charts with a key, this raises, and can be removed.
     """
     with tarfile.open(last_release(LARDER)) as packed:
         packed.extractall(into, filter="data")
@@ -54,7 +59,10 @@ def last_release_for_todays_images(into: Path) -> Path:
         text = _replaced(text, line, line + addition)
     controller.write_text(text)
     roles = templates / "controller-rbac.yaml"
-    roles.write_text(_replaced(roles.read_text(), _CLAIMS, _CLAIMS_AND_VOLUMES))
+    rules = roles.read_text()
+    for line, more in ((_CLAIMS, _CLAIMS_AND_VOLUMES), (_GROUPS, _GROUPS_AND_CACHES), (_DEFINITION, _DEFINITIONS)):
+        rules = _replaced(rules, line, more)
+    roles.write_text(rules)
     webhooks = templates / "webhooks.yaml"
     webhooks.write_text(_replaced(webhooks.read_text(), _PATH, _KEY_PATH))
     for name in ("_admission.tpl", "admission.yaml"):

@@ -20,7 +20,13 @@ MODEL = READ | {"update": "finalizers, and the record where the kind is another 
 
 CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     ("", "nodes"): {"get": "the live uid of a Node"} | FOLLOW,
-    ("", "pods"): {"list": "users of a model, live; agents", "watch": "users and agents"},
+    ("", "pods"): {
+        "get": "whether a pod that is to be ended still waits, live",
+        "list": "users of a model, live; agents",
+        "watch": "users and agents",
+        "patch": "the scheduling gate; a policy holds it to that",
+    },
+    ("", "pods/status"): {"patch": "ends pods that must not wait; a policy holds it to those"},
     ("", "events"): {"create": "Events on models"},
     ("", "persistentvolumeclaims"): {
         "get": "the claim of a model, live",
@@ -43,6 +49,7 @@ CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     (OME, "basemodels/status"): STATUS,
     (OME, "clusterbasemodels/status"): STATUS,
     (KSERVE, "clustermodelcaches"): MODEL,
+    (KSERVE, "modelcaches"): READ | {"update": "finalizers"},
     (KSERVE, "modelcachenodegroups"): READ,
     (KSERVE, "inferenceservices"): {"list": "which of KServe's use a cache that is to be deleted"},
     (KSERVE, "llminferenceservices"): {"list": "which of KServe's use a cache that is to be deleted"},
@@ -50,8 +57,12 @@ CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     (KSERVE, "modelcachenodegroups/status"): STATUS,
     (OWN, "modelnodes"): READ
     | {"create": "one a Node", "update": "the spec", "delete": "the one of a Node that was replaced by another"},
-    ("apiextensions.k8s.io", "customresourcedefinitions"): {"get": "whose kind it is; of five names"},
+    ("apiextensions.k8s.io", "customresourcedefinitions"): {"get": "whose kind it is; of eight names"},
     ("authentication.k8s.io", "tokenreviews"): {"create": "whose token an agent sends"},
+}
+MODEL_CACHES: dict[tuple[str, str], dict[str, str]] = {
+    (KSERVE, "modelcaches/status"): STATUS,
+    ("batch", "jobs"): {"delete": "downloads of a cache that is deleted; a policy holds it to these"},
 }
 RELEASE: dict[tuple[str, str], dict[str, str]] = {
     ("", "configmaps"): {
@@ -74,7 +85,10 @@ NAMES = {
         "clusterbasemodels.ome.io",
         "clustermodelcaches.serving.kserve.io",
         "inferenceservices.ome.io",
+        "modelcaches.serving.kserve.io",
         "modelcachenodegroups.serving.kserve.io",
+        "models.models.example.com",
+        "trainingjobs.larder.dev",
     },
 }
 
@@ -92,6 +106,27 @@ def verbs_of(rules: list[Json]) -> dict[tuple[str, str], set[str]]:
 def test_each_verb_has_its_reason(kind: str, reasons: dict[tuple[str, str], dict[str, str]], render: Render) -> None:
     rules = only(render(), kind, "larder-controller")["rules"]
     assert verbs_of(rules) == {what: set(why) for what, why in reasons.items()}
+
+
+def test_rights_for_models_are_off_by_default(render: Render) -> None:
+    names = {body["metadata"]["name"] for body in render({})}
+    assert not names & {"larder-models", "model-injector"}
+
+
+def test_model_caches_need_few_more_verbs_and_none_where_they_are_off(render: Render) -> None:
+    found = verbs_of(only(render(), "ClusterRole", "larder-model-caches")["rules"])
+    assert found == {what: set(why) for what, why in MODEL_CACHES.items()}
+    names = {body["metadata"]["name"] for body in render({"modelCaches": {"enabled": False}})}
+    assert not names & {"larder-model-caches", "larder-download-jobs", "larder-download-claims"}
+
+
+def test_volume_claim_templates_need_rights_only_where_they_are_on(render: Render) -> None:
+    kinds = {"workloads": [{"apiVersion": "example.org/v1", "kind": "Train", "resource": "trains"}]}
+    rendered = render({"volumeClaimTemplates": {"enabled": True} | kinds})
+    found = verbs_of(only(rendered, "ClusterRole", "larder-volume-claim-templates")["rules"])
+    assert found == {("example.org", "trains"): {"get"}, ("example.org", "trains/finalizers"): {"update"}}
+    names = {body["metadata"]["name"] for body in render({"volumeClaimTemplates": kinds})}
+    assert "larder-volume-claim-templates" not in names
 
 
 @pytest.mark.parametrize("resource", NAMES)
@@ -118,7 +153,8 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/any"),
+        ("PUT", f"/api/v1/namespaces/{NAMESPACE}/pods/any"),
+        ("PUT", f"/api/v1/namespaces/{NAMESPACE}/pods/any/status"),
         ("GET", f"{_LEASES}/other"),
         ("GET", _LEASES),
         ("PUT", f"{_LEASES}/other"),
@@ -132,8 +168,7 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
         ("PUT", f"/api/v1/namespaces/{NAMESPACE}/configmaps/any"),
         ("DELETE", "/api/v1/namespaces/default/configmaps/any"),
         ("GET", "/api/v1/namespaces"),
-        ("GET", "/apis/batch/v1/namespaces/default/jobs"),
-        ("DELETE", "/apis/batch/v1/namespaces/default/jobs/any"),
+        ("GET", "/apis/batch/v1/namespaces/default/cronjobs"),
         ("PATCH", "/apis/batch/v1/namespaces/default/jobs/any"),
         ("PUT", "/api/v1/namespaces/default/persistentvolumeclaims/any"),
         ("PUT", "/api/v1/persistentvolumes/any"),

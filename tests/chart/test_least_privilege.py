@@ -1,6 +1,6 @@
 """What the token of an agent can do on a real API server: what must fail is tried."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -23,6 +23,7 @@ OWN_MODELS, OTHER_MODELS = f"{MODEL_NODES}/node-a", f"{MODEL_NODES}/node-b"
 MODELS = "/apis/ome.io/v1beta1"
 CACHES = "/apis/serving.kserve.io/v1alpha1"
 READY, SNAPSHOT = "model-cache-ready-m", "snapshot.larder.dev/0123456789abcdef0123"
+FETCHING, DRAINING = "fetching.larder.dev/0123456789abcdef0123", "draining.larder.dev/0123456789abcdef0123"
 FORBIDDEN, UNPROCESSABLE = 403, 422
 
 
@@ -102,6 +103,8 @@ REFUSED = [
     Try("GET", NODES),
     Try("PATCH", OTHER, _metadata(labels={READY: "true"})),
     Try("PATCH", OTHER, _metadata(labels={SNAPSHOT: "true"})),
+    Try("PATCH", OTHER, _metadata(labels={FETCHING: "true"})),
+    Try("PATCH", OTHER, _metadata(labels={DRAINING: "true"})),
     Try("PATCH", OTHER, _metadata(annotations={"larder.dev/x": "y"})),
     Try("PATCH", OTHER, {}),
     Try("PATCH", f"{OTHER}?dryRun=All", _metadata(labels={READY: "true"})),
@@ -120,11 +123,16 @@ REFUSED = [
     Try("PATCH", OWN, _metadata(labels={"Model-Cache-Ready-m": "true"})),
     Try("PATCH", OWN, _metadata(labels={"model-cache-ready-x.example.com/y": "true"})),
     Try("PATCH", OWN, _metadata(labels={"x.snapshot.larder.dev/y": "true"})),
+    Try("PATCH", OWN, _metadata(labels={"x.fetching.larder.dev/y": "true"})),
+    Try("PATCH", OWN, _metadata(labels={"x.draining.larder.dev/y": "true"})),
     Try("PATCH", OWN, _metadata(labels={"larder.dev/x": "true"})),
     Try("PATCH", OWN, _metadata(labels={"node-restriction.kubernetes.io/x": "true"})),
     Try("PATCH", OWN, _metadata(labels={READY: "false"})),
     Try("PATCH", OWN, _metadata(labels={SNAPSHOT: "x" * 63})),
+    Try("PATCH", OWN, _metadata(labels={FETCHING: "false"})),
+    Try("PATCH", OWN, _metadata(labels={DRAINING: "false"})),
     Try("PATCH", OWN, _metadata(labels={f"model-cache-ready-{i}": "true" for i in range(4001)})),
+    Try("PATCH", OWN, _metadata(labels={f"fetching.larder.dev/{i}": "true" for i in range(4001)})),
     Try("PATCH", OWN, {"metadata": {"labels": {"$patch": "replace", READY: "true"}}}, STRATEGIC),
     _json_patch(op="replace", path="/metadata/labels", value={READY: "true"}),
     _json_patch(op="replace", path="/metadata/labels/pool", value="true"),
@@ -143,7 +151,6 @@ REFUSED = [
     Try("PATCH", OWN, _metadata(finalizers=["larder.dev/x"])),
     Try("PATCH", OWN, _metadata(ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}])),
     Try("PATCH", OWN, {"spec": {"unschedulable": True}}),
-    Try("PATCH", OWN, {"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}}),
     Try("PATCH", OWN, {"spec": {"podCIDR": "10.9.0.0/24"}}),
     Try("PATCH", OWN, {"spec": {"providerID": "x://y"}}),
     Try("PATCH", f"{OWN}/status", {"status": {"capacity": {"cpu": "999"}}}),
@@ -232,6 +239,78 @@ def test_the_agent_takes_off_what_somebody_else_put_on_in_its_name(agent: Api, a
     agent.patch(OWN, _metadata(labels={SNAPSHOT: None, READY: None}))
 
 
+STARTUP = {"key": "larder.dev/agent-not-ready", "effect": "NoSchedule"}
+STARTUP_OF_CLOUDS = STARTUP | {"key": "startup-taint.cluster-autoscaler.kubernetes.io/larder-agent-not-ready"}
+GPU = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+NOT_OURS = STARTUP | {"effect": "NoExecute"}  # this one ends running pods
+
+
+@pytest.fixture
+def tainted(api: Api, agent: Api) -> list[Json]:
+    """The taints of node-a, those of Kubernetes included, after an administrator added three."""
+    del agent  # whose policies are in force
+    kept = [t for t in api.get(OWN)["spec"].get("taints", []) if t["key"].startswith("node.kubernetes.io/")]
+    found: list[Json] = api.patch(OWN, {"spec": {"taints": [*kept, GPU, STARTUP, NOT_OURS]}})["spec"]["taints"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda _: [],
+        lambda _: [STARTUP],
+        lambda taints: [*taints, GPU | {"key": "x"}],
+        lambda taints: [t for t in taints if t != GPU],
+        lambda taints: [t for t in taints if t != NOT_OURS],
+        lambda taints: [t for t in taints if t not in (STARTUP, NOT_OURS)],
+        lambda taints: [t for t in taints if t not in (STARTUP, GPU)],
+        lambda taints: [t | {"value": "x"} if t == STARTUP else t for t in taints],
+        lambda taints: [t | {"value": "x"} if t == GPU else t for t in taints if t != STARTUP],
+        lambda taints: [t for t in reversed(taints) if t != STARTUP],
+        lambda taints: [*(t for t in taints if t != STARTUP), GPU | {"key": "x"}],
+    ],
+)
+def test_no_taint_but_its_own_is_removed_and_none_added(
+    changed: Callable[[list[Json]], list[Json]], tainted: list[Json], agent: Api, api: Api
+) -> None:
+    assert _refused(agent, Try("PATCH", OWN, {"spec": {"taints": changed(tainted)}}))
+    assert _of_ours(api) == [GPU, STARTUP, NOT_OURS]
+
+
+def test_nothing_else_changes_together_with_the_startup_taint(tainted: list[Json], agent: Api, api: Api) -> None:
+    kept = [t for t in tainted if t != STARTUP]
+    for more in ({"unschedulable": True}, {"podCIDR": "10.9.0.0/24"}, {"providerID": "x://y"}):
+        assert _refused(agent, Try("PATCH", OWN, {"spec": {"taints": kept, **more}}))
+    assert _refused(agent, Try("PATCH", OWN, {"spec": {"taints": kept}, **_metadata(labels={"x": "y"})}))
+    assert _refused(agent, Try("PATCH", OTHER, {"spec": {"taints": kept}}))
+    assert _of_ours(api) == [GPU, STARTUP, NOT_OURS]
+
+
+@pytest.mark.parametrize("startup", [STARTUP, STARTUP_OF_CLOUDS])
+def test_the_startup_taint_can_be_removed_and_not_put_back(
+    startup: Json, tainted: list[Json], agent: Api, api: Api
+) -> None:
+    before = [startup if t == STARTUP else t for t in tainted]
+    after = [t for t in tainted if t != STARTUP]
+    api.patch(OWN, {"spec": {"taints": before}})
+    agent.patch(OWN, {"spec": {"taints": after}})
+    assert _of_ours(api) == [GPU, NOT_OURS]
+    assert _refused(agent, Try("PATCH", OWN, {"spec": {"taints": before}}))
+
+
+def test_a_startup_taint_that_was_applied_server_side_can_be_removed(agent: Api, api: Api) -> None:
+    body = {"apiVersion": "v1", "kind": "Node", **_metadata(name="node-a"), "spec": {"taints": [STARTUP]}}
+    api.call("PATCH", f"{OWN}?fieldManager=cloud&force=true", body, APPLY)
+    agent.patch(OWN, {"spec": {"taints": []}})
+    assert _of_ours(api) == []
+
+
+def _of_ours(api: Api) -> list[Json]:
+    """Return the taints of these tests, without those of Kubernetes."""
+    taints = api.get(OWN)["spec"].get("taints", [])
+    return [t for t in taints if not t["key"].startswith("node.kubernetes.io/")]
+
+
 def test_as_many_labels_as_a_model_node_has_models_are_allowed(agent: Api) -> None:
     names = [f"model-cache-ready-{i:027d}" for i in range(2000)] + [
         f"snapshot.larder.dev/{i:020x}" for i in range(1999)
@@ -243,10 +322,14 @@ def test_as_many_labels_as_a_model_node_has_models_are_allowed(agent: Api) -> No
 def test_what_the_agent_must_do(agent: Api, api: Api) -> None:
     assert len(agent.get(MODEL_NODES)["items"]) == 2
     assert agent.get(OWN)["metadata"]["name"] == "node-a"
-    agent.patch(OWN, _metadata(labels={READY: "true", SNAPSHOT: "true"}, annotations={"larder.dev/x": "y"}))
+    agent.patch(OWN, _metadata(labels={FETCHING: "true"}))
+    files = {READY: "true", SNAPSHOT: "true", FETCHING: None}
+    agent.patch(OWN, _metadata(labels=files, annotations={"larder.dev/x": "y"}))
+    assert FETCHING not in api.get(OWN)["metadata"]["labels"]
     assert {READY: "true", SNAPSHOT: "true", "pool": "gpus"}.items() <= api.get(OWN)["metadata"]["labels"].items()
-    agent.patch(OWN, _metadata(labels={READY: None, SNAPSHOT: None}, annotations={"larder.dev/x": None}))
-    assert READY not in api.get(OWN)["metadata"]["labels"]
+    agent.patch(OWN, _metadata(labels={READY: None, DRAINING: "true"}, annotations={"larder.dev/x": None}))
+    agent.patch(OWN, _metadata(labels={SNAPSHOT: None, DRAINING: None}))
+    assert not {READY, SNAPSHOT, DRAINING} & api.get(OWN)["metadata"]["labels"].keys()
     own = agent.get(OWN_MODELS)
     agent.call("PUT", f"{OWN_MODELS}/status", own | {"status": {"storeID": "mine", "protocol": 1}})
     assert api.get(OWN_MODELS)["status"]["storeID"] == "mine"

@@ -1,8 +1,7 @@
 """The controller makes Jobs of one shape alone, tried with its token on a real API server."""
 
-import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,35 +12,25 @@ from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from rig.api import Api
 from rig.control_plane import ControlPlane
-from rig.errors import CallRefused
 from rig.helm import Json
-from rig.processes import wait_until
-from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.conftest import Render
+from tests.chart.job_policies import Change, agent_image, changed, controller_client, is_taken
 from tests.chart.objects import only
 
-JOBS = "/apis/batch/v1/namespaces/default/jobs"
-FORBIDDEN = 403
-Change = Callable[[Json, Json], object]  # of the pod's spec and its container
+NAMESPACE_OF_JOBS = "default"
 
 
 @pytest.fixture(scope="module")
 def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
     """A client with a token of the controller."""
-    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller"
-    client = plane.api_with_token(str(api.create(f"{account}/token", {"spec": {}})["status"]["token"]))
-    wait_until(
-        lambda: not _is_taken(client, _changed(_job(""), lambda _, c: c.update(image="other"))), 60, "the policy"
-    )
-    yield client
-    client.close()
+    with controller_client(api, plane, changed(_job(""), WRONG["another image"]), NAMESPACE_OF_JOBS) as client:
+        yield client
 
 
 @pytest.fixture
 def job(render: Render) -> Json:
     """The Job as the controller of this chart makes it."""
-    (container,) = only(render(), "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
-    (image,) = (e["value"] for e in container["env"] if e["name"] == "LARDER_AGENT_IMAGE")
-    return _job(image)
+    return _job(agent_image(render))
 
 
 def _job(image: str) -> Json:
@@ -49,25 +38,8 @@ def _job(image: str) -> Json:
     return job_manifest(key, "uid", place, ReadingOrder("i", 1, "larder-extract-1"), None, JobSettings(image or "none"))
 
 
-def _changed(job: Json, change: Change) -> Json:
-    other = copy.deepcopy(job)
-    spec = other["spec"]["template"]["spec"]
-    change(spec, spec["containers"][0])
-    return other
-
-
-def _is_taken(client: Api, job: Json) -> bool:
-    try:
-        client.create(f"{JOBS}?dryRun=All", job)
-    except CallRefused as refusal:
-        if refusal.status != FORBIDDEN:
-            raise
-        return False
-    return True
-
-
 def test_its_own_job_is_taken(controller: Api, job: Json) -> None:
-    assert _is_taken(controller, job)
+    assert is_taken(controller, job, NAMESPACE_OF_JOBS)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +86,10 @@ WRONG: dict[str, Change] = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_any_other_is_refused(what: str, controller: Api, job: Json) -> None:
-    assert not _is_taken(controller, _changed(job, WRONG[what]))
+    assert not is_taken(controller, changed(job, WRONG[what]), NAMESPACE_OF_JOBS)
 
 
 def test_other_names_are_refused_and_others_are_free(controller: Api, api: Api, job: Json) -> None:
     named: dict[str, Any] = job | {"metadata": job["metadata"] | {"name": "other"}}
-    assert not _is_taken(controller, named)
-    assert _is_taken(api, _changed(named, WRONG["another image"]))
+    assert not is_taken(controller, named, NAMESPACE_OF_JOBS)
+    assert is_taken(api, changed(named, WRONG["another image"]), NAMESPACE_OF_JOBS)

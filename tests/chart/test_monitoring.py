@@ -16,12 +16,18 @@ from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import OUTCOMES
 from controller.manager.metrics import Metrics
 from controller.manager.state_metrics import StateMetrics
+from controller.modeloperator.download_end import DownloadEnd
+from controller.modeloperator.state_metrics import ModelDownloadMetrics, model_gauges
 from controller.nodes.eviction_recorder import EvictionMetrics
+from controller.trainingjobs.state_metrics import job_gauges
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, RateLimited
+from shared.kube.objects import Key
 from tests.builders.cluster import cache, controllers_of, fresh_cluster
+from tests.builders.models_on_claims import model
 from tests.builders.observations import entry, failure, observation
+from tests.builders.training_jobs import training_job
 from tests.chart.conftest import Render
 from tests.chart.objects import only
 
@@ -61,6 +67,7 @@ def _of_controller() -> Iterable[Metric]:
     known.caches.upsert(cache("m", "gpus"))
     AdmissionMetrics(metrics.registry)
     EvictionMetrics(metrics.registry)
+    ModelDownloadMetrics(metrics.registry).count(Key("team", "llama"), DownloadEnd("j1", "hf"))
     gauges = [controller.gauges for controller in controllers_of(known, metrics.registry)]
     metrics.registry.register(StateMetrics(lambda: True, lambda: 0, gauges))
     metrics.reconcile_time.labels("nodes")
@@ -68,7 +75,9 @@ def _of_controller() -> Iterable[Metric]:
     metrics.watch_restarts.labels(resource="nodes")
     metrics.internal_errors.note("NodeKey", KeyError("m"))
     metrics.request("/v1/credentials", 200)
-    return metrics.registry.collect()
+    yield from metrics.registry.collect()
+    yield from job_gauges([training_job()])
+    yield from model_gauges([model()])
 
 
 @pytest.fixture(scope="module")

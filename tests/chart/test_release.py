@@ -64,7 +64,9 @@ def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
     assert {p["metadata"]["name"] for p in _ours(api, policies)} == {
         "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths", "larder-metadata-jobs", "larder-records",
         "larder-manifests",
-        "larder-inference-services", "larder-inference-service-owners", "larder-store-volumes", "larder-volumes"
+        "larder-inference-services", "larder-inference-service-owners", "larder-training-jobs",
+        "larder-training-job-owners", "larder-pods", "larder-store-volumes",
+        "larder-volumes", "larder-download-jobs", "larder-download-claims",
     }  # fmt: skip
     for policy in _ours(api, policies):
         assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["metadata"]["name"]
@@ -212,7 +214,11 @@ def test_kinds_of_others_are_left_alone_and_groups_can_be_switched_off(cluster: 
     with _without_our_label(api, f"{KINDS}/{name}"):
         assert name not in _kinds_to_install(cluster)
     assert name in _kinds_to_install(cluster)
-    assert _kinds_to_install(cluster, **{"ome.io": False, "serving.kserve.io": False}) == {"modelnodes.larder.dev"}
+    assert _kinds_to_install(cluster, **{"ome.io": False, "serving.kserve.io": False}) == {
+        "modelnodes.larder.dev",
+        "models.models.example.com",
+        "trainingjobs.larder.dev",
+    }
 
 
 @contextmanager
@@ -272,7 +278,7 @@ def test_uninstalling_leaves_the_kinds_and_what_they_hold(cluster: Helm, plane: 
     cluster.run("uninstall", "larder-crds", "--namespace", NAMESPACE)
     try:
         assert api.answers(f"{path}/kept")
-        assert len(_crds(api)) == 6
+        assert len(_crds(api)) == 9
         assert not api.answers(WEBHOOKS)
         assert only(render(), "DaemonSet", "larder-agent")
         assert not api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")["items"]

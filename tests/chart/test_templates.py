@@ -12,6 +12,7 @@ from agent.settings import AgentSettings
 from controller.admission.webhooks import (
     AtService,
     WebhookSettings,
+    injector_configuration,
     mutating_configuration,
     validating_configuration,
 )
@@ -40,10 +41,26 @@ def test_admission_is_what_the_controller_says(root: str, namespace: str, render
     assert only(rendered, "ValidatingWebhookConfiguration", "larder") == validating_configuration(settings)
 
 
+def test_the_model_injector_is_what_the_controller_says(render: Render) -> None:
+    pem = Authority().ca_pem
+    certificates = {"provider": "existing", "secretName": "mine", "caBundle": pem.decode()}
+    values = {"models": {"enabled": True}, "certificates": certificates, "admission": {"pathKeys": [KEY]}}
+    settings = WebhookSettings(AtService(NAMESPACE, "larder"), pem, KEY, NAMESPACE, "/var/lib/larder")
+    rendered = render(values, NAMESPACE)
+    assert only(rendered, "MutatingWebhookConfiguration", "model-injector") == injector_configuration(settings)
+    assert "model-injector" not in {found["metadata"]["name"] for found in render({"admission": {"pathKeys": [KEY]}})}
+
+
+def test_the_model_injector_only_reads_by_name(render: Render) -> None:
+    role = only(render({"models": {"enabled": True}}), "ClusterRole", "larder-model-injector")
+    assert {(*rule["resources"], *rule["verbs"]) for rule in role["rules"]} == {("storageclasses", "get")}
+    assert "larder-model-injector" not in {found["metadata"]["name"] for found in render()}
+
+
 def test_failure_policies_are_values(render: Render) -> None:
     rendered = render({"admission": {"failurePolicy": {"pods": "Ignore"}}})
     webhooks = only(rendered, "MutatingWebhookConfiguration", "larder")["webhooks"]
-    assert [w["failurePolicy"] for w in webhooks] == ["Ignore", "Fail"]
+    assert [w["failurePolicy"] for w in webhooks] == ["Ignore", "Ignore", "Fail"]
 
 
 def test_the_agent_sees_one_directory_of_the_host_and_of_the_secret_the_ca_alone(render: Render) -> None:
@@ -211,6 +228,11 @@ def test_the_schema_refuses(values: dict[str, Any], words: str, helm: Helm) -> N
         helm.template(LARDER, values, NAMESPACE)
 
 
+def test_the_former_name_of_a_value_is_refused_rather_than_ignored(helm: Helm) -> None:
+    with pytest.raises(HelmFailed, match=r"controller\.modelCacheEnabled is now modelCache\.enabled; set that to"):
+        helm.template(LARDER, {"controller": {"modelCacheEnabled": False}}, NAMESPACE)
+
+
 def test_an_existing_certificate_needs_its_ca_where_helm_sees_no_cluster(helm: Helm) -> None:
     values = {"certificates": {"provider": "existing", "secretName": "mine"}, "admission": {"pathKeys": [KEY]}}
     with pytest.raises(HelmFailed, match=r"certificates\.caBundle: Secret mine .* has no ca\.crt that helm could read"):
@@ -253,7 +275,7 @@ def test_pods_are_replaced_when_the_client_ca_is_another(render: Render) -> None
 
 
 CRD_NAMES = {path.stem for path in (LARDER_CRDS / "files").glob("*.yaml")}
-OWN_KINDS = {"modelnodes.larder.dev"}
+OWN_KINDS = {"modelnodes.larder.dev", "models.models.example.com", "trainingjobs.larder.dev"}
 
 
 def _crds(helm: Helm, **values: Json) -> dict[str, Json]:
@@ -285,7 +307,13 @@ def test_nobody_deletes_a_definition_and_with_it_every_model(helm: Helm) -> None
         assert options == {"Prune=false", "Delete=false", "ServerSideApply=true"}
 
 
-WITHOUT_FINALIZER = {"modelnodes.larder.dev", "modelcachenodegroups.serving.kserve.io", "inferenceservices.ome.io"}
+WITHOUT_FINALIZER = {
+    "inferenceservices.ome.io",
+    "modelcachenodegroups.serving.kserve.io",
+    "modelnodes.larder.dev",
+    "models.models.example.com",
+    "trainingjobs.larder.dev",
+}
 
 
 def test_the_hook_of_an_uninstall_knows_the_kinds_of_models_and_may_touch_nothing_else(render: Render) -> None:

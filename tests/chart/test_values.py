@@ -46,6 +46,14 @@ def test_the_level_of_logs_reaches_both_programs(program: str, render: Render) -
         assert environment(container)["LARDER_LOG_LEVEL"] == level
 
 
+def test_how_pods_get_models_reaches_the_controller(render: Render) -> None:
+    chosen = {"mount": "hostPath", "placement": "preferred"}
+    for values, found in (({}, ("claim", "required")), ({"pods": chosen}, ("hostPath", "preferred"))):
+        (container,) = _template(render(values), "controller")["spec"]["containers"]
+        variables = environment(container)
+        assert (variables["LARDER_MOUNT"], variables["LARDER_PLACEMENT"]) == found
+
+
 @PROGRAMS
 def test_an_account_of_another_name_has_the_rights_and_the_bounds(program: str, render: Render) -> None:
     account = {"name": "mine", "annotations": {"eks.amazonaws.com/role-arn": "arn"}}
@@ -111,11 +119,6 @@ def test_strategies_and_spreading_are_values(render: Render) -> None:
 
 
 def test_one_value_switches_the_cache_off(render: Render) -> None:
-    """The place that the last release had for it must not switch it on again."""
-    for values, reported in (
-        ({}, "True"),
-        ({"modelCache": {"enabled": False}}, "False"),
-        ({"controller": {"modelCacheEnabled": False}}, "False"),
-    ):
+    for values, reported in (({}, "True"), ({"modelCache": {"enabled": False}}, "False")):
         (container,) = _template(render(values), "controller")["spec"]["containers"]
         assert environment(container)["LARDER_MODEL_CACHE_ENABLED"] == reported.lower()

@@ -1,20 +1,25 @@
 """What the controller's token may do with volumes and claims, tried on a real API server."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from controller.placement.volume_names import SnapshotVolume
+from controller.claimtemplates.templates import ClaimOwner, claim_body, parse_templates
+from controller.placement.volume_names import SnapshotVolume, waiting_name
 from controller.volumes.templates import VolumeManifest
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 from rig.helm import Json
 from rig.processes import wait_until
+from shared.names import short_id
+from tests.builders.replica_claims import template
 from tests.chart.conftest import NAMESPACE
 
 _VOLUMES, _CLAIMS = "/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims"
-OURS = VolumeManifest("default", "m", "m-default", SnapshotVolume("m", "r"), 1, "/var/lib/larder")
+_ROOT = "/var/lib/larder"
+OURS = VolumeManifest("default", "m", "m-default", SnapshotVolume("m", "r"), 1, _ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +52,9 @@ def volume(labels: Json | None = None, **spec: object) -> Json:
 def test_what_the_controller_creates_is_accepted(controller: Api) -> None:
     assert refusal(controller, _VOLUMES, OURS.volume_body()) == ""
     assert refusal(controller, _CLAIMS, OURS.claim_body()) == ""
+    waiting = replace(OURS, claim=waiting_name(OURS.wanted))
+    assert refusal(controller, _VOLUMES, waiting.volume_body()) == ""
+    assert refusal(controller, _CLAIMS, waiting.claim_body()) == ""
 
 
 @pytest.mark.parametrize(
@@ -76,6 +84,17 @@ def test_a_model_of_another_namespace_is_refused(controller: Api) -> None:
     assert refusal(controller, _VOLUMES, own) == ""
 
 
+@pytest.mark.parametrize(("length", "confined"), [(5, True), (27, True), (28, False)])
+def test_an_id_that_was_cut_is_confined_as_far_as_it_shows_its_namespace(
+    controller: Api, length: int, *, confined: bool
+) -> None:
+    """The limit is documented; no cut id keeps the owner from his own model."""
+    namespace, owned = "n" * length, f"{_ROOT}/models/{short_id('n' * length + '_' + 'm' * 45)}/r"
+    stolen, own = ({"namespace": one, "name": "m"} for one in ("default", namespace))
+    assert bool(refusal(controller, _VOLUMES, volume(local={"path": owned}, claimRef=stolen))) is confined
+    assert refusal(controller, _VOLUMES, volume(local={"path": owned}, claimRef=own)) == ""
+
+
 def test_any_other_claim_is_refused(controller: Api) -> None:
     unlabelled = OURS.claim_body()
     unlabelled["metadata"]["labels"] = {}
@@ -83,6 +102,38 @@ def test_any_other_claim_is_refused(controller: Api) -> None:
     dynamic = OURS.claim_body()
     del dynamic["spec"]["volumeName"]
     assert "only claims that name their volume" in refusal(controller, _CLAIMS, dynamic)
+
+
+JOB = ClaimOwner("batch/v1", "Job", "train", "1234")
+(TEMPLATE,) = parse_templates([template()], "here")
+
+
+def of_template(owner: ClaimOwner = JOB, **spec: object) -> Json:
+    body = claim_body(TEMPLATE, "default", "train-0", owner, {})
+    return body | {"spec": body["spec"] | spec}
+
+
+def test_a_claim_of_a_template_is_accepted_with_a_workload_that_owns_it(controller: Api) -> None:
+    assert refusal(controller, _CLAIMS, of_template()) == ""
+    assert refusal(controller, _CLAIMS, of_template(replace(JOB, api_version="kubeflow.org/v1", kind="TFJob"))) == ""
+
+
+def test_any_other_claim_of_a_template_is_refused(api: Api, controller: Api) -> None:
+    others = (
+        of_template(replace(JOB, api_version="v1", kind="Node")),
+        of_template(replace(JOB, api_version="other.org/v1")),
+        of_template(volumeName="theirs"),
+    )
+    unowned, held, twice = of_template(), of_template(), of_template()
+    del unowned["metadata"]["ownerReferences"]
+    held["metadata"]["finalizers"] = ["example.org/held"]
+    twice["metadata"]["ownerReferences"].append(JOB.reference() | {"uid": "5678", "controller": False})
+    for body in (*others, unowned, held, twice):
+        assert "only claims that a TrainingJob owns" in refusal(controller, _CLAIMS, body)
+    api.create(_CLAIMS, of_template())
+    with pytest.raises(CallRefused, match="never deletes a claim"):
+        controller.delete(f"{_CLAIMS}/data-train-0")
+    api.delete(f"{_CLAIMS}/data-train-0")
 
 
 def test_what_others_created_is_not_deleted(api: Api, controller: Api) -> None:

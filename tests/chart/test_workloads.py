@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from agent.reconciler.startup_taint import STARTUP_TAINTS
 from rig.helm import Json
 from tests.chart.conftest import Render
 from tests.chart.everything import EVERYTHING
@@ -118,6 +119,15 @@ def test_programs_are_placed_before_what_waits_for_them(rendered: list[Json]) ->
     (scope,) = only(rendered, "ResourceQuota", "larder-system-priority")["spec"]["scopeSelector"]["matchExpressions"]
     assert scope == {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}
     assert only(rendered, "PriorityClass", "larder")["globalDefault"] is False
+
+
+def test_agents_get_to_nodes_whose_startup_taint_they_remove_whatever_else_they_tolerate(render: Render) -> None:
+    policies = render({"agent": {"tolerations": []}})
+    tolerated = pod_specs(policies)["larder-agent"]["tolerations"]
+    assert {t["key"] for t in tolerated} == STARTUP_TAINTS
+    policy = only(policies, "ValidatingAdmissionPolicy", "larder-agent-nodes")
+    (foreign,) = [v["expression"] for v in policy["spec"]["variables"] if v["name"] == "foreignTaints"]
+    assert all(f"'{key}'" in foreign for key in STARTUP_TAINTS)
 
 
 def test_replicas_of_the_controller_are_apart_and_are_not_evicted_together(rendered: list[Json]) -> None:

@@ -41,6 +41,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         yield site
 
 
+@pytest.fixture(autouse=True)
+def _clean(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave no fault and no workload of one test to the next, also when it fails."""
+    site = request.getfixturevalue("site") if "site" in request.fixturenames else None
+    yield
+    if isinstance(site, Installation):
+        site.hub.faults.clear()
+        site.remove_workloads()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"

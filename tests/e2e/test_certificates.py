@@ -11,7 +11,7 @@ import pytest
 from rig import agents
 from rig.agents import AgentPod
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import PATIENCE_S
+from rig.larder.cluster_driver import TIMEOUT_S
 from rig.node.installation import NAMESPACE, Installation
 from rig.node.namespaces import within_network
 
@@ -85,7 +85,7 @@ class _Replicas:
         headers = {"Authorization": f"Bearer {token}"}
         with (
             within_network(self.site.cluster.lan.network),
-            httpx.Client(verify=trust, trust_env=False, timeout=PATIENCE_S) as client,
+            httpx.Client(verify=trust, trust_env=False, timeout=TIMEOUT_S) as client,
         ):
             return [
                 client.post(

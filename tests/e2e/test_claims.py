@@ -89,8 +89,6 @@ def test_no_pod_makes_the_directory_while_nobody_can_look(site: Installation, na
     site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read")
     pod = site.running(web, namespace, within_s=300)
     assert json.loads(site.sh(pod, "cat $MODEL_PATH/config.json")) == CONFIG
-    site.remove_deployment(web, namespace)
-    site.api.delete(model)
 
 
 def test_the_controller_makes_no_other_job(site: Installation, namespace: str) -> None:

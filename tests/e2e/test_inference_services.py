@@ -1,7 +1,6 @@
 """InferenceServices with real pods, whose server answers with the files of the model."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +10,10 @@ from rig.errors import CallRefused, StartFailed
 from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.images import AGENT
-from rig.node.installation import Installation, is_pod_ready
+from rig.node.installation import Installation
 from tests.e2e.claims import CONFIG, bind_claim, write_llama
 
 KIND = "InferenceService"
-PODS = "/api/v1/namespaces/default/pods"
 SERVICES = "/apis/ome.io/v1beta1/namespaces/default/inferenceservices"
 SCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 PORT = 8080
@@ -38,15 +36,11 @@ class Caller:
 
 
 @pytest.fixture
-def caller(site: Installation) -> Iterator[Caller]:
+def caller(site: Installation) -> Caller:
     """A pod that has a client; it asks for no model."""
-    name = site.name("caller")
     main = {"name": "main", "image": AGENT, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
-    spec = {"terminationGracePeriodSeconds": 0, "containers": [main]}
-    site.api.create(PODS, {"metadata": {"name": name}, "spec": spec})
-    site.until(lambda: is_pod_ready(site.api.get(f"{PODS}/{name}")), "the caller to run")
-    yield Caller(site, name)
-    site.api.delete(f"{PODS}/{name}", grace_s=0)
+    pod = site.pod(site.name("caller"), {"terminationGracePeriodSeconds": 0, "containers": [main]})
+    return Caller(site, pod["metadata"]["name"])
 
 
 def _serve(site: Installation, **spec: object) -> str:
@@ -56,7 +50,10 @@ def _serve(site: Installation, **spec: object) -> str:
     probe = {"tcpSocket": {"port": PORT}, "periodSeconds": 1}
     server |= {"command": ["sh", "-c", f"exec httpd -f -p {PORT} -h $MODEL_PATH"], "readinessProbe": probe}
     template = {"spec": {"terminationGracePeriodSeconds": 0, "containers": [server, side]}}
-    return site.create(KIND, site.name("svc"), {"template": template, "port": PORT, **spec})
+    body = {"apiVersion": "ome.io/v1beta1", "kind": KIND, "metadata": {"name": site.name("svc")}}
+    body |= {"spec": {"template": template, "port": PORT, **spec}}
+    made = site.run("/apis/ome.io/v1beta1/namespaces/{}/inferenceservices", body, label="larder.dev/inference-service")
+    return str(made["metadata"]["name"])
 
 
 def _says(site: Installation, name: str, reason: str) -> str:
@@ -110,7 +107,7 @@ def test_a_service_serves_a_model_of_its_nodes_and_follows_its_revisions(site: I
     with pytest.raises(CallRefused, match=f"is used by 1 InferenceService: default/{name} and 1 pod: default/{name}-"):
         site.delete("ClusterBaseModel", model)
     _remove(site, name)
-    site.delete("ClusterBaseModel", model)
+    site.delete_unused("ClusterBaseModel", model)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
 
 
@@ -143,5 +140,5 @@ def test_a_service_serves_a_model_on_a_claim_to_one_pod_at_a_time(
     with pytest.raises(CallRefused, match=f"InferenceService: default/{name}"):
         site.delete("BaseModel", model)
     _remove(site, name)
-    site.delete("BaseModel", model)
+    site.delete_unused("BaseModel", model)
     site.until(lambda: site.is_gone("BaseModel", model), "the model to go")

@@ -1,6 +1,11 @@
+import hashlib
+import os
 from pathlib import Path
 
+import pytest
+
 from rig.errors import CallRefused
+from rig.hub.faults import Stall
 from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
 from rig.node.label_log import LabelLog
@@ -53,7 +58,6 @@ def test_an_agent_that_is_deleted_comes_back_without_a_word(site: Installation, 
         site.cluster.wait_node("one")  # one more heartbeat has been watched
     assert labels.always(ready_label(model))
     _same(site, web, pod)
-    site.remove_deployment(web)
 
 
 def test_another_controller_leads_when_the_leader_is_killed(site: Installation) -> None:
@@ -73,15 +77,40 @@ def test_another_controller_leads_when_the_leader_is_killed(site: Installation) 
     site.wait_rolled_out()
 
 
-def test_a_kubelet_that_restarts_keeps_the_pods(site: Installation) -> None:
+def test_a_kubelet_that_restarts_keeps_running_pods_and_starts_waiting_ones(site: Installation, stalled: str) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     web = site.deployment(model)
-    pod = site.running(web)
+    pod, claim = site.running(web), _claim_of(site, model)
+    late = site.base_model(stalled, nodeSelector={"gpu": "yes"})
+    site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", late), "the model to be resolved")
+    waiting = site.workload({"larder.dev/model": late, "larder.dev/placement": "preferred"})
+
+    def is_waiting() -> bool:
+        names = [pod["metadata"]["name"] for pod in site.pods(f"app={waiting}", "default")]
+        return any(event["reason"] == "FailedMount" for name in names for event in site.events(name))
+
+    site.until(is_waiting, "a mount that waits")
     site.cluster.restart_kubelet("one")
     site.cluster.wait_node("one")
     _same(site, web, pod)
-    site.remove_deployment(web)
+    assert _claim_of(site, model) == claim
+    site.hub.faults.clear()
+    assert site.sh(site.running(waiting), "cat $MODEL_PATH/config.json")
+
+
+@pytest.fixture
+def stalled(site: Installation) -> str:
+    """The URI of a model whose download stops until the faults of the hub are cleared."""
+    weights = os.urandom(2_000_000)
+    site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(weights).hexdigest()}")
+    return site.push(files={"weights.bin": weights, "config.json": b"{}"})
+
+
+def _claim_of(site: Installation, model: str) -> tuple[str, str]:
+    """Return what identifies the claim of a model and its binding."""
+    found = site.api.get(f"/api/v1/namespaces/default/persistentvolumeclaims/{model}")
+    return found["metadata"]["uid"], found["status"]["phase"]
 
 
 def test_a_rebooted_node_has_its_models_in_seconds(site: Installation, tmp_path: Path) -> None:
@@ -102,4 +131,3 @@ def test_a_rebooted_node_has_its_models_in_seconds(site: Installation, tmp_path:
 
     site.wait_rolled_out()
     site.wait_ready("ClusterBaseModel", _declared(site))
-    site.remove_deployment(web)

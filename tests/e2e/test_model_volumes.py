@@ -1,33 +1,20 @@
 """Pods on a real node that reach models through claims, as they do by default."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from controller.placement.volume_names import MODEL_ANNOTATION
+from rig.hub.faults import Stall
 from rig.larder.cluster_driver import Json
 from rig.node.images import CONTROLLER
 from rig.node.installation import Installation
-from shared.names import snapshot_label
+from shared.names import fetching_label, snapshot_label
+from tests.e2e.debuggers import add_debugger
 from tests.e2e.fingerprints import fingerprint
-
-SECURITY: Json = {
-    "runAsNonRoot": True,
-    "runAsUser": 123456,
-    "fsGroup": 2000,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-CONFINED: Json = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-
-
-def namespace_of_level(site: Installation, level: str) -> str:
-    """Create a namespace that enforces a level of pod security, and return its name."""
-    name = site.name(level)
-    labels = {"pod-security.kubernetes.io/enforce": level}
-    site.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "its account")
-    return name
+from tests.e2e.namespaces import CONFINED, SECURITY, namespace_of_level
 
 
 @pytest.fixture
@@ -72,7 +59,34 @@ def test_a_pod_of_a_confined_namespace_reads_the_model(site: Installation, model
     site.until(lambda: not volumes(site, model), "the volume to go", 30)
     again = site.deployment(model, namespace, securityContext=SECURITY, main={"securityContext": CONFINED})
     site.running(again, namespace)
-    site.remove_deployment(again, namespace)
+
+
+# Each claims to be writable; the last two bind a file and the directory once more.
+_MOUNTS: tuple[Json, ...] = (
+    {"name": "m", "mountPath": "/again", "readOnly": False},
+    {"name": "m", "mountPath": "/file", "subPath": "config.json", "readOnly": False},
+)
+_ATTEMPTS = """
+file=$at; [ -d $at ] && file=$at/config.json
+try() { "$@" 2>/dev/null && echo done; true; }
+try sh -c "echo x >$file"
+try sh -c "echo x >>$file"
+try sh -c "echo x >$at/new"
+try mkdir $at/folder
+try ln $file $at/link
+try chmod 666 $file
+try chown 7:7 $file
+try touch $file
+try truncate -s 0 $file
+try mv $file $file.old
+try rm -f $file
+try mount -o remount,rw $at
+try mount -o remount,rw,bind $at
+try mount --bind $at /tmp
+"""
+
+
+_POSSIBLE = _ATTEMPTS.count("\ntry ") - 3  # in a directory of his own; mounting needs more
 
 
 def test_a_tenant_changes_nothing_through_a_claim(site: Installation, model: str) -> None:
@@ -83,12 +97,14 @@ def test_a_tenant_changes_nothing_through_a_claim(site: Installation, model: str
     pod = site.running(web, namespace)
     for attempt in ("chown -R 7 $MODEL_PATH", "chmod -R 777 $MODEL_PATH", "mount -o remount,rw $MODEL_PATH"):
         assert "0" not in site.sh(pod, f"{attempt} 2>/dev/null && echo 0; true")
-    own = site.pod_on_claim(model, namespace, securityContext=root)
-    writing = "echo x > /m/config.json && echo written; echo x > /m/new && echo written; true"
-    assert "written" not in site.sh(own, writing)
+    own = site.pod_on_claim(model, namespace, _MOUNTS, securityContext=root | {"fsGroupChangePolicy": "Always"})
+    elsewhere = "mkdir /tmp/own; touch /tmp/own/config.json; at=/tmp/own"
+    assert site.sh(own, f"{elsewhere}; {_ATTEMPTS}").count("done") == _POSSIBLE
+    for at in ("/m", "/again", "/file"):
+        assert "done" not in site.sh(own, f"at={at}; {_ATTEMPTS}")
+    if debugger := add_debugger(site, own, "m"):
+        assert "done" not in site.sh(own, f"at=/stolen; {_ATTEMPTS}", debugger)
     assert fingerprint(snapshot_of(site, model)) == before
-    site.delete_pod(own, 0)
-    site.remove_deployment(web, namespace)
 
 
 def test_a_pod_that_admission_never_saw_runs_where_the_files_are_and_keeps_them(site: Installation, model: str) -> None:
@@ -105,6 +121,45 @@ def test_a_pod_that_admission_never_saw_runs_where_the_files_are_and_keeps_them(
     site.delete_pod(own, 0)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go with its last user", 120)
     site.until(lambda: model not in claims(site, namespace), "the claim to go", 90)
+
+
+def test_a_pod_waits_on_a_node_without_the_files_and_starts_when_all_of_them_are_there(site: Installation) -> None:
+    weights = os.urandom(2_000_000)
+    site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(weights).hexdigest()}")
+    uri = site.push(files={"weights.bin": weights, "config.json": b"{}", "more/notes.txt": b"x" * 1000})
+    model = site.base_model(uri, nodeSelector={"gpu": "yes"})
+    site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", model), "the model to be resolved")
+    namespace = namespace_of_level(site, "restricted")
+    asked = {"larder.dev/model": model, "larder.dev/placement": "preferred"}
+    web = site.workload(asked, namespace, main={"securityContext": CONFINED}, securityContext=SECURITY)
+    events = f"/api/v1/namespaces/{namespace}/events"
+
+    def refused_mounts() -> list[str]:
+        return [e["message"] for e in site.api.get(events)["items"] if e["reason"] == "FailedMount"]
+
+    site.until(
+        lambda: any("does not exist" in message for message in refused_mounts()), "kubelet to look for the files"
+    )
+    creating = [{"waiting": {"reason": "ContainerCreating"}}]
+    site.until(lambda: container_states(site, web, namespace) == creating, "the container to wait")
+    snapshot = snapshot_of(site, model)
+    fetching = fetching_label(model, snapshot.name)
+    site.until(lambda: fetching in site.labels("one"), "the node to be labelled as fetching")
+    assert not snapshot.exists()
+
+    site.hub.faults.clear()
+    pod = site.running(web, namespace)
+    found = site.sh(pod, "cd $MODEL_PATH && find . -type f -not -name .completed | sort | xargs sha256sum")
+    files = sorted(path for path in snapshot.rglob("*") if path.is_file() and path.name != ".completed")
+    assert len(files) == 3
+    expected = {f"./{path.relative_to(snapshot)}": hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    assert {path: digest for digest, path in (line.split() for line in found.splitlines())} == expected
+    site.until(lambda: fetching not in site.labels("one"), "the label to go")
+
+
+def container_states(site: Installation, workload: str, namespace: str) -> list[Json]:
+    pods = site.pods(f"app={workload}", namespace)
+    return [status["state"] for pod in pods for status in pod["status"].get("containerStatuses", [])]
 
 
 _LOAD = """
@@ -132,4 +187,3 @@ def test_huggingface_hub_finds_models_offline_in_its_own_layout(site: Installati
         folder, same = found.strip().splitlines()[-1].split()
         assert folder == f"/models/hub/models--{repository.replace('/', '--')}/snapshots/{commit}"
         assert same == "True"
-    site.remove_deployment(web, namespace)

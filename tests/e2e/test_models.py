@@ -51,7 +51,6 @@ def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> 
     for attempt in ("touch $MODEL_PATH/new", "echo x >>$MODEL_PATH/config.json", "chmod 777 $MODEL_PATH/config.json"):
         with pytest.raises(StartFailed, match="Read-only file system"):
             site.sh(pod, attempt)
-    site.remove_deployment(web)
 
 
 def test_a_model_in_use_is_kept_and_goes_when_it_is_not(site: Installation) -> None:
@@ -64,7 +63,7 @@ def test_a_model_in_use_is_kept_and_goes_when_it_is_not(site: Installation) -> N
         site.delete("ClusterBaseModel", model)
     assert snapshot.exists()
     site.remove_deployment(web)
-    site.delete("ClusterBaseModel", model)
+    site.delete_unused("ClusterBaseModel", model)
     site.until(lambda: not snapshot.exists(), "the files to go")
     site.until(lambda: ready_label(model) not in site.labels("one"), "the label to go")
 

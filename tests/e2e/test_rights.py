@@ -9,12 +9,12 @@ from rig.errors import CallRefused
 from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import NAMESPACE, Installation
+from tests.e2e.debuggers import add_debugger
 from tests.e2e.fingerprints import fingerprint
 
 ELSEWHERE = "elsewhere"
 _TOKEN = "print(open('/var/run/secrets/kubernetes.io/serviceaccount/token').read())"
 _NODES, _MODEL_NODES = "/api/v1/nodes", "/apis/larder.dev/v1alpha1/modelnodes"
-_STRATEGIC = "application/strategic-merge-patch+json"
 _READY = {"metadata": {"labels": {"model-cache-ready-fake": "true"}}}
 
 
@@ -107,29 +107,10 @@ def test_a_tenant_changes_no_byte_owner_or_mode(site: Installation, mount: str) 
     pod = site.running(web)
     for attempt in ("chown -R 7 $MODEL_PATH", "chmod -R 777 $MODEL_PATH", "mount -o remount,rw $MODEL_PATH"):
         assert "0" not in site.sh(pod, f"{attempt} 2>/dev/null && echo 0; true")
-    debugger = _debugger(site, pod)
+    debugger = add_debugger(site, pod, "larder-model")
     if debugger:
         assert "0" not in site.sh(pod, "echo x >>/stolen/config.json && echo 0; true", debugger)
     assert fingerprint(snapshot) == before
-    site.remove_deployment(web)
-
-
-def _debugger(site: Installation, pod: Json) -> str:
-    """Put a container into the pod that mounts the model to write, and return its name; empty where it is refused."""
-    mount = {"name": "larder-model", "mountPath": "/stolen", "readOnly": False}
-    container = {"name": "debugger", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "volumeMounts": [mount]}
-    path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
-    try:
-        site.api.patch(f"{path}/ephemeralcontainers", {"spec": {"ephemeralContainers": [container]}}, _STRATEGIC)
-    except CallRefused:
-        return ""
-
-    def running() -> bool:
-        states = site.api.get(path)["status"].get("ephemeralContainerStatuses", [])
-        return any("running" in status["state"] for status in states)
-
-    site.until(running, "the debugger")
-    return "debugger"
 
 
 def test_a_pod_that_mounts_the_store_itself_to_write_is_refused(site: Installation) -> None:

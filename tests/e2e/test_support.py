@@ -5,7 +5,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from rig.node.installation import Installation
+from rig.node.installation import NAMESPACE, Installation
 
 
 def _larder(site: Installation, *arguments: str) -> str:
@@ -21,6 +21,11 @@ def _larder(site: Installation, *arguments: str) -> str:
 def test_a_bundle_has_the_logs_and_metrics_of_every_pod(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
+    pods = [pod["metadata"]["name"] for pod in site.pods("app.kubernetes.io/part-of=larder")]
+    assert len(pods) >= 3
+    for pod in pods:
+        logs = ("logs", pod, f"--namespace={NAMESPACE}")
+        site.until(lambda words=logs: '"event"' in site.cluster.kubectl(*words), f"the kubelet to return logs of {pod}")  # type: ignore[misc]
     file = tmp_path / "bundle.tar.gz"
     _larder(site, "support", "--output", str(file))
     with tarfile.open(file) as bundle:
@@ -30,10 +35,8 @@ def test_a_bundle_has_the_logs_and_metrics_of_every_pod(site: Installation, tmp_
     def text(part: str, pod: str) -> str:
         return "".join(p.read_text() for name, p in found.items() if part in name and pod in name)
 
-    pods = [pod["metadata"]["name"] for pod in site.pods("app.kubernetes.io/part-of=larder")]
-    assert len(pods) >= 3
     for pod in pods:
-        assert '"event"' in text("logs/", pod), pod
+        assert '"event"' in text("logs/", pod), (pod, text("errors.txt", ""))
         assert "process_resident_memory_bytes" in text("metrics/", pod), pod
     assert model in text("objects/", "")
     site.delete("ClusterBaseModel", model)

@@ -2,7 +2,7 @@
 
 import re
 
-import httpx
+from rig import plain_http
 
 _SAMPLE = re.compile(r"^([a-z_]+(?:\{.*\})?) (\S+)$", re.MULTILINE)
 
@@ -14,4 +14,4 @@ def samples(text: str) -> dict[str, float]:
 
 def scrape(url: str) -> dict[str, float]:
     """Return every sample that a running program shows."""
-    return samples(httpx.get(f"{url}/metrics", trust_env=False, timeout=30).raise_for_status().text)
+    return samples(plain_http.get(f"{url}/metrics", timeout_s=30).raise_for_status().text)

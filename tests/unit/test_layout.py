@@ -49,6 +49,17 @@ def test_a_test_named_after_a_module_lies_in_the_folder_of_that_module() -> None
     assert misplaced == []
 
 
+def test_what_a_folder_starts_ends_with_it() -> None:
+    """Without an `__init__.py`, pytest keeps what has the scope of a package until the session ends."""
+    started = [
+        path
+        for path in (ROOT / "tests").rglob("*.py")
+        if '@pytest.fixture(scope="package"' in path.read_text() and path != Path(__file__)
+    ]
+    assert started
+    assert [str(path) for path in started if not (path.parent / "__init__.py").exists()] == []
+
+
 def test_every_test_imports_the_package_that_it_tests() -> None:
     strays = [
         str(test)

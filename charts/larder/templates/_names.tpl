@@ -55,6 +55,12 @@ app.kubernetes.io/part-of: larder
 {{- /*
 The account of a program. Called with (list $ "controller" | "agent"). Values of an earlier release may lack the part.
 */ -}}
+{{- /* The kinds whose pods may have claims from an annotation, as a JSON list; empty if that is switched off. */ -}}
+{{- define "larder.templateWorkloads" -}}
+{{- $values := merge (dict) .Values -}}
+{{- ternary (dig "volumeClaimTemplates" "workloads" (list) $values) (list) (dig "volumeClaimTemplates" "enabled" false $values) | toJson -}}
+{{- end -}}
+
 {{- define "larder.account" -}}
 {{- dig "serviceAccount" "name" "" (index (index . 0).Values (index . 1)) | default (printf "larder-%s" (index . 1)) -}}
 {{- end -}}

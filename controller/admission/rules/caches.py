@@ -17,7 +17,16 @@ async def _check_write(found: Found, catalog: Catalog, _: AdmissionSettings) -> 
     warnings = check_cache(found, await catalog.group_names(named))
     groups = {name: group for name in named if (group := catalog.group(name)) is not None}
     limits = {name: group.spec.storage_limit for name, group in groups.items()}
-    return [*warnings, *capacity_warnings(found, limits)]
+    return [*warnings, *size_warnings(found), *capacity_warnings(found, limits)]
+
+
+def size_warnings(cache: Mapping[str, Any]) -> list[str]:
+    """Return a warning if `spec.modelSize` is less than what the model is known to need."""
+    declared, size = _bytes((cache.get("spec") or {}).get("modelSize")), (cache.get("status") or {}).get("size") or 0
+    if not 0 < declared < size:
+        return []
+    needs = f"the model needs {format_bytes(size)} (status.size), which nodes reserve"
+    return [f"spec.modelSize is {format_bytes(declared)}, but {needs}"]
 
 
 def capacity_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str]) -> list[str]:

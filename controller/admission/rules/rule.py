@@ -12,6 +12,10 @@ from shared.api.kinds import Definition
 Found = Mapping[str, Any]
 
 
+async def allow_deletion(_: AdmissionRequest, __: Catalog) -> None:
+    """Reject no deletion."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdmissionRule:
     """A rule; each function raises LarderError to reject the request.
@@ -19,11 +23,17 @@ class AdmissionRule:
     Args:
         definition: The kind.
         check_write: Called when an object's spec is new or changed; returns warnings.
-        check_delete: Called before deletion, unless the object is already being deleted.
+        check_delete: Called before deletion, unless the object is already being deleted. By default the API server does
+            not ask, so such objects may be deleted while this server is down.
         advise: Returns warnings for every write, including those that leave the spec unchanged.
     """
 
     definition: Definition
     check_write: Callable[[Found, Catalog, AdmissionSettings], Awaitable[list[str]]]
-    check_delete: Callable[[AdmissionRequest, Catalog], Awaitable[None]]
+    check_delete: Callable[[AdmissionRequest, Catalog], Awaitable[None]] = allow_deletion
     advise: Callable[[Found], list[str]] = lambda _: []
+
+    @property
+    def operations(self) -> list[str]:
+        """What the API server asks about."""
+        return ["CREATE", "UPDATE", *(["DELETE"] if self.check_delete is not allow_deletion else [])]

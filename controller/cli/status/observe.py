@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from controller.cli.status.report import ObservedModel
-from shared.api.kinds import MODEL_KINDS, Definition
+from shared.api.kinds import STATUS_KINDS, Definition
 from shared.api.model_node import PATH, ModelNode
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import KubeError, NotFound, Refused
@@ -37,12 +37,12 @@ async def read_models(kube: Kube, *, everywhere: bool) -> VisibleModels:
     Raises KubeError if nothing at all can be read.
     """
     answers = await asyncio.gather(
-        *(_read(kube, d, everywhere=everywhere) for d in MODEL_KINDS), return_exceptions=True
+        *(_read(kube, d, everywhere=everywhere) for d in STATUS_KINDS), return_exceptions=True
     )
-    errors = {d: a for d, a in zip(MODEL_KINDS, answers, strict=True) if isinstance(a, BaseException)}
+    errors = {d: a for d, a in zip(STATUS_KINDS, answers, strict=True) if isinstance(a, BaseException)}
     if broken := next((e for e in errors.values() if not _is_partial(e)), None):
         raise broken
-    if len(errors) == len(MODEL_KINDS):
+    if len(errors) == len(STATUS_KINDS):
         raise _nothing(list(errors.values()))
     found = [a for a in answers if not isinstance(a, BaseException)]
     notes = [note for _, note in found if note] + [_missing(d, e) for d, e in errors.items()]

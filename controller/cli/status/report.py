@@ -11,8 +11,21 @@ from shared.api.model_node import Phase
 from shared.kube.objects import Object
 from shared.selection.left_out import left_out_message
 
-_SHORT = {"ClusterModelCache": "cmc", "ClusterBaseModel": "cbm", "BaseModel": "bm"}
-_UNDER_WAY = ("Downloading", "Resolving")
+_SHORT = {
+    "ClusterModelCache": "cmc", "ClusterBaseModel": "cbm", "BaseModel": "bm", "ModelCache": "mc", "Model": "mdl",
+    "TrainingJob": "tj",
+}  # fmt: skip
+_UNDER_WAY = (
+    "Downloading",
+    "Provisioning",
+    "Queued",
+    "Resolving",
+    "Retrying",
+    "Starting",
+    "Suspended",
+    "Terminating",
+    "WaitingForTurn",
+)
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -33,11 +46,19 @@ class ModelOnNode(msgspec.Struct, frozen=True, omit_defaults=True):
     revision: str = ""
 
 
+class _Replicas(msgspec.Struct, frozen=True):
+    """The replicas of one role of a TrainingJob."""
+
+    active: int = 0
+    succeeded: int = 0
+
+
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
     """The fields that are read of a status; decoding is lenient, because other software may own the kind."""
 
     storage_status: str | None = None
     state: str | None = None
+    phase: str | None = None
     conditions: list[_Condition] = []
     nodes: list[ModelOnNode] = []
     nodes_total: int = 0
@@ -46,7 +67,12 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     source: str = ""
     serving_revision: str = ""
     resolved_revision: str = ""
+    revision: str = ""
     left_out: LeftOut | None = None
+    percent: int | None = None  # of a ModelCache, which is on no node
+    progress: int | None = None  # the same of a Model
+    running: str = ""  # of a TrainingJob: pods that run, `/`, all
+    replica_statuses: dict[str, _Replicas] = {}
 
 
 class ObservedModel(Object, frozen=True, kw_only=True):
@@ -90,14 +116,14 @@ def report_of(definition: Definition, listed: ObservedModel) -> ModelReport:
         resource=f"{definition.kind.lower()}.{definition.group}/{meta.name}",
         namespace=meta.namespace,
         name=meta.name,
-        state=status.storage_status or status.state or "Pending",
-        ready=status.nodes_ready_count,
-        total=status.nodes_total,
+        state=status.storage_status or status.state or status.phase or _state_of_job(status) or "Pending",
+        ready=status.nodes_ready_count + sum(r.active + r.succeeded for r in status.replica_statuses.values()),
+        total=status.nodes_total or _replicas_of_job(status),
         percent=_percent(status),
         size=status.size,
         reason=ready.reason,
         message=ready.message,
-        revision=status.serving_revision or status.resolved_revision,
+        revision=status.serving_revision or status.resolved_revision or status.revision,
         source=status.source,
         troubles=list(_troubles(model, status, ready)),
         notes=[f"{model}: {left_out_message(status.left_out)}"] if status.left_out else [],
@@ -105,10 +131,22 @@ def report_of(definition: Definition, listed: ObservedModel) -> ModelReport:
     )
 
 
+def _state_of_job(status: _Status) -> str:
+    """Return the state of a TrainingJob; empty if this is none, or if it waits."""
+    found = [c.type for c in status.conditions if c.status == "True"] if status.running else []
+    return next((state for state in ("Succeeded", "Failed", "Suspended", "Running") if state in found), "")
+
+
+def _replicas_of_job(status: _Status) -> int:
+    """Return how many pods a TrainingJob wants; 0 for a model."""
+    wanted = status.running.rpartition("/")[2]
+    return int(wanted) if wanted.isascii() and wanted.isdecimal() else 0
+
+
 def _percent(status: _Status) -> int | None:
-    """Return the share of bytes present on the target nodes; None if no node should hold the model."""
+    """Return the share of bytes that are present; None if the model is nowhere to be."""
     if not status.nodes_total:
-        return None
+        return status.progress if status.percent is None else status.percent
     partly = sum(n.percent for n in status.nodes if n.phase != Phase.READY)
     return min(100, (100 * status.nodes_ready_count + partly) // status.nodes_total)
 

@@ -17,7 +17,7 @@ from shared.exit_codes import printable
 from shared.quantity import format_bytes
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
-_COLOURS = {"Ready": "green", "Failed": "red", "Downloading": "cyan", "NotReady": "yellow"}
+_COLOURS = {"Ready": "green", "Failed": "red", "Downloading": "cyan", "NotReady": "yellow", "Succeeded": "green"}
 _MODEL, _STATE, _READY = Column("MODEL", folds=True), Column("STATE"), Column("READY")
 _DONE, _SIZE, _REASON = Column("DONE", drop=1), Column("SIZE", drop=2), Column("REASON")
 _TABLE = (_MODEL, _STATE, _READY, _DONE, _SIZE, _REASON)
@@ -76,7 +76,7 @@ class Writer:
                 self._write("".join(f"{printable(r.resource)}\n" for r in reports))
             case _:
                 self.show_table(reports)
-                self._tell(reports)
+                self._print_notes(reports)
 
     def show_table(self, reports: Sequence[ModelReport]) -> None:
         """Print only the table."""
@@ -111,7 +111,7 @@ class Writer:
             return self._cells(report)
         return (report.resource,) if self.view.output == "name" else (_json(report),)
 
-    def _tell(self, reports: Sequence[ModelReport]) -> None:
+    def _print_notes(self, reports: Sequence[ModelReport]) -> None:
         """Print one line for everything that may need action, then what was omitted, then the nodes."""
         for line in (t for r in reports for t in r.troubles):
             self._print_text(line, "yellow")

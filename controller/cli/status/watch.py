@@ -80,12 +80,12 @@ class _ModelTracker:
         here = on_node([report], self.node) if self.node else [report]
         if after is None or not here:
             gone = self.known.pop(key, None)
-            self._tell(msgspec.structs.replace(gone, state=_GONE) if gone else None)
+            self._queue(msgspec.structs.replace(gone, state=_GONE) if gone else None)
             return
         last, self.known[key] = self.known.get(key), here[0]
         if last is None or self.writer.shown(last) != self.writer.shown(here[0]):
-            self._tell(here[0])
+            self._queue(here[0])
 
-    def _tell(self, report: ModelReport | None) -> None:
+    def _queue(self, report: ModelReport | None) -> None:
         if report and self.started:
             self.changes.put_nowait(report)

@@ -12,7 +12,7 @@ from controller.cli.status.report import ObservedModel, report_of
 from controller.cli.status.show import View, Writer
 from controller.cli.support.scrub import scrub, scrub_text
 from controller.cli.support.trim import is_larders
-from shared.api.kinds import MODEL_KINDS
+from shared.api.kinds import STATUS_KINDS
 
 Json = dict[str, Any]
 
@@ -78,7 +78,7 @@ NODE_HEAD = "\t".join(_NODE_HEADS)
 
 def status_text(declared: Iterable[Json]) -> str:
     """Return the output of `larder status -A -o wide`."""
-    definitions = {d.kind: d for d in MODEL_KINDS}
+    definitions = {d.kind: d for d in STATUS_KINDS}
     reports = [
         report_of(definitions[m["kind"]], msgspec.convert(m, ObservedModel))
         for m in declared

@@ -9,7 +9,7 @@ import msgspec
 from controller.cli.support.scrub import scrub
 from shared.api.base_model import Storage
 from shared.api.kinds import Definition
-from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+from shared.names import NODE_PREFIXES
 
 Json = dict[str, Any]
 Trim = Callable[[Json], Json]
@@ -17,7 +17,7 @@ Trim = Callable[[Json], Json]
 NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
 _UNKNOWN = "<field that Larder does not know, removed>"
 _NODE_LABELS = (
-    READY_PREFIX, SNAPSHOT_PREFIX, "kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/",
+    *NODE_PREFIXES, "kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/",
     "node-role.kubernetes.io/", "beta.kubernetes.io/",
 )  # fmt: skip
 

@@ -34,17 +34,20 @@ class Diagnosis:
 
     @property
     def summary(self) -> str:
-        """The first finding that blocks it, else the first that it waits for, else that there are no problems."""
+        """The first finding that blocks it, else the first that it waits for, else that there are no problems.
+
+        A finding about the object itself is named by its reason alone, because the title names the object.
+        """
         for severity in (Severity.STOP, Severity.WAIT):
             found = next((f for f in self.findings if f.severity == severity), None)
             if found is not None:
-                return f"{found.about}: {found.reason}"
+                return found.reason if found.about == self.title else f"{found.about}: {found.reason}"
         return "no problems found"
 
 
-def not_found(title: str, message: str, remedy: str = "") -> Diagnosis:
-    """Return the diagnosis of an object that does not exist."""
-    return Diagnosis(title, (stop(title, "NotFound", message, remedy),), failed=True)
+def not_found(title: str, message: str, remedy: str = "", reason: str = "NotFound") -> Diagnosis:
+    """Return the diagnosis of an object that does not exist, or that the name does not identify."""
+    return Diagnosis(title, (stop(title, reason, message, remedy),), failed=True)
 
 
 def stop(about: str, reason: str, message: str, remedy: str = "") -> Finding:

@@ -7,11 +7,9 @@ from controller.cli.why.remedies import remedy
 from controller.cli.why.view import ClusterView, ObservedNode
 from controller.models.kstatus import TRANSIENT
 from controller.placement.groups import NodeLimits, limits_of
-from shared.api.model_node import EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
+from shared.api.model_node import COMPLETE_PHASES, EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
 from shared.names import READY_PREFIX, ready_label, snapshot_label
 from shared.quantity import format_bytes
-
-_DONE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
 
 
 def why_node(name: str, cluster: ClusterView) -> Diagnosis:
@@ -189,7 +187,8 @@ def _holds(node: ObservedNode, found: ModelNode | None) -> bool:
     statuses = statuses_of(found, node)
     phases = {key: s.phase for key, s in statuses.items()}
     return any(
-        e.granted and e.state == EntryState.PRESENT and phases.get(e.key) not in _DONE for e in found.spec.entries
+        e.granted and e.state == EntryState.PRESENT and phases.get(e.key) not in COMPLETE_PHASES
+        for e in found.spec.entries
     )
 
 
@@ -210,7 +209,9 @@ def _labels(node: ObservedNode, statuses: dict[tuple[str, str], EntryStatus]) ->
     if missing:
         text = f"the labels of {some(missing)} are missing although the files are complete"
         yield stop(about, "MissingLabels", text, "the agent restores them within a minute; if not, check its log")
-    kept = {ready_label(s.id) for s in statuses.values() if s.phase in (*_DONE, Phase.UNKNOWN, Phase.DOWNLOADING)}
+    kept = {
+        ready_label(s.id) for s in statuses.values() if s.phase in (*COMPLETE_PHASES, Phase.UNKNOWN, Phase.DOWNLOADING)
+    }
     stray = [key for key in labels if key.startswith(READY_PREFIX) and key not in kept]
     if stray:
         advice = "check that the agent runs, because it removes them; on a node without an agent, remove them yourself"

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
+from urllib.parse import quote
 
 from controller.cli.why.view import (
     ClusterView,
@@ -12,11 +13,7 @@ from controller.cli.why.view import (
     LeaseHolder,
     ObservedNode,
     ObservedPod,
-    Workload,
-    WorkloadEvent,
 )
-from controller.cli.why.workloads import ObservedWorkload
-from controller.inferenceservices.kinds import is_controlled_by
 from controller.placement.demand import Demand, base_model_demand, cache_demand
 from controller.state.crds import OUR_LABEL
 from controller.state.crds import PATH as DEFINITIONS_PATH
@@ -24,7 +21,9 @@ from controller.state.ownership import Ownership
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES
-from shared.api.kinds import CLUSTER_MODEL_CACHE, MODEL_KINDS, MODEL_NODE, NODE_GROUP, Definition
+from shared.api.kinds import CLUSTER_MODEL_CACHE, MODEL, MODEL_CACHE, MODEL_KINDS, MODEL_NODE, NODE_GROUP, Definition
+from shared.api.model import Model
+from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import PATH, ModelNode
 from shared.kube.collection import decode, get_object, list_objects
@@ -34,7 +33,6 @@ from shared.kube.objects import Object
 from shared.kube.transport import Kube
 
 _AGENTS = "app.kubernetes.io/component=agent"
-_REVISION = "deployment.kubernetes.io/revision"
 _FORBIDDEN = 403
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -48,64 +46,37 @@ class Observer:
     namespace: str
     now: Callable[[], datetime]
 
-    async def pod(self, namespace: str, name: str) -> ObservedPod | None:
-        """Read a pod, or return None if it does not exist. Raises KubeError."""
-        return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/pods/{name}", ObservedPod)
-
-    async def workload(self, kind: str, namespace: str, name: str) -> ObservedWorkload | None:
-        """Read a workload with its pods and the warnings about it; None if it does not exist. Raises KubeError."""
-        path = f"/apis/{'batch' if kind == 'Job' else 'apps'}/v1/namespaces/{namespace}/"
-        body = await get_object(self.kube, f"{path}{kind.lower()}s/{name}", Workload)
-        if body is None:
-            return None
-        labels = {"labelSelector": ",".join(f"{k}={v}" for k, v in sorted(body.spec.selector.match_labels.items()))}
-        sets = await list_objects(self.kube, f"{path}replicasets", Workload, labels) if kind == "Deployment" else []
-        owned = [rs for rs in sets if is_controlled_by(rs.metadata, body.metadata.uid)]
-        uids = {body.metadata.uid, *(rs.metadata.uid for rs in owned)}
-        pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", ObservedPod, labels)
-        own = (p for p in pods if any(is_controlled_by(p.metadata, uid) for uid in uids))
-        newest = max(owned, key=_revision, default=None)
-        about = [body.metadata.uid, *([newest.metadata.uid] if newest else [])]
-        return ObservedWorkload(
-            kind,
-            body,
-            newest,
-            tuple(sorted(own, key=lambda p: p.metadata.name)),
-            tuple([e for uid in about for e in await self._warnings(namespace, uid)]),
-        )
-
-    async def _warnings(self, namespace: str, uid: str) -> list[WorkloadEvent]:
-        """Return the warnings about an object, newest first; none if the user may not read Events."""
-        query = {"fieldSelector": f"involvedObject.uid={uid},type=Warning"}
-        try:
-            found = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/events", WorkloadEvent, query)
-        except Refused:
-            return []
-        return sorted(found, key=lambda event: event.time, reverse=True)
-
     async def view(self, namespace: str = "") -> ClusterView:
         """Read everything except users' pods, as far as this user may list it.
 
         Of BaseModels that is at least those of `namespace`. Raises KubeError.
         """
         hidden: dict[str, Refused] = {}
-        model_nodes = await _listed_unless_forbidden(
+        model_nodes = await listed_unless_forbidden(
             self._ours(PATH, ModelNode, MODEL_NODE.name), MODEL_NODE.plural, hidden
         )
         declared = [
-            await _listed_unless_forbidden(self._declared(kind, namespace), kind.plural, hidden) for kind in MODEL_KINDS
+            await listed_unless_forbidden(self._declared(kind, namespace), kind.plural, hidden) for kind in MODEL_KINDS
         ]
         groups = self._ours(NODE_GROUP.path, ModelCacheNodeGroup, NODE_GROUP.name)
         return ClusterView(
             models=tuple(model for kind in declared for model in kind),
-            groups=tuple(await _listed_unless_forbidden(groups, NODE_GROUP.plural, hidden)),
-            nodes=tuple(await _listed_unless_forbidden(list_objects(self.kube, NODES, ObservedNode), "nodes", hidden)),
+            groups=tuple(await listed_unless_forbidden(groups, NODE_GROUP.plural, hidden)),
+            nodes=tuple(await listed_unless_forbidden(list_objects(self.kube, NODES, ObservedNode), "nodes", hidden)),
             model_nodes={m.metadata.name: m for m in model_nodes},
-            agents=_by_node(await _listed_unless_forbidden(self._agents(), "agents", hidden)),
+            agents=_by_node(await listed_unless_forbidden(self._agents(), "agents", hidden)),
             leader=await self._leader(),
             release_namespace=self.namespace,
             hidden=hidden,
         )
+
+    async def model_cache(self, namespace: str, name: str) -> ModelCache | None:
+        """Return a ModelCache, or None if it does not exist. Raises KubeError."""
+        return await get_object(self.kube, f"{MODEL_CACHE.path_in(namespace)}/{quote(name, safe='')}", ModelCache)
+
+    async def model_object(self, namespace: str, name: str) -> Model | None:
+        """Return a Model, or None if it does not exist. Raises KubeError."""
+        return await get_object(self.kube, f"{MODEL.path_in(namespace)}/{quote(name, safe='')}", Model)
 
     async def _declared(self, definition: Definition, namespace: str) -> list[DeclaredModel]:
         try:
@@ -163,7 +134,7 @@ class Observer:
         return leader_of(body, self.now())
 
 
-async def _listed_unless_forbidden(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
+async def listed_unless_forbidden(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
     """Return what was read; if this user may not list it, nothing, with a note in `hidden`."""
     try:
         return await reading
@@ -179,12 +150,6 @@ def _by_node(agents: Iterable[ObservedPod]) -> dict[str, tuple[ObservedPod, ...]
     for pod in agents:
         found[pod.spec.node_name].append(pod)
     return {name: tuple(pods) for name, pods in found.items()}
-
-
-def _revision(replica_set: Workload) -> int:
-    """Return the revision of a ReplicaSet in its Deployment; the highest is the newest."""
-    number = replica_set.metadata.annotations.get(_REVISION, "")
-    return int(number) if number.isascii() and number.isdecimal() else 0
 
 
 def _declared_model(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | None) -> DeclaredModel:

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODELS, NOT_CACHED
+from controller.admission.model_injector.annotations import INJECT
+from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODELS, NAMED_MODELS, NOT_CACHED, TRIGGERS
+from controller.cli.why.claims import REPORTED, claim_findings, has_template_claims, template_claim_findings
 from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
+from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
-from controller.cli.why.view import ClusterView, ObservedNode, ObservedPod, Taint, Toleration
+from controller.cli.why.view import ClusterView, ObservedNode, ObservedPod, PodSurroundings, Taint, Toleration
+from controller.cli.why.waits import gate_findings, may_wait_on_node, on_node_findings, preferred_findings
 from controller.placement.selectors import matches_affinity
 from shared.api.meta import condition_of, holds
 from shared.api.model_node import EVICTED
@@ -14,19 +18,35 @@ from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_la
 
 _MODELS = frozenset(("basemodels", "clusterbasemodels", "clustermodelcaches"))
 _RUNS = ("Running", "Succeeded")
+_STARTED = ("Running", "Succeeded", "Failed")
+_MOST_NODES = 20  # of those that do not accept a pod
 _LOGS = "check `kubectl logs` and `kubectl describe` of the pod"
 
 
-def why_pod(pod: ObservedPod, cluster: ClusterView) -> Diagnosis:
+_ALONE = PodSurroundings()
+
+
+def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _ALONE) -> Diagnosis:
     """Return the diagnosis of a pod."""
     annotations = pod.metadata.annotations
     injected = _injected(annotations)
-    findings = [*_injection(pod, injected, cluster)]
+    of_models = list(injected_model_findings(pod, cluster.release_namespace))
+    asks = bool(of_models) or has_template_claims(pod)
+    findings = [*of_models, *_injection(pod, injected, cluster, asks=asks)]
     for identity, revision in injected:
         findings += _model(identity, revision, cluster)
+    snapshots = [(identity, revision) for identity, revision in injected if revision]
+    if not pod.spec.node_name and (injected or has_template_claims(pod)):
+        findings += gate_findings(pod)
     if injected and not pod.spec.node_name:
         findings += _placement(pod, injected, cluster)
-    findings += _status_findings(pod, cluster)
+    elif pod.status.phase not in _STARTED:
+        findings += on_node_findings(pod, snapshots, cluster)
+    if pod.status.phase not in _STARTED:
+        findings += [*claim_findings(pod, around), *template_claim_findings(pod, around)]
+    findings += [*_status_findings(pod, cluster), *_events(pod, around)]
+    if around.owners:
+        findings.append(fact("owner", "Owned", f"it belongs to {' of '.join(around.owners)}"))
     return Diagnosis(f"pod {pod.metadata.namespace}/{pod.metadata.name}", ordered(findings))
 
 
@@ -35,20 +55,25 @@ def _injected(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(identity, revision) for identity, _, revision in parts if identity]
 
 
-def _injection(pod: ObservedPod, injected: list[tuple[str, str]], cluster: ClusterView) -> Iterator[Finding]:
+def _injection(
+    pod: ObservedPod, injected: list[tuple[str, str]], cluster: ClusterView, *, asks: bool
+) -> Iterator[Finding]:
     annotations = pod.metadata.annotations
-    asked = [key for key in (BASE_MODEL, ENABLE_CACHE) if key in annotations]
+    asked = [key for key in TRIGGERS if key in annotations]
     if injected:
         yield fact("admission", "Injected", f"the pod was given {some(f'{i}@{r}' if r else i for i, r in injected)}")
     elif NOT_CACHED in annotations:
         advice = "fix the cause and recreate the pod; until then it downloads its own copy"
         yield stop("admission", "NotCached", annotations[NOT_CACHED], advice)
+    elif not asked and asks:
+        return
     elif not asked:
         yield stop(
-            "admission", "AsksForNoModel", f"the pod has neither annotation {BASE_MODEL} nor {ENABLE_CACHE}",
+            "admission", "AsksForNoModel",
+            f"the pod has none of the annotations {NAMED_MODELS}, {BASE_MODEL}, {ENABLE_CACHE} and {INJECT}",
             "in a Deployment or Job, put the annotation into the pod template",
         )  # fmt: skip
-    elif annotations.get(ENABLE_CACHE) == "false":
+    elif asked == [ENABLE_CACHE] and annotations[ENABLE_CACHE] == "false":
         yield fact("admission", "NotWanted", f"{ENABLE_CACHE} is false, so the pod keeps its own download")
     elif pod.metadata.namespace in ("kube-system", cluster.release_namespace):
         message = f"admission skips pods in namespace {pod.metadata.namespace}"
@@ -79,6 +104,10 @@ def _placement(pod: ObservedPod, injected: list[tuple[str, str]], cluster: Clust
     if "nodes" in cluster.hidden:
         yield fact("labels", "NotShown", "you may not list nodes, so it is unknown which of them have the model")
         return
+    if may_wait_on_node(pod):
+        yield from preferred_findings([key for key in injected if key[1]], cluster)
+        yield from _accepting(pod, cluster)
+        return
     selector, about = pod.spec.node_selector, "labels"
     wanted = {key: value for key, value in selector.items() if key.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
     for identity, revision in injected:
@@ -99,6 +128,16 @@ def _placement(pod: ObservedPod, injected: list[tuple[str, str]], cluster: Clust
             yield stop(f"node/{node.metadata.name}", "DoesNotFit", "the node has the model, but " + "; ".join(barriers))
         else:
             yield fact(f"node/{node.metadata.name}", "Fits", "the node has the model and accepts the pod")
+
+
+def _accepting(pod: ObservedPod, cluster: ClusterView) -> Iterator[Finding]:
+    """Yield the nodes that accept a pod which needs no label; if there are none, what keeps it from each."""
+    found = {n.metadata.name: list(_barriers(pod, pod.spec.node_selector, n)) for n in cluster.nodes}
+    if fitting := sorted(name for name, barriers in found.items() if not barriers):
+        yield fact("nodes", "Fits", f"accepted by {some(fitting)}")
+        return
+    for name, barriers in sorted(found.items())[:_MOST_NODES]:
+        yield stop(f"node/{name}", "DoesNotFit", "; ".join(barriers))
 
 
 def _pending_labels(injected: list[tuple[str, str]], cluster: ClusterView) -> Iterator[Finding]:
@@ -181,3 +220,11 @@ def _status_findings(pod: ObservedPod, cluster: ClusterView) -> Iterator[Finding
         scheduled = condition_of(status.conditions, "PodScheduled")
         message = scheduled.message if scheduled and scheduled.message else "the scheduler has not processed it yet"
         yield wait(about, scheduled.reason if scheduled and scheduled.reason else "Pending", message)
+
+
+def _events(pod: ObservedPod, around: PodSurroundings) -> Iterator[Finding]:
+    """Yield the newest warning about a pod that does not start, such as a mount that fails; claims are told before."""
+    if pod.status.phase in _STARTED:
+        return
+    for event in [e for e in around.warnings if e.reason not in (*REPORTED, "FailedScheduling")][:1]:
+        yield wait("event", event.reason, event.message)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.remedies import remedy
 from controller.cli.why.view import ClusterView, DeclaredModel
-from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING
+from controller.manager.conditions import DRIFTED, LARGER, REFRESHED, REMOVING, UPDATING
 from controller.models.kstatus import TRANSIENT
 from controller.models.revisions import short
 from shared.api.meta import Condition, condition_of
@@ -21,6 +21,9 @@ def revision_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Fi
     yield from _refresh(found, condition_of(found.status.conditions, REFRESHED))
     yield from _update(found, condition_of(found.status.conditions, UPDATING))
     yield from _held(found, cluster)
+    larger = condition_of(found.status.conditions, LARGER)
+    if larger is not None and larger.status == "True":
+        yield fact("size", LARGER, larger.message)
 
 
 def removal_findings(found: DeclaredModel) -> Iterator[Finding]:

@@ -8,7 +8,14 @@ from controller.claims.kinds import ContainerStatus, PodStatus
 from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
-from shared.api.core import ObservedStatus, StatusWithConditions
+from shared.api.core import (
+    Affinity,
+    ObservedStatus,
+    PersistentVolumeClaim,
+    SchedulingGate,
+    StatusWithConditions,
+    Volume,
+)
 from shared.api.meta import ApiStruct, ModelStatus, NodeState, holds
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
@@ -49,19 +56,15 @@ class ObservedNode(Object, frozen=True, kw_only=True):
     status: StatusWithConditions = StatusWithConditions()
 
 
-class Affinity(ApiStruct, frozen=True, kw_only=True):
-    """Only the node affinity."""
-
-    node_affinity: dict[str, Any] = {}
-
-
 class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
-    """What decides where a pod is scheduled."""
+    """What decides where a pod is scheduled, and its volumes."""
 
     node_name: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
+    scheduling_gates: list[SchedulingGate] = []
     tolerations: list[Toleration] = []
+    volumes: list[Volume] = []
 
 
 class ObservedPodStatus(PodStatus, frozen=True, kw_only=True):
@@ -121,9 +124,18 @@ class Workload(Object, frozen=True, kw_only=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class EventObject(ApiStruct, frozen=True, kw_only=True):
+    """The object that an Event is about."""
+
+    api_version: str = ""
+    kind: str = ""
+    uid: str = ""
+
+
 class WorkloadEvent(Object, frozen=True, kw_only=True):
     """An Event that a Kubernetes controller recorded on its object."""
 
+    involved_object: EventObject = EventObject()
     reason: str = ""
     message: str = ""
     last_timestamp: str | None = None
@@ -133,6 +145,21 @@ class WorkloadEvent(Object, frozen=True, kw_only=True):
     def time(self) -> str:
         """When it was last seen."""
         return self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class PodSurroundings:
+    """What else is read for one pod.
+
+    Args:
+        owners: The objects that it belongs to, from its controller upwards, such as `ReplicaSet web-5c9`.
+        claims: Those of its claims that exist and are told of, by name; None if this user may not read claims.
+        warnings: The warnings about it, newest first.
+    """
+
+    owners: tuple[str, ...] = ()
+    claims: Mapping[str, PersistentVolumeClaim] | None = field(default_factory=dict)
+    warnings: tuple[WorkloadEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,22 @@
 """Explains why a workload has no pods with its model. No input or output, no clock."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODEL_KIND, NODE_GROUP
-from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
+from controller.admission.model_injector.annotations import INJECT
+from controller.admission.pod_annotations import NOT_CACHED, TRIGGERS
+from controller.cli.why.asked_models import AskedModel, asked_models, misplaced
+from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
+from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.models import has_failed, summary_of, title_of
 from controller.cli.why.nodes import leader_findings
 from controller.cli.why.pods import why_pod
-from controller.cli.why.view import ClusterView, DeclaredModel, ObservedPod, Workload, WorkloadEvent
+from controller.cli.why.view import ClusterView, ObservedPod, PodSurroundings, Workload, WorkloadEvent
+from controller.inferenceservices.kinds import is_controlled_by
 from shared.api.core import ObservedCondition
 from shared.api.meta import holds
 
-_ASKS = (BASE_MODEL, MODEL_KIND, ENABLE_CACHE, NODE_GROUP)
+_REVISION = "deployment.kubernetes.io/revision"
 _DENIED = "denied the request: "
 _MOST_PODS = 3  # shown individually
 _FIX_REFUSAL = "fix the cause; the next pod is created automatically within minutes"
@@ -20,13 +24,17 @@ _FIX_REFUSAL = "fix the cause; the next pod is created automatically within minu
 
 @dataclass(frozen=True, slots=True)
 class ObservedWorkload:
-    """A workload, the newest ReplicaSet of a Deployment, its live pods, and warnings about either, newest first."""
+    """A workload, the newest ReplicaSet of a Deployment, its live pods, and warnings about either, newest first.
+
+    `around` has, by uid, what else is known of the pods that are explained one by one.
+    """
 
     kind: str
     body: Workload
     newest: Workload | None = None
     pods: tuple[ObservedPod, ...] = ()
     warnings: tuple[WorkloadEvent, ...] = ()
+    around: Mapping[str, PodSurroundings] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -37,38 +45,30 @@ class ObservedWorkload:
 
 def why_workload(found: ObservedWorkload, cluster: ClusterView) -> Diagnosis:
     """Return the diagnosis of a workload."""
-    models = _models(found, cluster)
-    findings = [*leader_findings(cluster), *_asks(found, models, cluster), *_status_findings(found), *_refusals(found)]
-    findings += _pods(found, cluster)
-    return Diagnosis(found.title, ordered(findings), failed=any(has_failed(model) for model in models))
+    meta = found.body.metadata
+    asked = list(asked_models(found.body.spec.template.metadata.annotations, meta.namespace, cluster))
+    findings = [*leader_findings(cluster), *_asks(found, asked), *_status_findings(found), *_refusals(found)]
+    findings += pod_findings(found.pods, found.around, cluster)
+    return Diagnosis(
+        found.title, ordered(findings), failed=any(has_failed(model) for one in asked for model in one.found)
+    )
 
 
-def _models(found: ObservedWorkload, cluster: ClusterView) -> list[DeclaredModel]:
-    """Return the base model that the pods will get: the namespace's own, else the cluster's."""
-    asked = found.body.spec.template.metadata.annotations
-    name, namespace = asked.get(BASE_MODEL, ""), found.body.metadata.namespace
-    kinds = [("BaseModel", namespace), ("ClusterBaseModel", "")]
-    wanted = [(kind, home) for kind, home in kinds if asked.get(MODEL_KIND, kind) == kind]
-    known = (cluster.model(kind, home, name) for kind, home in wanted)
-    return [model for model in known if model is not None][:1] if name else []
-
-
-def _asks(found: ObservedWorkload, models: list[DeclaredModel], cluster: ClusterView) -> Iterator[Finding]:
-    """Yield what the pods ask for, and the state of the model."""
-    asked, own = found.body.spec.template.metadata.annotations, found.body.metadata.annotations
-    misplaced = [key for key in _ASKS if key in own and key not in asked]
-    if misplaced:
-        message = f"{some(misplaced)} is on the {found.kind} itself, which does not pass it to pods"
-        yield stop("template", "AnnotationMisplaced", message, "move it to spec.template.metadata.annotations")
-    elif not any(key in asked for key in (BASE_MODEL, ENABLE_CACHE)):
-        message = f"its pods have neither {BASE_MODEL} nor {ENABLE_CACHE}, so Larder ignores them"
+def _asks(found: ObservedWorkload, asked: list[AskedModel]) -> Iterator[Finding]:
+    """Yield what the pods ask for, and the state of the models."""
+    template, own = found.body.spec.template.metadata.annotations, found.body.metadata.annotations
+    if lost := misplaced(own, template):
+        message = f"the {found.kind} itself has {some(lost)}, which it does not pass to pods"
+        yield stop("template", "AnnotationMisplaced", message, "move that to spec.template.metadata.annotations")
+    elif not any(key in template for key in (*TRIGGERS, INJECT)):
+        message = f"its pods have none of {some((*TRIGGERS, INJECT))}, so Larder ignores them"
         yield fact("template", "AsksForNoModel", message)
-    if asked.get(BASE_MODEL) and not models and "clusterbasemodels" not in cluster.hidden:
-        message = f"no model {asked[BASE_MODEL]!r} is visible from namespace {found.body.metadata.namespace}"
-        yield stop("template", "ModelNotFound", message, f"create it, or correct {BASE_MODEL}")
-    for model in models:
-        to_finding = fact if holds(model.status.conditions, "Ready") else stop if has_failed(model) else wait
-        yield to_finding(title_of(model), "Model", summary_of(model))
+    for one in asked:
+        if problem := one.problem(found.body.metadata.namespace):
+            yield problem
+        for model in one.found:
+            to_finding = fact if holds(model.status.conditions, "Ready") else stop if has_failed(model) else wait
+            yield to_finding(title_of(model), "Model", summary_of(model))
 
 
 def _status_findings(found: ObservedWorkload) -> Iterator[Finding]:
@@ -133,13 +133,59 @@ def _lacks_pods(found: ObservedWorkload) -> bool:
     return len(found.pods) < found.body.spec.replicas
 
 
-def _pods(found: ObservedWorkload, cluster: ClusterView) -> Iterator[Finding]:
-    """Yield what blocks the pods that are not ready; only the first few by name."""
-    unready = [pod for pod in found.pods if not pod.ready and pod.status.phase != "Succeeded"]
-    for pod in unready[:_MOST_PODS]:
-        for finding in why_pod(pod, cluster).findings:
-            if finding.about != "controller":
+def pod_findings(
+    pods: Sequence[ObservedPod], around: Mapping[str, PodSurroundings], cluster: ClusterView
+) -> Iterator[Finding]:
+    """Yield what blocks the pods that are not ready, and why one that runs has no cached model."""
+    unready, shown = _unready(pods), blocked_pods(pods)
+    for pod in shown:
+        for finding in why_pod(pod, cluster, around.get(pod.metadata.uid, PodSurroundings())).findings:
+            if finding.about not in ("controller", "owner"):
                 yield replace(finding, about=f"pod/{pod.metadata.name}: {finding.about}")
-    if len(unready) > _MOST_PODS:
-        message = f"{len(unready) - _MOST_PODS} more are not ready; `larder why pod/NAME` explains each"
+    if len(unready) > len(shown):
+        message = f"{len(unready) - len(shown)} more are not ready; `larder why pod/NAME` explains each"
         yield fact("pods", "More", message)
+    for pod in [p for p in pods if p not in unready and NOT_CACHED in p.metadata.annotations][:1]:
+        yield stop(f"pod/{pod.metadata.name}: admission", "NotCached", pod.metadata.annotations[NOT_CACHED])
+    for pod in [p for p in pods if p not in unready]:
+        for finding in injected_model_findings(pod, cluster.release_namespace):
+            if finding.severity is Severity.STOP:
+                yield replace(finding, about=f"pod/{pod.metadata.name}: {finding.about}")
+                return
+
+
+def blocked_pods(pods: Sequence[ObservedPod]) -> list[ObservedPod]:
+    """Return the pods that are explained one by one."""
+    return _unready(pods)[:_MOST_PODS]
+
+
+def _unready(pods: Sequence[ObservedPod]) -> list[ObservedPod]:
+    return [pod for pod in pods if not pod.ready and pod.status.phase != "Succeeded"]
+
+
+def workload_of(
+    kind: str,
+    body: Workload,
+    replica_sets: Iterable[Workload],
+    pods: Iterable[ObservedPod],
+    warnings: Iterable[WorkloadEvent],
+) -> ObservedWorkload:
+    """Return a workload with what belongs to it among objects of its namespace."""
+    owned = [rs for rs in replica_sets if is_controlled_by(rs.metadata, body.metadata.uid)]
+    newest = max(owned, key=_revision, default=None)
+    uids = {body.metadata.uid, *(rs.metadata.uid for rs in owned)}
+    own = (pod for pod in pods if any(is_controlled_by(pod.metadata, uid) for uid in uids))
+    about = (body.metadata.uid, newest.metadata.uid if newest else "")
+    return ObservedWorkload(
+        kind,
+        body,
+        newest,
+        tuple(sorted(own, key=lambda pod: pod.metadata.name)),
+        tuple(event for event in warnings if event.involved_object.uid in about),
+    )
+
+
+def _revision(replica_set: Workload) -> int:
+    """Return the revision of a ReplicaSet in its Deployment; the highest is the newest."""
+    number = replica_set.metadata.annotations.get(_REVISION, "")
+    return int(number) if number.isascii() and number.isdecimal() else 0

@@ -22,7 +22,7 @@ from shared.uri.model_uri import HttpsUri, ModelUri
 
 _URL_SAFE = "%/:?[]@!$&'()*+,;=~"
 _COMPRESSED = (".gz", ".tgz")  # for these, servers also declare the format of the file itself as an encoding
-_TELLS_SIZE = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
+_STATES_SIZE = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
 
 
 class HttpsSource:
@@ -76,7 +76,7 @@ class HttpsSource:
             return response
         response.close()
         response = self._client.send(self._build_request({"Range": "bytes=0-0"}))
-        if response.status not in _TELLS_SIZE:
+        if response.status not in _STATES_SIZE:
             response.close()
             raise self._failure(response)
         return response

@@ -124,9 +124,9 @@ class ArtifactSource:
         response = self._client.send(Request(f"{self._base}/manifests/{reference}", headers=accept, secrets=headers))
         if response.status == HTTPStatus.OK:
             return response.read_all(_LONGEST_MANIFEST_BYTES)
-        said = response.read_small()
+        body = response.read_small()
         response.close()
-        if b"MANIFEST_UNKNOWN" in said and self._has_repository(headers):
+        if b"MANIFEST_UNKNOWN" in body and self._has_repository(headers):
             raise RevisionNotFound(f"{self._uri.registry} has no {self._uri}; name an existing tag or digest")
         raise self._auth.failure_of(response, str(self._uri))
 
@@ -161,9 +161,9 @@ def _validated(found: Descriptor, uri: ArtifactUri) -> Descriptor:
 
 
 def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
-    said = layer.annotations or {}
-    path = _plain_path(next((path for name in _NAMES if (path := said.get(name))), ""))
-    if archive_format := _archive_format(layer, said, uri):
+    annotations = layer.annotations or {}
+    path = _plain_path(next((path for name in _NAMES if (path := annotations.get(name))), ""))
+    if archive_format := _archive_format(layer, annotations, uri):
         return File(_archive_name(path, layer.digest), layer.size, layer.digest, archive=archive_format)
     if not path:
         raise InvalidURI(
@@ -173,9 +173,9 @@ def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
     return File(path, layer.size, layer.digest)
 
 
-def _archive_format(layer: Descriptor, said: Mapping[str, str | None], uri: ArtifactUri) -> str:
+def _archive_format(layer: Descriptor, annotations: Mapping[str, str | None], uri: ArtifactUri) -> str:
     """Return the archive format of a layer, whose files have their own paths, or an empty string for a plain file."""
-    if said.get(_UNPACK) == "true":
+    if annotations.get(_UNPACK) == "true":
         return "tar.gz"  # how oras packs directories, whatever media type it was told to write
     if not (found := _PACKED.fullmatch(layer.kind)):
         return ""

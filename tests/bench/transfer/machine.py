@@ -13,15 +13,17 @@ _IN_MEMORY = ("tmpfs", "ramfs")
 
 def describe(tools: Tools, work: Path) -> list[str]:
     """Return lines of Markdown: date, machine, versions."""
+    versions = ", ".join(f"{name} {said}" for name, said in tools.versions().items())
+    return [where(work), f"- {versions}"]
+
+
+def where(work: Path) -> str:
+    """Return a line of Markdown: date and machine."""
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    where = f"{os.cpu_count()} cores ({_cpu()}), {memory_gib:.0f} GiB of memory, {file_system(work)}"
+    place = f"{os.cpu_count()} cores ({_cpu()}), {memory_gib:.0f} GiB of memory, {file_system(work)}"
     system = f"Linux {platform.release()}, Python {platform.python_version()}"
     load = os.getloadavg()[0]
-    versions = ", ".join(f"{name} {said}" for name, said in tools.versions().items())
-    return [
-        f"- measured on {datetime.now(UTC):%Y-%m-%d}, {where}, {system}, load {load:.1f}",
-        f"- {versions}",
-    ]
+    return f"- measured on {datetime.now(UTC):%Y-%m-%d}, {place}, {system}, load {load:.1f}"
 
 
 def ensure_disk(work: Path) -> None:

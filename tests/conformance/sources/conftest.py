@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import trustme
 
+from rig.git_server import GitServer
 from rig.scripted_http import scripted
 from rig.source_fixtures import (
     AzureFixture,
     FileServer,
     GcsFixture,
+    GitFixture,
     HttpsFixture,
     HubFixture,
     LocalFixture,
@@ -39,7 +41,15 @@ def _https(request: pytest.FixtureRequest) -> Iterator[SourceFixture]:
         yield HttpsFixture(bundle, server.url, served)
 
 
-@pytest.fixture(params=["memory", "hf", "s3", "gs", "az", "oci", "https", "local"])
+def _git(request: pytest.FixtureRequest, state: Path) -> Iterator[SourceFixture]:
+    bundle, tls = request.getfixturevalue("certificates")
+    served = GitServer(state)
+    with scripted(served.answer, tls) as server:
+        served.url = server.url
+        yield GitFixture(bundle, served)
+
+
+@pytest.fixture(params=["memory", "hf", "s3", "gs", "az", "oci", "https", "git+https", "local"])
 def source_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceFixture]:
     """Each kind in turn."""
     match request.param:
@@ -57,6 +67,8 @@ def source_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S
             yield RegistryFixture(request.getfixturevalue("registry"))
         case "local":
             yield LocalFixture(tmp_path)
+        case "git+https":
+            yield from _git(request, tmp_path)
         case _:
             yield from _https(request)
 

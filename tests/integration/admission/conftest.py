@@ -16,7 +16,7 @@ def site(
 ) -> Iterator[AdmissionSite]:
     catalog = MemoryCatalog(
         base_models=[CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://meta/llama@main", "c0ffee")],
-        model_caches=[CatalogModel("ClusterModelCache", "", "m", "m", "s3://bucket/m", "r1", groups=("gpus",))],
+        cluster_caches=[CatalogModel("ClusterModelCache", "", "m", "m", "s3://bucket/m", "r1", groups=("gpus",))],
         members={"gpus": [CatalogNode("node", {})]},
         paths={"m": {"sub/config.json", "one.bin"}},
     )

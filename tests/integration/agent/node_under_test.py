@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from agent.store.partials import SUFFIX, held_spans
+from rig import plain_http
 from rig.api import Api
 from rig.errors import CallRefused
 from rig.hub import Hub
@@ -157,7 +158,7 @@ class Bench:
     def answers(self, path: str) -> int:
         """The status of an answer; 0 where there is none."""
         try:
-            return httpx.get(f"{self.url}{path}", trust_env=False, timeout=20).status_code
+            return plain_http.get(f"{self.url}{path}", timeout_s=20).status_code
         except httpx.HTTPError:
             return 0
 

@@ -43,9 +43,9 @@ class Sentinel:
                 labels = set()  # the API server is away
             else:
                 self.unlabelled += not self._bench_labels <= labels
-            said = [*labels, *([".completed"] if marked else [])]
-            if said and not self._bench.is_complete(self._model):
-                self.lies.append(", ".join(said))
+            shown = [*(labels & self._bench_labels), *([".completed"] if marked else [])]
+            if shown and not self._bench.is_complete(self._model):
+                self.lies.append(", ".join(shown))
             self.looks += 1
 
     @property

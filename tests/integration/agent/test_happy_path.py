@@ -1,6 +1,6 @@
-import httpx
 import msgspec
 
+from rig import plain_http
 from shared.names import ready_label, snapshot_label
 from tests.integration.agent.node_under_test import Bench
 
@@ -45,10 +45,10 @@ def test_the_agent_tells_about_itself(bench: Bench) -> None:
     bench.start()
     bench.wait_phase(model, "Ready")
     assert bench.answers("/healthz") == 200
-    shown = httpx.get(f"{bench.url}/v1/models", trust_env=False, timeout=60).json()
+    shown = plain_http.get(f"{bench.url}/v1/models").json()
     assert [(m["id"], m["phase"]) for m in shown["models"]] == [("llama", "Ready")]
     assert shown["process"]["memory_bytes"] > 0
     assert shown["process"]["open_files"] > 0
-    metrics = httpx.get(f"{bench.url}/metrics", trust_env=False, timeout=60).text
+    metrics = plain_http.get(f"{bench.url}/metrics").text
     assert 'larder_models{phase="Ready"} 1.0' in metrics
     assert "llama" not in metrics

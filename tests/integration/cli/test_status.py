@@ -106,6 +106,9 @@ def test_a_tenant_sees_his_namespace_and_what_he_may_not_see(cluster: Cluster, t
     assert said.err.splitlines() == [
         "Note: ClusterBaseModels are not shown: you may not list clusterbasemodels.ome.io in the cluster",
         "Note: ClusterModelCaches are not shown: you may not list clustermodelcaches.serving.kserve.io in the cluster",
+        "Note: ModelCaches are not shown: you may not list modelcaches.serving.kserve.io in this namespace",
+        "Note: Models are not shown: you may not list models.models.example.com in this namespace",
+        "Note: TrainingJobs are not shown: you may not list trainingjobs.larder.dev in this namespace",
     ]
     everywhere = piped(tenant, "status", "-A")
     assert (everywhere.code, everywhere.out) == (0, said.out)
@@ -144,7 +147,7 @@ def test_a_watch_writes_a_line_for_each_change_and_asks_nothing_again(cluster: C
     with watching(cluster) as running:
         assert line_of(running)[0] == "MODEL"
         assert line_of(running)[:3] == ["cmc/m", "Pending", "0/40"]
-        wait_until(lambda: len(cluster.asked("larder-cli")) == before + 9, _END_S, "three watches")
+        wait_until(lambda: len(cluster.asked("larder-cli")) == before + 18, _END_S, "six watches")
         for count in range(1, 21):
             cluster.tell("m", nodesReadyCount=count, storageStatus="Downloading")
             assert line_of(running)[:3] == ["cmc/m", "Downloading", f"{count}/40"]
@@ -157,7 +160,7 @@ def test_a_watch_writes_a_line_for_each_change_and_asks_nothing_again(cluster: C
         asked = cluster.asked("larder-cli")[before:]
     assert sorted(asked) == sorted(
         f"{verb} {kind}" for verb in ("list", "list", "watch")
-        for kind in ("basemodels", "clusterbasemodels", "clustermodelcaches")
+        for kind in ("basemodels", "clusterbasemodels", "clustermodelcaches", "modelcaches", "models", "trainingjobs")
     )  # fmt: skip
     assert running.returncode == 130
     cluster.delete("m")

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-import httpx
 import pytest
 
 from controller.features import FEATURES
 from controller.replica import Replica
 from controller.settings import ControllerSettings
+from rig import plain_http
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.ports import LOOPBACK, free_port
@@ -54,10 +54,7 @@ async def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def is_ready(health: str) -> bool:
-    try:
-        return httpx.get(f"{health}/readyz", trust_env=False).status_code == httpx.codes.OK
-    except httpx.HTTPError:
-        return False
+    return plain_http.succeeds(f"{health}/readyz")
 
 
 async def test_a_kind_is_a_package_and_a_line(api: Api, health: str) -> None:

@@ -55,9 +55,8 @@ def test_a_lost_node_becomes_not_ready_and_comes_back(control_plane: ControlPlan
     nodes.add("rig-b")
     _eventually(lambda: _condition(api.get("/api/v1/nodes/rig-b")) == "True", "the node to be Ready")
     uid = api.get("/api/v1/nodes/rig-b")["metadata"]["uid"]
-    nodes.lose("rig-b")
-    _eventually(lambda: _condition(api.get("/api/v1/nodes/rig-b")) == "Unknown", "the node to be NotReady")
-    nodes.revive("rig-b")
+    with nodes.lost("rig-b"):
+        _eventually(lambda: _condition(api.get("/api/v1/nodes/rig-b")) == "Unknown", "the node to be NotReady")
     _eventually(lambda: _condition(api.get("/api/v1/nodes/rig-b")) == "True", "the node to be Ready again")
     nodes.remove("rig-b")
     assert not api.answers("/api/v1/nodes/rig-b")

@@ -4,9 +4,9 @@ import hashlib
 
 import boto3
 import botocore.exceptions
-import httpx
 import pytest
 
+from rig import plain_http
 from rig.s3 import S3
 
 
@@ -23,8 +23,8 @@ def test_ranges_and_signatures_are_real(s3: S3) -> None:
     part = s3.client().get_object(Bucket="rig-ranges", Key="file.bin", Range="bytes=10-19")
     assert part["Body"].read() == bytes(range(10, 20))
     url = s3.client().generate_presigned_url("get_object", Params={"Bucket": "rig-ranges", "Key": "file.bin"})
-    assert httpx.get(url, timeout=60).content == bytes(range(100))
-    assert httpx.get(url.replace("Signature=", "Signature=0"), timeout=60).status_code == 403
+    assert plain_http.get(url).content == bytes(range(100))
+    assert plain_http.get(url.replace("Signature=", "Signature=0")).status_code == 403
     stranger = boto3.client(
         "s3",
         endpoint_url=s3.endpoint,

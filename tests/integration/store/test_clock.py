@@ -12,7 +12,7 @@ from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.errors import Unreachable
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 LARGE = "model-00002-of-00002.safetensors"

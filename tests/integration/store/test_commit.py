@@ -18,8 +18,8 @@ from agent.transfer.progress import Progress
 from shared.errors import AuthDenied, InsufficientStorage
 from shared.sources.memory import MemorySource
 from shared.sources.port import Credentials
+from tests.builders.stores import plan_of
 from tests.readers.directories import du_bytes
-from tests.stores import plan_of
 
 FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 SOON_S = 60.0

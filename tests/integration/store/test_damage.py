@@ -13,7 +13,7 @@ from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.errors import AuthDenied, StoreFailure
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 LARGE = "model-00001-of-00002.safetensors"

@@ -12,7 +12,7 @@ from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 
 def test_a_full_disk_keeps_what_came_and_goes_on_when_there_is_room(

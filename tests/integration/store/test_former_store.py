@@ -13,7 +13,7 @@ from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from shared.sources.memory import MemoryRepository, MemorySource
 from tests.builders.archives import tar
-from tests.stores import Fetch, plan_of
+from tests.builders.stores import Fetch, plan_of
 
 FORMER = Path(__file__).parent / "data" / "former-store.tar.gz"
 PLAIN = {

@@ -18,7 +18,7 @@ from agent.store.partials import held_spans
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from shared.sources.memory import MemoryRepository, MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 SCRIPT = Path(__file__).with_name("killed.py")
 SIZES = {"a.safetensors": 9_000_001, "b.safetensors": 7_000_000, "c.bin": 400_000, "config.json": 30, "sub/x": 5}

@@ -7,7 +7,7 @@ from agent.store.store import Store
 from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 COUNT = 10_000
 

@@ -12,7 +12,7 @@ from shared.errors import UnsafePath
 from shared.manifest import File, Manifest, decode_manifest
 from shared.sources.memory import MemorySource
 from tests.builders.file_names import DECOMPOSED, FILES, LONGEST
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 
 def test_each_name_keeps_its_own_bytes_and_is_repaired_and_removed(

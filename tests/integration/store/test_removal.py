@@ -13,7 +13,7 @@ from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 FetchModel = Callable[[MemorySource, Store, str], Snapshot]

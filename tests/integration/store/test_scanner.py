@@ -20,7 +20,7 @@ from agent.store.tree import remove_tree
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 LARGE = "model-00001-of-00002.safetensors"
 NEVER_S, OFTEN_S, SOON_S = 86400.0, 0.05, 60.0

@@ -16,8 +16,8 @@ from agent.store.state import StoreState
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.sources.memory import MemorySource
+from tests.builders.stores import plan_of
 from tests.integration.store.rot import flip_a_bit
-from tests.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 FetchModel = Callable[[MemorySource, Store, str], Snapshot]

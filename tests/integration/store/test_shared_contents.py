@@ -10,7 +10,7 @@ from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 FetchModel = Callable[..., Snapshot]

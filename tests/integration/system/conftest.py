@@ -1,5 +1,6 @@
 """One cluster with Larder on it for this folder: two GPU nodes in a group, one node outside, a hub, an S3 server."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,9 +10,9 @@ import pytest
 from rig.binaries import Binaries
 from rig.larder.objects import open_to_services
 from rig.larder.site import Site
-from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+from shared.names import NODE_PREFIXES
 from tests.integration.system.claims import NAMESPACE, PODS
-from tests.integration.system.sites import GPU, opened
+from tests.integration.system.sites import CSI_DRIVER, GPU, KSERVE_SERVICES, opened
 
 Why = Callable[..., str]
 
@@ -24,6 +25,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "LARDER_LEASE_SECONDS": "4",
         "LARDER_AGENT_LOST_SECONDS": "8",
         "LARDER_FINALIZER_SECONDS": "60",
+        "LARDER_MODEL_CACHE_CSI_DRIVERS": json.dumps([CSI_DRIVER]),
     }
     with opened(binaries, tmp_path_factory.mktemp("site"), settings, {"a": GPU, "b": GPU, "c": {}}) as site:
         yield site
@@ -43,7 +45,7 @@ def claims_namespace(site: Site) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _calm(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave no fault and no label of one test to the next."""
+    """Leave no fault, no label and no ended program of one test to the next."""
     if "site" not in request.fixturenames:
         yield
         return
@@ -51,6 +53,7 @@ def _calm(request: pytest.FixtureRequest) -> Iterator[None]:
     before = {node: _selected_by(site, node) for node in ("a", "b", "c") if node in site.cluster.agents}
     yield
     site.hub.faults.clear()
+    site.cluster.restore()
     for node, labels in before.items():
         if left := _selected_by(site, node) - labels:
             site.label(node, dict.fromkeys(left))
@@ -58,7 +61,7 @@ def _calm(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def _selected_by(site: Site, node: str) -> set[str]:
     """Return the labels by which groups and models choose a node: all but the agent's."""
-    return {key for key in site.labels(node) if not key.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
+    return {key for key in site.labels(node) if not key.startswith(NODE_PREFIXES)}
 
 
 @pytest.fixture
@@ -73,3 +76,18 @@ def why(site: Site) -> Why:
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def kserve(site: Site) -> Iterator[None]:
+    """KServe's kind, as far as it matters here."""
+    name, definitions = "inferenceservices.serving.kserve.io", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "InferenceService", "plural": "inferenceservices", "singular": "inferenceservice"}
+    spec = {"group": "serving.kserve.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    site.api.create(definitions, {"metadata": {"name": name}, "spec": spec})
+    site.until(lambda: site.api.answers(KSERVE_SERVICES), "KServe's kind to be served")
+    yield
+    site.api.delete(f"{definitions}/{name}")
+    site.until(lambda: not site.api.answers(KSERVE_SERVICES), "KServe's kind to go")

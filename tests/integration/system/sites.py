@@ -19,6 +19,8 @@ from rig.scripted_http import scripted
 from rig.source_fixtures import FileServer
 
 GPU = {"gpu": "yes"}
+CSI_DRIVER = "s3.csi.aws.com"  # that a ModelCache may name in pvSpec
+KSERVE_SERVICES = "/apis/serving.kserve.io/v1beta1/namespaces/default/inferenceservices"
 
 
 @contextmanager

@@ -5,10 +5,10 @@ import json
 import ssl
 from pathlib import Path
 
-import httpx
 import pytest
 
 from controller.admission.server import MUTATE_PATH, PATHS, VALIDATE_PATH, path_with
+from rig import plain_http
 from rig.errors import CallRefused
 from rig.larder.objects import refused_group
 from rig.larder.programs import ADMISSION_KEY, ControllerProgram
@@ -86,6 +86,6 @@ def test_the_key_is_in_no_log_and_no_metric(site: Site) -> None:
         site.api.create(*refused_group("wrong"))
     for program in site.cluster.controllers:
         assert ADMISSION_KEY not in program.log.read_text()
-        metrics = httpx.get(f"http://{LOOPBACK}:{program.health_port}/metrics", trust_env=False, timeout=60).text
+        metrics = plain_http.get(f"http://{LOOPBACK}:{program.health_port}/metrics").text
         assert "larder_admission_duration_seconds" in metrics
         assert ADMISSION_KEY not in metrics

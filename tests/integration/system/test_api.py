@@ -8,7 +8,7 @@ import pytest
 
 from rig import agents
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import PATIENCE_S
+from rig.larder.cluster_driver import TIMEOUT_S
 from rig.larder.programs import AGENT, AUDIENCE, NAMESPACE
 from rig.larder.site import Site
 
@@ -30,7 +30,7 @@ def client(site: Site) -> Iterator[httpx.Client]:
     """A client of the first replica, without a token."""
     controller = site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=controller.ca)
-    with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
+    with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=TIMEOUT_S) as client:
         yield client
 
 
@@ -113,7 +113,7 @@ def test_progress_reaches_the_leader_through_any_replica(site: Site, cache: str)
     report = {"entries": [wanted(site, cache) | {"done": 5, "total": 10}]}
     for controller in site.cluster.controllers:
         context = ssl.create_default_context(cafile=controller.ca)
-        with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
+        with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=TIMEOUT_S) as client:
 
             def is_taken(client: httpx.Client = client) -> bool:
                 code = client.post("/v1/progress", json=report, headers=token_of(site, "a")).status_code

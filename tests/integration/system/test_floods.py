@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from controller.agentapi.request_guard import RATES, STRANGERS
-from rig.larder.cluster_driver import PATIENCE_S
+from rig.larder.cluster_driver import TIMEOUT_S
 from rig.larder.site import Site
 
 ELSEWHERE = "127.0.0.9"  # another address than that of the agents
@@ -21,7 +21,7 @@ def client(site: Site) -> Iterator[httpx.Client]:
     controller = site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=controller.ca)
     transport = httpx.HTTPTransport(verify=context, local_address=ELSEWHERE)
-    with httpx.Client(base_url=controller.url, transport=transport, trust_env=False, timeout=PATIENCE_S) as client:
+    with httpx.Client(base_url=controller.url, transport=transport, trust_env=False, timeout=TIMEOUT_S) as client:
         yield client
 
 
@@ -85,7 +85,7 @@ def test_a_flood_of_bad_tokens_does_not_reach_the_api_server(site: Site, client:
     good = bearer(site.cluster.agents["a"].token_file.read_text())
     url, ca = site.cluster.controllers[0].url, site.cluster.controllers[0].ca
     with httpx.Client(
-        base_url=url, verify=ssl.create_default_context(cafile=ca), trust_env=False, timeout=PATIENCE_S
+        base_url=url, verify=ssl.create_default_context(cafile=ca), trust_env=False, timeout=TIMEOUT_S
     ) as elsewhere:
 
         def code() -> int:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 
 from rig.errors import CallRefused
 from rig.larder.site import Site
-from rig.pods import base_model_pod
+from rig.pods import base_model_pod, kserve_pod
 from shared.names import ready_label, snapshot_label
-from tests.integration.system.sites import GPU
+from tests.integration.system.sites import GPU, KSERVE_SERVICES
+from tests.integration.system.unguarded import delete_unguarded
 
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -228,19 +228,6 @@ def test_what_is_plainly_wrong_is_refused(spec: Json, words: str, site: Site) ->
 
 
 MODELS = "/apis/ome.io/v1beta1/namespaces/default/basemodels"
-VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-KSERVE_SERVICES = "/apis/serving.kserve.io/v1beta1/namespaces/default/inferenceservices"
-
-
-@contextmanager
-def unguarded(site: Site) -> Iterator[None]:
-    """Without the admission that refuses deletions."""
-    for found in site.api.get(VALIDATING)["items"]:
-        site.api.delete(f"{VALIDATING}/{found['metadata']['name']}")
-    try:
-        yield
-    finally:
-        site.cluster.aim_webhooks(site.cluster.controllers[0])
 
 
 def refused(site: Site, kind: str, name: str) -> str:
@@ -257,8 +244,7 @@ def test_a_service_without_pods_holds_its_model_until_it_goes(site: Site) -> Non
     assert f"is used by 1 InferenceService: default/{name}; delete those first" in refused(
         site, "ClusterBaseModel", model
     )
-    with unguarded(site):
-        site.until(lambda: deleted(site, model), "the deletion to be taken")
+    delete_unguarded(site, "ClusterBaseModel", model)
     words = site.wait_reason("ClusterBaseModel", model, "InUse")
     assert words == f"still in use by InferenceService default/{name}; delete them, or wait until they end"
     assert "is being deleted" in says(site, name, "ModelNotReady", "ModelReady")
@@ -266,20 +252,10 @@ def test_a_service_without_pods_holds_its_model_until_it_goes(site: Site) -> Non
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
 
 
-def deleted(site: Site, model: str) -> bool:
-    """Delete a model unless that has begun: a webhook that was taken away is asked a little longer."""
-    if "deletionTimestamp" in site.get("ClusterBaseModel", model)["metadata"]:
-        return True
-    with suppress(CallRefused):
-        site.delete("ClusterBaseModel", model)
-    return False
-
-
 def test_pods_hold_a_model_whose_deletion_was_not_refused(site: Site) -> None:
     model = ready_model(site)
     pod = site.pod(base_model_pod(site.name("pod"), model))["metadata"]["name"]
-    with unguarded(site):
-        site.until(lambda: deleted(site, model), "the deletion to be taken")
+    delete_unguarded(site, "ClusterBaseModel", model)
     assert f"pod default/{pod}" in site.wait_reason("ClusterBaseModel", model, "InUse")
     site.delete_pod(pod)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
@@ -315,21 +291,6 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
     site.until(lambda: site.is_gone("BaseModel", model), "the model to go")
 
 
-@pytest.fixture
-def kserve(site: Site) -> Iterator[None]:
-    """KServe's kind, as far as it matters here."""
-    name, definitions = "inferenceservices.serving.kserve.io", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": "InferenceService", "plural": "inferenceservices", "singular": "inferenceservice"}
-    spec = {"group": "serving.kserve.io", "scope": "Namespaced", "names": names, "versions": [version]}
-    site.api.create(definitions, {"metadata": {"name": name}, "spec": spec})
-    site.until(lambda: site.api.answers(KSERVE_SERVICES), "KServe's kind to be served")
-    yield
-    site.api.delete(f"{definitions}/{name}")
-    site.until(lambda: not site.api.answers(KSERVE_SERVICES), "KServe's kind to go")
-
-
 @pytest.mark.usefixtures("kserve")
 def test_services_of_kserve_hold_the_cache_that_they_ask_for(site: Site) -> None:
     uri = site.upload()
@@ -352,6 +313,33 @@ def test_services_of_kserve_hold_the_cache_that_they_ask_for(site: Site) -> None
     site.delete("ClusterModelCache", longer)
     site.delete("ClusterModelCache", cache)
     site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to go")
+
+
+@pytest.mark.usefixtures("kserve")
+def test_a_service_of_kserve_says_once_for_each_reason_why_its_pods_are_not_cached(site: Site) -> None:
+    name, pods = site.name("kserve"), []
+    body = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "metadata": {"name": name}}
+    uid = site.api.create(KSERVE_SERVICES, body)["metadata"]["uid"]
+
+    def run(uri: str) -> None:
+        pod = kserve_pod(site.name("pod"), uri)
+        pod["metadata"]["labels"] = {"serving.kserve.io/inferenceservice": name}
+        pods.append(site.pod(pod)["metadata"]["name"])
+
+    def said() -> list[str]:
+        found = [e for e in site.events(name) if e["involvedObject"]["uid"] == uid]
+        return [e["message"] for e in found if e["reason"] == "ModelNotCached"]
+
+    run("s3://nowhere/a")
+    site.until(lambda: len(said()) == 1, "the reason to be reported on the service")
+    assert "no ClusterModelCache holds s3://nowhere/a" in said()[0]
+    run("s3://nowhere/a")
+    run("s3://nowhere/b")
+    site.until(lambda: any("s3://nowhere/b" in message for message in said()), "the other reason")
+    assert len(said()) == 2
+    for pod in pods:
+        site.delete_pod(pod)
+    site.api.delete(f"{KSERVE_SERVICES}/{name}")
 
 
 def is_lost(log: str) -> bool:

@@ -52,8 +52,8 @@ def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
     site.wait_ready("ClusterModelCache", cache)
     site.wait_ready("ClusterBaseModel", model)
     shown = columns(kubectl("get", "cmc", cache))
-    assert {k: shown[k] for k in ("NAME", "STATUS", "NODES", "REASON", "GROUP")} == {
-        "NAME": cache, "STATUS": "Ready", "NODES": "2/2", "REASON": "Stocked", "GROUP": "gpus",
+    assert {k: shown[k] for k in ("NAME", "STATUS", "NODES", "REASON", "GROUPS")} == {
+        "NAME": cache, "STATUS": "Ready", "NODES": "2/2", "REASON": "Stocked", "GROUPS": "gpus",
     }  # fmt: skip
     shown = columns(kubectl("get", "cbm", model, "-o", "wide"))
     assert (shown["STATE"], shown["NODES"], shown["URI"]) == ("Ready", "1/1", uri)

@@ -50,6 +50,10 @@ def test_the_life_of_a_cache(site: Site, kubectl_wait: Wait) -> None:
     changed = {"spec": {"modelSize": "5Mi"}}
     assert kstatus(site.api.patch(path, changed)) == "InProgress", "nobody has looked at the change yet"
     history(site, "ClusterModelCache", name, "Current")
+    site.api.patch(path, {"spec": {"modelSize": "1Mi"}})
+    site.until(lambda: "LargerThanDeclared" in {e["reason"] for e in site.events(name)}, "the size to be reported")
+    history(site, "ClusterModelCache", name, "Current")
+    assert site.status("ClusterModelCache", name)["storageStatus"] == "Ready", "it is said, and stops nothing"
     site.api.call("DELETE", path)
     site.until(lambda: not site.api.answers(path) or kstatus(site.api.get(path)) == "Terminating", "its end to begin")
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import PATIENCE_S
+from rig.larder.cluster_driver import TIMEOUT_S
 from rig.larder.site import Site
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller"
@@ -57,7 +57,7 @@ def silent_sources(site: Site) -> Iterator[None]:
     """The leader asks sources that take the connection and never say a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         names = [site.cache(f"https://127.0.0.1:{server.getsockname()[1]}/m{i}.bin") for i in range(4)]
-        server.settimeout(PATIENCE_S)
+        server.settimeout(TIMEOUT_S)
         connection, _ = server.accept()
         with connection:
             yield

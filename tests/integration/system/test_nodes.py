@@ -143,11 +143,10 @@ def test_a_node_that_is_not_ready_is_listed_and_counted(site: Site) -> None:
     group = site.group({"late": "yes"})
     name = site.cache(group=group)
     site.wait_ready("ClusterModelCache", name)
-    site.cluster.nodes.lose("d")
-    site.until(lambda: site.status("ClusterModelCache", name)["nodeStatus"] == {"d": "notReady"}, "d to be listed")
-    status = site.status("ClusterModelCache", name)
-    assert (status["ready"], status["storageStatus"]) == ("0/1", "Pending")
-    site.cluster.nodes.revive("d")
+    with site.cluster.nodes.lost("d"):
+        site.until(lambda: site.status("ClusterModelCache", name)["nodeStatus"] == {"d": "notReady"}, "d to be listed")
+        status = site.status("ClusterModelCache", name)
+        assert (status["ready"], status["storageStatus"]) == ("0/1", "Pending")
     site.wait_ready("ClusterModelCache", name)
 
 
@@ -183,10 +182,9 @@ def test_files_that_nobody_names_are_reported_and_removed(site: Site) -> None:
     shutil.copytree(site.snapshot("b", name, revision), copy / revision)
     site.delete("ClusterModelCache", name)
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
-    agent.process.stop()
     target = agent.root / "models" / name
-    target.mkdir(exist_ok=True)
-    shutil.copytree(copy / revision, target / revision)
-    site.cluster.start_agent("b")
+    with site.cluster.without_agent("b"):
+        target.mkdir(exist_ok=True)
+        shutil.copytree(copy / revision, target / revision)
     site.until(lambda: not (target / revision).exists(), "the files to be removed")
     site.until(lambda: site.entries("b", name) == [], "the entry to go")

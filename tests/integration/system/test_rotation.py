@@ -8,7 +8,7 @@ import pytest
 
 from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig.larder import objects
-from rig.larder.cluster_driver import PATIENCE_S
+from rig.larder.cluster_driver import TIMEOUT_S
 from rig.larder.programs import ADMISSION_KEY, ADMISSION_TIMEOUT_S, NAMESPACE, STORE_ROOT, ControllerProgram
 from rig.larder.site import Site
 from rig.pki import Authority
@@ -35,7 +35,7 @@ def shows(controller: ControllerProgram, authority: Authority) -> bool:
     """Return whether a new connection meets a certificate of the authority."""
     context = ssl.create_default_context(cadata=authority.ca_pem.decode())
     try:
-        with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
+        with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=TIMEOUT_S) as client:
             client.get("/")
     except httpx.ConnectError:
         return False
@@ -53,7 +53,7 @@ def forwards(site: Site, standby: ControllerProgram, authority: bytes) -> bool:
     """Return whether a report that the follower gets reaches the leader."""
     context = ssl.create_default_context(cadata=authority.decode())
     headers = {"Authorization": f"Bearer {site.cluster.agents['a'].token_file.read_text()}"}
-    with httpx.Client(base_url=standby.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
+    with httpx.Client(base_url=standby.url, verify=context, trust_env=False, timeout=TIMEOUT_S) as client:
         return client.post("/v1/progress", json={"entries": []}, headers=headers).status_code == httpx.codes.NO_CONTENT
 
 

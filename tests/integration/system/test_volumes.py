@@ -1,5 +1,8 @@
 """Volumes and claims of models on a real control plane, and what tenants and accidents do to them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from rig.larder.cluster_driver import Json
@@ -66,9 +69,13 @@ def is_scheduled(site: Site, namespace: str, pod: str) -> bool:
     return bool(site.api.get(path(namespace, "pods", pod))["spec"].get("nodeName"))
 
 
+def volumes(site: Site) -> list[Json]:
+    found: list[Json] = site.api.get(_VOLUMES)["items"]
+    return found
+
+
 def volumes_for(site: Site, namespace: str) -> list[Json]:
-    found = site.api.get(_VOLUMES)["items"]
-    return [v for v in found if v["spec"].get("claimRef", {}).get("namespace") == namespace]
+    return [v for v in volumes(site) if v["spec"].get("claimRef", {}).get("namespace") == namespace]
 
 
 def reasons(site: Site, namespace: str, name: str) -> dict[str, str]:
@@ -117,6 +124,26 @@ def test_a_claim_deleted_by_hand_under_a_pod_keeps_no_other_from_starting(
     end(site, namespace, third)
 
 
+def test_a_claim_deleted_by_hand_before_its_pod_is_scheduled_is_made_again(
+    site: Site, model: str, namespace: str
+) -> None:
+    pod = base_model_pod(site.name("pod"), model)
+    pod["spec"]["schedulingGates"] = [{"name": "rig/held"}]
+    name = site.api.create(path(namespace, "pods"), pod)["metadata"]["name"]
+    before = wait_bound(site, namespace, model)["metadata"]["uid"]
+    volume = site.api.get(f"{_VOLUMES}/{model}-{namespace}")["metadata"]["uid"]
+    site.api.delete(path(namespace, _CLAIMS, model))
+
+    def is_another() -> bool:
+        return is_bound(site, namespace, model) and wait_bound(site, namespace, model)["metadata"]["uid"] != before
+
+    site.until(is_another, "another claim")
+    assert site.api.get(f"{_VOLUMES}/{model}-{namespace}")["metadata"]["uid"] != volume
+    site.api.patch(path(namespace, "pods", name), {"spec": {"schedulingGates": None}})
+    site.until(lambda: is_scheduled(site, namespace, name), "the pod to be scheduled")
+    end(site, namespace, name)
+
+
 def test_a_volume_deleted_by_hand_is_made_again(site: Site, model: str, namespace: str) -> None:
     first = run(site, namespace, model)
     volume = wait_bound(site, namespace, model)["spec"]["volumeName"]
@@ -131,13 +158,19 @@ def test_a_volume_deleted_by_hand_is_made_again(site: Site, model: str, namespac
     end(site, namespace, second)
 
 
-def test_a_quota_that_refuses_the_claim_is_told_on_the_pod_and_its_owner(
-    site: Site, model: str, namespace: str
-) -> None:
+def forbid_claims(site: Site, namespace: str) -> str:
+    """Forbid all claims of a namespace by a quota, and return its path."""
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {_CLAIMS: "0"}}}
     site.api.create(path(namespace, "resourcequotas"), quota)
     used = path(namespace, "resourcequotas", "none")
     site.until(lambda: "used" in site.api.get(used).get("status", {}), "the quota to be in force")
+    return used
+
+
+def test_a_quota_that_refuses_the_claim_is_told_on_the_pod_and_its_owner(
+    site: Site, model: str, namespace: str
+) -> None:
+    used = forbid_claims(site, namespace)
     template = base_model_pod("any", model)
     template["metadata"] = {"labels": {"app": "x"}, "annotations": template["metadata"]["annotations"]}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": template}
@@ -150,6 +183,47 @@ def test_a_quota_that_refuses_the_claim_is_told_on_the_pod_and_its_owner(
     site.api.delete(used)
     wait_bound(site, namespace, model)
     site.api.delete(f"{sets}/web")
+
+
+@pytest.mark.parametrize("spec", ["pvSpec", "pvcSpec"])
+def test_a_storage_class_that_is_missing_keeps_no_pod_from_its_model(site: Site, namespace: str, spec: str) -> None:
+    fields: Json = {spec: {"storageClassName": "missing"}}
+    cache = site.cache(**fields)
+    site.wait_ready("ClusterModelCache", cache)
+    pod = site.name("pod")
+    site.api.create(path(namespace, "pods"), plain_pod(pod, {"larder.dev/model": cache}))
+    (volume,) = site.api.get(path(namespace, "pods", pod))["spec"]["volumes"]
+    bound = wait_bound(site, namespace, volume["persistentVolumeClaim"]["claimName"])
+    assert bound["spec"]["storageClassName"] == "missing"
+    site.until(lambda: is_scheduled(site, namespace, pod), "the pod to be scheduled")
+    end(site, namespace, pod)
+
+
+@contextmanager
+def nobody_binds(site: Site) -> Iterator[None]:
+    """Stop the program that binds claims to volumes."""
+    site.cluster.plane.stop_controller_manager()
+    try:
+        yield
+    finally:
+        site.cluster.plane.resume_controller_manager()
+
+
+def test_a_claim_that_is_never_bound_is_told_on_the_pod_and_its_owner(site: Site, model: str, namespace: str) -> None:
+    sets = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": plain_pod("any")["spec"]}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    owner = site.api.create(sets, {"metadata": {"name": "web"}, "spec": spec})["metadata"]
+    pod = base_model_pod("web-0", model)
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": owner["uid"], "controller": True}
+    pod["metadata"]["ownerReferences"] = [reference]
+    with nobody_binds(site):
+        site.api.create(path(namespace, "pods"), pod)
+        for name in ("web-0", "web"):
+            site.until(lambda n=name: "VolumeNotBound" in reasons(site, namespace, n), f"{name} to be told")  # type: ignore[misc]
+        assert f"kubectl describe pvc {model} -n {namespace}" in reasons(site, namespace, "web")["VolumeNotBound"]
+    wait_bound(site, namespace, model)
+    end(site, namespace, "web-0")
 
 
 def test_a_tenant_s_claim_of_the_same_name_is_left_to_him(site: Site, model: str, namespace: str) -> None:
@@ -166,6 +240,22 @@ def test_a_tenant_s_claim_of_the_same_name_is_left_to_him(site: Site, model: str
     wait_bound(site, namespace, claim)
     after = site.api.get(path(namespace, _CLAIMS, model))
     assert (after["metadata"]["uid"], after["spec"].get("volumeName")) == (before["metadata"]["uid"], None)
+    end(site, namespace, pod)
+
+
+def test_a_tenant_s_claim_that_names_our_volume_never_gets_it(site: Site, model: str, namespace: str) -> None:
+    other = new_namespace(site)
+    volume = f"{model}-{namespace}"
+    wanted = {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1"}}, "storageClassName": ""}
+    for where in (namespace, other):  # before the volume exists
+        thief = {"metadata": {"name": "thief"}, "spec": wanted | {"volumeName": volume}}
+        site.api.create(path(where, _CLAIMS), thief)
+    pod = run(site, namespace, model)
+    assert wait_bound(site, namespace, model)["spec"]["volumeName"] == volume
+    site.until(lambda: is_scheduled(site, namespace, pod), "the pod to be scheduled")
+    for where in (namespace, other):
+        assert site.api.get(path(where, _CLAIMS, "thief"))["status"]["phase"] == "Pending"
+        site.api.delete(path(where, _CLAIMS, "thief"))
     end(site, namespace, pod)
 
 
@@ -232,3 +322,81 @@ def test_a_controller_killed_in_the_middle_makes_nothing_twice_and_loses_nothing
     for namespace, pod in pods.items():
         end(site, namespace, pod)
     site.until(lambda: not any(volumes_for(site, n) for n in namespaces), "all volumes to go")
+
+
+def test_a_controller_killed_between_volume_and_claim_goes_on_with_the_same_volume(
+    site: Site, model: str, namespace: str
+) -> None:
+    quota = forbid_claims(site, namespace)  # the volume is created, its claim refused
+    pod = run(site, namespace, model)
+    site.until(lambda: "VolumeRefused" in reasons(site, namespace, pod), "the claim to be refused")
+    (before,) = volumes_for(site, namespace)
+    killed = site.leader()
+    killed.process.kill()
+    site.api.delete(quota)
+    killed.start()
+    site.cluster.aim_webhooks(site.cluster.controllers[0])
+    wait_bound(site, namespace, model)
+    (after,) = volumes_for(site, namespace)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    end(site, namespace, pod)
+
+
+def test_caches_whose_names_collide_after_cutting_have_files_and_volumes_of_their_own(
+    site: Site, namespace: str
+) -> None:
+    stem = site.name("m").ljust(243, "x")  # with the namespace longer than a name may be
+    names = [site.base_model(name=f"{stem}{end}", nodeSelector={"gpu": "yes"}) for end in ("-a", "-b")]
+    for name in names:
+        site.wait_ready("ClusterBaseModel", name)
+    pods = [run(site, namespace, name) for name in names]
+    for name, pod in zip(names, pods, strict=True):
+        assert claim_of(site, namespace, pod) == name
+        wait_bound(site, namespace, name)
+        site.until(lambda p=pod: is_scheduled(site, namespace, p), "the pod to be scheduled")  # type: ignore[misc]
+    made = {v["spec"]["claimRef"]["name"]: v for v in volumes_for(site, namespace)}
+    assert made.keys() == set(names)
+    assert (
+        len({v["metadata"]["name"] for v in made.values()})
+        == len({v["spec"]["local"]["path"] for v in made.values()})
+        == 2
+    )
+    for pod in pods:
+        end(site, namespace, pod)
+
+
+def test_two_claims_whose_volumes_would_have_one_name_get_two(site: Site) -> None:
+    short = new_namespace(site)
+    longer = f"b-{short}"
+    site.api.create("/api/v1/namespaces", {"metadata": {"name": longer}})
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{longer}/serviceaccounts/default"), "its account")
+    name = site.name("m")
+    models = {longer: name, short: f"{name}-b"}  # both volumes would be <name>-b-<short>
+    pods = {}
+    for namespace, model in models.items():
+        site.wait_ready("ClusterBaseModel", site.base_model(name=model, nodeSelector={"gpu": "yes"}))
+        pods[namespace] = run(site, namespace, model)
+        wait_bound(site, namespace, model)
+    first, second = ({v["metadata"]["name"] for v in volumes_for(site, n)} for n in models)
+    assert first == {f"{name}-b-{short}"}
+    assert len(second) == 1
+    assert not first & second
+    for namespace in models:
+        end(site, namespace, pods[namespace])
+
+
+def test_a_tenant_s_volume_with_our_labels_is_never_taken_for_ours(site: Site, model: str, namespace: str) -> None:
+    other = run(site, new_namespace(site), model)
+    site.until(lambda: any(v["metadata"]["name"].startswith(f"{model}-") for v in volumes(site)), "a volume of ours")
+    ours = next(v for v in volumes(site) if v["metadata"]["name"].startswith(f"{model}-"))
+    forged = {"metadata": {"name": site.name("forged")} | {k: ours["metadata"][k] for k in ("labels", "annotations")}}
+    spec = {k: ours["spec"][k] for k in ("capacity", "accessModes", "mountOptions", "nodeAffinity")}
+    theirs = {"local": {"path": "/srv/theirs"}, "claimRef": {"namespace": namespace, "name": model}}
+    site.api.create(_VOLUMES, forged | {"spec": spec | theirs | {"persistentVolumeReclaimPolicy": "Retain"}})
+    pod = run(site, namespace, model)
+    bound = wait_bound(site, namespace, claim_of(site, namespace, pod))["spec"]["volumeName"]
+    assert site.api.get(f"{_VOLUMES}/{bound}")["spec"]["local"]["path"] == ours["spec"]["local"]["path"]
+    assert site.api.get(f"{_VOLUMES}/{forged['metadata']['name']}")["spec"]["local"]["path"] == "/srv/theirs"
+    end(site, namespace, pod)
+    end(site, ours["spec"]["claimRef"]["namespace"], other)
+    site.api.delete(f"{_VOLUMES}/{forged['metadata']['name']}")

@@ -1,5 +1,5 @@
 """Fixtures of the download engine's tests: those of the store, which it fills."""
 
-from tests.stores import fetch_blobs, fetch_model, root, small_disk, source, store
+from tests.builders.stores import fetch_blobs, fetch_model, root, small_disk, source, store
 
 __all__ = ["fetch_blobs", "fetch_model", "root", "small_disk", "source", "store"]

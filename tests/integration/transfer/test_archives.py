@@ -33,9 +33,9 @@ from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 from tests.builders.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
+from tests.builders.stores import plan_of
 from tests.integration.store.rot import flip_a_bit
 from tests.integration.transfer.unpacking import SOON_S, FetchBlobs, assert_nothing_but, content, fetch_two_at_a_time
-from tests.stores import plan_of
 
 BIG = random.Random(7).randbytes(5 * 2**20 + 3)
 FILES = {"m/config.json": b"{}", "m/model.safetensors": BIG, "m/sub/a": b"a", "m/sub/empty": b""}

@@ -13,8 +13,8 @@ import pytest
 from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
+from tests.builders.stores import plan_of
 from tests.integration.transfer.killed_unpacking import FILES, source
-from tests.stores import plan_of
 
 Run = Callable[[str, Path, int, int], bool]
 

@@ -19,8 +19,8 @@ from shared.sources.retry import RetryPolicy, Timing
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
+from tests.builders.stores import plan_of
 from tests.readers.sources import drain
-from tests.stores import plan_of
 
 NAME, REPO = "model.safetensors", "asked-again/llama"
 WEIGHTS = random.Random(1).randbytes(SMALL_BYTES + 2**20)

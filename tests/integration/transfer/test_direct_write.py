@@ -31,7 +31,7 @@ from agent.transfer.receive import DownloadContext, receive
 from agent.transfer.segmented_file import SegmentedFile
 from shared.errors import InsufficientStorage, Unreachable
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 BIG = os.urandom(5 * 2**20 + 12_345)

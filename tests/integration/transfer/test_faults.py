@@ -28,8 +28,8 @@ from shared.manifest import File, Manifest
 from shared.sources.memory import MemorySource
 from shared.sources.port import Body
 from shared.sources.retry import RetryPolicy
+from tests.builders.stores import plan_of
 from tests.integration.transfer.threads import fetching_threads
-from tests.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 BODY = os.urandom(2**20)

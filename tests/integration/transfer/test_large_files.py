@@ -17,8 +17,8 @@ from shared.errors import DigestMismatch, Unreachable
 from shared.manifest import File
 from shared.sources.memory import MemoryBody, MemorySource
 from shared.sources.port import Body
+from tests.builders.stores import plan_of
 from tests.integration.transfer.threads import fetching_threads
-from tests.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 BIG = os.urandom(3 * PIECE_BYTES + 12345)

@@ -23,9 +23,9 @@ from shared.errors import DigestMismatch, InsufficientStorage, InvalidURI, Larde
 from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
 from tests.builders.archives import REFUSED, member, tar, tar_gz
+from tests.builders.stores import plan_of
 from tests.integration.store.rot import flip_a_bit
 from tests.integration.transfer.unpacking import assert_nothing_but, content, fetch_two_at_a_time
-from tests.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 FetchModel = Callable[..., Snapshot]

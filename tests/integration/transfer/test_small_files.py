@@ -17,7 +17,7 @@ from rig.processes import wait_until
 from shared.byte_ranges import ByteRange
 from shared.errors import AuthDenied, DigestMismatch, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource
-from tests.stores import plan_of
+from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 BODY = os.urandom(100_000)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 from re import _constants as codes  # type: ignore[attr-defined]  # isort: skip
@@ -18,7 +18,7 @@ def attacks(nodes: Sequence[Node], flags: int) -> Iterator[tuple[str, str, str]]
     """Yield prefix, what is repeated, and end."""
     characters = _characters(nodes, flags)
     pieces = list(dict.fromkeys([*_samples(nodes, flags), *_words(nodes)]))[:_MOST_PIECES]
-    pumps = [*characters, *("".join(pair) for pair in product(characters, repeat=2)), *pieces]
+    pumps = [*characters, *("".join(pair) for pair in permutations(characters, 2)), *pieces]
     pumps += [f"{piece}{character}" for piece, character in product(pieces, characters[:3])]
     prefixes = list(dict.fromkeys(["", *_prefixes(nodes, flags), *characters[:2]]))[:_MOST_PREFIXES]
     yield from product(prefixes, dict.fromkeys(pumps), _ENDS)

@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("agent", "controller", "shared")
+_MENTIONS_A_PATTERN = re.compile(r"\.(?:match|fullmatch|search|finditer|findall|subn?|split|compile)\b|\bpattern=")
 METHODS = frozenset({"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"})
 
 
@@ -29,10 +30,18 @@ class Use:
 
 
 @cache
-def sources() -> dict[str, ast.Module]:
-    """Return the modules by name."""
+def sources() -> dict[str, str]:
+    """Return the text of the modules by name."""
     paths = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    return {_module(path): ast.parse(path.read_text()) for path in paths}
+    return {_module(path): path.read_text() for path in paths}
+
+
+@cache
+def _nodes() -> dict[str, list[ast.AST]]:
+    """Return the nodes of each module that may have to do with a pattern."""
+    kinds = (ast.Assign, ast.Attribute, ast.Call)
+    trees = {name: ast.parse(text) for name, text in sources().items() if _MENTIONS_A_PATTERN.search(text)}
+    return {name: [node for node in ast.walk(tree) if isinstance(node, kinds)] for name, tree in trees.items()}
 
 
 def _module(path: Path) -> str:
@@ -42,34 +51,34 @@ def _module(path: Path) -> str:
 
 def uses() -> Iterator[Use]:
     """Yield each pattern once a method."""
-    for module, tree in sources().items():
-        targets = _targets(tree)
-        for call in _calls(tree):
+    for module, nodes in _nodes().items():
+        targets = _targets(nodes)
+        for call in _calls(nodes):
             for method in sorted(_methods_of(call, module, targets)):
                 yield Use(module, call.lineno, _evaluate(module, call), method)
-        for keyword in _pattern_keywords(tree):
+        for keyword in _pattern_keywords(nodes):
             compiled = re.compile(_value(module, keyword.value))
             yield Use(module, keyword.value.lineno, compiled, "search")  # as msgspec and pydantic do it
 
 
-def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+def _calls(nodes: list[ast.AST]) -> Iterator[ast.Call]:
     """Yield calls of `re`'s functions that take a pattern."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="re"), attr=attr)) if attr in {*METHODS, "compile"}:
                 yield node
 
 
-def _pattern_keywords(tree: ast.Module) -> Iterator[ast.keyword]:
-    for node in ast.walk(tree):
+def _pattern_keywords(nodes: list[ast.AST]) -> Iterator[ast.keyword]:
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Meta", "Field"):
             yield from (keyword for keyword in node.keywords if keyword.arg == "pattern")
 
 
-def _targets(tree: ast.Module) -> dict[int, str]:
+def _targets(nodes: list[ast.AST]) -> dict[int, str]:
     """Return the names that compiled patterns are given, by the line of the call."""
     found = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
                 found[call.lineno] = name
@@ -91,8 +100,8 @@ def _methods_of(call: ast.Call, module: str, targets: dict[int, str]) -> set[str
 def _used() -> dict[tuple[str, str], set[str]]:
     """Return the methods that are named on a name in a module; name "" is anything that may be a pattern."""
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for module, tree in sources().items():
-        for node in ast.walk(tree):
+    for module, nodes in _nodes().items():
+        for node in nodes:
             match node:
                 case ast.Attribute(value=ast.Name(id=name), attr=attr) if attr in METHODS and name != "re":
                     found[module, name].add(attr)

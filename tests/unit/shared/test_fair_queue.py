@@ -1,4 +1,4 @@
-"""Lanes take turns, and within a lane nobody overtakes."""
+"""Flows take turns, and within a flow nobody overtakes."""
 
 from collections import Counter, defaultdict
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shared.fair_queue import FairQueue
 
 
-def test_a_lane_with_thousands_is_no_longer_before_the_others_than_one_item() -> None:
+def test_a_flow_with_thousands_is_no_longer_before_the_others_than_one_item() -> None:
     queue: FairQueue[str, int] = FairQueue()
     for i in range(2100):
         queue.push("big", i)
@@ -16,11 +16,11 @@ def test_a_lane_with_thousands_is_no_longer_before_the_others_than_one_item() ->
     assert [queue.pop(), queue.pop(), queue.pop()] == [0, -1, 1]
 
 
-def test_a_lane_that_may_not_have_a_turn_is_passed_over_and_keeps_its_place() -> None:
+def test_a_flow_that_may_not_have_a_turn_is_passed_over_and_keeps_its_place() -> None:
     queue: FairQueue[str, str] = FairQueue()
-    for lane in "abc":
-        queue.push(lane, lane)
-    assert queue.pop(lambda lane: lane != "a") == "b"
+    for flow in "abc":
+        queue.push(flow, flow)
+    assert queue.pop(lambda flow: flow != "a") == "b"
     assert queue.pop(lambda _: False) is None
     assert [queue.pop(), queue.pop(), queue.pop()] == ["a", "c", None]
 
@@ -34,15 +34,15 @@ def test_an_item_can_be_taken_out() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from("abcd"), st.none()), max_size=200))
-def test_every_item_comes_out_once_in_order_and_no_lane_waits_for_two_turns_of_another(steps: list[str | None]) -> None:
+def test_every_item_comes_out_once_in_order_and_no_flow_waits_for_two_turns_of_another(steps: list[str | None]) -> None:
     queue: FairQueue[str, tuple[str, int]] = FairQueue()
     pushed: Counter[str] = Counter()
     popped: defaultdict[str, list[int]] = defaultdict(list)
-    passed: defaultdict[str, Counter[str]] = defaultdict(Counter)  # turns of others while a lane waits
-    for lane in [*steps, *[None] * 200]:
-        if lane is not None:
-            queue.push(lane, (lane, pushed[lane]))
-            pushed[lane] += 1
+    passed: defaultdict[str, Counter[str]] = defaultdict(Counter)  # turns of others while a flow waits
+    for flow in [*steps, *[None] * 200]:
+        if flow is not None:
+            queue.push(flow, (flow, pushed[flow]))
+            pushed[flow] += 1
             continue
         waiting = [other for other in "abcd" if queue.waiting(other)]
         item = queue.pop()
@@ -54,5 +54,5 @@ def test_every_item_comes_out_once_in_order_and_no_lane_waits_for_two_turns_of_a
             passed[other][item[0]] += 1
             assert max(passed[other].values()) <= 1 or other == item[0]
         passed[item[0]].clear()
-    assert all(popped[lane] == list(range(pushed[lane])) for lane in pushed)
+    assert all(popped[flow] == list(range(pushed[flow])) for flow in pushed)
     assert len(queue) == 0

@@ -1,6 +1,7 @@
 """What is loaded when first used must be there then: a wrong name would else be found by a download."""
 
 import ast
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 from shared.sources import schemes
 
 ROOT = Path(__file__).parents[3]
+_INDENTED = re.compile(r"^[ \t].*\bimport\b", re.MULTILINE)
 
 
 def late_imports() -> Iterator[tuple[str, str]]:
     """Module and name of every import that stands in a function of the agent or of what it shares."""
     for file in sorted(path for package in ("agent", "shared") for path in (ROOT / package).rglob("*.py")):
-        for function in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        for function in ast.walk(ast.parse(text)) if _INDENTED.search(text) else ():
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield from _within(function)
 

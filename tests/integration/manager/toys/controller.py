@@ -23,7 +23,7 @@ class ToyKey:
     name: str
 
     @property
-    def lane(self) -> Hashable:
+    def flow(self) -> Hashable:
         return self.namespace
 
 

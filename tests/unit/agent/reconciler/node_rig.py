@@ -28,6 +28,7 @@ from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
+from agent.reconciler.taint_remover import TaintRemover
 from agent.store.disk import RealDisk
 from agent.store.floor import StoreVolume, parse_floor
 from agent.store.store import Store
@@ -43,7 +44,7 @@ from shared.manifest import Manifest
 from shared.sources.settings import SourceSettings
 
 NODE_UID = "node-1"
-_TURNS = 60  # more than any chain of callbacks here is long
+_TURNS = 60  # at most; no chain of callbacks here is that long
 T = TypeVar("T")
 
 
@@ -201,6 +202,7 @@ class NodeRig:
             self.executor = ActionExecutor(
                 cache=self.cache, node_name=node.name, api=api,
                 labeller=Labeller(self.cache, node, self.clock, self.reconciler.request_node_read),
+                taint_remover=TaintRemover(self.cache, node, self.clock, self.reconciler.request_node_read),
                 reservations=reservations, downloads=downloads,
                 removals=Removals(
                     self.cache, self.store, node, self.activity, failures, downloads, self.threads, self.clock,
@@ -269,5 +271,8 @@ async def _no_sleep(_: float) -> None:
 
 
 async def _yield_often() -> None:
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     for _ in range(_TURNS):
         await asyncio.sleep(0)
+        if not ready:
+            return

@@ -17,7 +17,7 @@ from agent.reconciler.observation import (
     Work,
 )
 from shared.api.model_node import Entry
-from shared.names import ready_label, snapshot_label
+from shared.names import draining_label, ready_label, snapshot_label
 from tests.builders.observations import (
     DAMAGED,
     DIGEST,
@@ -32,6 +32,7 @@ from tests.builders.observations import (
 )
 
 KEY = ("llama", "r1")
+DRAINING = draining_label(*KEY)
 OTHER = "b" * 64
 
 
@@ -174,7 +175,10 @@ class TestRemoval:
     def test_labels_go_first_and_only_then_the_files(self) -> None:
         labelled = observation(self.gone, held={KEY: SOUND}, labels=both())
         assert [type(a) for a in decide(labelled)] == [ChangeLabels]
-        assert decide(observation(self.gone, held={KEY: SOUND})) == [Remove(self.gone, "mn-1", 3)]
+        assert decide(observation(self.gone, held={KEY: SOUND}, labels=[DRAINING])) == [Remove(self.gone, "mn-1", 3)]
+
+    def test_nothing_is_removed_before_the_label_keeps_new_pods_away(self) -> None:
+        assert decide(observation(self.gone, held={KEY: SOUND}, label_patch_due_s=101)) == []
 
     def test_while_the_labels_cannot_be_dropped_nothing_is_removed(self) -> None:
         assert decide(observation(self.gone, held={KEY: SOUND}, labels=both(), label_patch_due_s=101)) == []
@@ -183,7 +187,7 @@ class TestRemoval:
     def test_another_revisions_ready_label_does_not_hold_it_up(self) -> None:
         staying = entry(revision="r2")
         held = {KEY: SOUND, staying.key: SOUND}
-        actions = decide(observation(self.gone, staying, held=held, labels=both(revision="r2")))
+        actions = decide(observation(self.gone, staying, held=held, labels={*both(revision="r2"), DRAINING}))
         assert actions == [Remove(self.gone, "mn-1", 3)]
 
     def test_what_was_never_complete_is_removed_too(self) -> None:
@@ -194,7 +198,8 @@ class TestRemoval:
         assert decide(observation(self.gone, works={KEY: work})) == []
 
     def test_a_refused_removal_is_waited_out(self) -> None:
-        assert decide(observation(self.gone, held={KEY: SOUND}, failures={KEY: failure(self.gone, 105.0)})) == []
+        refused = {KEY: failure(self.gone, 105.0)}
+        assert decide(observation(self.gone, held={KEY: SOUND}, labels=[DRAINING], failures=refused)) == []
 
     @pytest.mark.parametrize("state", ["absent", "Gone", "", "Present", "Draining"])
     def test_only_the_word_itself_removes(self, state: str) -> None:
@@ -238,7 +243,7 @@ def test_deciding_twice_gives_the_same() -> None:
 def test_a_ready_label_that_another_revision_bears_out_does_not_hold_up_a_removal(*, named: bool) -> None:
     gone, other = entry(state="Absent"), entry(revision="r2")
     held = {gone.key: SOUND, other.key: SOUND}
-    labels = {ready_label("llama"), snapshot_label(*other.key)}
+    labels = {ready_label("llama"), snapshot_label(*other.key), DRAINING}
     entries = (gone, other) if named else (gone,)
     assert [a for a in decide(observation(*entries, held=held, labels=labels)) if isinstance(a, Remove)]
     alone = observation(gone, held={gone.key: SOUND}, labels=labels)

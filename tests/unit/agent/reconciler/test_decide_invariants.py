@@ -3,10 +3,22 @@
 from dataclasses import replace
 from typing import Any, assert_never
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.reconciler.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.reconciler.actions import (
+    Action,
+    ChangeLabels,
+    Forget,
+    Inspect,
+    Prepare,
+    Remove,
+    RemoveStartupTaint,
+    Reserve,
+    Skip,
+    Start,
+    Stop,
+)
 from agent.reconciler.decide import decide
 from agent.reconciler.observation import (
     Fetching,
@@ -18,17 +30,19 @@ from agent.reconciler.observation import (
     Removed,
     Removing,
     Reserved,
+    StartupTaintState,
     Work,
 )
 from agent.reconciler.status import entry_statuses
 from shared.api.model_node import Entry
 from shared.api.unpacked_metadata import UnpackedMetadata
 from shared.metadata.attempts import identity_of_files
-from shared.names import READY_PREFIX, ready_label, snapshot_label
+from shared.names import READY_PREFIX, draining_label, fetching_label, ready_label, snapshot_label
 from tests.builders.observations import UID, entry, failure, model_node
 
 DIGESTS = ["a" * 64, "b" * 64]
 KEYS: list[Key] = [(i, r) for i in ("llama", "qwen") for r in ("r1", "r2")]
+FAMILIES = (snapshot_label, fetching_label, draining_label)
 STATES = ["Present", "Present", "Draining", "Absent", "Frozen", ""]
 URIS = ["hf://org/m@r1", "hf://org/m@r1", "pvc://ns/claim/path"]
 
@@ -38,7 +52,7 @@ works: st.SearchStrategy[Work] = st.one_of(
     st.builds(Preparing, digests),
     st.builds(Prepared, digests),
     st.builds(Reserved, digests),
-    st.builds(Fetching, digests, st.none(), st.booleans()),
+    st.builds(Fetching, digests, st.none(), st.booleans(), st.booleans()),
     st.just(Removing()),
     st.just(Removed()),
 )
@@ -61,7 +75,7 @@ def entries(draw: st.DrawFn, key: Key) -> Entry:
 def observations(draw: st.DrawFn) -> Observation:
     named = [draw(entries(key)) for key in draw(st.lists(st.sampled_from(KEYS), unique=True))]
     node = model_node(named, uid=draw(st.sampled_from([UID, UID, UID, "other", ""])))
-    labels = {ready_label(i) for i, _ in KEYS} | {snapshot_label(*k) for k in KEYS}
+    labels = {ready_label(i) for i, _ in KEYS} | {label(*k) for k in KEYS for label in FAMILIES}
     failed = [e for e in named if draw(st.integers(0, 5)) == 0]
     return Observation(
         now_s=100.0,
@@ -73,6 +87,7 @@ def observations(draw: st.DrawFn) -> Observation:
         works=draw(st.dictionaries(st.sampled_from(KEYS), works)),
         failures={e.key: failure(e, draw(st.sampled_from([90.0, 110.0]))) for e in failed},
         slots=draw(st.integers(1, 3)),
+        startup_taint=StartupTaintState(present=draw(st.booleans())),
     )
 
 
@@ -84,8 +99,7 @@ def label_changes_in(actions: list[Action]) -> dict[str, str | None]:
     return found
 
 
-@given(observations())
-def test_a_label_is_set_only_for_complete_files_that_this_nodes_model_node_wants(observation: Observation) -> None:
+def labels_are_set_only_for_files_that_the_model_node_wants(observation: Observation, actions: list[Action]) -> None:
     borne: set[str] = set()
     for wish in observation.entries.values():
         held = observation.held.get(wish.key)
@@ -94,13 +108,16 @@ def test_a_label_is_set_only_for_complete_files_that_this_nodes_model_node_wants
                 borne.add(snapshot_label(*wish.key))
             if wish.state == "Present":
                 borne.add(ready_label(wish.id))
-    set_now = {k for k, v in label_changes_in(decide(observation)).items() if v}
+        if held is None and isinstance(observation.works.get(wish.key), Fetching):
+            borne.add(fetching_label(*wish.key))
+        if held and wish.state in ("Draining", "Absent"):
+            borne.add(draining_label(*wish.key))
+    set_now = {k for k, v in label_changes_in(actions).items() if v}
     assert set_now <= borne
 
 
-@given(observations())
-def test_the_labels_of_intact_snapshots_go_only_by_draining_absent_or_as_a_claim(observation: Observation) -> None:
-    dropped = {k for k, v in label_changes_in(decide(observation)).items() if v is None}
+def labels_of_intact_snapshots_go_only_by_removal(observation: Observation, actions: list[Action]) -> None:
+    dropped = {k for k, v in label_changes_in(actions).items() if v is None}
     for key, held in observation.held.items():
         wish = observation.entries.get(key)
         if held.damaged or (wish and wish.uri.startswith("pvc://")) or isinstance(observation.works.get(key), Removing):
@@ -110,9 +127,8 @@ def test_the_labels_of_intact_snapshots_go_only_by_draining_absent_or_as_a_claim
         assert ready_label(key[0]) not in dropped or state in ("Absent", "Draining")
 
 
-@given(observations())
-def test_labels_of_damaged_snapshots_stay_while_pods_use_them(observation: Observation) -> None:
-    dropped = {k for k, v in label_changes_in(decide(observation)).items() if v is None}
+def labels_of_damaged_snapshots_stay_while_pods_use_them(observation: Observation, actions: list[Action]) -> None:
+    dropped = {k for k, v in label_changes_in(actions).items() if v is None}
     for wish in observation.entries.values():
         used = wish.in_use and wish.key in observation.held and wish.uri.startswith("hf://")
         used = used and not isinstance(observation.works.get(wish.key), Removing)
@@ -120,9 +136,8 @@ def test_labels_of_damaged_snapshots_stay_while_pods_use_them(observation: Obser
             assert snapshot_label(*wish.key) not in dropped
 
 
-@given(observations())
-def test_files_are_removed_only_for_an_absent_entry_of_this_node_without_labels(observation: Observation) -> None:
-    for action in decide(observation):
+def files_are_removed_only_for_absent_entries_without_labels(observation: Observation, actions: list[Action]) -> None:
+    for action in actions:
         if isinstance(action, Remove):
             node = observation.model_node
             assert observation.synced
@@ -131,21 +146,30 @@ def test_files_are_removed_only_for_an_absent_entry_of_this_node_without_labels(
             assert action.entry in node.spec.entries
             assert action.entry.state == "Absent"
             assert snapshot_label(*action.entry.key) not in observation.labels
+            labelled = action.entry.key in observation.held and not action.entry.uri.startswith("pvc://")
+            assert not labelled or draining_label(*action.entry.key) in observation.labels
             assert action.entry.key not in observation.works
 
 
-@given(observations())
-def test_without_authority_labels_may_only_go(observation: Observation) -> None:
+def without_a_model_node_of_this_node_labels_only_go(observation: Observation, actions: list[Action]) -> None:
     if observation.own_model_node is None:
-        actions = decide(observation)
         assert all(isinstance(a, ChangeLabels) for a in actions)
         assert not any(label_changes_in(actions).values())
 
 
-@given(observations())
-def test_downloads_start_only_with_room_reserved_a_grant_and_a_free_slot(observation: Observation) -> None:
+def pods_are_let_in_only_when_every_model_is_there(observation: Observation, actions: list[Action]) -> None:
+    if any(isinstance(action, RemoveStartupTaint) for action in actions):
+        assert observation.startup_taint.present
+        assert observation.own_model_node is not None
+        for wish in observation.entries.values():
+            if wish.state == "Present" and not wish.uri.startswith("pvc://"):
+                assert snapshot_label(*wish.key) in observation.labels
+                assert observation.is_intact(wish.key, wish.manifest)
+
+
+def downloads_start_only_with_space_a_grant_and_a_slot(observation: Observation, actions: list[Action]) -> None:
     running = sum(isinstance(w, Fetching) for w in observation.works.values())
-    begun = [a for a in decide(observation) if isinstance(a, Start)]
+    begun = [a for a in actions if isinstance(a, Start)]
     assert not begun or running + len(begun) <= observation.slots
     for action in begun:
         work = observation.works[action.entry.key]
@@ -156,14 +180,12 @@ def test_downloads_start_only_with_room_reserved_a_grant_and_a_free_slot(observa
         assert not action.entry.uri.startswith("pvc://")
 
 
-@given(observations())
-def test_each_entry_has_one_action_at_a_time(observation: Observation) -> None:
-    keys = [k for a in decide(observation) if (k := _key(a)) is not None]
+def each_entry_has_one_action_at_a_time(_: Observation, actions: list[Action]) -> None:
+    keys = [k for a in actions if (k := _key(a)) is not None]
     assert len(keys) == len(set(keys))
 
 
-@given(observations())
-def test_every_phase_can_be_said(observation: Observation) -> None:
+def each_phase_matches_what_was_observed(observation: Observation, _: list[Action]) -> None:
     for status in entry_statuses(observation):
         wish = observation.entries.get(status.key)
         if status.phase == "Ready":
@@ -174,6 +196,28 @@ def test_every_phase_can_be_said(observation: Observation) -> None:
             assert status.key not in observation.held
         if status.phase == "Draining" and status.observed == "Draining" and wish and wish.state == "Draining":
             assert not isinstance(observation.works.get(status.key), Fetching)
+
+
+INVARIANTS = (
+    labels_are_set_only_for_files_that_the_model_node_wants,
+    labels_of_intact_snapshots_go_only_by_removal,
+    labels_of_damaged_snapshots_stay_while_pods_use_them,
+    files_are_removed_only_for_absent_entries_without_labels,
+    without_a_model_node_of_this_node_labels_only_go,
+    pods_are_let_in_only_when_every_model_is_there,
+    downloads_start_only_with_space_a_grant_and_a_slot,
+    each_entry_has_one_action_at_a_time,
+    each_phase_matches_what_was_observed,
+)
+
+
+@settings(max_examples=200)
+@given(observations())
+def test_no_decision_breaks_an_invariant(observation: Observation) -> None:
+    """All are checked on one decision, because drawing an observation takes far longer than looking at it."""
+    actions = decide(observation)
+    for check in INVARIANTS:
+        check(observation, actions)
 
 
 @given(observations())
@@ -191,7 +235,7 @@ def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(observa
             assert rested.has_labels(wish.key)
         if wish.state == "Absent":
             assert held is None
-            assert snapshot_label(*wish.key) not in rested.labels
+            assert {snapshot_label(*wish.key), draining_label(*wish.key)}.isdisjoint(rested.labels)
     for key in observation.held:
         wish_or_none = rested.entries.get(key)
         going = isinstance(observation.works.get(key), Removing) or (wish_or_none and wish_or_none.state == "Absent")
@@ -218,7 +262,7 @@ def _end_jobs(observation: Observation) -> Observation:
         match work:
             case Preparing(manifest):
                 left[key] = Prepared(manifest)
-            case Fetching(manifest, _, stopping):
+            case Fetching(manifest, _, stopping, _):
                 del left[key]
                 if not stopping:
                     held[key] = HeldSnapshot(manifest, (), "digest")
@@ -235,14 +279,14 @@ def _end_jobs(observation: Observation) -> Observation:
 def _acted(observation: Observation, action: Action) -> Observation:
     left = dict(observation.works)
     match action:
-        case ChangeLabels() | Skip() | Inspect():
+        case ChangeLabels() | RemoveStartupTaint() | Skip() | Inspect():
             return _noted(observation, action)
         case Prepare(wish):
             left[wish.key] = Preparing(wish.manifest)
         case Reserve(wish):
             left[wish.key] = Reserved(wish.manifest)
         case Start(wish):
-            left[wish.key] = Fetching(wish.manifest)
+            left[wish.key] = Fetching(wish.manifest, has_received=True)
         case Stop(key):
             work = left.pop(key)
             if isinstance(work, Fetching):
@@ -256,8 +300,10 @@ def _acted(observation: Observation, action: Action) -> Observation:
     return replace(observation, works=left)
 
 
-def _noted(observation: Observation, action: ChangeLabels | Skip | Inspect) -> Observation:
+def _noted(observation: Observation, action: ChangeLabels | RemoveStartupTaint | Skip | Inspect) -> Observation:
     match action:
+        case RemoveStartupTaint():
+            return replace(observation, startup_taint=replace(observation.startup_taint, present=False))
         case ChangeLabels(changes):
             labels: dict[str, Any] = {**observation.labels, **dict(changes)}
             return replace(observation, labels={k: v for k, v in labels.items() if v is not None})
@@ -270,7 +316,7 @@ def _noted(observation: Observation, action: ChangeLabels | Skip | Inspect) -> O
 
 def _key(action: Action) -> Key | None:
     match action:
-        case ChangeLabels() | Skip() | Inspect():
+        case ChangeLabels() | RemoveStartupTaint() | Skip() | Inspect():
             return None
         case Stop(key) | Forget(key):
             return key
@@ -280,6 +326,6 @@ def _key(action: Action) -> Key | None:
             assert_never(action)
 
 
-def test_the_families_are_told_apart() -> None:
+def test_the_families_have_different_prefixes() -> None:
     assert ready_label("x").startswith(READY_PREFIX)
     assert not snapshot_label("x", "r").startswith(READY_PREFIX)

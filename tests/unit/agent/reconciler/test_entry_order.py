@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from agent.reconciler.actions import Prepare, Start
 from agent.reconciler.decide import decide
-from agent.reconciler.entry_order import by_turn
+from agent.reconciler.entry_order import by_rank, by_turn
 from agent.reconciler.observation import Fetching, Key, Preparing, Reserved, Work
 from shared.names import namespace_of
 from tests.builders.observations import DIGEST, entry, observation
@@ -26,6 +26,24 @@ def test_downloads_that_run_count_as_turns_that_were_taken() -> None:
         a.entry.id for a in decide(observation(*running, *waiting, works=works, slots=3)) if isinstance(a, Start)
     ]
     assert started == ["b_1"]
+
+
+def test_what_pods_wait_for_goes_first_whatever_its_priority() -> None:
+    entries = [entry("a_1", priority=9), entry("a_2"), entry("a_3", awaited=True)]
+    assert [e.id for e in by_turn(observation(*entries), entries, Preparing)] == ["a_3", "a_1", "a_2"]
+
+
+def test_a_namespace_whose_pods_wait_for_many_models_takes_turns_with_others() -> None:
+    many = [entry(f"a_m{i:03}", priority=9, awaited=True) for i in range(100)]
+    others = [entry("b_m"), entry("c_m"), entry("d_m", awaited=True)]
+    order = [e.id for e in by_turn(observation(*many, *others), [*many, *others], Preparing)]
+    assert set(order[:4]) == {"a_m000", "b_m", "c_m", "d_m"}
+    assert set(order[:2]) == {"a_m000", "d_m"}
+
+
+def test_space_goes_by_priority_even_if_pods_wait() -> None:
+    entries = [entry("a_awaited", awaited=True), entry("b_first", priority=1)]
+    assert [e.id for e in by_rank(observation(*entries), entries)] == ["b_first", "a_awaited"]
 
 
 def test_entries_that_cannot_start_do_not_hold_up_one_of_their_namespace_that_can() -> None:

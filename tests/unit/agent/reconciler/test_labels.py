@@ -1,9 +1,16 @@
+from dataclasses import replace
+
+import pytest
+
 from agent.reconciler.labels import label_changes, own_labels
-from agent.reconciler.observation import HeldSnapshot
-from tests.builders.observations import DAMAGED, SOUND, both, entry, model_node, observation
+from agent.reconciler.observation import Fetching, HeldSnapshot, Prepared, Preparing, Removing, Reserved, Work
+from shared.names import draining_label, fetching_label
+from tests.builders.observations import DAMAGED, DIGEST, SOUND, both, entry, model_node, observation
 
 KEY = ("llama", "r1")
 READY, SNAPSHOT = both()
+FETCHING, DRAINING = fetching_label(*KEY), draining_label(*KEY)
+DOWNLOAD = Fetching(DIGEST, has_received=True)
 
 
 def test_a_complete_snapshot_that_is_wanted_gets_both_labels() -> None:
@@ -43,20 +50,41 @@ def test_a_snapshot_that_no_entry_names_keeps_its_labels_and_gets_none() -> None
     assert label_changes(observation(held={KEY: SOUND}, labels=[SNAPSHOT])) == {}
 
 
-def test_draining_drops_the_ready_label_alone() -> None:
-    assert label_changes(observation(entry(state="Draining"), held={KEY: SOUND}, labels=both())) == {READY: None}
+def test_draining_drops_the_ready_label_alone_and_keeps_new_pods_away() -> None:
+    changes = label_changes(observation(entry(state="Draining"), held={KEY: SOUND}, labels=both()))
+    assert changes == {READY: None, DRAINING: "true"}
 
 
 def test_absent_drops_both() -> None:
-    dropped = label_changes(observation(entry(state="Absent"), held={KEY: SOUND}, labels=both()))
+    dropped = label_changes(observation(entry(state="Absent"), held={KEY: SOUND}, labels=[*both(), DRAINING]))
     assert dropped == {READY: None, SNAPSHOT: None}
+
+
+def test_new_pods_are_kept_away_until_the_files_are_gone() -> None:
+    leaving, labels = entry(state="Absent"), [DRAINING]
+    assert label_changes(observation(leaving, held={KEY: SOUND}, works={KEY: Removing()}, labels=labels)) == {}
+    assert label_changes(observation(held={KEY: SOUND}, works={KEY: Removing()}, labels=labels)) == {}
+    assert label_changes(observation(leaving, labels=labels)) == {DRAINING: None}
+
+
+def test_the_label_of_draining_goes_when_the_model_is_wanted_again_or_its_entry_is_gone() -> None:
+    wanted = observation(entry(), held={KEY: SOUND}, labels=[SNAPSHOT, DRAINING])
+    assert label_changes(wanted) == {DRAINING: None, READY: "true"}
+    assert label_changes(observation(held={KEY: SOUND}, labels=[DRAINING])) == {DRAINING: None}
+    unknown = observation(held={KEY: SOUND}, labels=[DRAINING], synced=False, model_node=None)
+    assert label_changes(unknown) == {}, "a new agent does not know yet what it was removing"
+
+
+def test_a_draining_model_on_a_claim_or_without_files_has_no_label() -> None:
+    assert label_changes(observation(entry(state="Draining", uri="pvc://ns/claim/path"), held={KEY: SOUND})) == {}
+    assert label_changes(observation(entry(state="Draining"))) == {}
 
 
 def test_the_ready_label_stays_while_another_revision_bears_it_out() -> None:
     leaving, staying = entry(state="Absent"), entry(revision="r2")
     held = {KEY: SOUND, ("llama", "r2"): SOUND}
     labels = {*both(), *both(revision="r2")}
-    assert label_changes(observation(leaving, staying, held=held, labels=labels)) == {SNAPSHOT: None}
+    assert label_changes(observation(leaving, staying, held=held, labels=labels)) == {SNAPSHOT: None, DRAINING: "true"}
 
 
 def test_damage_drops_both_labels_unless_pods_use_the_snapshot() -> None:
@@ -89,7 +117,40 @@ def test_a_model_on_a_claim_never_has_a_label() -> None:
     assert set(label_changes(observation(on_claim, held={KEY: SOUND}, labels=both()))) == set(both())
 
 
+def test_a_download_that_has_received_something_has_a_label_until_it_ends() -> None:
+    assert label_changes(observation(entry(), works={KEY: DOWNLOAD})) == {FETCHING: "true"}
+    assert label_changes(observation(entry(), works={KEY: DOWNLOAD}, labels=[FETCHING])) == {}
+    assert label_changes(observation(entry(), labels=[FETCHING])) == {FETCHING: None}
+
+
+def test_the_label_of_a_download_goes_in_the_patch_that_sets_the_labels_of_its_files() -> None:
+    finished = observation(entry(), held={KEY: SOUND}, labels=[FETCHING])
+    assert label_changes(finished) == {FETCHING: None, READY: "true", SNAPSHOT: "true"}
+
+
+@pytest.mark.parametrize(
+    "work", [Preparing(DIGEST), Prepared(DIGEST), Reserved(DIGEST), replace(DOWNLOAD, stopping=True), Fetching(DIGEST)]
+)
+def test_only_a_running_download_has_the_label(work: Work) -> None:
+    assert label_changes(observation(entry(), works={KEY: work}, labels=[FETCHING])) == {FETCHING: None}
+
+
+def test_the_label_of_a_download_goes_with_its_entry() -> None:
+    wishes = observation(), observation(entry(state="Draining")), observation(entry(granted=False))
+    for unwanted in (*wishes, observation(entry(), synced=False)):
+        assert label_changes(replace(unwanted, works={KEY: DOWNLOAD}, labels={FETCHING: "true"})) == {FETCHING: None}
+
+
+def test_a_repair_is_no_download() -> None:
+    repaired = observation(entry(in_use=True), held={KEY: DAMAGED}, works={KEY: DOWNLOAD}, labels=both())
+    assert label_changes(repaired) == {}
+
+
+def test_what_an_earlier_agent_was_fetching_is_forgotten_at_start() -> None:
+    assert label_changes(observation(labels=[FETCHING], synced=False, model_node=None)) == {FETCHING: None}
+
+
 def test_labels_of_others_are_not_ours() -> None:
     theirs = {"kubernetes.io/hostname": "n", "snapshot.larder.dev.x/y": "1", "model-cache-ready-x.org/y": "true"}
-    found = own_labels(theirs | {READY: "true", SNAPSHOT: "true"})
-    assert set(found) == {READY, SNAPSHOT}
+    found = own_labels(theirs | {READY: "true", SNAPSHOT: "true", FETCHING: "true"})
+    assert set(found) == {READY, SNAPSHOT, FETCHING}

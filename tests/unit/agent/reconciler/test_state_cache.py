@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.reconciler.observation import Cause
+from agent.reconciler.own_node import OwnNodeState
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
 from agent.reconciler.state_cache import Space, StateCache, exclusive_bytes
 from agent.store.download_plan import DownloadPlan
@@ -45,6 +46,21 @@ def test_what_no_entry_names_any_more_is_forgotten() -> None:
     cache.set_model_node(model_node([entry("other")]), 8.0)
     assert list(cache.failures) == [("other", "r1")]
     assert cache.skipped == set()
+
+
+def test_a_replaced_node_and_one_tainted_again_wait_for_their_model_node_from_then() -> None:
+    def since_s(node: OwnNodeState, now_s: float) -> float:
+        cache.set_node(node, now_s)
+        assert cache.node == node
+        return cache.startup_taint.since_s
+
+    cache, first = StateCache(), OwnNodeState("1", startup_taint=True)
+    assert since_s(first, 700.0) == 700.0
+    assert since_s(first, 800.0) == 700.0
+    second = OwnNodeState("2", startup_taint=True)
+    assert since_s(second, 900.0) == 900.0
+    assert since_s(OwnNodeState("2"), 1000.0) == 900.0
+    assert since_s(second, 1100.0) == 1100.0
 
 
 def test_nothing_is_forgotten_while_there_is_no_model_node() -> None:

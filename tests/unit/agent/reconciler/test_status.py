@@ -15,9 +15,11 @@ from agent.reconciler.observation import (
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
 from agent.reconciler.status import entry_statuses
 from shared.api.model_node import Entry, EntryStatus
+from shared.names import draining_label
 from tests.builders.observations import DAMAGED, DIGEST, SOUND, both, entry, failure, observation
 
 KEY = ("llama", "r1")
+DRAINING = draining_label(*KEY)
 
 
 def only(statuses: list[EntryStatus]) -> EntryStatus:
@@ -92,11 +94,12 @@ def test_damage_is_being_repaired(work: Work | None) -> None:
     assert "model.safetensors" in status.message
 
 
-def test_draining_is_acknowledged_after_the_label_is_gone() -> None:
+def test_draining_is_acknowledged_after_the_labels_keep_new_pods_away() -> None:
     leaving = entry(state="Draining")
-    before = only(entry_statuses(observation(leaving, held={KEY: SOUND}, labels=both())))
-    assert (before.phase, before.observed) == ("Ready", "Present")
-    after = only(entry_statuses(observation(leaving, held={KEY: SOUND}, labels=both()[1:])))
+    for labels in (both(), [*both(), DRAINING], both()[1:]):
+        before = only(entry_statuses(observation(leaving, held={KEY: SOUND}, labels=labels)))
+        assert (before.phase, before.observed) == ("Ready", "Present")
+    after = only(entry_statuses(observation(leaving, held={KEY: SOUND}, labels=[*both()[1:], DRAINING])))
     assert (after.phase, after.observed) == ("Draining", "Draining")
 
 
@@ -109,7 +112,8 @@ def test_draining_is_acknowledged_after_the_download_has_ended() -> None:
 def test_draining_does_not_wait_for_a_label_that_another_revision_holds() -> None:
     leaving, staying = entry(state="Draining"), entry(revision="r2")
     held = {KEY: SOUND, staying.key: SOUND}
-    first, _ = entry_statuses(observation(leaving, staying, held=held, labels={*both(), *both(revision="r2")}))
+    labels = {*both(), *both(revision="r2"), DRAINING}
+    first, _ = entry_statuses(observation(leaving, staying, held=held, labels=labels))
     assert first.phase == "Draining"
 
 

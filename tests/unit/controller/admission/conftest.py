@@ -25,7 +25,7 @@ def catalog() -> MemoryCatalog:
                 "BaseModel", "team", "llama", "team_llama", "s3://bucket/llama", "beef", "beef", "/models/own"
             ),
         ],
-        model_caches=[
+        cluster_caches=[
             CatalogModel("ClusterModelCache", "", "short", "short", "s3://bucket/m", "r1", "r1", groups=("g",)),
             CatalogModel("ClusterModelCache", "", "long", "long", "s3://bucket/m/sub", "r2", "r0", groups=("g",)),
             CatalogModel("ClusterModelCache", "", "hub", "hub", "hf://o/m@v1", "r3", "r3", groups=("g",)),

@@ -132,7 +132,8 @@ _READS = re.compile(r'\bspec(?:"\]|", \{\}\))?(?:\.get\(|\[)"(\w+)"')
 
 def test_every_field_of_a_pod_that_a_rule_reads_is_decoded() -> None:
     folder = Path(reviewed_objects.__file__).parent
-    rules = {path: path.read_text() for path in folder.glob("*.py") if path.stem not in ("validate", "server")}
+    others = ("validate", "check_model", "check_training_job", "server")  # they read other objects
+    rules = {path: path.read_text() for path in folder.glob("*.py") if path.stem not in others}
     read = {field for text in rules.values() for field in _READS.findall(text)}
     assert read >= {"volumes", "nodeSelector", "initContainers", "ephemeralContainers", "nodeName"}
     known = {field.encode_name for field in msgspec.structs.fields(reviewed_objects.ReviewedPodSpec)}

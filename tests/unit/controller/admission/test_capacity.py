@@ -6,7 +6,7 @@ import pytest
 
 from controller.admission.catalog import MemoryCatalog
 from controller.admission.review import AdmissionRequest, GroupVersionKind
-from controller.admission.rules.caches import capacity_warnings
+from controller.admission.rules.caches import capacity_warnings, size_warnings
 from controller.admission.server import validate_object
 from controller.admission.settings import AdmissionSettings
 from tests.builders.cluster import group
@@ -47,6 +47,14 @@ def test_the_words_have_the_numbers_and_where_they_stand() -> None:
     assert "ModelCacheNodeGroup small allows 1.0 GiB per node" in guess
     (known,) = capacity_warnings(cache("1Mi", resolved=3 * GIB), LIMITS)
     assert "3.0 GiB (status.size)" in known
+
+
+@pytest.mark.parametrize(
+    ("written", "warned"),
+    [(cache(), 0), (cache("2Gi"), 0), (cache("2Gi", resolved=2 * GIB), 0), (cache("1Gi", resolved=2 * GIB), 1)],
+)
+def test_a_size_that_is_known_to_be_too_small_is_reported(written: dict[str, Any], warned: int) -> None:
+    assert len(size_warnings(written)) == warned
 
 
 async def test_a_write_is_answered_with_them_and_allowed() -> None:

@@ -16,7 +16,7 @@ def catalog() -> MemoryCatalog:
     """Two caches of one URI: `a` on the groups red and green, `b` on blue."""
     colours = ("red", "green", "blue")
     return MemoryCatalog(
-        model_caches=[
+        cluster_caches=[
             CatalogModel("ClusterModelCache", "", "b", "b", "s3://bucket/m", "r", groups=("blue",)),
             CatalogModel("ClusterModelCache", "", "a", "a", "s3://bucket/m", "r", groups=("red", "green")),
         ],
@@ -139,7 +139,7 @@ def test_a_selector_on_the_ready_label_excludes_no_node(rewrite: Rewrite) -> Non
 
 
 def test_a_cache_on_its_way_out_gives_way_to_another_of_the_same_uri(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
-    catalog.model_caches[1] = CatalogModel("ClusterModelCache", "", "a", "a", "s3://bucket/m", "r", deleting=True)
+    catalog.cluster_caches[1] = CatalogModel("ClusterModelCache", "", "a", "a", "s3://bucket/m", "r", deleting=True)
     assert read_models(rewrite(kserve_pod("p", "s3://bucket/m"))[0]) == [("b", "r")]
 
 
@@ -165,7 +165,7 @@ def test_a_cache_that_no_node_holds_leaves_the_pod_alone(
 
 
 def test_a_cache_that_no_node_holds_gives_way_to_the_next_shorter(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
-    catalog.model_caches.append(
+    catalog.cluster_caches.append(
         CatalogModel("ClusterModelCache", "", "none", "none", "s3://bucket/m/part", "r", groups=("empty",))
     )
     catalog.paths = {"none": {"config.json"}, "a": {"part/config.json"}}

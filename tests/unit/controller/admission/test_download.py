@@ -150,7 +150,7 @@ def came_back(rewrite: Rewrite, pod: Json) -> Json:
 def test_a_pod_that_comes_back_is_given_what_serves_now(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     pod = came_back(rewrite, kserve_pod("p", "s3://bucket/m/sub/deep"))
     assert read_models(pod) == [("long", "r2")]
-    del catalog.model_caches[1]
+    del catalog.cluster_caches[1]
     catalog.paths["short"] = {"sub/deep/config.json"}
     after, _ = rewrite(pod)
     assert read_models(after) == [("short", "r1")]
@@ -165,7 +165,7 @@ def test_a_file_of_a_pod_that_comes_back_stays_where_it_was(rewrite: Rewrite) ->
 
 def test_a_pod_that_comes_back_without_a_cache_downloads_again(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     pod = came_back(rewrite, kserve_pod("p", URI))
-    catalog.model_caches.clear()
+    catalog.cluster_caches.clear()
     after, _ = rewrite(pod)
     assert after["metadata"]["annotations"][KSERVE_URI] == URI, "so that KServe's webhook adds its container"
     assert after["spec"]["volumes"] == after["spec"]["containers"][0]["volumeMounts"] == []
@@ -177,7 +177,7 @@ def test_a_download_that_cannot_be_added_again_is_refused(
     catalog: MemoryCatalog, rewrite: Rewrite, settings: AdmissionSettings
 ) -> None:
     pod = came_back(rewrite, pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other"))
-    catalog.model_caches.clear()
+    catalog.cluster_caches.clear()
     with pytest.raises(ModelNotReady, match=r"mounted at /mnt/other as volume 'kserve-pvc-source'; .* create the pod"):
         inject(pod, "default", catalog, settings)
 

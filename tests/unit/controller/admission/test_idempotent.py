@@ -1,9 +1,10 @@
 """Over generated pods: a second pass changes nothing, and what comes out is safe."""
 
+import copy
 from typing import Any
 
 import jsonpatch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
@@ -11,6 +12,7 @@ from controller.admission.containers import containers_of, mounts_of
 from controller.admission.errors import AdmissionRefused
 from controller.admission.inject import inject
 from controller.admission.paths import reaches
+from controller.admission.place_pod import preferences_of
 from controller.admission.pod_annotations import (
     BASE_MODEL,
     ENABLE_CACHE,
@@ -29,7 +31,8 @@ from controller.admission.pod_annotations import (
     read_models,
 )
 from controller.admission.settings import AdmissionSettings, Mount
-from controller.placement.volume_names import CLAIMS_ANNOTATION
+from controller.placement.pod_placement import MODEL_GATE, PLACEMENT_ANNOTATION, Placement
+from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume
 from rig.pods import initializer
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.kube.objects import Meta
@@ -77,6 +80,7 @@ ANNOTATIONS = st.fixed_dictionaries(
         NAMED_MODELS: st.sampled_from(["llama", "cache", "llama,cmc/cache", "claim,llama", "none"]),
         LAYOUT: st.sampled_from(["hub", "directory", "directory"]),
         MOUNT_PATH: st.sampled_from(["/models", "/x"]),
+        PLACEMENT_ANNOTATION: st.sampled_from(["required", "preferred", "gated"]),
         CLAIMS_ANNOTATION: st.sampled_from(["old=llama@r", "llama=llama@r,cache=cache@old", "=,"]),
     },
 )
@@ -88,6 +92,7 @@ INITIALIZERS = (
     | ARGUMENTS.map(lambda arguments: [initializer(arguments)])
     | st.tuples(ARGUMENTS, MOUNT).map(lambda made: [initializer(made[0]) | {"volumeMounts": [made[1]]}])
 )
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TERM = st.fixed_dictionaries(
     {},
@@ -103,6 +108,9 @@ TERM = st.fixed_dictionaries(
         "matchFields": st.just([{"key": "metadata.name", "operator": "In", "values": ["n"]}]),
     },
 )
+PREFERENCE = st.sampled_from([*preferences_of(SnapshotVolume("llama", "r")), {"weight": 1, "preference": {}}]).map(
+    copy.deepcopy
+)
 SPEC = st.fixed_dictionaries(
     {"containers": st.lists(CONTAINER, min_size=1, max_size=2)},
     optional={
@@ -111,9 +119,10 @@ SPEC = st.fixed_dictionaries(
         "nodeSelector": st.dictionaries(
             st.sampled_from(["zone", ready_label("llama"), snapshot_label("cache", "r")]), st.just("true"), max_size=2
         ),
-        "affinity": st.lists(TERM, max_size=3).map(
-            lambda terms: {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+        "affinity": st.tuples(st.lists(TERM, max_size=3), st.lists(PREFERENCE, max_size=2)).map(
+            lambda terms: {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms[0]}, PREFERRED: terms[1]}}
         ),
+        "schedulingGates": st.lists(st.sampled_from([{"name": MODEL_GATE}, {"name": "x"}]), max_size=2),
     },
 )
 METADATA = st.fixed_dictionaries(
@@ -131,7 +140,7 @@ CATALOG = MemoryCatalog(
         CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://o/llama@main", "r", "r"),
         CatalogModel("BaseModel", "ns", "claim", "ns_claim", "pvc://claim/sub"),
     ],
-    model_caches=[
+    cluster_caches=[
         CatalogModel("ClusterModelCache", "", "cache", "cache", "s3://bucket/m", "r", "old", groups=("f", "g"))
     ],
     groups={
@@ -154,12 +163,23 @@ CATALOG = MemoryCatalog(
     paths={"cache": {"x/y", "one.bin"}},
 )
 MOUNTS: tuple[Mount, ...] = ("claim", "hostPath")
+MODEL_AT_THE_PATH_OF_A_DOWNLOAD: dict[str, Any] = {
+    "metadata": {"annotations": {NAMED_MODELS: "llama", ENABLE_CACHE: "true", MOUNT_PATH: "/x"}},
+    "spec": {
+        "containers": [{"name": "kserve-container"}],
+        "initContainers": [initializer(("s3://bucket/m", "/x"))],
+    },
+}
+PLACEMENTS: tuple[Placement, ...] = ("required", "preferred", "gated")
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # the machine may be busy
-@given(PODS, st.sampled_from(MOUNTS))
-def test_a_second_pass_changes_nothing_and_no_mount_of_the_store_is_writable(pod: dict[str, Any], mount: Mount) -> None:
-    rules = AdmissionSettings(store_root=ROOT, mount=mount)
+@given(PODS, st.sampled_from(MOUNTS), st.sampled_from(PLACEMENTS))
+@example(MODEL_AT_THE_PATH_OF_A_DOWNLOAD, "claim", "required")
+def test_a_second_pass_changes_nothing_and_no_mount_of_the_store_is_writable(
+    pod: dict[str, Any], mount: Mount, placement: Placement
+) -> None:
+    rules = AdmissionSettings(store_root=ROOT, mount=mount, placement=placement)
     try:
         first = inject(pod, "ns", CATALOG, rules)
     except AdmissionRefused:
@@ -190,7 +210,7 @@ def _assert_safe(pod: dict[str, Any]) -> None:
         assert all(len(set(found)) == len(found) for found in paths)
     for name, revision in models.items():
         assert pod["metadata"]["labels"][uses_label(name)] == "true"
-        if revision:
+        if revision and pod["metadata"]["annotations"].get(PLACEMENT_ANNOTATION) != "preferred":
             assert pod["spec"]["nodeSelector"][snapshot_label(name, revision)] == "true"
             assert pod["spec"]["nodeSelector"][ready_label(name)] == "true"
     assert uses_label("other") not in pod["metadata"].get("labels", {})

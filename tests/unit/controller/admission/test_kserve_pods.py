@@ -96,7 +96,7 @@ def test_the_cluster_s_switch_leaves_all_alone(catalog: MemoryCatalog) -> None:
 def test_an_unusable_cache_is_not_used(
     change: dict[str, Any], words: str, catalog: MemoryCatalog, rewrite: Rewrite
 ) -> None:
-    catalog.model_caches[1] = replace(catalog.model_caches[1], **change)
+    catalog.cluster_caches[1] = replace(catalog.cluster_caches[1], **change)
     pod = kserve_pod("p", "s3://bucket/m/sub")
     after, _ = rewrite(pod)
     assert words in after["metadata"]["annotations"].pop(WHY)
@@ -220,7 +220,7 @@ def test_one_file_is_put_into_a_server_without_the_mount(rewrite: Rewrite) -> No
 
 
 def test_where_the_longest_cache_is_unusable_the_next_shorter_serves(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
-    catalog.model_caches[1] = replace(catalog.model_caches[1], deleting=True)
+    catalog.cluster_caches[1] = replace(catalog.cluster_caches[1], deleting=True)
     catalog.paths["short"] = {"sub/config.json"}
     after, warnings = rewrite(kserve_pod("p", "s3://bucket/m/sub"))
     assert (read_models(after), warnings) == ([("short", "r1")], ())

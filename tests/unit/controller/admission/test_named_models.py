@@ -1,6 +1,7 @@
 """Pods that name models of any kind, and the layout of the hub's cache."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import jsonpatch
@@ -12,7 +13,7 @@ from controller.admission.inject import inject
 from controller.admission.pod_annotations import CONTAINER, LAYOUT, MOUNT_PATH, NAMED_MODELS, VARIABLE
 from controller.admission.settings import AdmissionSettings
 from controller.placement.volume_names import CLAIMS_ANNOTATION
-from rig.pods import BASE_MODEL, Json, plain_pod
+from rig.pods import BASE_MODEL, Json, base_model_pod, plain_pod
 from shared.names import ready_label, snapshot_label, uses_label
 
 SETTINGS = AdmissionSettings()
@@ -29,7 +30,7 @@ def models() -> MemoryCatalog:
             CatalogModel("ClusterBaseModel", "", "twice", "twice", "s3://other/twice", "r1"),
             CatalogModel("BaseModel", "team", "data", "team_data", "pvc://data/models/x"),
         ],
-        model_caches=[
+        cluster_caches=[
             CatalogModel("ClusterModelCache", "", "mistral", "mistral", "s3://bucket/mistral", "r7", "r7"),
             CatalogModel("ClusterModelCache", "", "llama-3", "llama-3", "hf://meta/llama-3@main", COMMIT, COMMIT),
             CatalogModel("ClusterModelCache", "", "phi", "phi", "hf://org/phi@v1.0", COMMIT, COMMIT),
@@ -142,7 +143,7 @@ def test_a_model_of_another_namespace_is_neither_given_nor_mentioned(models: Mem
 
 
 def test_an_unresolved_model_is_refused(models: MemoryCatalog) -> None:
-    models.model_caches.append(CatalogModel("ClusterModelCache", "", "new", "new", "hf://o/new@main"))
+    models.cluster_caches.append(CatalogModel("ClusterModelCache", "", "new", "new", "hf://o/new@main"))
     for annotations in ({}, {"layout": "hub"}):
         with pytest.raises(ModelNotReady, match="ClusterModelCache new is not resolved yet"):
             admit(models, "new", **annotations)
@@ -183,3 +184,74 @@ def test_a_copy_that_names_another_model_loses_the_first(models: MemoryCatalog) 
     assert mounts(after) == {"/mnt/models": "mistral"}
     assert len(after["spec"]["volumes"]) == 1
     assert ready_label("llama-3") not in after["spec"]["nodeSelector"]
+    assert variables(after) == {"MODEL_PATH": "/mnt/models"}
+
+
+def test_the_variable_of_a_copy_that_names_another_model_follows_it(models: MemoryCatalog) -> None:
+    pod = admit(models, "llama-3")
+    pod["spec"]["containers"][0]["env"] += [{"name": "OWN", "value": "/opt/ml/model"}]
+    pod["metadata"]["annotations"] |= {NAMED_MODELS: "mistral"}
+    assert variables(twice(models, pod)) == {"MODEL_PATH": "/mnt/models", "OWN": "/opt/ml/model"}
+
+
+@pytest.mark.parametrize("layout", ["directory", "hub"])
+@pytest.mark.parametrize("names", ["llama-3", "llama-3,phi"])
+def test_a_copy_that_asks_for_no_model_any_more_has_none(models: MemoryCatalog, names: str, layout: str) -> None:
+    pod = admit(models, names, layout=layout, env="WEIGHTS")
+    pod["spec"]["volumes"] += [{"name": "scratch", "emptyDir": {}}]
+    pod["spec"]["containers"][0]["env"] += [{"name": "WEIGHTS_FORMAT", "value": "safetensors"}]
+    del pod["metadata"]["annotations"][NAMED_MODELS]
+    after = twice(models, pod)
+    assert after["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {}}]
+    assert mounts(after) == {}
+    assert variables(after) == {"WEIGHTS_FORMAT": "safetensors"}
+    assert "nodeSelector" not in after["spec"]
+    assert set(after["metadata"]["annotations"]) <= {LAYOUT, VARIABLE}
+
+
+def test_a_copy_may_ask_for_the_same_model_by_the_other_annotation(models: MemoryCatalog) -> None:
+    named, based = admit(models, "llama-3"), twice(models, base_model_pod("p", "llama-3"))
+    named["metadata"]["annotations"] = {k: v for k, v in named["metadata"]["annotations"].items() if k != NAMED_MODELS}
+    named["metadata"]["annotations"] |= {BASE_MODEL: "llama-3"}
+    assert twice(models, named)["spec"] == based["spec"]
+    del based["metadata"]["annotations"][BASE_MODEL]
+    based["metadata"]["annotations"] |= {NAMED_MODELS: "llama-3"}
+    assert twice(models, based)["spec"] == admit(models, "llama-3")["spec"]
+
+
+def test_a_volume_of_the_author_s_own_stays_whatever_its_name(models: MemoryCatalog) -> None:
+    pod = admit(models, "llama-3")
+    (volume,) = pod["spec"]["volumes"]
+    pod["metadata"]["annotations"] = {}
+    volume["persistentVolumeClaim"]["claimName"] = "mine"
+    assert twice(models, pod)["spec"]["volumes"] == [volume]
+
+
+def test_a_copy_that_leaves_the_hub_s_layout_keeps_nothing_of_it(models: MemoryCatalog) -> None:
+    pod = admit(models, "llama-3,phi", layout="hub")
+    pod["spec"]["containers"][0]["env"] += [{"name": "HF_TOKEN", "value": "own"}]
+    del pod["metadata"]["annotations"][LAYOUT]
+    after = twice(models, pod)
+    assert mounts(after) == {"/models/llama-3": "llama-3", "/models/phi": "phi"}
+    assert set(variables(after)) == {"MODEL_PATH_LLAMA_3", "MODEL_PATH_PHI", "HF_TOKEN"}
+    assert not any("downwardAPI" in volume for volume in after["spec"]["volumes"])
+    assert not any(key.startswith("hub.larder.dev/") for key in after["metadata"]["annotations"])
+
+
+def test_a_copy_moves_its_cache_and_follows_a_new_commit(models: MemoryCatalog) -> None:
+    pod = admit(models, "llama-3", layout="hub")
+    pod["metadata"]["annotations"][MOUNT_PATH] = "/cache"
+    models.base_models[0] = replace(models.base_models[0], serving_revision="f" * 40)
+    after = twice(models, pod)
+    repository = "/cache/models--meta--llama-3"
+    assert list(mounts(after)) == [f"{repository}/snapshots/{'f' * 40}", f"{repository}/refs"]
+    assert variables(after) == {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": "/cache"}
+
+
+def test_variables_of_the_pod_s_own_stay_when_it_leaves_the_hub_s_layout(models: MemoryCatalog) -> None:
+    own = {"HF_HUB_CACHE": "/own", "HF_HUB_OFFLINE": "1"}
+    pod = plain_pod("p", {NAMED_MODELS: "llama-3", LAYOUT: "hub"})
+    pod["spec"]["containers"][0]["env"] = [{"name": name, "value": value} for name, value in own.items()]
+    pod = twice(models, pod)
+    del pod["metadata"]["annotations"][LAYOUT]
+    assert variables(twice(models, pod)) == {"MODEL_PATH": "/opt/ml/model", **own}

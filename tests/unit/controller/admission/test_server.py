@@ -10,6 +10,7 @@ import pytest
 
 from controller.admission.callers import Callers
 from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.injectable_model import InjectableModel
 from controller.admission.server import admission_app, path_with
 from controller.admission.settings import AdmissionSettings
 from rig.larder.programs import ADMISSION_KEY
@@ -93,6 +94,24 @@ async def test_a_refusal_has_a_reason_and_words(catalog: MemoryCatalog) -> None:
     assert answer["status"]["reason"] == "ModelNotFound"
     assert answer["status"]["code"] == 403
     assert "no BaseModel 'none' in namespace default" in answer["status"]["message"]
+
+
+async def test_the_models_that_a_pod_names_are_looked_up_in_its_namespace(catalog: MemoryCatalog) -> None:
+    catalog.injectable = {("team", "llama"): InjectableModel("llama", "Ready", "model-llama")}
+    pod = plain_pod("p", {"models.example.com/inject": "llama"})
+    answer = await _answer(catalog, "/mutate", admission_review("Pod", namespace="team", object=pod))
+    paths = [op["path"] for op in json.loads(base64.b64decode(answer["patch"]))]
+    assert set(paths) >= {"/spec/volumes", "/metadata/labels"}
+    other = await _answer(catalog, "/mutate", admission_review("Pod", namespace="other", object=pod))
+    assert other["status"]["message"].startswith('model "llama" not found: ')
+    updated = admission_review("Pod", "UPDATE", namespace="team", object=pod)
+    assert await _answer(catalog, "/mutate", updated) == {"uid": "u-1", "allowed": True}
+
+
+async def test_a_pod_that_cannot_be_decoded_is_an_error_400(catalog: MemoryCatalog) -> None:
+    wrong = admission_review("Pod", namespace="team", object={"metadata": {"annotations": 1}, "spec": {}})
+    assert (await _post(catalog, "/mutate", wrong)).status_code == 400
+    assert (await _post(catalog, "/mutate", b"{")).status_code == 400
 
 
 async def test_an_ephemeral_container_is_patched(catalog: MemoryCatalog) -> None:

@@ -23,7 +23,7 @@ from shared.errors import Unreachable
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.manifest import File, build_manifest
-from shared.names import USER_LABEL, uses_label
+from shared.names import INJECTED_LABEL, USER_LABEL, uses_label
 from tests.builders.api_server import Objects, listed
 from tests.builders.cluster import (
     base_model,
@@ -68,6 +68,13 @@ async def test_caches_are_reported_with_what_serves(catalog: StateCatalog, clust
     cluster.caches.upsert(cache("new", "g", revision=""))
     reported = {model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.caches()}
     assert reported == {"m": ("r1", "hf://org/m@main", ("g",)), "new": ("", "hf://org/new@main", ("g",))}
+
+
+async def test_the_nodes_of_a_model_are_those_that_its_object_names(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
+    cluster.cluster_base_models.upsert(cluster_model("m", {"pool": "gpus"}))
+    assert found(catalog.base_model("", "m")).node_selector == {"pool": "gpus"}
 
 
 async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, cluster: ClusterState) -> None:
@@ -295,3 +302,14 @@ async def test_groups_of_others_cannot_be_named(catalog: StateCatalog, cluster: 
     assert await catalog.group_names(["asks", "theirs"]) == ["asks", "theirs"]
     cluster.ownership.set_foreign("ModelCacheNodeGroup", foreign=True)
     assert await catalog.group_names(["asks", "theirs"]) == ["asks"]
+
+
+async def test_pods_that_were_given_a_model_by_its_claim_are_its_users(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
+    for name, phase in (("runs", "Running"), ("waits", "Pending"), ("done", "Succeeded")):
+        given = pod(name, "n", claims=["model-llama"], labels={INJECTED_LABEL: "true"}, phase=phase)
+        cluster.injected_pods.upsert(given)
+    assert catalog.users_of_claim("ns", "model-llama") == ["ns/runs", "ns/waits"]
+    assert catalog.users_of_claim("elsewhere", "model-llama") == []
+    assert catalog.users_of_claim("ns", "model-other") == []

@@ -83,13 +83,12 @@ def test_marks_that_nobody_asked_for_go(rewrite: Rewrite) -> None:
     assert after["spec"]["nodeSelector"] == {ready_label("of-the-user"): "true"}
 
 
-def test_a_rewritten_spec_without_the_question_is_refused(
-    rewrite: Rewrite, catalog: MemoryCatalog, settings: AdmissionSettings
-) -> None:
+def test_a_rewritten_spec_without_the_question_loses_the_volume(rewrite: Rewrite) -> None:
     after, _ = rewrite(base_model_pod("p", "llama"))
     del after["metadata"]["annotations"]["ome.io/base-model-name"]
-    with pytest.raises(StorePathReserved, match="request the model by annotation only"):
-        inject(after, "default", catalog, settings)
+    copied, _ = rewrite(after)
+    assert not copied["spec"].get("volumes")
+    assert not any(container.get("volumeMounts") for container in copied["spec"]["containers"])
 
 
 def _debugged(rewrite: Rewrite, *mounts: dict[str, Any]) -> dict[str, Any]:

@@ -80,9 +80,9 @@ def test_a_namespace_s_model_names_an_allowed_source() -> None:
     [
         ("hf://o/m", "AWS_SECRET_ACCESS_KEY", "its name must contain `token`"),
         ("https://h/f.bin", "AZURE_STORAGE_SAS_TOKEN", "must not be a key of another kind of source"),
-        ("s3://bucket/m", "token", "only hf:// and https:// accept a token"),
-        ("gs://bucket/m", "HF_TOKEN", "only hf:// and https:// accept a token"),
-        ("oci://r.test/m:1", "token", "only hf:// and https:// accept a token"),
+        ("s3://bucket/m", "token", "only hf://, https:// and git+https:// accept a token"),
+        ("gs://bucket/m", "HF_TOKEN", "only hf://, https:// and git+https:// accept a token"),
+        ("oci://r.test/m:1", "token", "only hf://, https:// and git+https:// accept a token"),
     ],
 )
 @pytest.mark.parametrize("kind", ["BaseModel", "ClusterBaseModel"])

@@ -9,6 +9,7 @@ from controller.admission.webhooks import (
     AtService,
     AtUrl,
     WebhookSettings,
+    injector_configuration,
     mutating_configuration,
     validating_configuration,
 )
@@ -41,6 +42,7 @@ def test_pods_of_the_cluster_s_own_and_our_namespace_are_never_sent() -> None:
 def test_the_address_is_a_url_or_a_service() -> None:
     assert [w["clientConfig"]["url"] for w in _all()] == [
         f"https://127.0.0.1:1/admission/{KEY}/mutate-pods",
+        f"https://127.0.0.1:1/admission/{KEY}/mutate-jobs",
         f"https://127.0.0.1:1/admission/{KEY}/mutate-pods",
         f"https://127.0.0.1:1/admission/{KEY}/validate",
     ]
@@ -53,8 +55,43 @@ def test_the_address_is_a_url_or_a_service() -> None:
     }
 
 
-@pytest.mark.parametrize("resource", ["basemodels", "clusterbasemodels", "clustermodelcaches", "modelcachenodegroups"])
+def test_the_injector_is_the_specification_s() -> None:
+    configuration = injector_configuration(SETTINGS)
+    assert configuration["metadata"]["name"] == "model-injector"
+    (webhook,) = configuration["webhooks"]
+    (condition,) = webhook.pop("matchConditions")
+    assert '"models.example.com/inject" in object.metadata.annotations' in condition["expression"]
+    assert webhook.pop("clientConfig")["url"] == f"https://127.0.0.1:1/admission/{KEY}/mutate"
+    assert webhook.pop("namespaceSelector")
+    assert webhook == {
+        "name": "model-injector.models.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+        "failurePolicy": "Ignore",
+        "objectSelector": {"matchExpressions": [{"key": "models.example.com/injected", "operator": "DoesNotExist"}]},
+        "rules": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "resources": ["pods"],
+                "operations": ["CREATE"],
+                "scope": "Namespaced",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "resource", ["models", "basemodels", "clusterbasemodels", "clustermodelcaches", "modelcachenodegroups"]
+)
 def test_every_kind_is_checked_on_every_write_but_not_its_status(resource: str) -> None:
     (webhook,) = validating_configuration(SETTINGS)["webhooks"]
     (rule,) = [r for r in webhook["rules"] if r["resources"] == [resource]]
     assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]
+
+
+def test_training_jobs_may_be_deleted_while_the_server_is_down() -> None:
+    (webhook,) = validating_configuration(SETTINGS)["webhooks"]
+    (rule,) = [r for r in webhook["rules"] if r["resources"] == ["trainingjobs"]]
+    assert rule["operations"] == ["CREATE", "UPDATE"]

@@ -29,7 +29,7 @@ def cluster() -> ClusterState:
 
 def test_a_claim_wakes_the_models_on_it(cluster: ClusterState) -> None:
     woken: list[ModelKey] = []
-    cluster.volumes.claim_changed.listen(lambda changed: woken.extend(models_on(cluster, changed)))
+    cluster.volumes.claim_changed.listen(lambda changed: woken.extend(models_on(cluster, changed.key)))
     cluster.volumes.claims.upsert(claim())
     cluster.volumes.claims.remove(Key("team", "data"))
     cluster.volumes.claims.upsert(claim().__class__(metadata=Meta(name="unused", namespace="team")))

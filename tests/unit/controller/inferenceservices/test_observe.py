@@ -9,8 +9,9 @@ import pytest
 
 from controller.admission.state_catalog import StateCatalog
 from controller.inferenceservices.keys import ServiceKey
+from controller.inferenceservices.kserve import KSERVE_PATHS
 from controller.inferenceservices.observe import ServiceObserver
-from controller.inferenceservices.users import KSERVE_PATHS, ServiceUsers
+from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey

@@ -2,7 +2,9 @@
 
 import pytest
 
+from controller.manager.controller import QueueKey
 from controller.state.cluster_state import ClusterState
+from controller.waiting_pods.keys import WaitingKey
 from shared.names import ready_label, snapshot_label, uses_label
 from tests.builders.cluster import (
     GRANTS,
@@ -217,6 +219,43 @@ def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() ->
         waits.clear()
         cluster.model_nodes.upsert(model_node("n0", entry("llama"), reported=[entry_status("llama", f"phase {count}")]))
         assert set(waits) == {min(count * 0.0005, 2.0), 0.0005}, "the node's own turn waits by the number of models"
+
+
+def waits(model: str = "llama", revision: str = "r1") -> set[QueueKey]:
+    return {WaitingKey("ns", model, revision)}
+
+
+def test_a_pod_that_waits_is_woken_by_labels_of_its_files_wherever_they_appear(
+    cluster: ClusterState, woken: WokenKeys
+) -> None:
+    given = {"larder.dev/models": "llama@r1"}
+    cluster.users.upsert(pod("user", "", phase="Pending", annotations=given))
+    assert waits() <= woken.take()
+    cluster.nodes.upsert(node("a", GPU | {snapshot_label("llama", "r1"): "true"}))
+    assert woken.take() == waits()
+    cluster.nodes.upsert(node("a", GPU | {snapshot_label("llama", "r1"): "true", ready_label("llama"): "true"}))
+    assert woken.take() == waits()
+    cluster.nodes.upsert(node("b", GPU | {snapshot_label("other", "r1"): "true"}))
+    assert woken.take() == set()
+    cluster.users.upsert(pod("user", "a", phase="Running", annotations=given))
+    assert waits() <= woken.take()
+    cluster.nodes.upsert(node("b", GPU | {snapshot_label("llama", "r1"): "true"}))
+    assert woken.take() == set()
+
+
+def test_a_pod_that_waits_on_a_node_is_woken_by_what_the_node_says_of_its_model(
+    cluster: ClusterState, woken: WokenKeys
+) -> None:
+    cluster.users.upsert(pod("user", "a", phase="Pending", annotations={"larder.dev/models": "llama@r1"}))
+    woken.take()
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama", "Downloading")]))
+    assert waits() <= woken.take()
+    cluster.model_nodes.upsert(model_node("b", entry("llama"), reported=[entry_status("llama", "Downloading")]))
+    assert not waits() & woken.take()
+    cluster.nodes.upsert(node("a", GPU, ready=False))
+    assert waits() <= woken.take()
+    cluster.caches.remove(cache("llama").key)
+    assert waits() <= woken.take()
 
 
 def test_a_place_that_is_won_or_lost_concerns_the_model(cluster: ClusterState, woken: WokenKeys) -> None:

@@ -153,7 +153,7 @@ def test_serving_moves_on_when_every_live_node_has_the_new_revision() -> None:
     assert report(view(node("a", "Ready"), holding("b", "Downloading"), serving="r1")).serving == "r1"
     assert report(view(holding("a", "Ready"), holding("b", ready=False), serving="r1")).serving == "r2"
     assert report(view(node("a", "Ready"), node("b", "Ready"), serving="r1")).serving == "r2"
-    assert report(view(serving="r1")).serving == "r1"
+    assert report(view(serving="r1")).serving == "r2", "the next node will have r2 alone"
     assert report(view(node("a"), serving="")).serving == "r2"
     assert report(view(node("a", "Downloading"), serving="r1")).serving == "r1"
     assert report(view(node("a", "Ready"), node("b", "Downloading"), serving="r1")).serving == "r2", "nobody has r1"

@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from controller.manager.controller import QueueKey
 from controller.models.resolver import Resolver
 from controller.models.view import ResolverAnswer
 from controller.placement.demand import Demand, Resolution, cache_demand
@@ -29,7 +30,7 @@ class Asking:
 
     def __init__(self, kube: Kube, hub: str) -> None:
         self.now = 1000.0
-        self.done: asyncio.Queue[ModelKey] = asyncio.Queue()
+        self.done: asyncio.Queue[QueueKey] = asyncio.Queue()
         settings = settings_from_environ({"HF_ENDPOINT": hub, "LARDER_ALLOW_ADDRESSES": "127.0.0.1/32"})
         self.resolver = Resolver(
             Secrets(kube, "ns", settings),

@@ -206,6 +206,20 @@ def test_users_that_memory_does_not_have_are_reported_as_well(users: tuple[str, 
     assert ("in use by ns/p" if users else "in use by pods on the node") in words.message
 
 
+def test_a_model_larger_than_declared_says_so_until_it_is_corrected() -> None:
+    def seen(declared_bytes: int, status: ClusterModelCacheStatus | None = None) -> ClusterModelCacheStatus:
+        found = view(node("a", "Ready"), declared_bytes=declared_bytes)
+        return cache(replace(found, status=status) if status else found, status)
+
+    larger = reported(seen(R2.size_bytes - 1), "LargerThanDeclared")
+    assert (larger.status, larger.reason) == ("True", "ModelSize")
+    assert f"({R2.size_bytes} bytes), but spec.modelSize is" in larger.message
+    assert all(c.type != "LargerThanDeclared" for declared in (0, R2.size_bytes) for c in seen(declared).conditions)
+    for declared, reason in ((R2.size_bytes, "AsDeclared"), (0, "NotDeclared")):
+        corrected = reported(seen(declared, seen(1)), "LargerThanDeclared")
+        assert (corrected.status, corrected.reason) == ("False", reason)
+
+
 REVISIONS = st.sampled_from(["", "r1", "r2", "r3"])
 PHASES = st.sampled_from(["", "Pending", "Downloading", "Ready", "Failed", "Repairing"])
 

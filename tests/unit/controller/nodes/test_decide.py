@@ -56,6 +56,42 @@ def entry(state: str = "Present", since: datetime = NOW, **fields: Any) -> Entry
     return Entry(state=state, since=since.strftime("%Y-%m-%dT%H:%M:%SZ"), **(defaults | fields))
 
 
+def test_an_entry_that_pods_wait_for_says_so_until_it_is_complete() -> None:
+    waiting = replace(view(demand(), spec=spec_of(entry(granted=True))), awaited=frozenset({KEY}))
+    (write,) = decide(waiting, NOW, PACE)
+    assert isinstance(write, Write)
+    assert [e.awaited for e in write.spec.entries] == [True]
+    (write,) = decide(view(demand(), spec=write.spec), NOW, PACE)
+    assert isinstance(write, Write)
+    assert [e.awaited for e in write.spec.entries] == [False]
+
+
+def test_what_a_pod_waits_for_is_listed_as_another_node_lists_it() -> None:
+    old, new = ("m", "r0"), demand(serving="r0")
+    there = entry(revision="r0", manifest="e" * 64, size=7, in_use=True, priority=5, granted=True)
+    seen = replace(view(new, spec=spec_of()), awaited=frozenset({old}), recalled={old: there})
+    (write,) = decide(seen, NOW, PACE)
+    assert isinstance(write, Write)
+    first, second = write.spec.entries
+    assert (first.key, first.manifest, first.size, first.awaited, first.priority) == (old, "e" * 64, 7, True, 0)
+    assert (second.revision, second.awaited) == ("r1", False)
+    unknown = replace(view(new, spec=spec_of()), awaited=frozenset({old}))
+    (write,) = decide(unknown, NOW, PACE)
+    assert isinstance(write, Write)
+    assert [e.revision for e in write.spec.entries] == ["r1"]
+
+
+def test_an_old_revision_stays_for_pods_without_a_node_and_leaves_after_that() -> None:
+    both = spec_of(entry(revision="r0", granted=True), entry(granted=True))
+    new = demand(serving="r1")
+    kept = next(a for a in decide(replace(view(new, spec=both), held={("m", "r0"): 42.0}), NOW, PACE))
+    assert isinstance(kept, Write)  # the claims alone
+    assert {e.state for e in kept.spec.entries} == {"Present"}
+    again = replace(view(new, spec=kept.spec), held={("m", "r0"): 42.0})
+    assert decide(again, NOW, PACE) == [Requeue(42.0)]
+    assert decide(view(new, spec=kept.spec), NOW, PACE) == [ListUsers()]
+
+
 def said(phase: str, observed: str = "Present", key: tuple[str, str] = KEY) -> EntryStatus:
     return EntryStatus(id=key[0], revision=key[1], phase=phase, observed=observed)
 

@@ -17,6 +17,7 @@ from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
 from shared.names import snapshot_path
 from tests.builders.api_server import Objects, listed, serving
+from tests.builders.clock import Clock
 from tests.builders.cluster import cache, entry, entry_status, fresh_cluster, group, model_node, node, pod
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -29,8 +30,13 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-def cluster() -> ClusterState:
-    cluster = fresh_cluster()
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def cluster(clock: Clock) -> ClusterState:
+    cluster = fresh_cluster(clock)
     cluster.nodes.upsert(node("a", {"pool": "gpu"}))
     cluster.groups.upsert(group("gpus", {"pool": "gpu"}))
     cluster.caches.upsert(cache("m", "other", "gpus"))
@@ -76,6 +82,63 @@ async def test_what_pods_use_is_known_from_memory_and_live(
     volumes = [{"name": "m", "hostPath": {"path": f"/var/lib/larder/{snapshot_path(*KEY)}"}}]
     objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"volumes": volumes}})
     assert (await observer.with_users(view(observer))).users == {KEY: ("ns/p",)}
+
+
+async def test_pods_wait_for_what_they_were_given_and_mount_until_it_is_complete(
+    observer: NodeObserver, cluster: ClusterState
+) -> None:
+    cluster.users.upsert(pod("p", "a", [KEY], annotations={"larder.dev/models": "m@r1"}))
+    cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", "Downloading")]))
+    assert view(observer).awaited == {KEY}
+    cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", "Ready")]))
+    assert view(observer).awaited == frozenset()
+
+
+async def test_a_pod_that_only_says_so_waits_for_nothing(observer: NodeObserver, cluster: ClusterState) -> None:
+    forged = {"larder.dev/models": "m@r1,other_secret@r1"}
+    cluster.users.upsert(pod("p", "a", annotations=forged))
+    cluster.users.upsert(pod("q", "a", [("other_secret", "r1")], annotations=forged))
+    cluster.model_nodes.upsert(model_node("a", entry("m")))
+    assert view(observer).awaited == frozenset()
+
+
+async def test_what_a_pod_waits_for_is_known_from_another_node_that_lists_it(
+    observer: NodeObserver, cluster: ClusterState
+) -> None:
+    old = ("m", "r0")
+    cluster.users.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
+    assert view(observer).awaited == {old}
+    assert view(observer).recalled == {}
+    there = entry("m", "r0", manifest="d" * 64)
+    cluster.model_nodes.upsert(model_node("b", there))
+    assert view(observer).recalled == {old: there}
+
+
+async def test_a_node_gets_no_revision_that_stopped_serving_long_ago(
+    observer: NodeObserver, cluster: ClusterState, clock: Clock
+) -> None:
+    old = ("m", "r0")
+    cluster.caches.upsert(cache("m", "other", "gpus", revision="r0"))
+    clock.now += 10_000
+    cluster.caches.upsert(cache("m", "other", "gpus"))
+    cluster.users.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
+    cluster.model_nodes.upsert(model_node("b", entry("m", "r0", manifest="d" * 64)))
+    clock.now += 599
+    assert view(observer).recalled
+    clock.now += 1
+    assert view(observer).awaited == {old}
+    assert view(observer).recalled == {}
+
+
+async def test_a_revision_that_no_longer_serves_is_held_for_pods_without_a_node(
+    observer: NodeObserver, cluster: ClusterState
+) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
+    assert view(observer).held == {}
+    cluster.users.upsert(pod("p", "", phase="Pending", annotations={"larder.dev/models": "m@r0"}))
+    assert view(observer).held == {("m", "r0"): 600}
+    cluster.users.upsert(pod("p", "a", phase="Pending", annotations={"larder.dev/models": "m@r0"}))
+    assert view(observer).held == {}
 
 
 def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> Any:

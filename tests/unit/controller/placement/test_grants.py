@@ -26,6 +26,15 @@ def test_a_stalled_model_of_the_highest_priority_does_not_get_the_only_grant_aga
     assert decide_grants(nodes, {"g": 1}) == {"b"}
 
 
+def test_a_node_on_which_a_pod_waits_comes_first_unless_it_stalled() -> None:
+    waiting = contender("b", awaited=True)
+    assert decide_grants([contender("a", priority=9), waiting], {"g": 1}) == {"b"}
+    stalled = contender("b", awaited=True, stalls=1)
+    assert decide_grants([contender("a"), stalled], {"g": 1}) == {"a"}
+    holder = contender("a", granted=True, holds=True)
+    assert decide_grants([holder, waiting], {"g": 1}) == {"a"}
+
+
 def test_a_grant_is_kept_while_it_is_used() -> None:
     nodes = [contender("a", granted=True, holds=True), contender("b", priority=9)]
     assert decide_grants(nodes, {"g": 1}) == {"a"}
@@ -81,6 +90,7 @@ def test_new_grants_never_exceed_the_limit(nodes: list[Contender], g: int, h: in
 def test_asking_again_changes_nothing(nodes: list[Contender]) -> None:
     first = decide_grants(nodes, {"g": 2, "h": 1})
     reported = [
-        Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, c.priority) for c in nodes
+        Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, priority=c.priority)
+        for c in nodes
     ]
     assert decide_grants(reported, {"g": 2, "h": 1}) >= first

@@ -107,10 +107,10 @@ def test_the_room_is_kept_and_nobody_starves(
 def test_the_order_of_namespaces_does_not_matter(
     wishes: list[tuple[str, int]], random: Any, room: ModelNodeRoom
 ) -> None:
-    lanes: dict[str, list[Entry]] = {}
+    flows: dict[str, list[Entry]] = {}
     for namespace, i in wishes:
-        lanes.setdefault(namespace, []).append(entry(namespace, f"m{i}"))
-    order = list(lanes)
+        flows.setdefault(namespace, []).append(entry(namespace, f"m{i}"))
+    order = list(flows)
     random.shuffle(order)
-    shuffled = [e for namespace in order for e in lanes[namespace]]
-    assert share_room([], shuffled, room) == share_room([], [e for lane in lanes.values() for e in lane], room)
+    shuffled = [e for namespace in order for e in flows[namespace]]
+    assert share_room([], shuffled, room) == share_room([], [e for flow in flows.values() for e in flow], room)

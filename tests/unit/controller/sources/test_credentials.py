@@ -79,7 +79,7 @@ async def test_no_key_of_another_source_is_ever_a_token(secrets: Secrets, object
 @pytest.mark.parametrize("uri", ["s3://bucket/m", "gs://bucket/m", "az://account/container/m", "oci://r.test/m:1"])
 async def test_sources_without_tokens_take_none(secrets: Secrets, objects: Objects, uri: str) -> None:
     objects.objects[PATH] = secret(token="t0p")
-    with pytest.raises(AuthDenied, match="only hf:// and https:// accept a token"):
+    with pytest.raises(AuthDenied, match=r"only hf://, https:// and git\+https:// accept a token"):
         await secrets.credentials_of(replace(demand(secretKey="token"), uri=uri))
 
 

@@ -29,7 +29,7 @@ class Woken:
     def __init__(self) -> None:
         self.volumes = ModelVolumes(ROOT)
         self.any, self.ours = list[Key](), list[Key]()
-        self.volumes.claim_changed.listen(self.any.append)
+        self.volumes.claim_changed.listen(lambda claim: self.any.append(claim.key))
         self.volumes.changed.listen(self.ours.append)
 
 

@@ -8,12 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
+from controller.manager.creation_failure import CreationFailure
 from controller.placement.volume_names import SnapshotVolume
 from controller.volumes.decide import (
     DELAYED,
     NAME_CONFLICT,
+    NOT_BOUND,
     REFUSED,
     TERMINATING,
+    UNBOUND_S,
     UNUSED_S,
     DeleteClaim,
     DeleteVolume,
@@ -25,8 +28,18 @@ from controller.volumes.decide import (
 )
 from controller.volumes.keys import VolumeKey
 from controller.volumes.templates import VolumeManifest
-from controller.volumes.view import CreationFailure, VolumeView
-from shared.api.core import ClaimRef, HostPath, PersistentVolume, PersistentVolumeClaim, Pod, VolumeSpec
+from controller.volumes.view import VolumeView
+from shared.api.core import (
+    BOUND,
+    ClaimRef,
+    ClaimSpec,
+    HostPath,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    StatusWithConditions,
+    VolumeSpec,
+)
 from shared.kube.objects import Meta
 
 KEY = VolumeKey("team", "llama")
@@ -36,8 +49,10 @@ USED = VolumeView(KEY, users=(POD,), manifest=MANIFEST)
 UNUSED = VolumeView(KEY, live_users=False, unused_s=UNUSED_S)
 
 
-def claim(uid: str = "c1", **meta: Any) -> PersistentVolumeClaim:
-    return PersistentVolumeClaim(metadata=Meta(name="llama", namespace="team", uid=uid, **meta))
+def claim(uid: str = "c1", phase: str = BOUND, **meta: Any) -> PersistentVolumeClaim:
+    spec, status = ClaimSpec(volume_name="llama-team", storage_class_name="fast"), StatusWithConditions(phase=phase)
+    named = Meta(name="llama", namespace="team", uid=uid, **meta)
+    return PersistentVolumeClaim(metadata=named, spec=spec, status=status)
 
 
 def volume(bound_to: str = "", path: str = MANIFEST.path, deletion_timestamp: str | None = None) -> PersistentVolume:
@@ -111,8 +126,18 @@ def test_what_is_on_its_way_out_is_waited_for_and_reported(view: VolumeView) -> 
     assert [a.reason for a in actions if isinstance(a, ReportReason)] == [TERMINATING]
 
 
+def test_a_claim_that_is_not_bound_in_time_is_reported() -> None:
+    pending = replace(USED, claim=claim(phase="Pending"), is_ours=True, volume=volume())
+    assert decide(replace(pending, unbound_s=5)) == [Withdraw(), Requeue(UNBOUND_S - 5)]
+    _, report, again = decide(replace(pending, unbound_s=UNBOUND_S))
+    assert isinstance(report, ReportReason)
+    assert (report.reason, again) == (NOT_BOUND, Requeue(60.0))
+    assert "'fast'" in report.message
+    assert "kubectl describe pvc llama -n team" in report.message
+
+
 def test_a_delay_is_reported_and_the_request_repeated() -> None:
-    delayed, repeated, again = decide(replace(USED, failure=CreationFailure("503", retry_s=0)))
+    delayed, repeated, again = decide(replace(USED, failure=CreationFailure("503", retry_s=None)))
     assert isinstance(delayed, ReportReason)
     assert (delayed.reason, repeated, again) == (DELAYED, Provision(MANIFEST), Requeue(60.0))
 

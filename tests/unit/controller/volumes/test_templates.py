@@ -13,6 +13,7 @@ from controller.placement.volume_names import (
     hashed_name,
     read_claims,
     volume_names,
+    waiting_name,
     write_claims,
 )
 from controller.volumes.templates import VolumeManifest, VolumeTemplate
@@ -31,6 +32,18 @@ def test_the_volume_is_read_only_bound_beforehand_and_where_the_files_are() -> N
     term = {"key": snapshot_label("llama", "c0ffee"), "operator": "In", "values": ["true"]}
     assert spec["nodeAffinity"]["required"]["nodeSelectorTerms"] == [{"matchExpressions": [term]}]
     assert spec["capacity"] == {"storage": "5000"}
+
+
+def test_pods_that_wait_get_the_same_files_on_any_linux_node() -> None:
+    waiting = replace(MANIFEST, claim=waiting_name(WANTED)).volume_body()["spec"]
+    term = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+    assert waiting["nodeAffinity"]["required"]["nodeSelectorTerms"] == [{"matchExpressions": [term]}]
+    ordinary = MANIFEST.volume_body()["spec"]
+    assert waiting["claimRef"] == ordinary["claimRef"] | {"name": waiting_name(WANTED)}
+    changed = ("nodeAffinity", "claimRef")
+    assert {k: v for k, v in waiting.items() if k not in changed} == {
+        k: v for k, v in ordinary.items() if k not in changed
+    }
 
 
 def test_the_claim_names_its_volume_and_has_the_same_class_and_modes() -> None:
@@ -75,6 +88,7 @@ def test_every_name_fits_an_object(name: str, namespace: str) -> None:
     wanted = SnapshotVolume(name, "r")
     for made in (
         hashed_name(wanted),
+        waiting_name(wanted),
         *volume_names(namespace[:63], name),
         *volume_names(namespace[:63], hashed_name(wanted)),
     ):
@@ -84,7 +98,8 @@ def test_every_name_fits_an_object(name: str, namespace: str) -> None:
 
 def test_names_that_are_cut_alike_stay_different() -> None:
     long = "m" * 250
-    assert hashed_name(SnapshotVolume(f"{long}a", "r")) != hashed_name(SnapshotVolume(f"{long}b", "r"))
+    one, other = SnapshotVolume(f"{long}a", "r"), SnapshotVolume(f"{long}b", "r")
+    assert len({hashed_name(one), hashed_name(other), waiting_name(one), waiting_name(other)}) == 4
     assert volume_names("ns", f"{long}a")[0] != volume_names("ns", f"{long}b")[0]
     assert volume_names("c", "a-b")[0] == volume_names("b-c", "a")[0]  # which is why there is a second name
     assert volume_names("c", "a-b")[1] != volume_names("b-c", "a")[1]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rig.nodes.decide import BoundPod, Leave, PatchPodStatus, Release, decide, probe_port
+from rig.nodes.decide import NEVER_STARTS, BoundPod, Leave, PatchPodStatus, Release, decide, probe_port
 from rig.nodes.manifests import NodeSpec, is_ready, status
 from shared.kube.objects import Meta
 
@@ -11,8 +11,11 @@ NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=dt.UTC)
 READY = {"type": "Ready", "status": "True"}
 
 
-def _pod(node: str = "a", *, deleted: bool = False, **pod_status: Any) -> BoundPod:
-    meta = Meta(name="p", namespace="n", uid="u", deletion_timestamp="now" if deleted else None)
+def _pod(node: str = "a", *, deleted: bool = False, starts: bool = True, **pod_status: Any) -> BoundPod:
+    annotations = {} if starts else {NEVER_STARTS: ""}
+    meta = Meta(
+        name="p", namespace="n", uid="u", deletion_timestamp="now" if deleted else None, annotations=annotations
+    )
     spec = {"nodeName": node, "containers": [{"name": "main", "image": "image"}]}
     return BoundPod(metadata=meta, spec=spec, status=pod_status)
 
@@ -25,6 +28,8 @@ def _pod(node: str = "a", *, deleted: bool = False, **pod_status: Any) -> BoundP
         (_pod(deleted=True), True, Release),
         (_pod(phase="Succeeded"), True, Leave),
         (_pod(phase="Pending"), True, PatchPodStatus),
+        (_pod(phase="Pending", starts=False), True, Leave),
+        (_pod(deleted=True, starts=False), True, Release),
         (_pod(phase="Running", conditions=[READY]), True, Leave),
         (_pod(phase="Running", conditions=[READY]), False, PatchPodStatus),
         (_pod(phase="Running"), False, Leave),

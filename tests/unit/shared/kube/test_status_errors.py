@@ -26,6 +26,19 @@ def test_each_code_has_its_error(code: int, kind: type[KubeError], where: str) -
     assert str(error) == f"{code} Why: because"
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (422, "failed to configure policy: failed to find resource referenced by paramKind: 'larder.dev/v1alpha1'"),
+        (403, 'pods "a" is forbidden: not yet ready to handle request'),
+    ],
+)
+def test_a_denial_by_a_server_that_has_just_started_is_tried_again(code: int, message: str) -> None:
+    error = error_from_status(code, status(code, message=message))
+    assert isinstance(error, Busy)
+    assert error.retryable
+
+
 def test_the_time_to_come_back_is_in_the_body_or_the_header() -> None:
     named = error_from_status(429, status(429, details={"retryAfterSeconds": 7}), {"Retry-After": "3"})
     header = error_from_status(503, b"<html>", {"Retry-After": "3"})

@@ -206,8 +206,8 @@ async def test_waits_between_turns_are_drawn_at_random() -> None:
     assert len(set(waits)) > 5
 
 
-async def test_lanes_take_turns() -> None:
-    queue: WorkQueue[str] = WorkQueue(no_error, lane_of=lambda key: key.partition("/")[0])
+async def test_flows_take_turns() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error, flow_of=lambda key: key.partition("/")[0])
     for i in range(2100):
         queue.add(f"team-a/{i}")
     queue.add("team-b/1")

@@ -134,7 +134,7 @@ async def test_a_request_that_does_not_arrive_ends_its_connection(sent: bytes) -
 
 async def test_a_second_request_in_small_pieces_ends_its_connection() -> None:
     """What comes in meanwhile does not win it more time."""
-    async with serving(echo(), ServerLimits(request_s=2)) as port:
+    async with serving(echo(), ServerLimits(request_s=1)) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
         assert b'"bytes":2' in await reader.readuntil(b"}")
@@ -153,11 +153,11 @@ async def test_a_second_request_in_small_pieces_ends_its_connection() -> None:
 
 
 async def test_whole_requests_are_answered_one_after_the_other_however_long_the_answer_takes() -> None:
-    app, limits = FastAPI(), ServerLimits(request_s=2)
+    app, limits = FastAPI(), ServerLimits(request_s=1)
 
     @app.post("/")
     async def slow(request: Request) -> int:
-        await asyncio.sleep(2.5)  # more than a request may take to arrive
+        await asyncio.sleep(1.2)  # more than a request may take to arrive
         return len(await request.body())
 
     async with serving(app, limits) as port, httpx.AsyncClient(trust_env=False, timeout=60) as http:

@@ -1,4 +1,5 @@
 import base64
+from collections.abc import Callable
 
 import pytest
 from cryptography.exceptions import InvalidSignature
@@ -27,21 +28,42 @@ def test_a_signature_is_the_keys_own(pem: str, message: bytes) -> None:
         KEY.public_key().verify(signature, message + b"!", padding.PKCS1v15(), hashes.SHA256())
 
 
-def key_of(bits: int, exponent: int = 65537) -> tuple[rsa.RSAPublicKey, str]:
-    key = rsa.generate_private_key(public_exponent=exponent, key_size=bits)
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return key.public_key(), pem.decode()
+# Primes with 65537 as a valid exponent: generating keys of this length takes seconds.
+NEAR_2048_BITS = (2**2048 - 1942289, 2**2048 - 1557)
+MERSENNE = (2**2203 - 1, 2**2281 - 1)
 
 
-@pytest.mark.parametrize(("bits", "exponent"), [(1024, 65537), (1536, 3), (4096, 65537)])
-def test_other_lengths(bits: int, exponent: int) -> None:
-    public, pem = key_of(bits, exponent)
-    public.verify(parse_key(pem).sign(b"x"), b"x", padding.PKCS1v15(), hashes.SHA256())
+def key_of(primes: tuple[int, int]) -> rsa.RSAPrivateKey:
+    p, q = primes
+    d = pow(65537, -1, (p - 1) * (q - 1))
+    public = rsa.RSAPublicNumbers(65537, p * q)
+    return rsa.RSAPrivateNumbers(p, q, d, d % (p - 1), d % (q - 1), pow(q, -1, p), public).private_key(
+        unsafe_skip_rsa_key_validation=True
+    )
+
+
+def pkcs8(key: rsa.RSAPrivateKey) -> str:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rsa.generate_private_key(public_exponent=65537, key_size=1024),  # noqa: S505 - as short as it may be
+        lambda: rsa.generate_private_key(public_exponent=3, key_size=1536),  # noqa: S505 - as above
+        lambda: key_of(NEAR_2048_BITS),
+    ],
+    ids=["1024-65537", "1536-3", "4096-65537"],
+)
+def test_other_lengths(make: Callable[[], rsa.RSAPrivateKey]) -> None:
+    key = make()
+    key.public_key().verify(parse_key(pkcs8(key)).sign(b"x"), b"x", padding.PKCS1v15(), hashes.SHA256())
 
 
 def test_a_key_longer_than_any_cloud_makes_is_refused() -> None:
     with pytest.raises(InvalidKey, match="not an RSA key of 1024 to 4096 bits"):
-        parse_key(key_of(4104)[1])
+        parse_key(pkcs8(key_of(MERSENNE)))
 
 
 def pem_of(der: bytes, label: str = "PRIVATE KEY") -> str:

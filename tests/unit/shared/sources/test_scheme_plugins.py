@@ -13,12 +13,13 @@ from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 
-try:
-    uri = parse_uri(sys.argv[1])
-    loaded = {name for name in sys.modules if name.startswith("plugin_")}
-    print(uri, sorted(loaded), open_source(uri, ANONYMOUS, SourceSettings()))
-except LarderError as error:
-    print(error.reason, error)
+for text in sys.argv[1:]:
+    try:
+        uri = parse_uri(text)
+        loaded = {name for name in sys.modules if name.startswith("plugin_")}
+        print(uri, sorted(loaded), open_source(uri, ANONYMOUS, SourceSettings()))
+    except LarderError as error:
+        print(error.reason, error)
 """
 
 
@@ -42,19 +43,21 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(site: Path, uri: str) -> str:
+def run(site: Path, *uris: str) -> list[str]:
+    """Open these in a process of their own, and return a line for each."""
     environ = {**os.environ, "PYTHONPATH": str(site)}
     return subprocess.run(  # noqa: S603 - our own text
-        [sys.executable, "-c", ACT, uri], env=environ, capture_output=True, text=True, check=True
-    ).stdout.strip()
+        [sys.executable, "-c", ACT, *uris], env=environ, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 def test_a_plugin_serves_its_scheme_and_is_loaded_when_it_is_used(site: Path) -> None:
-    assert run(site, "swift://container/m/") == "swift://container/m [] swift serves container/m"
+    assert run(site, "swift://container/m/") == ["swift://container/m [] swift serves container/m"]
 
 
 def test_a_plugin_does_not_take_a_scheme_of_ours(site: Path) -> None:
-    assert "HfSource" in run(site, "hf://org/m")
+    [opened] = run(site, "hf://org/m")
+    assert "HfSource" in opened
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ def test_a_plugin_does_not_take_a_scheme_of_ours(site: Path) -> None:
     ],
 )
 def test_a_broken_plugin_is_named_and_concerns_its_scheme_alone(site: Path, uri: str, words: str) -> None:
-    said = run(site, uri)
-    assert said.startswith("InvalidURI ")
-    assert words in said
-    assert "S3Source" in run(site, "s3://bucket/m")
+    refused, opened = run(site, uri, "s3://bucket/m")
+    assert refused.startswith("InvalidURI ")
+    assert words in refused
+    assert "S3Source" in opened

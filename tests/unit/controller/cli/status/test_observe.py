@@ -6,12 +6,24 @@ from typing import Any
 import pytest
 
 from controller.cli.status.observe import VisibleModels, read_models
-from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_KINDS
+from shared.api.kinds import (
+    BASE_MODEL,
+    CLUSTER_BASE_MODEL,
+    CLUSTER_MODEL_CACHE,
+    MODEL,
+    MODEL_CACHE,
+    STATUS_KINDS,
+    TRAINING_JOB,
+)
 from shared.kube.errors import KubeError, NotFound, Refused, Unreachable
 from tests.builders.api_server import Objects, listed, serving
 
 Json = dict[str, Any]
 MINE = BASE_MODEL.path_in("default")
+MY_CACHES = MODEL_CACHE.path_in("default")
+MY_MODELS = MODEL.path_in("default")
+MY_JOBS = TRAINING_JOB.path_in("default")
+MINE_AND_SHARED = (MINE, CLUSTER_BASE_MODEL.path, CLUSTER_MODEL_CACHE.path, MY_CACHES, MY_MODELS, MY_JOBS)
 
 
 def has(name: str) -> Json:
@@ -23,6 +35,12 @@ EVERYTHING = {
     MINE: has("mine"),
     CLUSTER_BASE_MODEL.path: has("cbm"),
     CLUSTER_MODEL_CACHE.path: has("cmc"),
+    MODEL_CACHE.path: has("mc"),
+    MY_CACHES: has("mc"),
+    MODEL.path: has("mdl"),
+    MY_MODELS: has("mdl"),
+    TRAINING_JOB.path: has("tj"),
+    MY_JOBS: has("tj"),
 }
 
 
@@ -38,7 +56,7 @@ def names(seen: VisibleModels) -> list[str]:
 async def test_one_namespace_or_all_of_them(tmp_path: Path) -> None:
     for everywhere, expected in ((False, "mine"), (True, "all")):
         seen = await read(Objects(EVERYTHING), tmp_path, everywhere=everywhere)
-        assert (names(seen), seen.notes) == ([expected, "cbm", "cmc"], ())
+        assert (names(seen), seen.notes) == ([expected, "cbm", "cmc", "mc", "mdl", "tj"], ())
 
 
 async def test_kinds_that_are_not_served_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
@@ -52,17 +70,17 @@ async def test_who_may_not_list_all_namespaces_sees_his_own(tmp_path: Path) -> N
     server = Objects(EVERYTHING)
     server.refused[BASE_MODEL.path] = 403
     seen = await read(server, tmp_path, everywhere=True)
-    assert names(seen) == ["mine", "cbm", "cmc"]
+    assert names(seen) == ["mine", "cbm", "cmc", "mc", "mdl", "tj"]
     assert seen.notes[0].startswith("BaseModels: only those in namespace default are shown: you may not list")
 
 
 @pytest.mark.parametrize(
     ("codes", "kind"),
     [
-        (dict.fromkeys((MINE, CLUSTER_BASE_MODEL.path, CLUSTER_MODEL_CACHE.path), 403), Refused),
+        (dict.fromkeys(MINE_AND_SHARED, 403), Refused),
         ({MINE: 401}, Refused),
         ({CLUSTER_BASE_MODEL.path: 500}, Unreachable),
-        (dict.fromkeys((MINE, CLUSTER_BASE_MODEL.path, CLUSTER_MODEL_CACHE.path), 404), NotFound),
+        (dict.fromkeys(MINE_AND_SHARED, 404), NotFound),
     ],
 )
 async def test_where_nothing_can_be_read_or_the_server_fails_it_is_a_failure(
@@ -72,4 +90,4 @@ async def test_where_nothing_can_be_read_or_the_server_fails_it_is_a_failure(
     server.refused.update(codes)
     with pytest.raises(kind):
         await read(server, tmp_path)
-    assert len(server.asked) == len(MODEL_KINDS)
+    assert len(server.asked) == len(STATUS_KINDS)

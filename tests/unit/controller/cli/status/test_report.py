@@ -11,10 +11,10 @@ from rich.console import Console
 
 from controller.cli.status.report import ModelReport, ObservedModel, on_node, report_of, unlisted
 from controller.cli.status.show import View, Writer
-from shared.api.kinds import MODEL_KINDS
+from shared.api.kinds import STATUS_KINDS
 
 Json = dict[str, Any]
-DEFINITIONS = {d.kind: d for d in MODEL_KINDS}
+DEFINITIONS = {d.kind: d for d in STATUS_KINDS}
 # The longest words that these columns hold, and 40 nodes of 42 characters.
 NODES = tuple(f"ip-10-128-{n:03}-017.us-west-2.compute.internal"[:42] for n in range(40))
 
@@ -159,3 +159,34 @@ def test_colours_are_for_terminals_alone() -> None:
     console = Console(file=written, force_terminal=True, color_system="standard", width=80, soft_wrap=True)
     Writer(console, View(width=80)).show([FLEET])
     assert "\x1b[36mDownloading\x1b[0m" in written.getvalue()
+
+
+def test_a_model_of_the_operator_shows_its_phase_and_progress() -> None:
+    status = {"phase": "Downloading", "progress": 40, "conditions": [ready("False", "Downloading")]}
+    head, row = printed(model("llama", "Model", "team", **status)).splitlines()
+    assert head.split() == ["MODEL", "STATE", "READY", "DONE", "SIZE", "REASON"]
+    assert row.split() == ["mdl/team/llama", "Downloading", "0/0", "40%", "Downloading"]
+
+
+def test_a_failed_model_of_the_operator_is_a_trouble() -> None:
+    failed = model("llama", "Model", "team", phase="Failed", conditions=[ready("False", "AuthDenied", "no token")])
+    assert failed.troubles == ["mdl/team/llama: AuthDenied: no token"]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "troubles"),
+    [
+        ([], "Pending", 0),
+        ([ready("False", "Queued", "1 of 3 pods run")], "Pending", 0),
+        ([{"type": "Running", "status": "True"}, ready("True", "Running")], "Running", 0),
+        ([{"type": "Running", "status": "True"}, ready("False", "NameConflict", "taken")], "Running", 1),
+        ([{"type": "Suspended", "status": "True"}, ready("False", "Suspended")], "Suspended", 0),
+        ([{"type": "Succeeded", "status": "True"}, ready("True", "Succeeded")], "Succeeded", 0),
+        ([{"type": "Failed", "status": "True"}, ready("False", "PodFailed", "exit code 2")], "Failed", 1),
+    ],
+)
+def test_a_training_job_has_a_row(conditions: list[Json], state: str, troubles: int) -> None:
+    roles = {"Master": {"active": 1}, "Worker": {"succeeded": 1, "failed": 1}}
+    found = model("tj", "TrainingJob", "team", running="1/3", replicaStatuses=roles, conditions=conditions)
+    assert (found.model, found.state, found.ready, found.total, found.percent) == ("tj/team/tj", state, 2, 3, None)
+    assert len(found.troubles) == troubles

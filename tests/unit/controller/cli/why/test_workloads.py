@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE
+from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, NAMED_MODELS
 from controller.claims.kinds import ContainerState, ContainerStatus, Waiting
 from controller.cli.why.findings import Diagnosis, Severity
 from controller.cli.why.view import (
@@ -23,11 +23,11 @@ from controller.cli.why.view import (
     WorkloadStatus,
 )
 from controller.cli.why.workloads import ObservedWorkload, why_workload
-from controller.placement.demand import base_model_demand
+from controller.placement.demand import base_model_demand, cache_demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ObservedCondition
 from shared.api.meta import Condition
-from tests.builders.cluster import base_model, meta
+from tests.builders.cluster import base_model, cache, meta
 
 DENIED = 'admission webhook "pods.larder.dev" denied the request: there is no BaseModel "m"'
 
@@ -156,3 +156,36 @@ def test_its_model_is_reported_and_a_failed_one_fails_the_command(state: str, we
     (reported,) = (f for f in answer.findings if f.reason == "Model")
     assert (reported.severity, reported.about) == (weight, "BaseModel team/m")
     assert answer.failed is (state == "Failed")
+
+
+@pytest.mark.parametrize(
+    "key", ["larder.dev/model", "larder.dev/layout", "larder.dev/placement", "serving.kserve.io/nodegroup"]
+)
+def test_each_annotation_for_pods_is_looked_for_on_the_workload(key: str) -> None:
+    found = workload(asks={})
+    own = msgspec.structs.replace(found.body, metadata=meta("web", namespace="team", annotations={key: "m"}))
+    (finding,) = [
+        f for f in why_workload(replace(found, body=own), seen()).findings if f.reason == "AnnotationMisplaced"
+    ]
+    assert key in finding.message
+
+
+@pytest.mark.parametrize("text", ["m", "basemodel/m", "bm/m, m"])
+def test_models_that_any_pod_can_name_are_reported(text: str) -> None:
+    answer = why_workload(workload(asks={NAMED_MODELS: text}), seen())
+    assert said(answer, Severity.FACT)["Model"].startswith("BaseModel team/m")
+    assert "ModelNotFound" not in said(answer, Severity.STOP)
+
+
+def test_a_name_that_no_model_has_and_one_that_several_have() -> None:
+    cached = cache("m", "gpus")
+    known = DeclaredModel(cache_demand("ClusterModelCache", cached), cached.metadata, cached.status)
+    both = seen(model(), known)
+    assert "AmbiguousModel" in said(why_workload(workload(asks={NAMED_MODELS: "m"}), both), Severity.STOP)
+    assert "AmbiguousModel" not in said(why_workload(workload(asks={NAMED_MODELS: "cmc/m"}), both), Severity.STOP)
+    assert "ModelNotFound" in said(why_workload(workload(asks={NAMED_MODELS: "bm/other"}), both), Severity.STOP)
+
+
+@pytest.mark.parametrize("text", ["", "nokind/m", ",".join(f"m{n}" for n in range(17))])
+def test_what_admission_refuses_is_left_to_its_own_words(text: str) -> None:
+    assert not said(why_workload(workload(asks={NAMED_MODELS: text}), seen()), Severity.STOP)

@@ -94,10 +94,10 @@ def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monke
         if asked.target == "/bkt/m":
             return reply(404)
         described.append(asked.target)
-        time.sleep(0.5)
+        time.sleep(0.2)
         return reply(200)
 
-    monkeypatch.setattr("shared.sources.s3.source.LONGEST_LIST_S", 8.0)
+    monkeypatch.setattr("shared.sources.s3.source.LONGEST_LIST_S", 1.0)
     assert "takes too long" in str(failure_of(serve(answer)))
     assert 0 < len(described) < 1000
 

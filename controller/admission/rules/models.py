@@ -1,0 +1,25 @@
+"""Rules for Models."""
+
+from controller.admission.catalog import Catalog
+from controller.admission.check_model import check_model, model_warnings
+from controller.admission.review import AdmissionRequest
+from controller.admission.rules.rule import AdmissionRule, Found
+from controller.admission.settings import AdmissionSettings
+from controller.admission.validate import check_delete_model
+from shared.api.kinds import MODEL
+
+
+async def _check_write(found: Found, catalog: Catalog, settings: AdmissionSettings) -> list[str]:
+    check_model(found, settings.allowed)
+    storage_class = str(found["spec"]["storage"]["storageClass"])
+    return model_warnings(found, known_class=await catalog.has_storage_class(storage_class))
+
+
+async def _check_delete(review: AdmissionRequest, catalog: Catalog) -> None:
+    """Reject the deletion of a Model whose claim pods mount: their successors would be refused."""
+    claim = str(((review.old_object or {}).get("status") or {}).get("pvcName") or "")
+    users = catalog.users_of_claim(review.namespace, claim) if claim else ()
+    check_delete_model(f"Model {review.namespace}/{review.name}", users)
+
+
+MODEL_RULE = AdmissionRule(MODEL, _check_write, _check_delete)

@@ -1,0 +1,1 @@
+"""Volume claim templates: the claims that each pod of a workload gets for itself."""

@@ -1,0 +1,36 @@
+"""Which objects belong to which, by their owner references. No input or output, no clock."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from shared.kube.objects import Meta
+
+
+def descendants(root: str, known: Mapping[str, Meta]) -> set[str]:
+    """Return the uids of the known objects that an object owns, directly or through others."""
+    children: defaultdict[str, list[str]] = defaultdict(list)
+    for uid, meta in known.items():
+        for reference in meta.owner_references:
+            children[str(reference.get("uid", ""))].append(uid)
+    found, ahead = set[str](), [root]
+    while ahead:
+        new = [uid for uid in children[ahead.pop()] if uid not in found]
+        found.update(new)
+        ahead += new
+    return found
+
+
+def unknown_owners(known: Mapping[str, Meta]) -> set[tuple[str, str]]:
+    """Return API version and kind of the owners that are not among the known objects."""
+    references = (reference for meta in known.values() for reference in meta.owner_references)
+    return {
+        (str(reference.get("apiVersion", "")), str(reference.get("kind", "")))
+        for reference in references
+        if reference.get("uid") not in known
+    }
+
+
+def controller_of(meta: Meta) -> Mapping[str, str] | None:
+    """Return the reference to the owner that controls an object, else to its first owner, or None."""
+    references = meta.owner_references
+    return next((r for r in references if r.get("controller") is True), references[0] if references else None)

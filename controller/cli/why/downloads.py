@@ -1,0 +1,48 @@
+"""Explains why a claim that a Job fills has no model yet: that of a ModelCache or a Model. No input or output."""
+
+from collections.abc import Sequence
+
+from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, stop, wait
+from controller.cli.why.nodes import leader_findings
+from controller.cli.why.remedies import remedy
+from controller.cli.why.view import ClusterView
+from controller.modelcaches.report import is_under_way
+from shared.api.meta import STALLED, Condition, condition_of, holds
+from shared.api.model import Model
+from shared.api.model_cache import ModelCache
+from shared.kube.objects import Meta
+
+_ALSO_UNDER_WAY = ("Queued", "Retrying")
+
+
+def why_model_cache(cache: ModelCache, cluster: ClusterView) -> Diagnosis:
+    """Return the diagnosis of a ModelCache: what its own status says, since no node is involved."""
+    status, title = cache.status, _title("ModelCache", cache.metadata)
+    seen = status.observed_generation >= cache.metadata.generation
+    finding = _of_status(title, status.conditions, "modelCaches.enabled", seen=seen)
+    return Diagnosis(title, ordered([*leader_findings(cluster), finding]), failed=status.storage_status == "Failed")
+
+
+def why_model_object(model: Model, cluster: ClusterView) -> Diagnosis:
+    """Return the diagnosis of a Model, as of a ModelCache."""
+    status, title = model.status, _title("Model", model.metadata)
+    seen = status.observed_generation >= model.metadata.generation
+    finding = _of_status(title, status.conditions, "models.enabled", seen=seen)
+    return Diagnosis(title, ordered([*leader_findings(cluster), finding]), failed=status.phase == "Failed")
+
+
+def _title(kind: str, meta: Meta) -> str:
+    return f"{kind} {meta.namespace}/{meta.name}"
+
+
+def _of_status(title: str, conditions: Sequence[Condition], setting: str, *, seen: bool) -> Finding:
+    ready = condition_of(conditions, "Ready")
+    if ready is None or not seen:
+        message = "the controller has not observed its newest spec"
+        return wait(title, "NotObserved", message, f"check that a controller replica leads, and {setting}")
+    if ready.status == "True":
+        return fact(title, ready.reason, ready.message)
+    passes = is_under_way(ready.reason) or ready.reason in _ALSO_UNDER_WAY
+    if passes and not holds(conditions, STALLED):
+        return wait(title, ready.reason, ready.message)
+    return stop(title, ready.reason, ready.message, remedy(ready.reason))

@@ -1,0 +1,59 @@
+"""Explains why the pods of a TrainingJob do not run. No input or output, no clock."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
+from controller.cli.why.nodes import leader_findings
+from controller.cli.why.objects import ObservedTree
+from controller.cli.why.remedies import remedy
+from controller.cli.why.view import ClusterView
+from controller.cli.why.workloads import pod_findings
+from controller.trainingjobs.report import IN_PROGRESS, READY
+
+_STATES = (
+    ("active", "run"),
+    ("succeeded", "succeeded"),
+    ("failed", "failed"),
+    ("waitingForVolumes", "wait for claims"),
+)
+
+
+def why_training_job(found: ObservedTree, cluster: ClusterView) -> Diagnosis:
+    """Return the diagnosis of a TrainingJob: what its status says, how its roles are, and what keeps pods back."""
+    meta = found.root.metadata
+    title = f"TrainingJob {meta.namespace}/{meta.name}"
+    conditions = {str(one.get("type")): one for one in found.root.conditions}
+    ended = [kind for kind in ("Succeeded", "Failed") if conditions.get(kind, {}).get("status") == "True"]
+    findings = [*leader_findings(cluster), _of_status(title, found, conditions.get(READY, {})), *_roles(found)]
+    if not ended:
+        findings += pod_findings(found.pods, found.around, cluster)
+    if found.hidden:
+        findings.append(fact("objects", "NotShown", f"you may not list {some(found.hidden)} in this namespace"))
+    return Diagnosis(title, ordered(findings), failed=ended == ["Failed"])
+
+
+def _of_status(title: str, found: ObservedTree, ready: Mapping[str, Any]) -> Finding:
+    """Return what the condition Ready says: the message names the claims, the position in the queue, or the cause."""
+    reason, message = str(ready.get("reason", "")), str(ready.get("message", "") or "")
+    if found.root.metadata.deletion_timestamp is not None:
+        return wait(title, "Deleting", "it is being deleted, and its pods and claims with it")
+    if not reason or ready.get("observedGeneration", 0) < found.root.metadata.generation:
+        advice = "check that a controller replica leads, and trainingJobs.enabled"
+        return wait(title, "NotObserved", "the controller has not observed its newest spec", advice)
+    if ready.get("status") == "True":
+        return fact(title, reason, message)
+    if reason == "Suspended":
+        return stop(title, reason, message, "set spec.runPolicy.suspend to false")
+    if reason in IN_PROGRESS:
+        return wait(title, reason, message)
+    return stop(title, reason, message, remedy(reason))
+
+
+def _roles(found: ObservedTree) -> Iterator[Finding]:
+    """Yield how many replicas of each role are in which state."""
+    status = found.root.status if isinstance(found.root.status, Mapping) else {}
+    roles = status.get("replicaStatuses")
+    for role, counts in sorted(roles.items()) if isinstance(roles, Mapping) else ():
+        told = [f"{counts.get(field, 0)} {words}" for field, words in _STATES if counts.get(field)]
+        yield fact(f"role {role}", "Replicas", ", ".join(told) or "no pods")

@@ -1,0 +1,79 @@
+"""Explains why a pod that may wait for its model has not started: a gate, or a node without the files.
+
+No input or output, no clock.
+"""
+
+from collections.abc import Iterator
+
+from controller.cli.why.findings import Finding, fact, some, stop, wait
+from controller.cli.why.nodes import entry_findings, statuses_of
+from controller.cli.why.view import ClusterView, ObservedNode, ObservedPod
+from controller.placement.pod_placement import MODEL_GATE, PLACEMENT_ANNOTATION
+from controller.replica_claims.gate import CLAIMS_GATE
+from shared.api.model_node import COMPLETE_PHASES, Phase
+from shared.names import snapshot_label
+from shared.quantity import format_bytes
+
+Snapshots = list[tuple[str, str]]  # model ids and revisions
+
+
+def may_wait_on_node(pod: ObservedPod) -> bool:
+    """Return whether a pod is placed by preference, so that it requires no labels of files."""
+    return pod.metadata.annotations.get(PLACEMENT_ANNOTATION) == "preferred"
+
+
+def gate_findings(pod: ObservedPod) -> Iterator[Finding]:
+    """Yield the scheduling gates that keep a pod from the scheduler."""
+    for gate in pod.spec.scheduling_gates:
+        if gate.name == MODEL_GATE:
+            yield wait("gate", "Gated", "Larder removes the scheduling gate once a node that fits has the model")
+        elif gate.name == CLAIMS_GATE:
+            message = f"Larder removes the scheduling gate {CLAIMS_GATE} once the claims of the pod's templates exist"
+            yield wait("gate", "Gated", message)
+        else:
+            yield stop("gate", "OtherGate", f"the scheduling gate {gate.name} is not Larder's", "ask who added it")
+
+
+def preferred_findings(snapshots: Snapshots, cluster: ClusterView) -> Iterator[Finding]:
+    """Yield which nodes have the files that a pod prefers, and whether any node is meant for its models."""
+    for identity, revision in snapshots:
+        label = snapshot_label(identity, revision)
+        having = [n.metadata.name for n in cluster.nodes if n.metadata.labels.get(label) == "true"]
+        message = f"has the files: {some(having) or 'no node'}; on any other the pod waits for them"
+        yield fact(identity, "Preferred", message)
+        meant = [n for n in cluster.nodes for m in cluster.of_id(identity) if cluster.is_target(m.demand, n)]
+        if not meant and cluster.of_id(identity):
+            yield stop(
+                identity, "NoNodes", "no node of the cluster is meant for it now",
+                "an autoscaler can add one; otherwise label a node, or change the selector or the group",
+            )  # fmt: skip
+
+
+def on_node_findings(pod: ObservedPod, snapshots: Snapshots, cluster: ClusterView) -> Iterator[Finding]:
+    """Yield how far the node of a pod that has not started is with its models."""
+    node = cluster.node(pod.spec.node_name)
+    found = cluster.model_nodes.get(pod.spec.node_name)
+    if node is None or found is None:
+        return
+    entries, statuses = {e.key: e for e in found.spec.entries}, statuses_of(found, node)
+    for key in snapshots:
+        status, entry = statuses.get(key), entries.get(key)
+        about = f"{key[0]} on node/{node.metadata.name}"
+        if status is not None and status.phase in COMPLETE_PHASES:
+            mount = "; kubelet mounts them within two minutes" if may_wait_on_node(pod) else ""
+            yield fact(about, "OnNode", f"the files are there{mount}")
+        elif entry is None:
+            yield stop(
+                about, "NotListed", f"the pod's node will never get revision {key[1]}, so the pod cannot start",
+                "delete the pod, so that its successor gets the current revision",
+            )  # fmt: skip
+        else:
+            yield from entry_findings(entry, status, node, cluster)
+            if status is not None and status.phase == Phase.DOWNLOADING:
+                yield wait(about, "Progress", _progress(key, entry.size, node, cluster))
+
+
+def _progress(key: tuple[str, str], size_bytes: int, node: ObservedNode, cluster: ClusterView) -> str:
+    states = (m.node_states.get(node.metadata.name) for m in cluster.of_id(key[0]))
+    percent = next((s.percent for s in states if s is not None and s.revision == key[1]), 0)
+    return f"about {percent} % of {format_bytes(size_bytes)}; the pod starts once the files are complete"

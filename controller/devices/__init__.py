@@ -1,0 +1,1 @@
+"""Which node serves the devices that a pod asks for, and which of its devices: plain functions of data."""

@@ -1,0 +1,75 @@
+"""The chain of scheduler plugins, the group scheduler last: no input or output."""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+
+from controller.devices.group_scheduler import GroupScheduler
+from controller.devices.plugin import DeviceFit, DeviceScheduler
+from controller.devices.shortage import PluginFailure, Reason
+from shared.devices.info import NodeInfo, PodInfo
+
+
+class PluginChain:
+    """Asks all plugins: a pod fits if all say so, the reasons are put together, and the scores are added."""
+
+    def __init__(self, plugins: Sequence[DeviceScheduler], group_scheduler: GroupScheduler) -> None:
+        self._plugins: tuple[DeviceScheduler, ...] = (*plugins, group_scheduler)
+        self._failures: dict[str, list[Reason]] = {}  # node: what plugins said of it when it was added
+
+    def add_node(self, node_info: NodeInfo) -> None:
+        """Tell all plugins of a node that is new or has changed; they may complete its `allocatable`.
+
+        No pod fits on a node that a plugin failed to add.
+        """
+        self._failures.pop(node_info.name, None)
+        for plugin in self._plugins:
+            try:
+                plugin.add_node(node_info.name, node_info)
+            except Exception as error:  # noqa: BLE001 - somebody else's code; the reason reaches the user
+                message = f"add_node failed: {type(error).__name__}: {error}"
+                self._failures.setdefault(node_info.name, []).extend(_failure(plugin, message).reasons)
+
+    def remove_node(self, node_name: str) -> None:
+        """Tell all plugins that a node is gone."""
+        self._failures.pop(node_name, None)
+        for plugin in self._plugins:
+            with suppress(Exception):  # there is nothing left to refuse
+                plugin.remove_node(node_name)
+
+    def fit(self, node_info: NodeInfo, pod_info: PodInfo) -> DeviceFit:
+        """Ask all plugins whether a pod fits on a node, filling `allocate_from`.
+
+        A plugin that raises or answers nonsense refuses the node.
+        """
+        reasons = list(self._failures.get(node_info.name, []))
+        fits, score = not reasons, 0.0
+        for plugin in self._plugins:
+            answer = _ask(plugin, node_info, pod_info)
+            fits, score = fits and answer.fits, score + answer.score
+            reasons += answer.reasons
+        return DeviceFit(fits, tuple(reasons), score if fits else 0.0)
+
+    def take(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Have all plugins add to `used` what a pod uses."""
+        for plugin in self._plugins:
+            plugin.take_pod_resources(node_info, pod_info)
+
+    def give_back(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Have all plugins subtract from `used` what a pod used."""
+        for plugin in self._plugins:
+            plugin.return_pod_resources(node_info, pod_info)
+
+
+def _ask(plugin: DeviceScheduler, node_info: NodeInfo, pod_info: PodInfo) -> DeviceFit:
+    try:
+        fits, reasons, score = plugin.pod_fits_device(node_info, pod_info, fill_allocate_from=True)
+        if not math.isfinite(score):
+            return _failure(plugin, f"pod_fits_device gave the score {score}")
+        return DeviceFit(bool(fits), tuple(reasons), float(score))
+    except Exception as error:  # noqa: BLE001 - somebody else's code; the reason reaches the user
+        return _failure(plugin, f"pod_fits_device failed: {type(error).__name__}: {error}")
+
+
+def _failure(plugin: DeviceScheduler, message: str) -> DeviceFit:
+    return DeviceFit(fits=False, reasons=(PluginFailure(plugin.name, message[:500]),))

@@ -1,0 +1,119 @@
+"""The group scheduler: translates, allocates and counts group resources; no input or output."""
+
+from collections.abc import Sequence
+
+from controller.devices.accounting import give_back, take
+from controller.devices.allocation import MAX_STEPS, Allocation, NodeDevices, PodUse, allocate
+from controller.devices.plugin import DeviceFit
+from controller.devices.shortage import Reason, Shortage, UnsupportedRequest
+from controller.devices.topology import TOPOLOGY, CardTree, best_tree, card_tree, follow_tree
+from controller.devices.translation import CARDS, add_cards, card_count, cards, fill_from_kube, lift_all
+from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resource
+
+MAX_STEPS_IN_ALL = 2_000_000
+
+
+class DoesNotFit(Exception):
+    """The pod does not fit on the node, or no longer."""
+
+    def __init__(self, node_name: str, pod_name: str, reasons: Sequence[Reason]) -> None:
+        super().__init__(f"pod {pod_name} does not fit on node {node_name}: {'; '.join(map(str, reasons))}")
+        self.reasons = tuple(reasons)
+
+
+class GroupScheduler:
+    """A DeviceScheduler for everything below `resource/group`.
+
+    Args:
+        steps: how many steps the searches of this object may take together.
+
+    """
+
+    name = "group"
+    using_group_scheduler = True
+
+    def __init__(self, steps: int = MAX_STEPS_IN_ALL) -> None:
+        self._steps = steps
+        self._trees: dict[str, CardTree] = {}
+
+    def add_node(self, node_name: str, node_info: NodeInfo) -> None:
+        """Note the tree of a node's cards, after adding those that only its status has."""
+        fill_from_kube(node_info)
+        self._trees[node_name] = card_tree(node_info.allocatable)
+
+    def remove_node(self, node_name: str) -> None:
+        """Forget a node."""
+        self._trees.pop(node_name, None)
+
+    def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> DeviceFit:  # noqa: FBT001 - the interface of KubeDevice
+        """Translate the requests of a pod, and return whether the node can serve them.
+
+        Running containers come first, then init containers, each in the order of their names. The score is that of
+        the last running container that asks for devices, which has seen all use before it.
+        """
+        reasons = self._translate(node_info, pod_info)
+        node = NodeDevices(node_info)
+        use = PodUse(steps=min(MAX_STEPS, self._steps))
+        before, score = use.steps, 0.0
+        for init, containers in ((False, pod_info.running_containers), (True, pod_info.init_containers)):
+            for name in sorted(containers):
+                if not any(map(is_group_resource, containers[name].dev_requests)):
+                    continue
+                found = allocate(name, containers[name], node, use, init=init)
+                if isinstance(found, Allocation):
+                    use.resources = dict(found.resources)
+                    score = score if init else found.score
+                    if fill_allocate_from:
+                        containers[name].allocate_from = dict(found.allocate_from)
+                else:
+                    reasons += found
+        self._steps -= before - max(use.steps, 0)
+        return DeviceFit(not reasons, tuple(reasons), 0.0 if reasons else score)
+
+    def pod_allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Fill `dev_requests` and `allocate_from`; raise DoesNotFit if the node cannot serve them (any more)."""
+        fit = self.pod_fits_device(node_info, pod_info, fill_allocate_from=True)
+        if not fit.fits:
+            raise DoesNotFit(node_info.name, pod_info.name, fit.reasons)
+
+    def take_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Add to `used` of a node what a pod uses."""
+        take(node_info, pod_info)
+
+    def return_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Subtract from `used` of a node what a pod used; never below zero."""
+        give_back(node_info, pod_info)
+
+    def _translate(self, node: NodeInfo, pod: PodInfo) -> list[Reason]:
+        reasons: list[Reason] = []
+        offered = cards(node.allocatable)
+        total = _total_cards(pod)
+        for name, container in (*pod.running_containers.items(), *pod.init_containers.items()):
+            wanted = pod.requests.get(TOPOLOGY, 0) or container.requests.get(TOPOLOGY, 0)
+            if wanted and not container.allocate_from:
+                reasons += self._follow_best_tree(name, container, wanted, total)
+            reasons += _translate_cards(name, container, node, offered)
+            container.dev_requests = lift_all(container.dev_requests, node.allocatable)
+        return reasons
+
+    def _follow_best_tree(self, name: str, container: ContainerInfo, wanted: int, total: int) -> list[Reason]:
+        if wanted != 1:
+            return [UnsupportedRequest(name, TOPOLOGY, f"the value is {wanted}; 0 and 1 are supported")]
+        tree = best_tree(self._trees.values(), total)
+        if tree is None:
+            return [UnsupportedRequest(name, TOPOLOGY, f"no node groups {total} cards by gpugrp1 and gpugrp0")]
+        container.dev_requests = follow_tree(container.dev_requests, tree, card_count(container))
+        return []
+
+
+def _translate_cards(name: str, container: ContainerInfo, node: NodeInfo, offered: list[str]) -> list[Reason]:
+    count = card_count(container)
+    if count > len(offered):  # said so here, not by making as many requests as somebody wrote
+        return [Shortage(name, CARDS, count, sum(node.used.get(card, 0) for card in offered), len(offered))]
+    container.dev_requests = add_cards(container.dev_requests, count)
+    return []
+
+
+def _total_cards(pod: PodInfo) -> int:
+    running = sum(card_count(each) for each in pod.running_containers.values())
+    return max([running, *(card_count(each) for each in pod.init_containers.values())])

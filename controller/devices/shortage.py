@@ -1,0 +1,61 @@
+"""Why a container's request does not fit on a node: plain functions of data."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource that a node cannot give to a container; `used` includes what the pod itself already got."""
+
+    container: str
+    resource: str
+    requested: int
+    used: int
+    capacity: int
+
+    def __str__(self) -> str:
+        return (
+            f"container {self.container}: {self.resource}: "
+            f"requested {self.requested}, used {self.used}, capacity {self.capacity}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTooLong:
+    """The tree and the request have more combinations than are tried; a simpler request, or fewer levels, help."""
+
+    container: str
+    steps: int
+
+    def __str__(self) -> str:
+        return (
+            f"container {self.container}: no allocation found within {self.steps} steps; "
+            "ask for fewer groups, or advertise fewer levels"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedRequest:
+    """A request that cannot be understood, or that no node in the cluster could serve."""
+
+    container: str
+    resource: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"container {self.container}: {self.resource}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFailure:
+    """A scheduler plugin raised, or answered with something else than fit, reasons and score."""
+
+    plugin: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"scheduler plugin {self.plugin}: {self.message}"
+
+
+Reason: TypeAlias = Shortage | SearchTooLong | UnsupportedRequest | PluginFailure

@@ -1,0 +1,79 @@
+"""Says requests in the terms of a node: plain functions of names.
+
+A node may group its cards more deeply than a request says. The request is then lifted: where the node has
+`gpugrp0/<place>/gpu/...`, the request `gpu/0/cards` becomes `gpugrp0/0/gpu/0/cards`, and the same for `gpugrp1` over
+`gpugrp0`. A number of cards (`nvidia.com/gpu: 2`) becomes `gpu/0/cards` and `gpu/1/cards` first.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from shared.devices.info import GROUP_PREFIX, ContainerInfo, NodeInfo
+
+CARDS = "nvidia.com/gpu"
+MAX_CARDS = 1024  # of one node, from its status
+_LEVELS = (("gpugrp0", "gpu"), ("gpugrp1", "gpugrp0"))
+_DEEPEST = [f"{GROUP_PREFIX}gpugrp1/0/gpugrp0/0/gpu/0/cards"]
+
+
+def lift_all(requests: Mapping[str, int], offered: Iterable[str]) -> dict[str, int]:
+    """Return requests with the levels of the resources that a node offers.
+
+    >>> lift_all({"resource/group/gpu/a/cards": 1}, ["resource/group/gpugrp0/7/gpu/3/cards"])
+    {'resource/group/gpugrp0/0/gpu/a/cards': 1}
+    """
+    names, lifted = list(offered), dict(requests)
+    for upper, lower in _LEVELS:
+        if any(_place(name, upper, lower) is not None for name in names):
+            lifted = _lift(lifted, upper, lower)
+    return lifted
+
+
+def _lift(requests: Mapping[str, int], upper: str, lower: str) -> dict[str, int]:
+    """Put a level above another. Equal places of the lower level share a new place, numbered after those in use."""
+    used = [int(place) for name in requests if (place := _place(name, upper, lower) or "").isdecimal()]
+    following = max(used, default=-1) + 1
+    places: dict[str, str] = {}
+    lifted: dict[str, int] = {}
+    for name in sorted(requests):
+        before, found, after = name.partition(f"/{lower}/")
+        if found and "/" in after and _place(name, upper, lower) is None:
+            place = places.setdefault(after.partition("/")[0], str(following + len(places)))
+            lifted[f"{before}/{upper}/{place}/{lower}/{after}"] = requests[name]
+        else:
+            lifted[name] = requests[name]
+    return lifted
+
+
+def _place(name: str, upper: str, lower: str) -> str | None:
+    """Return the place in the upper level, if it stands right above the lower one."""
+    parts = name.split("/")
+    for i in range(len(parts) - 3, 0, -1):
+        if parts[i] == upper and parts[i + 2] == lower:
+            return parts[i + 1]
+    return None
+
+
+def cards(names: Iterable[str]) -> list[str]:
+    """Return the names that stand for one card each: those with `gpu/<card>/cards`."""
+    return [name for name in names if name.startswith(GROUP_PREFIX) and _place(name, "gpu", "cards") is not None]
+
+
+def card_count(container: ContainerInfo) -> int:
+    """Return the number of cards that a container asks for, in the annotation or of Kubernetes."""
+    return max(container.requests.get(CARDS, 0), container.kube_requests.get(CARDS, 0))
+
+
+def add_cards(requests: Mapping[str, int], count: int) -> dict[str, int]:
+    """Return requests with as many single cards as are missing to a number."""
+    have = cards(requests)
+    numbers = [int(card) for name in have if (card := _place(name, "gpu", "cards") or "").isdecimal()]
+    following = max(numbers, default=-1) + 1
+    added = range(following, following + count - len(have))
+    return dict(requests) | {f"{GROUP_PREFIX}gpu/{number}/cards": 1 for number in added}
+
+
+def fill_from_kube(node: NodeInfo) -> None:
+    """Add the cards that only the Node's status has to the allocatable of a node, each in a group of its own."""
+    count = min(node.kube_alloc.get(CARDS, 0), MAX_CARDS)
+    if count > len(cards(node.allocatable)):
+        node.allocatable = lift_all(add_cards(node.allocatable, count), _DEEPEST)

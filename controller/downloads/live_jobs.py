@@ -1,0 +1,33 @@
+"""Live reads and the deletion of download Jobs."""
+
+from contextlib import suppress
+
+from controller.claims.kinds import Job, JobPod
+from shared.kube.collection import decode, get_object, pages
+from shared.kube.errors import NotFound
+from shared.kube.transport import Kube
+
+_JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+
+
+async def read_job(kube: Kube, namespace: str, name: str) -> Job | None:
+    """Return a Job, or None if it does not exist. Raises KubeError."""
+    return await get_object(kube, _path(namespace, name), Job)
+
+
+async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ...]:
+    """Return the first page of pods with a Job's label, far more than it has: anyone may give pods that label."""
+    query = {"labelSelector": f"{_JOB_NAME_LABEL}={name}"}
+    async for page in pages(kube, f"/api/v1/namespaces/{namespace}/pods", query):
+        return tuple(decode(raw, JobPod) for raw in page.items)
+    return ()
+
+
+async def delete_job(kube: Kube, namespace: str, name: str) -> None:
+    """Delete a Job with its pods."""
+    with suppress(NotFound):
+        await kube.request("DELETE", _path(namespace, name), body={"propagationPolicy": "Background"})
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"

@@ -1,0 +1,73 @@
+"""Events that say the same of an object only once an hour, and of a namespace only so many."""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+
+from controller.manager.event_recorder import EventRecorder, EventSubject
+from shared.token_bucket import TokenBucket
+
+_AGAIN_S = 3600.0  # the API server forgets Events after an hour
+_MOST = 100  # of one key within the hour: tenants can make up reasons
+_RATE, _BURST = 1.0, 200.0  # of one namespace, per second: tenants can make up keys
+
+
+@dataclass(slots=True)
+class LimitedEvents:
+    """Writes one Event an hour for each object, reason and state; what a namespace has no room for comes later."""
+
+    events: EventRecorder
+    clock: Callable[[], float]
+    _written: dict[Hashable, dict[tuple[str, str, str], float]] = field(default_factory=dict, init=False)
+    _budgets: dict[str, TokenBucket] = field(default_factory=dict, init=False)  # by namespace
+
+    async def report(
+        self,
+        key: Hashable,
+        subjects: Iterable[EventSubject],
+        reason: str,
+        message: str,
+        *,
+        news: str = "",
+        warn: bool = True,
+    ) -> None:
+        """Report a reason on those of the objects that it was not reported on within the hour.
+
+        Args:
+            key: What the objects have in common; `forget` drops what was reported on it.
+            subjects: The objects.
+            reason: The reason of the Event.
+            message: Its message.
+            news: Tells states with the same reason apart: another one is reported at once.
+            warn: Whether it is a warning.
+        """
+        now = self.clock()
+        self._expire(now)
+        written = self._written[key] = _recent(self._written.pop(key, {}), now)  # keys in the order of their reports
+        for subject in dict.fromkeys(subjects):
+            event = subject.uid, reason, news
+            if event not in written and len(written) < _MOST and self._draw(subject.namespace, now):
+                written[event] = now
+                await self.events.write(subject, reason, message, warn=warn)
+
+    def forget(self, key: Hashable) -> None:
+        """Drop what was reported on a key: its next reason is news again."""
+        self._written.pop(key, None)
+
+    def _draw(self, namespace: str, now: float) -> bool:
+        """Take one Event from the budget of a namespace; return whether it had one."""
+        budget = self._budgets.pop(namespace, None) or TokenBucket(_RATE, _BURST, now, tokens=_BURST)
+        self._budgets[namespace] = budget  # in the order of their use
+        return not budget.draw(1, now)
+
+    def _expire(self, now: float) -> None:
+        """Drop the keys, and the budgets of namespaces, that were last used more than an hour ago."""
+        while self._budgets and now - next(iter(self._budgets.values())).filled_at >= _AGAIN_S:
+            del self._budgets[next(iter(self._budgets))]
+        for key in list(self._written):
+            if _recent(self._written[key], now):
+                return
+            del self._written[key]
+
+
+def _recent(written: dict[tuple[str, str, str], float], now: float) -> dict[tuple[str, str, str], float]:
+    return {event: at_s for event, at_s in written.items() if now - at_s < _AGAIN_S}

@@ -1,0 +1,55 @@
+"""Tells pods, and the objects that created them, what they wait for."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from controller.manager.event_recorder import EventSubject
+from controller.manager.limited_events import LimitedEvents
+from shared.api.core import Pod
+
+MOST_PODS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PodEvents:
+    """Reports on at most five pods of a key, and on their owners."""
+
+    events: LimitedEvents
+
+    async def report(
+        self,
+        key: Hashable,
+        pods: tuple[Pod, ...],
+        reason: str,
+        message: str,
+        *,
+        news: str = "",
+        warn: bool = True,
+        owners: bool = True,
+    ) -> None:
+        """Report a reason on those of the pods and owners that it was not reported on within the hour.
+
+        Args:
+            key: What the pods have in common; `forget` drops what was reported on it.
+            pods: The pods.
+            reason: The reason of the Event.
+            message: Its message.
+            news: Tells states with the same reason apart: another one is reported at once.
+            warn: Whether it is a warning.
+            owners: Whether the controllers of the pods hear it, too.
+        """
+        subjects = (subject for pod in pods[:MOST_PODS] for subject in _subjects(pod, owners=owners))
+        await self.events.report(key, subjects, reason, message, news=news, warn=warn)
+
+    def forget(self, key: Hashable) -> None:
+        """Drop what was reported on a key: its next reason is news again."""
+        self.events.forget(key)
+
+
+def _subjects(pod: Pod, *, owners: bool) -> list[EventSubject]:
+    meta = pod.metadata
+    controllers = (owner for owner in meta.owner_references if owner.get("controller")) if owners else ()
+    return [
+        EventSubject("v1", "Pod", meta.namespace, meta.name, meta.uid),
+        *(EventSubject(o["apiVersion"], o["kind"], meta.namespace, o["name"], o["uid"]) for o in controllers),
+    ]

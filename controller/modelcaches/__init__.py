@@ -1,0 +1,1 @@
+"""ModelCaches: a claim of a namespace, and a Job that downloads a model to it once."""

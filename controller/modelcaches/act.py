@@ -1,0 +1,116 @@
+"""Applies what was decided for a ModelCache."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from controller.claims.kinds import Job
+from controller.downloads.job import DownloadJobSettings
+from controller.manager.event_recorder import EventRecorder
+from controller.manager.exclusive_names import create_exclusively
+from controller.manager.write import change_finalizers, replace_part
+from controller.modelcaches.decide import WriteCacheStatus
+from controller.modelcaches.job import DownloadOrder, download_job
+from controller.modelcaches.report import is_failure, status_of
+from controller.modelcaches.templates import StorageManifest, is_claim_of, is_job_of, is_volume_of
+from controller.modelcaches.view import ModelCacheView
+from controller.models.finalizers import OWN_FINALIZER
+from controller.sources.credentials import Secrets
+from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
+from shared.api.kinds import MODEL_CACHE
+from shared.api.model_cache import ModelCache
+from shared.kube.errors import Conflict, NotFound
+from shared.kube.objects import Meta
+from shared.kube.transport import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCacheActor:
+    """Writes to the API server; every creation may be repeated."""
+
+    kube: Kube
+    events: EventRecorder
+    secrets: Secrets
+    jobs: DownloadJobSettings
+    now: Callable[[], datetime]
+
+    async def add_finalizer(self, cache: ModelCache) -> None:
+        """Hold the object's deletion."""
+        await self._change_finalizers(cache, [*cache.metadata.finalizers, OWN_FINALIZER])
+
+    async def remove_finalizer(self, cache: ModelCache) -> None:
+        """Release the object."""
+        await self._change_finalizers(cache, [f for f in cache.metadata.finalizers if f != OWN_FINALIZER])
+
+    async def provision(self, manifest: StorageManifest) -> None:
+        """Create what is missing of a claim and its volume.
+
+        Raises:
+            Refused: A name is taken or too long, or the API server refuses the objects.
+            KubeError: The request failed; another attempt may succeed.
+        """
+        if manifest.volume:
+            await create_exclusively(
+                self.kube,
+                VOLUMES,
+                manifest.volume_body(),
+                PersistentVolume,
+                lambda found: is_volume_of(found, manifest.cache),
+                "an administrator can rename or delete it",
+            )
+        await create_exclusively(
+            self.kube,
+            claims_in(manifest.cache.namespace),
+            manifest.claim_body(),
+            PersistentVolumeClaim,
+            lambda found: is_claim_of(found, manifest.cache),
+            "delete or rename it, or create the cache under another name",
+        )
+
+    async def start_job(self, view: ModelCacheView, order: DownloadOrder) -> None:
+        """Create the Job unless it exists.
+
+        Raises:
+            Refused: The name is taken, or the API server refuses the Job.
+            AuthDenied: The Secret cannot be used.
+            KubeError: The request failed; another attempt may succeed.
+        """
+        given = await self.secrets.credentials_of(view.demand)
+        body = download_job(view.cache, order, tuple(given.values), given.hosts, self.jobs)
+        await create_exclusively(
+            self.kube,
+            f"/apis/batch/v1/namespaces/{view.demand.namespace}/jobs",
+            body,
+            Job,
+            lambda found: is_job_of(found, view.cache.metadata),
+            "delete it",
+        )
+
+    async def delete_claim(self, seen: Meta) -> None:
+        """Delete the claim that was read."""
+        await self._delete(f"{claims_in(seen.namespace)}/{seen.name}", seen)
+
+    async def delete_volume(self, seen: Meta) -> None:
+        """Delete the volume that was read."""
+        await self._delete(f"{VOLUMES}/{seen.name}", seen)
+
+    async def write_status(self, cache: ModelCache, write: WriteCacheStatus) -> None:
+        """Write the status if it differs, and an Event for a change of the condition Ready."""
+        status = status_of(cache, write, self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        if status == cache.status:
+            return
+        await replace_part(self.kube, f"{_path(cache)}/status", cache.metadata, "status", status)
+        before, after = cache.status.conditions, status.conditions
+        await self.events.record_ready(MODEL_CACHE, cache.metadata, before, after, warn=is_failure(write))
+
+    async def _change_finalizers(self, cache: ModelCache, wanted: Sequence[str]) -> None:
+        await change_finalizers(self.kube, _path(cache), cache.metadata, list(wanted))
+
+    async def _delete(self, path: str, seen: Meta) -> None:
+        with suppress(NotFound, Conflict):  # gone, or another object of that name by now
+            await self.kube.request("DELETE", path, body={"preconditions": {"uid": seen.uid}})
+
+
+def _path(cache: ModelCache) -> str:
+    return f"{MODEL_CACHE.path_in(cache.metadata.namespace)}/{cache.metadata.name}"

@@ -1,0 +1,87 @@
+"""The controller of ModelCaches."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from controller.claims.kinds import JobPod
+from controller.downloads.job import COMPONENT
+from controller.manager.controller import Controller
+from controller.manager.watches import itself, on
+from controller.modelcaches.job import CACHE_ANNOTATION
+from controller.modelcaches.keys import ModelCacheKey
+from controller.modelcaches.reconcile import ModelCacheReconciler
+from controller.state.cluster_state import ClusterState
+from controller.state.informer import Informer
+from controller.state.signal import Signal
+from shared.api.core import PODS, Pod
+from shared.api.model_cache import ModelCache
+from shared.kube.objects import Key
+
+
+def model_caches_controller(cluster: ClusterState, reconciler: ModelCacheReconciler) -> Controller[ModelCacheKey]:
+    """Return the controller; claims, and the pods of downloads, trigger the cache that owns them."""
+    pod_changed = Signal[ModelCacheKey]()
+    pods = Informer(
+        PODS,
+        JobPod,
+        DownloadPodTrigger(pod_changed.emit),
+        label_selector="=".join(COMPONENT),
+        name="downloadpods",
+        waited_for=False,
+    )
+    return Controller(
+        name="modelcaches",
+        key=ModelCacheKey,
+        all_keys=lambda: (_key(cache) for cache in cluster.model_caches),
+        for_=(on(cluster.changed.model_cache, _of_cache),),
+        owns=(
+            on(cluster.volumes.claim_changed, lambda claim: _on_claim(cluster, claim.key)),
+            on(pod_changed, itself, informer=pods),
+        ),
+        watches=(on(cluster.changed.user, lambda before, after: _on_user(cluster, before, after)),),
+        reconcile=reconciler.reconcile,
+        take_over=reconciler.take_over,
+        stop=reconciler.stop,
+    )
+
+
+def _of_cache(before: ModelCache | None, after: ModelCache | None) -> Iterator[ModelCacheKey]:
+    return (_key(cache) for cache in (before, after) if cache is not None)
+
+
+def _on_claim(cluster: ClusterState, claim: Key) -> Iterator[ModelCacheKey]:
+    caches = cluster.model_caches_in(claim.namespace)
+    return (_key(cache) for cache in caches if claim.name in (cache.metadata.name, cache.status.claim))
+
+
+def _on_user(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelCacheKey]:
+    """Yield the deleted caches that a pod may have been the last to mount."""
+    pod = after or before
+    if pod is not None and pod.spec.claims:
+        caches = cluster.model_caches_in(pod.metadata.namespace)
+        yield from (_key(c) for c in caches if c.metadata.deletion_timestamp and c.status.claim in pod.spec.claims)
+
+
+def _key(cache: ModelCache) -> ModelCacheKey:
+    return ModelCacheKey(cache.metadata.namespace, cache.metadata.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadPodTrigger:
+    """A sink for the pods of downloads, which triggers the cache that a changed pod names in its namespace."""
+
+    enqueue: Callable[[ModelCacheKey], None]
+
+    def replace(self, objects: Sequence[JobPod], unreadable: Collection[Key] = ()) -> None:
+        """Trigger the caches of all pods; one whose pod is gone is requeued anyway."""
+        del unreadable
+        for obj in objects:
+            self.upsert(obj)
+
+    def upsert(self, obj: JobPod) -> None:
+        """Trigger the cache that the pod names."""
+        if name := obj.metadata.annotations.get(CACHE_ANNOTATION, ""):
+            self.enqueue(ModelCacheKey(obj.metadata.namespace, name))
+
+    def remove(self, key: Key) -> None:
+        """Do nothing: the pod's report was available before the pod was deleted."""

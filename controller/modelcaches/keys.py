@@ -1,0 +1,10 @@
+"""Keys of the caches of namespaces."""
+
+from dataclasses import dataclass
+
+from controller.manager.keys import NamespacedKey
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCacheKey(NamespacedKey):
+    """A ModelCache."""

@@ -1,0 +1,201 @@
+"""Reconciles one ModelCache: observe, decide, act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import assert_never
+
+import structlog
+
+from controller.downloads.live_jobs import delete_job
+from controller.manager.actions import Requeue
+from controller.manager.failed_creations import FailedCreations
+from controller.manager.provision_queue import ProvisionOrder
+from controller.manager.provisioner import Provisioner, ProvisionRequest
+from controller.modelcaches.act import ModelCacheActor
+from controller.modelcaches.decide import (
+    Action,
+    DeleteCacheVolume,
+    DeleteJob,
+    ListClaimUsers,
+    ProvisionStorage,
+    Removal,
+    StartDownload,
+    WriteCacheStatus,
+    decide,
+)
+from controller.modelcaches.keys import ModelCacheKey
+from controller.modelcaches.observe import ModelCacheObserver
+from controller.modelcaches.templates import StorageManifest
+from controller.modelcaches.throttles import holds_slot
+from controller.modelcaches.view import ModelCacheView
+from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
+from controller.models.finalizers import OWN_FINALIZER
+from controller.volumes.decide import DeleteClaim, Withdraw
+from shared.errors import AuthDenied
+from shared.kube.errors import KubeError, NotFound, Refused
+
+_LONGEST_LOOK_S = 300.0
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class ModelCacheReconciler:
+    """Drives a ModelCache to its desired state."""
+
+    observer: ModelCacheObserver
+    actor: ModelCacheActor
+    provisioner: Provisioner
+    enqueue: Callable[[ModelCacheKey], None]
+    clock: Callable[[], float]
+    finalizer_s: float
+    enabled: bool = True  # if not, caches are only released, so that no namespace is held up
+    _uids: dict[ModelCacheKey, str] = field(default_factory=dict, init=False)
+    _failures: FailedCreations[ModelCacheKey] = field(init=False)
+    _running: dict[ModelCacheKey, frozenset[str]] = field(
+        default_factory=dict, init=False
+    )  # with the groups they reach
+
+    def __post_init__(self) -> None:
+        self._failures = FailedCreations(self.clock)
+
+    async def take_over(self) -> None:
+        """Learn which downloads run, before another one starts."""
+        for cache in self.observer.cluster.model_caches:
+            if cache.status.job and cache.status.storage_status in ("pvcCreated", "Downloading"):
+                key = ModelCacheKey(cache.metadata.namespace, cache.metadata.name)
+                self._running[key] = self.observer.groups_of(cache)
+
+    async def stop(self) -> None:
+        """Drop what only this leadership knew."""
+        self._failures.clear()
+        self._running.clear()
+        await self.observer.progress.stop()
+
+    async def reconcile(self, key: ModelCacheKey) -> float | None:
+        """Reconcile a cache; return the delay in seconds until the next run, or None."""
+        if not self.enabled:
+            await self._release(key)
+            return None
+        view = await self.observer.view(key, self._failures.of(key))
+        if view is None:
+            self._forget(key)
+            return None
+        view = replace(view, position=self.provisioner.position(key))
+        self._forget_previous(key, view.demand.uid)
+        self._count(key, view)
+        if view.job is None:
+            view = self.observer.throttled(view, self._running)
+        delay_s = await self._decide(key, view)
+        if delay_s is None:
+            return None
+        return max(delay_s, min(delay_s * self.observer.crowding(key.namespace), _LONGEST_LOOK_S))
+
+    async def _release(self, key: ModelCacheKey) -> None:
+        """Remove our finalizer from a deleted cache; its Job and its claim go with it, because it owns them."""
+        cache = self.observer.cache(key)
+        if cache is not None and cache.metadata.deletion_timestamp and OWN_FINALIZER in cache.metadata.finalizers:
+            await self.actor.remove_finalizer(cache)
+
+    def _count(self, key: ModelCacheKey, view: ModelCacheView) -> None:
+        """Count a download among those that run, or no longer."""
+        if not holds_slot(view.job, view.pods, self.observer.now()):
+            self._running.pop(key, None)
+        elif key not in self._running:
+            self._running[key] = self.observer.groups_of(view.cache)
+
+    async def _decide(self, key: ModelCacheKey, view: ModelCacheView) -> float | None:
+        actions = decide(view, self.observer.now(), self.finalizer_s)
+        if ListClaimUsers() in actions:
+            view = replace(view, users=await self.observer.users(view))
+            actions = decide(view, self.observer.now(), self.finalizer_s)
+        for action in actions:
+            try:
+                await self._apply(key, view, action)
+            except (Refused, NotFound, AuthDenied) as error:
+                if not isinstance(action, StartDownload):
+                    raise
+                _log.warning("download_job_refused", cache=f"{key.namespace}/{key.name}", error=str(error))
+                self._running.pop(key, None)
+                return await self._decide(key, replace(view, job_refused=str(error)))
+        return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
+
+    async def _apply(self, key: ModelCacheKey, view: ModelCacheView, action: Action) -> None:
+        match action:
+            case AddFinalizer():
+                await self.actor.add_finalizer(view.cache)
+            case RemoveFinalizer():
+                await self.actor.remove_finalizer(view.cache)
+                _log.info("model_cache_deleted", cache=f"{key.namespace}/{key.name}")
+            case Resolve():
+                self.observer.resolver.start(key, view.demand, view.cache.metadata.generation)
+            case ProvisionStorage(manifest):
+                self.provisioner.request(self._request(key, manifest))
+            case Withdraw():
+                self.provisioner.withdraw(key)
+            case StartDownload(order):
+                self._running[key] = self.observer.groups_of(view.cache)  # before anything else can start
+                await self.actor.start_job(view, order)
+                _log.info("download_job_created", cache=f"{key.namespace}/{key.name}", job=order.job)
+            case DeleteJob() | DeleteClaim() | DeleteCacheVolume():
+                await self._remove(key, action)
+            case WriteCacheStatus():
+                await self._write_status(key, view, action)
+            case ListClaimUsers() | Requeue():
+                pass  # done by the caller
+            case _:
+                assert_never(action)
+
+    async def _remove(self, key: ModelCacheKey, removal: Removal) -> None:
+        match removal:
+            case DeleteJob(name):
+                await delete_job(self.actor.kube, key.namespace, name)
+            case DeleteClaim(seen):
+                await self.actor.delete_claim(seen)
+            case DeleteCacheVolume(seen):
+                await self.actor.delete_volume(seen)
+            case _:
+                assert_never(removal)
+        _log.info("model_cache_part_deleted", cache=f"{key.namespace}/{key.name}", part=type(removal).__name__)
+
+    async def _write_status(self, key: ModelCacheKey, view: ModelCacheView, write: WriteCacheStatus) -> None:
+        await self.actor.write_status(view.cache, write)
+        if view.answer is not None and write.fields.get("manifest_digest") == view.answer.manifest:
+            self.observer.resolver.discard_answer(view.demand.uid)
+        if write.state in ("Ready", "Failed"):
+            self._running.pop(key, None)
+
+    def _request(self, key: ModelCacheKey, manifest: StorageManifest) -> ProvisionRequest:
+        return ProvisionRequest(
+            key,
+            key.flow,
+            partial(self.actor.provision, manifest),
+            on_failure=lambda error: self._failed(key, error),
+            on_created=lambda: self._created(key, manifest),
+            order=ProvisionOrder(manifest.cache.creation_timestamp, manifest.cache.name),
+        )
+
+    def _created(self, key: ModelCacheKey, manifest: StorageManifest) -> None:
+        self._failures.forget(key)
+        _log.info("claim_created", namespace=key.namespace, claim=manifest.claim)
+        self.enqueue(key)
+
+    def _failed(self, key: ModelCacheKey, error: KubeError) -> None:
+        _log.warning("claim_not_created", namespace=key.namespace, cache=key.name, error=str(error))
+        self._failures.note(key, error)
+        self.enqueue(key)
+
+    def _forget_previous(self, key: ModelCacheKey, uid: str) -> None:
+        """Drop what the resolver knows of the object that had this key before."""
+        previous = self._uids.pop(key, uid)
+        if uid:
+            self._uids[key] = uid
+        if previous != uid:
+            self.observer.resolver.forget(previous)
+
+    def _forget(self, key: ModelCacheKey) -> None:
+        self._forget_previous(key, "")
+        self._failures.forget(key)
+        self._running.pop(key, None)
+        self.provisioner.withdraw(key)
+        self.observer.progress.forget(key)

@@ -1,0 +1,50 @@
+"""How the throttles of node groups apply to downloads on claims. No input or output, no clock."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from controller.claims.kinds import Job, JobPod
+
+_STARTS_WITHIN = timedelta(minutes=2)
+
+
+def rate_limit(limits: Iterable[int]) -> int:
+    """Return the smallest limit of the nodes that a download may run on; 0 means no limit."""
+    return min((limit for limit in limits if limit > 0), default=0)
+
+
+def holds_slot(job: Job | None, pods: Sequence[JobPod], now: datetime) -> bool:
+    """Return whether a download counts towards the limits: its pod runs, or its Job is new.
+
+    A Job that waits for its node, volume or image any longer gives its slot to others.
+    """
+    if job is None or job.end is not None:
+        return False
+    is_new = now - datetime.fromisoformat(job.metadata.creation_timestamp) < _STARTS_WITHIN
+    return is_new or any(pod.status.phase == "Running" for pod in pods)
+
+
+def why_wait(namespace: str, groups: Mapping[str, int], running: Iterable[tuple[str, Collection[str]]]) -> str:
+    """Return why a download may not start yet, or an empty string.
+
+    A namespace may start another while it holds fewer slots of a group than are free, so that the last ones stay for
+    others.
+
+    Args:
+        namespace: Namespace of the download.
+        groups: The groups whose nodes it may run on, with the number of their concurrent downloads; 0 for no limit.
+        running: Namespace and groups of each download that runs.
+    """
+    held: dict[str, Counter[str]] = {name: Counter() for name, most in groups.items() if most > 0}
+    for other, reached in running:
+        for name in held.keys() & set(reached):
+            held[name][other] += 1
+    for name in sorted(held):
+        free = groups[name] - held[name].total()
+        if held[name][namespace] >= free:
+            return (
+                f"ModelCacheNodeGroup {name} allows {groups[name]} concurrent downloads (maxConcurrentNodes); "
+                f"{held[name].total()} are running, {held[name][namespace]} of them for namespace {namespace}"
+            )
+    return ""

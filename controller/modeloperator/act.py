@@ -1,0 +1,73 @@
+"""Applies what was decided for a Model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from controller.downloads.job import DownloadJobSettings
+from controller.manager.event_recorder import EventRecorder
+from controller.manager.exclusive_names import create_exclusively
+from controller.manager.write import replace_part
+from controller.modeloperator.decide import WriteModelStatus
+from controller.modeloperator.manifests import (
+    ModelDownload,
+    claim_manifest,
+    download_manifest,
+    is_of,
+)
+from controller.modeloperator.report import status_of
+from controller.modeloperator.source import source_of
+from controller.modeloperator.state_metrics import ModelDownloadMetrics
+from shared.api.core import PersistentVolumeClaim, claims_in
+from shared.api.kinds import MODEL
+from shared.api.model import Model
+from shared.kube.edit import create_if_missing
+from shared.kube.transport import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOperatorActor:
+    """Writes to the API server; every creation may be repeated."""
+
+    kube: Kube
+    events: EventRecorder
+    jobs: DownloadJobSettings
+    metrics: ModelDownloadMetrics
+    now: Callable[[], datetime]
+
+    async def provision(self, model: Model) -> None:
+        """Create the claim unless it exists.
+
+        Raises:
+            Refused: The name is taken by a claim that is not Larder's, or the API server refuses the claim.
+            KubeError: The request failed; another attempt may succeed.
+        """
+        await create_exclusively(
+            self.kube,
+            claims_in(model.metadata.namespace),
+            claim_manifest(model),
+            PersistentVolumeClaim,
+            lambda found: is_of(found, model.metadata),
+            "delete or rename it, or create the Model under another name",
+        )
+
+    async def start_job(self, model: Model, download: ModelDownload) -> None:
+        """Create the Job unless it exists. Raises KubeError."""
+        body = download_manifest(model, download, source_of(model.spec), self.jobs)
+        await create_if_missing(self.kube, _jobs(model), body)
+
+    async def write_status(self, model: Model, write: WriteModelStatus) -> None:
+        """Write the status if it differs, and an Event for a change of the condition Ready."""
+        status = status_of(model, write, self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        if status == model.status:
+            return
+        meta = model.metadata
+        await replace_part(self.kube, f"{MODEL.path_in(meta.namespace)}/{meta.name}/status", meta, "status", status)
+        if write.ended is not None:
+            self.metrics.count(model.key, write.ended)
+        warn = write.phase == "Failed" or write.reason in ("ClaimRefused", "JobRefused", "NameConflict")
+        await self.events.record_ready(MODEL, meta, model.status.conditions, status.conditions, warn=warn)
+
+
+def _jobs(model: Model) -> str:
+    return f"/apis/batch/v1/namespaces/{model.metadata.namespace}/jobs"

@@ -1,0 +1,62 @@
+"""The controller of Models."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from controller.claims.kinds import Job
+from controller.manager.controller import Controller
+from controller.manager.watches import on
+from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.manifests import CLAIM_PREFIX, JOB_PREFIX, MODEL_LABEL
+from controller.modeloperator.observe import ModelOperatorObserver
+from controller.modeloperator.reconcile import ModelOperatorReconciler
+from controller.modeloperator.state_metrics import model_gauges
+from controller.state.informer import Informer
+from controller.state.signal import Signal
+from shared.api.kinds import MODEL
+from shared.api.model import Model
+from shared.kube.cache import Cache
+from shared.kube.objects import Key, Object
+
+_JOBS = "/apis/batch/v1/jobs"
+
+
+def model_operator_controller(
+    observer: ModelOperatorObserver, reconciler: ModelOperatorReconciler, *, enabled: bool
+) -> Controller[DownloadedModelKey]:
+    """Return the controller; claims and download Jobs trigger the Model that owns them.
+
+    If the feature is off, it watches nothing.
+    """
+    job_changed = Signal[Object | None, Object | None]()
+    models: Informer[Any] = Informer(MODEL.path, Model, observer.models, MODEL)
+    jobs: Informer[Any] = Informer(_JOBS, Job, Cache(job_changed.emit), label_selector=MODEL_LABEL, name="modeljobs")
+    return Controller(
+        name="modeloperator",
+        key=DownloadedModelKey,
+        all_keys=lambda: (DownloadedModelKey(*model.key) for model in observer.models),
+        for_=(on(observer.changed, _of_model, informer=models if enabled else None),),
+        owns=(
+            on(observer.cluster.volumes.claim_changed, lambda claim: _of_claim(observer, claim.key)),
+            on(job_changed, _of_job, informer=jobs if enabled else None),
+        ),
+        reconcile=reconciler.reconcile,
+        stop=reconciler.stop,
+        gauges=lambda: model_gauges(observer.models) if enabled else (),
+    )
+
+
+def _of_model(before: Model | None, after: Model | None) -> Iterator[DownloadedModelKey]:
+    return (DownloadedModelKey(*model.key) for model in (after or before,) if model is not None)
+
+
+def _of_claim(observer: ModelOperatorObserver, claim: Key) -> Iterator[DownloadedModelKey]:
+    key = Key(claim.namespace, claim.name.removeprefix(CLAIM_PREFIX))
+    if claim.name.startswith(CLAIM_PREFIX) and observer.models.get(key) is not None:
+        yield DownloadedModelKey(*key)
+
+
+def _of_job(before: Object | None, after: Object | None) -> Iterator[DownloadedModelKey]:
+    found = after or before
+    if found is not None:
+        yield DownloadedModelKey(found.metadata.namespace, found.metadata.name.removeprefix(JOB_PREFIX))

@@ -1,0 +1,215 @@
+"""Decides from a view of a Model what to do for it. No input or output, no clock.
+
+    no claim            claim exists               every file verified
+    Pending ─────────────► Downloading ─────────────────► Ready
+       ▲                        │                           │
+       │ Job deleted            ▼                           │ claim deleted
+       ├───────────────────── Failed                        │
+       └────────────────────────────────────────────────────┘
+
+A Ready model stays Ready while another source or version is downloaded beside its files; then it moves to that.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from controller.claims.kinds import Job
+from controller.downloads.outcome import DownloadCompleted, DownloadFailed, DownloadRunning, outcome_of
+from controller.downloads.unbound_claim import unbound_reason
+from controller.manager.actions import Requeue
+from controller.manager.provision_queue import queued_message
+from controller.modeloperator.download_end import DownloadEnd
+from controller.modeloperator.manifests import REVISIONS, WANTED_LABEL, ModelDownload, claim_name, is_of, job_name
+from controller.modeloperator.source import source_of
+from controller.modeloperator.view import DownloadedModelView
+from controller.volumes.decide import Withdraw
+from shared.api.model import ModelPhase
+
+IN_PROGRESS = "Download in progress"
+_PENDING_S, _DOWNLOADING_S, _READY_S, _FAILED_S, _AGAIN_S = 10.0, 15.0, 300.0, 60.0, 2.0  # the specification's timings
+_REMEDY = "delete the Model and create it with another spec.storage.storageClass"
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisionClaim:
+    """Create the claim when it is its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartModelDownload:
+    """Create the Job."""
+
+    download: ModelDownload
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteModelJob:
+    """Delete the Job and its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteModelStatus:
+    """Report to the user.
+
+    Args:
+        phase: The specification's phase.
+        reason: Of the condition Ready.
+        message: `status.message`, and of the condition.
+        is_stalled: Whether nothing will change until somebody acts.
+        update: Reason and message of the condition Updating, while or since another revision is wanted.
+        fields: Other fields of the status that change.
+        ended: The download that this reports as complete or failed.
+    """
+
+    phase: ModelPhase
+    reason: str
+    message: str
+    is_stalled: bool = False
+    update: tuple[str, str] | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    ended: DownloadEnd | None = None
+
+
+Action: TypeAlias = (
+    ProvisionClaim | Withdraw | StartModelDownload | DeleteModelJob | WriteModelStatus | Requeue
+)  # fmt: skip
+
+
+def decide(view: DownloadedModelView, now: datetime) -> list[Action]:
+    """Return the actions, in order."""
+    meta = view.model.metadata
+    if meta.deletion_timestamp is not None:
+        return [Withdraw()]  # the claim and the Job go with their owner
+    if view.problem is not None:
+        reason, message = view.problem
+        return [Withdraw(), _write(view, "Failed", reason, message, is_stalled=True)]
+    if view.claim is None:
+        return _provision(view)
+    name = claim_name(meta)
+    if not is_of(view.claim, meta):
+        message = _taken("claim", name)
+        return [Withdraw(), _write(view, "Failed", "NameConflict", message, is_stalled=True), Requeue(_FAILED_S)]
+    if view.claim.metadata.deletion_timestamp is not None:
+        message = f"claim {name} was deleted and goes when the last pod that mounts it has ended; then it is made again"
+        removal = [DeleteModelJob()] if _is_ours_and_stays(view) else []
+        return [Withdraw(), *removal, _reset(view, "ClaimTerminating", message), Requeue(_PENDING_S)]
+    if view.served == view.wanted:
+        return [Withdraw(), _ready(view), Requeue(_READY_S)]
+    return [Withdraw(), *_decide_job(view, now)]
+
+
+def _provision(view: DownloadedModelView) -> list[Action]:
+    name, failure = claim_name(view.model.metadata), view.creation_failure
+    if failure is None:
+        return [ProvisionClaim(), _reset(view, "Queued", queued_message(name, view.position)), Requeue(_PENDING_S)]
+    message = f"claim {name} cannot be created: {failure.message}; Larder tries again"
+    write = _reset(view, failure.reason or "ClaimRefused", message)
+    if failure.retry_s:
+        return [write, Requeue(failure.retry_s)]
+    return [write, ProvisionClaim(), Requeue(_PENDING_S)]
+
+
+def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
+    job, download = view.job, wanted_download(view)
+    if job is None:
+        return _start(view, download)
+    name = job_name(view.model.metadata)
+    if not is_of(job, view.model.metadata):
+        message = _taken("Job", name)
+        return [_write(view, "Failed", "NameConflict", message, is_stalled=True), Requeue(_FAILED_S)]
+    if job.metadata.deletion_timestamp is not None:
+        return [_write(view, "Pending", "Starting", f"an earlier Job {name} is being deleted"), Requeue(_AGAIN_S)]
+    if job.metadata.labels.get(WANTED_LABEL) != download.label:
+        message = f"Job {name}, which downloads an earlier source or version, is deleted first"
+        return [DeleteModelJob(), _write(view, "Pending", "Starting", message), Requeue(_AGAIN_S)]
+    outcome = outcome_of(job, view.pods, now)
+    match outcome:
+        case DownloadRunning():
+            return [_running(view, outcome, now), Requeue(_DOWNLOADING_S)]
+        case DownloadCompleted():
+            return [_completed(view, download, job, outcome, now), Requeue(_READY_S)]
+        case DownloadFailed() if job.end is not None and job.end.type == "Complete":
+            gone = DownloadCompleted("")  # its pods, which named the revision, are gone
+            return [_completed(view, download, job, gone, now), Requeue(_READY_S)]
+        case DownloadFailed(reason, message):
+            advice = f"{message}; delete Job {name} to try again"
+            failed = _write(view, "Failed", reason, advice, is_stalled=True)
+            return [replace(failed, ended=_end(view, job, now, reason)), Requeue(_FAILED_S)]
+
+
+def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
+    if view.model.status.phase == "Failed" and not view.job_refused:
+        return [_reset(view, "Retrying", "the download starts again"), Requeue(_AGAIN_S)]
+    if view.job_refused:
+        message = f"the download's Job cannot be created: {view.job_refused}; Larder tries again"
+        return [_write(view, "Pending", "JobRefused", message), Requeue(_FAILED_S)]
+    write = _write(view, "Downloading", "Downloading", IN_PROGRESS, fields={"progress": 0})
+    return [StartModelDownload(download), write, Requeue(_PENDING_S)]
+
+
+def _running(view: DownloadedModelView, running: DownloadRunning, now: datetime) -> WriteModelStatus:
+    """Return why the Job does not download yet; what keeps the claim from its volume comes first."""
+    fields = {} if view.served else {"progress": max(view.percent, view.model.status.progress)}
+    problem = unbound_reason(view.claim, view.storage_class, now, _REMEDY)
+    reason, message = problem or (running.reason or "Downloading", running.message or IN_PROGRESS)
+    return _write(view, "Downloading", reason, message, fields=fields)
+
+
+def _completed(
+    view: DownloadedModelView, download: ModelDownload, job: Job, outcome: DownloadCompleted, now: datetime
+) -> WriteModelStatus:
+    done = {"downloaded": download.wanted, "claim_uid": download.claim_uid, "path": download.path}
+    end = _end(view, job, now)
+    ended = replace(end, downloaded_bytes=outcome.downloaded_bytes, reused_bytes=outcome.reused_bytes)
+    return replace(_ready(view, done | {"revision": outcome.revision}), ended=ended)
+
+
+def _end(view: DownloadedModelView, job: Job, now: datetime, reason: str = "") -> DownloadEnd:
+    ended = datetime.fromisoformat(job.status.completion_time) if job.status.completion_time else now
+    duration_s = (ended - datetime.fromisoformat(job.metadata.creation_timestamp)).total_seconds()
+    scheme = str(source_of(view.model.spec).uri).partition("://")[0]
+    return DownloadEnd(job.metadata.uid, scheme, reason, max(duration_s, 0.0))
+
+
+def _ready(view: DownloadedModelView, fields: Mapping[str, Any] | None = None) -> WriteModelStatus:
+    message = f"every file is verified on claim {claim_name(view.model.metadata)}"
+    return WriteModelStatus("Ready", "Ready", message, fields={"progress": 100} | dict(fields or {}))
+
+
+def wanted_download(view: DownloadedModelView) -> ModelDownload:
+    """Return the download that is due: at the root of the claim, or beside the files that are complete there."""
+    uid = view.claim.metadata.uid if view.claim is not None else ""
+    return ModelDownload(view.wanted, uid, f"{REVISIONS}/{view.wanted}" if view.served else "")
+
+
+def _taken(what: str, name: str) -> str:
+    return f"{what} {name} exists and is not Larder's; delete or rename it, or create the Model under another name"
+
+
+def _is_ours_and_stays(view: DownloadedModelView) -> bool:
+    job = view.job
+    return job is not None and is_of(job, view.model.metadata) and job.metadata.deletion_timestamp is None
+
+
+def _reset(view: DownloadedModelView, reason: str, message: str) -> WriteModelStatus:
+    """Return the state of a Model whose download starts from nothing."""
+    gone = {} if view.served else {"downloaded": "", "claim_uid": "", "path": "", "revision": "", "progress": 0}
+    return _write(view, "Pending", reason, message, fields=gone)
+
+
+def _write(
+    view: DownloadedModelView,
+    phase: ModelPhase,
+    reason: str,
+    message: str,
+    *,
+    is_stalled: bool = False,
+    fields: Mapping[str, Any] | None = None,
+) -> WriteModelStatus:
+    """Return a status; a model that is complete in an earlier version stays Ready and reports this as its update."""
+    if view.served:
+        ready = f"an earlier version is served; the update: {message}"
+        return WriteModelStatus("Ready", "Ready", ready, update=(reason, message), fields=fields or {})
+    return WriteModelStatus(phase, reason, message, is_stalled, fields=fields or {})

@@ -1,0 +1,10 @@
+"""Keys of Models."""
+
+from dataclasses import dataclass
+
+from controller.manager.keys import NamespacedKey
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadedModelKey(NamespacedKey):
+    """A Model."""

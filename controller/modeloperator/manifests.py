@@ -1,0 +1,113 @@
+"""The claim and the download Job of a Model. No input or output, no clock."""
+
+from dataclasses import dataclass
+
+from controller.downloads.job import (
+    CLAIM_MOUNT,
+    DownloadJob,
+    DownloadJobSettings,
+    Json,
+    job_manifest,
+    owner_reference,
+)
+from controller.modeloperator.source import DownloadSource
+from shared.api.model import GROUP, VERSION, Model
+from shared.kube.objects import Meta, Object
+
+OWNER_TYPE = (f"{GROUP}/{VERSION}", "Model")
+CLAIM_PREFIX, JOB_PREFIX = "model-", "model-download-"
+MODEL_LABEL = "larder.dev/model-claim"  # on the claim and the Job of a Model: the uid of the Model
+WANTED_LABEL = "larder.dev/download"  # on the Job: what it downloads, and to which claim
+MODEL_ANNOTATION = "larder.dev/download-of-model"  # on the Job's pods: the name of the Model
+REVISIONS = ".revisions"  # directory on the claim for what is downloaded beside the files at its root
+LONGEST_NAME = 63 - len(JOB_PREFIX)  # the Job's name becomes a label of its pods
+_KEPT_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDownload:
+    """A requested download.
+
+    Args:
+        wanted: Digest of what to download.
+        claim_uid: UID of the claim.
+        path: Directory on the claim; empty for its root.
+    """
+
+    wanted: str
+    claim_uid: str
+    path: str = ""
+
+    @property
+    def label(self) -> str:
+        """Identifies the Job of this download among those that had its name."""
+        return f"{self.wanted}.{self.claim_uid}"[:63]
+
+
+def claim_name(model: Meta) -> str:
+    """Return the name of the claim."""
+    return f"{CLAIM_PREFIX}{model.name}"
+
+
+def job_name(model: Meta) -> str:
+    """Return the name of the Job."""
+    return f"{JOB_PREFIX}{model.name}"
+
+
+def model_labels(model: Meta) -> dict[str, str]:
+    """Return the labels of what Larder creates for a Model."""
+    return {MODEL_LABEL: model.uid, "app.kubernetes.io/managed-by": "larder"}
+
+
+def is_of(found: Object, model: Meta) -> bool:
+    """Return whether Larder created an object for a Model."""
+    owned = any(owner.get("uid") == model.uid for owner in found.metadata.owner_references)
+    return owned and found.metadata.labels.get(MODEL_LABEL) == model.uid
+
+
+def claim_manifest(model: Model) -> Json:
+    """Return the PersistentVolumeClaim."""
+    meta, storage = model.metadata, model.spec.storage
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": claim_name(meta),
+            "namespace": meta.namespace,
+            "labels": model_labels(meta),
+            "ownerReferences": [owner_reference(meta, OWNER_TYPE)],
+        },
+        "spec": {
+            "storageClassName": storage.storage_class,
+            "accessModes": list(storage.access_modes),
+            "resources": {"requests": {"storage": storage.size}},
+            "volumeMode": "Filesystem",
+        },
+    }
+
+
+def download_manifest(
+    model: Model, download: ModelDownload, source: DownloadSource, settings: DownloadJobSettings
+) -> Json:
+    """Return the Job."""
+    meta = model.metadata
+    to = f"{CLAIM_MOUNT}/{download.path}".rstrip("/")
+    return job_manifest(
+        DownloadJob(
+            name=job_name(meta),
+            owner=meta,
+            owner_type=OWNER_TYPE,
+            labels=model_labels(meta) | {WANTED_LABEL: download.label},
+            annotation=MODEL_ANNOTATION,
+            claim=claim_name(meta),
+            uri=str(source.uri),
+            arguments=[f"--to={to}", "--no-mark", *source.arguments],
+            node_selector=model.spec.node_selector,
+            secret=model.spec.credentials_secret if source.keys else "",
+            keys=source.keys,
+            hosts=source.hosts,
+            are_keys_optional=True,
+            kept_s=_KEPT_S,
+        ),
+        settings,
+    )

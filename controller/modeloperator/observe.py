@@ -1,0 +1,104 @@
+"""Gathers what a decision on a Model needs: the Model and its claim from memory, its Job live."""
+
+from dataclasses import dataclass, field, replace
+
+from controller.claims.kinds import Job, JobPod
+from controller.downloads.live_jobs import pods_of_job, read_job
+from controller.downloads.progress import ProgressReader
+from controller.manager.creation_failure import CreationFailure
+from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.manifests import LONGEST_NAME, claim_name, job_name
+from controller.modeloperator.source import source_of, wanted_digest
+from controller.modeloperator.view import DownloadedModelView
+from controller.placement.allowed import AllowedSources
+from controller.state.cluster_state import ClusterState
+from controller.state.signal import Signal
+from shared.api.core import STORAGE_CLASSES, StorageClass
+from shared.api.kinds import MODEL
+from shared.api.model import Model
+from shared.errors import InvalidURI
+from shared.kube.cache import Cache
+from shared.kube.collection import get_object
+from shared.kube.objects import Key
+from shared.kube.transport import Kube
+
+
+@dataclass(slots=True)
+class ModelOperatorObserver:
+    """Reads the cluster state, and live what no informer watches.
+
+    Args:
+        cluster: The cluster state.
+        kube: The API client.
+        progress: Asks pods how far they are.
+        changed: Signals a Model that was created, changed or deleted, before and after.
+        models: Every Model that Larder manages.
+    """
+
+    cluster: ClusterState
+    kube: Kube
+    progress: ProgressReader[DownloadedModelKey]
+    changed: Signal[Model | None, Model | None] = field(default_factory=Signal, init=False)
+    models: Cache[Model] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.models = Cache(self.changed.emit)
+
+    async def view(
+        self, key: DownloadedModelKey, failure: CreationFailure | None, position: int | None
+    ) -> DownloadedModelView | None:
+        """Return the Model and what belongs to it, or None if it does not exist. Raises KubeError."""
+        model = self.cluster.ownership.managed(MODEL.kind, self.models.get(Key(key.namespace, key.name)))
+        if model is None:
+            return None
+        claim = self.cluster.volumes.claims.get(Key(key.namespace, claim_name(model.metadata)))
+        problem = _problem(model, self.cluster.allowed)
+        view = DownloadedModelView(
+            model=model,
+            wanted="" if problem else wanted_digest(model.spec),
+            problem=problem,
+            claim=claim,
+            creation_failure=failure,
+            position=position,
+        )
+        if problem or claim is None or model.metadata.deletion_timestamp is not None:
+            return view
+        if view.served == view.wanted and claim.metadata.deletion_timestamp is None:
+            return view
+        return await self._with_job(key, view)
+
+    async def _with_job(self, key: DownloadedModelKey, view: DownloadedModelView) -> DownloadedModelView:
+        claim, storage_class = view.claim, None
+        if claim is not None and claim.status.phase != "Bound" and (name := claim.spec.storage_class_name):
+            storage_class = await get_object(self.kube, f"{STORAGE_CLASSES}/{name}", StorageClass)
+        name = job_name(view.model.metadata)
+        job = await read_job(self.kube, key.namespace, name)
+        if job is None:
+            return replace(view, storage_class=storage_class)
+        listed = await pods_of_job(self.kube, key.namespace, name)
+        pods = tuple(pod for pod in listed if _belongs_to(pod, job))
+        percent = self.progress.percent_of(key, pods)
+        return replace(view, storage_class=storage_class, job=job, pods=pods, percent=percent)
+
+
+def _belongs_to(pod: JobPod, job: Job) -> bool:
+    """Return whether a Job created a pod: one before it may have had its name."""
+    return any(owner.get("uid") == job.metadata.uid for owner in pod.metadata.owner_references)
+
+
+def _problem(model: Model, allowed: AllowedSources) -> tuple[str, str] | None:
+    name = model.metadata.name
+    if len(name) > LONGEST_NAME:
+        message = (
+            f"the name of the Model has {len(name)} characters; its Job would be {job_name(model.metadata)}, which may "
+            f"have 63. Create it under a name of at most {LONGEST_NAME} characters"
+        )
+        return "NameTooLong", message
+    try:
+        source = source_of(model.spec)
+    except InvalidURI as error:
+        return "InvalidURI", str(error)
+    for uri in (source.uri, *source.endpoints):
+        if refusal := allowed.refusal_of(uri):
+            return "SourceNotAllowed", refusal
+    return None

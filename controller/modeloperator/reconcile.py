@@ -1,0 +1,116 @@
+"""Reconciles one Model: observe, decide, act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import assert_never
+
+import structlog
+
+from controller.downloads.live_jobs import delete_job
+from controller.manager.actions import Requeue
+from controller.manager.failed_creations import FailedCreations
+from controller.manager.provision_queue import ProvisionOrder
+from controller.manager.provisioner import Provisioner, ProvisionRequest
+from controller.modeloperator.act import ModelOperatorActor
+from controller.modeloperator.decide import (
+    Action,
+    DeleteModelJob,
+    ProvisionClaim,
+    StartModelDownload,
+    WriteModelStatus,
+    decide,
+)
+from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.manifests import job_name
+from controller.modeloperator.observe import ModelOperatorObserver
+from controller.modeloperator.view import DownloadedModelView
+from controller.volumes.decide import Withdraw
+from shared.api.model import Model
+from shared.kube.errors import KubeError, NotFound, Refused
+from shared.kube.objects import Key
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class ModelOperatorReconciler:
+    """Drives a Model to its desired state."""
+
+    observer: ModelOperatorObserver
+    actor: ModelOperatorActor
+    provisioner: Provisioner
+    enqueue: Callable[[DownloadedModelKey], None]
+    clock: Callable[[], float]
+    now: Callable[[], datetime]
+    _failures: FailedCreations[DownloadedModelKey] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._failures = FailedCreations(self.clock)
+
+    async def stop(self) -> None:
+        """Drop what only this leadership knew."""
+        self._failures.clear()
+        await self.observer.progress.stop()
+
+    async def reconcile(self, key: DownloadedModelKey) -> float | None:
+        """Reconcile a Model; return the delay in seconds until the next run, or None."""
+        view = await self.observer.view(key, self._failures.of(key), self.provisioner.position(key))
+        if view is None:
+            self._failures.forget(key)
+            self.provisioner.withdraw(key)
+            self.observer.progress.forget(key)
+            self.actor.metrics.forget(Key(key.namespace, key.name))
+            return None
+        return await self._decide(key, view)
+
+    async def _decide(self, key: DownloadedModelKey, view: DownloadedModelView) -> float | None:
+        actions = decide(view, self.now())
+        for action in actions:
+            try:
+                await self._apply(key, view, action)
+            except (Refused, NotFound) as error:
+                if not isinstance(action, StartModelDownload):
+                    raise
+                _log.warning("download_job_refused", model=f"{key.namespace}/{key.name}", error=str(error))
+                return await self._decide(key, replace(view, job_refused=str(error)))
+        return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
+
+    async def _apply(self, key: DownloadedModelKey, view: DownloadedModelView, action: Action) -> None:
+        match action:
+            case ProvisionClaim():
+                self.provisioner.request(self._request(key, view.model))
+            case Withdraw():
+                self.provisioner.withdraw(key)
+            case StartModelDownload(download):
+                await self.actor.start_job(view.model, download)
+                _log.info("download_job_created", model=f"{key.namespace}/{key.name}", wanted=download.wanted)
+            case DeleteModelJob():
+                await delete_job(self.actor.kube, key.namespace, job_name(view.model.metadata))
+            case WriteModelStatus():
+                await self.actor.write_status(view.model, action)
+            case Requeue():
+                pass  # done by the caller
+            case _:
+                assert_never(action)
+
+    def _request(self, key: DownloadedModelKey, model: Model) -> ProvisionRequest:
+        return ProvisionRequest(
+            key,
+            key.flow,
+            partial(self.actor.provision, model),
+            on_failure=lambda error: self._failed(key, error),
+            on_created=lambda: self._created(key),
+            order=ProvisionOrder(model.metadata.creation_timestamp, key.name),
+        )
+
+    def _created(self, key: DownloadedModelKey) -> None:
+        self._failures.forget(key)
+        _log.info("claim_created", model=f"{key.namespace}/{key.name}")
+        self.enqueue(key)
+
+    def _failed(self, key: DownloadedModelKey, error: KubeError) -> None:
+        _log.warning("claim_not_created", model=f"{key.namespace}/{key.name}", error=str(error))
+        self._failures.note(key, error)
+        self.enqueue(key)

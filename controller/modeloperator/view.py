@@ -1,0 +1,45 @@
+"""Everything known about one Model when it is decided."""
+
+from dataclasses import dataclass
+
+from controller.claims.kinds import Job, JobPod
+from controller.manager.creation_failure import CreationFailure
+from shared.api.core import PersistentVolumeClaim, StorageClass
+from shared.api.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadedModelView:
+    """One Model, at one moment.
+
+    Args:
+        model: The object.
+        wanted: Digest of the source and version to download; empty if the source is invalid.
+        problem: What is wrong with the spec, as reason and message.
+        claim: The claim with the Model's name.
+        storage_class: The claim's class; read while the claim waits for its volume.
+        creation_failure: Why the last attempt to create the claim failed.
+        position: Place in the queue of claims to create; None if it is not in it.
+        job: The Job with the Model's name.
+        pods: Its pods.
+        job_refused: Why the Job cannot be created.
+        percent: Progress that the Job's pod reported.
+    """
+
+    model: Model
+    wanted: str = ""
+    problem: tuple[str, str] | None = None
+    claim: PersistentVolumeClaim | None = None
+    storage_class: StorageClass | None = None
+    creation_failure: CreationFailure | None = None
+    position: int | None = None
+    job: Job | None = None
+    pods: tuple[JobPod, ...] = ()
+    job_refused: str = ""
+    percent: int = 0
+
+    @property
+    def served(self) -> str:
+        """Digest of what is complete on the claim that is there; empty if nothing is."""
+        status, claim = self.model.status, self.claim
+        return status.downloaded if claim is not None and claim.metadata.uid == status.claim_uid else ""

@@ -1,0 +1,31 @@
+"""The names by which a pod says how it and its model's nodes come together."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from shared.names import namespace_of
+
+Placement: TypeAlias = Literal["required", "preferred", "gated"]
+OnMissing: TypeAlias = Literal["wait", "fail"]
+
+PLACEMENT_ANNOTATION = "larder.dev/placement"  # required, preferred or gated; admission writes what a pod was given
+ON_MISSING_ANNOTATION = "larder.dev/on-missing"  # what happens to a preferred pod on a node without the files
+ENDED_ANNOTATION = "larder.dev/ended"  # when the controller ended a pod that must not wait
+MODEL_GATE = "larder.dev/model"  # the scheduling gate of gated pods, which the controller removes
+MODELS_ANNOTATION = "larder.dev/models"  # the models given to the pod: <id>@<revision>, comma-separated
+_MOST_MODELS = 32
+_LONGEST_TEXT = 16 * 1024
+
+
+def promised_snapshots(namespace: str, annotations: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the model ids and revisions that a pod was given, in order; a model on a claim has no revision.
+
+    Anyone may write the annotation later: models of other namespaces are left out, and one of more than 32 parts or
+    16 KiB counts as empty.
+    """
+    text = annotations.get(MODELS_ANNOTATION, "")
+    if len(text) > _LONGEST_TEXT or text.count(",") >= _MOST_MODELS:
+        return []
+    parts = (part.strip().partition("@") for part in text.split(","))
+    found = ((identity, revision) for identity, _, revision in parts if identity and revision)
+    return list(dict.fromkeys(key for key in found if namespace_of(key[0]) in ("", namespace)))

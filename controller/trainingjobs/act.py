@@ -1,0 +1,81 @@
+"""Applies what was decided for a TrainingJob."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controller.claimtemplates.templates import VolumeClaimTemplate, is_controlled
+from controller.manager.event_recorder import EventRecorder
+from controller.manager.exclusive_names import create_exclusively
+from controller.manager.write import replace_part
+from controller.trainingjobs.replicas import JobReplica, job_service, replica_claim, replica_pod
+from controller.trainingjobs.report import READY, is_problem
+from shared.api.core import claims_in
+from shared.api.kinds import TRAINING_JOB
+from shared.api.meta import condition_of
+from shared.api.training_job import TrainingJob, TrainingJobStatus
+from shared.kube.edit import delete_if_present
+from shared.kube.objects import Meta, Object
+from shared.kube.transport import Kube
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJobActor:
+    """Writes to the API server; every creation may be repeated, and adopts nothing that the job does not control."""
+
+    kube: Kube
+    events: EventRecorder
+    now: Callable[[], datetime]
+
+    async def create_service(self, job: TrainingJob) -> None:
+        """Create the Service unless the job has it. Raises RefusedName, KubeError."""
+        await self._create(f"/api/v1/namespaces/{job.metadata.namespace}/services", job_service(job), job.metadata)
+
+    async def create_claim(self, job: TrainingJob, replica: JobReplica, template: VolumeClaimTemplate) -> None:
+        """Create a claim of a replica unless it exists. Raises RefusedName, KubeError."""
+        await self._create(claims_in(job.metadata.namespace), replica_claim(job, replica, template), job.metadata)
+
+    async def create_pod(
+        self, job: TrainingJob, replica: JobReplica, templates: tuple[VolumeClaimTemplate, ...]
+    ) -> None:
+        """Create the pod of a replica unless it exists. Raises RefusedName, KubeError."""
+        await self._create(_pods_in(job.metadata.namespace), replica_pod(job, replica, templates), job.metadata)
+
+    async def delete_pod(self, seen: Meta) -> None:
+        """Delete the pod that was read."""
+        await delete_if_present(self.kube, f"{_pods_in(seen.namespace)}/{seen.name}", seen.uid)
+
+    async def delete_job(self, seen: Meta) -> None:
+        """Delete the version of a job that was read."""
+        await delete_if_present(self.kube, _path(seen), seen.uid, seen.resource_version)
+
+    async def write_status(self, job: TrainingJob, status: TrainingJobStatus) -> None:
+        """Write the status if it differs, and an Event for a change of the condition Ready."""
+        if status == job.status:
+            return
+        await replace_part(self.kube, f"{_path(job.metadata)}/status", job.metadata, "status", status)
+        ready, before, after = condition_of(status.conditions, READY), job.status.conditions, status.conditions
+        warn = ready is not None and is_problem(ready)
+        await self.events.record_ready(TRAINING_JOB, job.metadata, before, after, warn=warn)
+
+    async def _create(self, collection: str, body: Json, job: Meta) -> None:
+        await create_exclusively(
+            self.kube,
+            collection,
+            body,
+            Object,
+            lambda found: is_controlled(found.metadata, job.uid),
+            "delete it, or rename the job",
+            "this job's",
+        )
+
+
+def _pods_in(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def _path(job: Meta) -> str:
+    return f"{TRAINING_JOB.path_in(job.namespace)}/{job.name}"

@@ -1,0 +1,19 @@
+"""Keys of the training jobs feature."""
+
+from dataclasses import dataclass
+
+from controller.manager.keys import NamespacedKey
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJobKey(NamespacedKey):
+    """A TrainingJob."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaClaimKey:
+    """A claim that waits to be created for a replica of the job with this uid."""
+
+    namespace: str
+    claim: str
+    job_uid: str

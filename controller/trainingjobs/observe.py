@@ -1,0 +1,145 @@
+"""Gathers what a decision on a TrainingJob needs; all of it is in memory."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from controller.claimtemplates.templates import (
+    InvalidTemplates,
+    VolumeClaimTemplate,
+    claim_name,
+    is_controlled,
+    name_problem,
+)
+from controller.manager.failed_creations import FailedCreations
+from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
+from controller.trainingjobs.outcome import has_ended
+from controller.trainingjobs.recent_creations import RecentCreations
+from controller.trainingjobs.replicas import LONGEST_NAME, JobReplica, replicas_of, templates_of
+from controller.trainingjobs.report import NAME_CONFLICT, NAME_TOO_LONG, TERMINATING
+from controller.trainingjobs.state import TrainingJobs
+from controller.trainingjobs.view import JobObstacle, QueueState, ReplicaView, TrainingJobView
+from shared.api.core import BOUND, PersistentVolumeClaim
+from shared.api.training_job import TrainingJob
+from shared.kube.cache import Cache
+from shared.kube.objects import Key, Meta, Object
+
+FailureKey = tuple[TrainingJobKey, str]  # a role, a pod that is in the way, or nothing for the Service
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJobObserver:
+    """Reads the caches.
+
+    Args:
+        jobs: The jobs, and their pods and Services.
+        claims: Every claim of the cluster.
+        recent: What was created and may not have been seen.
+        failures: What could not be created.
+        queue_state: Tells what waits in the queue for a job.
+    """
+
+    jobs: TrainingJobs
+    claims: Cache[PersistentVolumeClaim]
+    recent: RecentCreations
+    failures: FailedCreations[FailureKey]
+    queue_state: Callable[[TrainingJobKey], QueueState]
+
+    def view(self, key: TrainingJobKey) -> TrainingJobView | None:
+        """Return a job and what belongs to it, or None if it does not exist."""
+        job = self.jobs.job(key)
+        if job is None:
+            return None
+        pods = tuple(self.jobs.pods_of(job.metadata.uid))
+        if job.metadata.deletion_timestamp is not None or has_ended(job.status) or job.spec.run_policy.suspend:
+            return TrainingJobView(job, pods)
+        try:
+            templates = {role: templates_of(spec, role) for role, spec in job.spec.replica_specs.items()}
+        except InvalidTemplates as error:
+            return TrainingJobView(job, pods, invalid=str(error))
+        failures = ((name, self.failures.of((key, name))) for name in ("", *templates))
+        service = self.jobs.services.get(Key(key.namespace, key.name))
+        return TrainingJobView(
+            job=job,
+            pods=pods,
+            replicas=tuple(self._replica(key, job, replica, templates) for replica in replicas_of(job)),
+            templates=templates,
+            has_service=service is not None or ("Service", job.metadata.uid) in self.recent,
+            service_obstacle=_service_obstacle(job, service),
+            failures={name: failure for name, failure in failures if failure is not None},
+            queue=self.queue_state(key),
+        )
+
+    def _replica(
+        self,
+        key: TrainingJobKey,
+        job: TrainingJob,
+        replica: JobReplica,
+        templates: Mapping[str, tuple[VolumeClaimTemplate, ...]],
+    ) -> ReplicaView:
+        name, meta = replica.pod(job.metadata), job.metadata
+        found = self.jobs.pods.get(Key(meta.namespace, name))
+        if found is not None and is_controlled(found.metadata, meta.uid):
+            self.recent.seen(found.key)
+            unbound = tuple(self._unbound(found.key.namespace, name, templates[replica.role]))
+            return ReplicaView(replica, name, found, unbound=unbound)
+        if found is not None:
+            return ReplicaView(replica, name, obstacle=_obstacle(found.metadata, meta, "pod"))
+        if Key(meta.namespace, name) in self.recent:
+            return ReplicaView(replica, name, expected=True)
+        if len(name) > LONGEST_NAME:
+            return ReplicaView(replica, name, obstacle=_too_long(name))
+        failure = self.failures.of((key, name))
+        if failure is not None and failure.retry_s:
+            return ReplicaView(replica, name, obstacle=JobObstacle(NAME_CONFLICT, failure.message))
+        return self._without_pod(meta, replica, name, templates[replica.role])
+
+    def _without_pod(
+        self, job: Meta, replica: JobReplica, name: str, templates: tuple[VolumeClaimTemplate, ...]
+    ) -> ReplicaView:
+        missing = list[VolumeClaimTemplate]()
+        for template in templates:
+            claim = claim_name(template.name, name)
+            if problem := name_problem(claim):
+                return ReplicaView(replica, name, obstacle=JobObstacle(NAME_TOO_LONG, problem))
+            found = self.claims.get(Key(job.namespace, claim))
+            wanted = ReplicaClaimKey(job.namespace, claim, job.uid)
+            if found is None:
+                if wanted not in self.recent:
+                    missing.append(template)
+                continue
+            self.recent.seen(wanted)
+            if obstacle := _obstacle(found.metadata, job, "claim"):
+                return ReplicaView(replica, name, obstacle=obstacle)
+        return ReplicaView(replica, name, missing=tuple(missing))
+
+    def _unbound(self, namespace: str, pod: str, templates: tuple[VolumeClaimTemplate, ...]) -> list[str]:
+        names = (claim_name(template.name, pod) for template in templates)
+        found = ((name, self.claims.get(Key(namespace, name))) for name in names)
+        return [name for name, claim in found if claim is not None and claim.status.phase != BOUND]
+
+
+def _obstacle(found: Meta, job: Meta, what: str) -> JobObstacle | None:
+    """Return why a job cannot use an object of the name that it needs, or None if it can."""
+    title = f"{what} {found.namespace}/{found.name}"
+    if found.deletion_timestamp is not None:
+        return JobObstacle(TERMINATING, f"{title} is being deleted; it is created again once it is gone")
+    if is_controlled(found, job.uid):
+        return None
+    owner = next((o for o in found.owner_references if o.get("controller") is True), {})
+    if owner.get("kind") == "TrainingJob" and owner.get("name") == job.name:
+        return JobObstacle(TERMINATING, f"{title} belongs to an earlier job of this name; Kubernetes is deleting it")
+    whose = f"belongs to {owner.get('kind')} {owner.get('name')}" if owner else "exists already"
+    message = f"{title} {whose} and is not this job's, so it is not used; rename the job, or delete the {what}"
+    return JobObstacle(NAME_CONFLICT, message)
+
+
+def _service_obstacle(job: TrainingJob, service: Object | None) -> JobObstacle | None:
+    return _obstacle(service.metadata, job.metadata, "Service") if service is not None else None
+
+
+def _too_long(pod: str) -> JobObstacle:
+    message = (
+        f"the pod name {pod[:80]} has {len(pod)} characters, and at most {LONGEST_NAME} are allowed because it is "
+        "also the host name; give the job a shorter name"
+    )
+    return JobObstacle(NAME_TOO_LONG, message)

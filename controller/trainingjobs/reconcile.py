@@ -1,0 +1,189 @@
+"""Reconciles one TrainingJob: observe, decide, act."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import assert_never
+
+import structlog
+
+from controller.claimtemplates.templates import VolumeClaimTemplate, claim_name
+from controller.manager.actions import Requeue
+from controller.manager.exclusive_names import RefusedName
+from controller.manager.provision_queue import ProvisionOrder
+from controller.manager.provisioner import ProvisionRequest
+from controller.trainingjobs.act import TrainingJobActor
+from controller.trainingjobs.decide import (
+    Action,
+    CreatePods,
+    CreateService,
+    DeletePods,
+    DeleteTrainingJob,
+    ProvisionClaims,
+    WithdrawClaims,
+    WriteJobStatus,
+    decide,
+)
+from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
+from controller.trainingjobs.observe import FailureKey, TrainingJobObserver
+from controller.trainingjobs.replicas import JobReplica
+from controller.trainingjobs.report import status_of
+from controller.trainingjobs.requested_claims import RequestedClaims
+from controller.trainingjobs.view import TrainingJobView
+from shared.api.training_job import TrainingJob
+from shared.kube.errors import KubeError, NotFound, Refused
+from shared.kube.objects import Key, Meta
+
+_AT_A_TIME = 10  # requests of one reconcile
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class TrainingJobReconciler:
+    """Drives a TrainingJob to its desired state."""
+
+    observer: TrainingJobObserver
+    actor: TrainingJobActor
+    requested: RequestedClaims
+    enqueue: Callable[[TrainingJobKey], None]
+    _failed: dict[TrainingJobKey, set[FailureKey]] = field(default_factory=dict, init=False)
+
+    async def stop(self) -> None:
+        """Drop what only this leadership knew."""
+        self.observer.failures.clear()
+        self.observer.recent.clear()
+        self.requested.clear()
+        self._failed.clear()
+
+    async def reconcile(self, key: TrainingJobKey) -> float | None:
+        """Reconcile a job; return the delay in seconds until the next run, or None."""
+        view = self.observer.view(key)
+        if view is None:
+            self.requested.withdraw(key, lambda _: True)
+            for failure in self._failed.pop(key, ()):
+                self.observer.failures.forget(failure)
+            return None
+        actions = decide(view, self.actor.now())
+        for action in actions:
+            await self._apply(key, view, action)
+        return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
+
+    async def _apply(self, key: TrainingJobKey, view: TrainingJobView, action: Action) -> None:
+        match action:
+            case CreateService():
+                await self._create_service(key, view.job)
+            case ProvisionClaims(replica, templates, number):
+                order = ProvisionOrder(view.job.metadata.creation_timestamp, key.name, number)
+                for template in templates:
+                    self._request(key, view.job, replica, template, order)
+            case WithdrawClaims(kept):
+                self.requested.withdraw(key, lambda replica: replica not in kept)
+            case CreatePods(role, replicas):
+                await self._create_pods(key, view, role, replicas)
+            case DeletePods(seen):
+                await self._delete_pods(seen)
+            case DeleteTrainingJob(seen):
+                _log.info("training_job_expired", job=f"{key.namespace}/{key.name}")
+                await self.actor.delete_job(seen)
+            case WriteJobStatus():
+                current = replace(view, queue=self.requested.state(key))  # with what was requested just now
+                await self.actor.write_status(view.job, status_of(current, action, self.actor.now()))
+            case Requeue():
+                pass  # done by the caller
+            case _:
+                assert_never(action)
+
+    async def _create_service(self, key: TrainingJobKey, job: TrainingJob) -> None:
+        try:
+            await self.actor.create_service(job)
+        except (Refused, NotFound) as error:
+            self._note((key, ""), error)
+            return
+        self.observer.failures.forget((key, ""))
+        self.observer.recent.note(("Service", job.metadata.uid))
+
+    async def _create_pods(
+        self, key: TrainingJobKey, view: TrainingJobView, role: str, replicas: Sequence[JobReplica]
+    ) -> None:
+        """Create pods, ten at a time after the first; one that is refused keeps the others of its role back."""
+        if "" in self._noted(key):
+            return
+        for batch in (replicas[:1], *(replicas[n : n + _AT_A_TIME] for n in range(1, len(replicas), _AT_A_TIME))):
+            created = [self._create_pod(key, view, replica) for replica in batch]
+            if not all(await asyncio.gather(*created)):
+                return
+        self.observer.failures.forget((key, role))
+
+    async def _create_pod(self, key: TrainingJobKey, view: TrainingJobView, replica: JobReplica) -> bool:
+        """Create a pod; return False if it was refused for a reason that others of its role share."""
+        name = replica.pod(view.job.metadata)
+        try:
+            await self.actor.create_pod(view.job, replica, view.templates[replica.role])
+        except RefusedName as error:
+            self._note((key, name), error)
+            return True
+        except (Refused, NotFound) as error:
+            self._note((key, replica.role), error)
+            return False
+        self.observer.recent.note(Key(key.namespace, name))
+        _log.info("training_pod_created", namespace=key.namespace, pod=name)
+        return True
+
+    async def _delete_pods(self, seen: Sequence[Meta]) -> None:
+        for start in range(0, len(seen), _AT_A_TIME):
+            await asyncio.gather(*(self.actor.delete_pod(meta) for meta in seen[start : start + _AT_A_TIME]))
+
+    def _request(
+        self,
+        key: TrainingJobKey,
+        job: TrainingJob,
+        replica: JobReplica,
+        template: VolumeClaimTemplate,
+        order: ProvisionOrder,
+    ) -> None:
+        name = claim_name(template.name, replica.pod(job.metadata))
+        wanted = ReplicaClaimKey(key.namespace, name, job.metadata.uid)
+        if self.requested.is_requested(key, wanted):
+            return
+        request = ProvisionRequest(
+            wanted,
+            key.flow,
+            partial(self._create_claim, key, job, replica, template),
+            on_failure=lambda error: self._claim_failed(key, wanted, replica, error),
+            on_created=lambda: self._claim_created(key, wanted, replica),
+            order=order,
+        )
+        self.requested.request(key, wanted, replica, request)
+
+    async def _create_claim(
+        self, key: TrainingJobKey, job: TrainingJob, replica: JobReplica, template: VolumeClaimTemplate
+    ) -> None:
+        """Create a claim, unless its job is gone by now."""
+        current = self.observer.jobs.job(key)
+        if current is not None and current.metadata.uid == job.metadata.uid:
+            await self.actor.create_claim(job, replica, template)
+
+    def _claim_created(self, key: TrainingJobKey, wanted: ReplicaClaimKey, replica: JobReplica) -> None:
+        self.requested.done(key, wanted)
+        self.observer.recent.note(wanted)
+        self.observer.failures.forget((key, replica.role))
+        _log.info("claim_created", namespace=wanted.namespace, claim=wanted.claim)
+
+    def _claim_failed(
+        self, key: TrainingJobKey, wanted: ReplicaClaimKey, replica: JobReplica, error: KubeError
+    ) -> None:
+        """Keep the other claims of the role back after a refusal: they would fare no better."""
+        _log.warning("claim_not_created", namespace=wanted.namespace, claim=wanted.claim, error=str(error))
+        self._note((key, replica.role), error)
+        if not error.retryable:
+            self.requested.withdraw(key, lambda other: other.role == replica.role)
+        self.enqueue(key)
+
+    def _note(self, failure: FailureKey, error: KubeError) -> None:
+        _log.warning("training_part_refused", job=f"{failure[0].namespace}/{failure[0].name}", error=str(error))
+        self.observer.failures.note(failure, error)
+        self._failed.setdefault(failure[0], set()).add(failure)
+
+    def _noted(self, key: TrainingJobKey) -> set[str]:
+        return {name for _, name in self._failed.get(key, ()) if self.observer.failures.of((key, name)) is not None}

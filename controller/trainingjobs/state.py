@@ -1,0 +1,90 @@
+"""The training jobs of the cluster, and what each of them created."""
+
+from dataclasses import dataclass, field
+
+from controller.state.index import Index
+from controller.state.signal import Signal
+from controller.trainingjobs.keys import TrainingJobKey
+from controller.trainingjobs.kinds import TrainingPod
+from shared.api.training_job import TrainingJob
+from shared.kube.cache import Cache
+from shared.kube.objects import Key, Meta, Object
+
+_DELAY_PER_REPLICA_S = 0.0005
+_MAX_DELAY_S = 2.0
+
+
+@dataclass(slots=True)
+class TrainingJobs:
+    """Caches jobs, and the pods and Services with our label.
+
+    Args:
+        changed: Signals a job that is new, gone or being deleted, or that somebody changed.
+        part_changed: Signals a job of which a pod, claim or Service changed, or the status.
+    """
+
+    changed: Signal[TrainingJobKey] = field(default_factory=Signal, init=False)
+    part_changed: Signal[TrainingJobKey] = field(default_factory=Signal, init=False)
+    jobs: Cache[TrainingJob] = field(init=False)
+    pods: Cache[TrainingPod] = field(init=False)
+    services: Cache[Object] = field(init=False)
+    _pods_of: Index[str, Key] = field(default_factory=Index, init=False)  # by the uid of the job
+
+    def __post_init__(self) -> None:
+        self.jobs = Cache(self._job_changed)
+        self.pods = Cache(self._pod_changed)
+        self.services = Cache(self._service_changed)
+
+    def job(self, key: TrainingJobKey) -> TrainingJob | None:
+        """Return a job, or None."""
+        return self.jobs.get(Key(key.namespace, key.name))
+
+    def pods_of(self, uid: str) -> list[TrainingPod]:
+        """Return the pods that a job controls."""
+        found = (self.pods.get(key) for key in self._pods_of.of(uid))
+        return [pod for pod in found if pod is not None]
+
+    def delay_s(self, key: TrainingJobKey) -> float:
+        """Return how long changes of a job's parts are collected, so that one look at a large job answers many."""
+        job = self.job(key)
+        replicas = sum(spec.replicas for spec in job.spec.replica_specs.values()) if job is not None else 0
+        return min(replicas * _DELAY_PER_REPLICA_S, _MAX_DELAY_S)
+
+    def part_of(self, found: Object) -> None:
+        """Signal the job that controls an object, if any does."""
+        for owner in _job_owners(found.metadata):
+            self.part_changed.emit(TrainingJobKey(found.metadata.namespace, str(owner.get("name"))))
+
+    def _service_changed(self, before: Object | None, after: Object | None) -> None:
+        known = after or before
+        if known is not None:
+            self.part_of(known)
+
+    def _job_changed(self, before: TrainingJob | None, after: TrainingJob | None) -> None:
+        known = after or before
+        if known is None:
+            return
+        signal = self.part_changed if _wants_the_same(before, after) else self.changed
+        signal.emit(TrainingJobKey(*known.key))
+
+    def _pod_changed(self, before: TrainingPod | None, after: TrainingPod | None) -> None:
+        known = after or before
+        if known is not None:
+            self._pods_of.move(known.key, _controllers(before), _controllers(after))
+            self.part_of(known)
+
+
+def _wants_the_same(before: TrainingJob | None, after: TrainingJob | None) -> bool:
+    """Return whether only the status differs: while claims come, each look at a job would cause the next at once."""
+    if before is None or after is None:
+        return False
+    old, new = before.metadata, after.metadata
+    return (old.generation, old.deletion_timestamp) == (new.generation, new.deletion_timestamp)
+
+
+def _controllers(found: Object | None) -> list[str]:
+    return [str(owner.get("uid")) for owner in _job_owners(found.metadata)] if found is not None else []
+
+
+def _job_owners(meta: Meta) -> list[dict[str, object]]:
+    return [o for o in meta.owner_references if o.get("controller") is True and o.get("kind") == "TrainingJob"]

@@ -1,0 +1,114 @@
+"""Reconciles the pods of a namespace that wait for a snapshot: observe, decide, act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+import structlog
+
+from controller.manager.actions import Requeue
+from controller.manager.pod_events import MOST_PODS, PodEvents
+from controller.waiting_pods.act import REASON, WaitingPodsActor
+from controller.waiting_pods.decide import HERE, WAITING, Action, FailPod, RemoveGate, ReportOnPods, decide
+from controller.waiting_pods.keys import WaitingKey
+from controller.waiting_pods.observe import WaitingPodsObserver
+from controller.waiting_pods.state_metrics import WaitingPodsMetrics
+from shared.api.core import Pod
+from shared.kube.errors import Refused
+
+_REST = timedelta(seconds=50)  # shorter than the pause until the next look
+_PAUSE = timedelta(seconds=10)
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class WaitingPodsReconciler:
+    """Follows the pods of a namespace that were given a snapshot until they start."""
+
+    observer: WaitingPodsObserver
+    actor: WaitingPodsActor
+    pod_events: PodEvents
+    metrics: WaitingPodsMetrics
+    now: Callable[[], datetime]
+    _resting: dict[WaitingKey, dict[str, datetime]] = field(default_factory=dict, init=False)  # by uid, until when
+    _ended: dict[WaitingKey, datetime] = field(default_factory=dict, init=False)  # when a pod was last ended
+    _reported: dict[WaitingKey, set[str]] = field(default_factory=dict, init=False)  # by uid, who has an Event
+
+    async def reconcile(self, key: WaitingKey) -> float | None:
+        """Reconcile the pods of a key; return the delay in seconds until the next run, or None."""
+        view = await self.observer.view(key, self._reported.get(key, ()), self._still_resting(key))
+        self.metrics.note(view)
+        if not view.pods:
+            self._forget(key)
+            return None
+        self._reported[key] = self._reported.get(key, set()) & {waiting.pod.metadata.uid for waiting in view.pods}
+        actions = decide(replace(view, paused=self._pauses(key)))
+        for action in actions:
+            await self._apply(key, action)
+        return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
+
+    async def stop(self) -> None:
+        """Drop what only this leadership knew."""
+        self.metrics.clear()
+        for known in (self._reported, self._resting, self._ended):
+            known.clear()
+
+    def _forget(self, key: WaitingKey) -> None:
+        self._reported.pop(key, None)
+        self._resting.pop(key, None)
+        self.pod_events.forget(key)
+        self.observer.forget(key)
+
+    async def _apply(self, key: WaitingKey, action: Action) -> None:
+        match action:
+            case RemoveGate() | FailPod():
+                await self._change(key, action)
+            case ReportOnPods():
+                await self._report(key, action)
+            case Requeue():
+                pass  # done by the caller
+            case _:
+                assert_never(action)
+
+    async def _change(self, key: WaitingKey, action: RemoveGate | FailPod) -> None:
+        """Change one pod; one that cannot be changed, for example because of somebody's policy, holds up no other."""
+        about = {"namespace": key.namespace, "pod": action.pod.metadata.name, "model": key.id}
+        try:
+            if isinstance(action, RemoveGate):
+                if await self.actor.remove_gate(action.pod):
+                    _log.info("gate_removed", **about)
+            elif await self.actor.fail(action.pod, key, action.message, self.now()):
+                self._ended[key] = self.now()
+                _log.info("pod_failed", **about)
+                await self.pod_events.report(key, (action.pod,), REASON, action.message)
+            else:
+                self._rest(key, action.pod)
+        except Refused as error:
+            _log.warning("pod_not_changed", **about, error=str(error))
+            self._rest(key, action.pod)
+
+    def _pauses(self, key: WaitingKey) -> bool:
+        """Return whether pods of this key were ended just now: a ReplicaSet replaces each of them at once."""
+        self._ended = {ended: at for ended, at in self._ended.items() if self.now() - at < _PAUSE}
+        return key in self._ended
+
+    def _rest(self, key: WaitingKey, pod: Pod) -> None:
+        self._resting.setdefault(key, {})[pod.metadata.uid] = self.now() + _REST
+
+    def _still_resting(self, key: WaitingKey) -> set[str]:
+        now = self.now()
+        resting = {uid: until for uid, until in self._resting.pop(key, {}).items() if until > now}
+        if resting:
+            self._resting[key] = resting
+        return set(resting)
+
+    async def _report(self, key: WaitingKey, report: ReportOnPods) -> None:
+        await self.pod_events.report(
+            key, report.pods, report.reason, report.message, news=report.news, warn=report.warn, owners=report.owners
+        )
+        uids = {pod.metadata.uid for pod in report.pods[:MOST_PODS]}
+        if report.reason == WAITING:
+            self._reported.setdefault(key, set()).update(uids)
+        elif report.reason == HERE:
+            self._reported.get(key, set()).difference_update(uids)

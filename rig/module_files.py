@@ -1,0 +1,62 @@
+"""Files of a Go module beside the program compiled from it: CRDs and configuration, copied into the cache."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig.binaries import Binary, cache_dir
+from rig.cache import locked, workspace
+from rig.compile import Toolchain, download_module, module_of
+from rig.errors import MissingBinaries, SetupFailed
+from rig.golang import build_env, ensure_go
+from rig.progress import Say
+
+
+@dataclass(frozen=True)
+class ModuleFiles:
+    """The files below `root` of the module that match one of the patterns, each of which must match at least one."""
+
+    binary: Binary
+    root: str
+    patterns: tuple[str, ...]
+
+    def find(self, env: Mapping[str, str]) -> Path:
+        """Return their folder; raises MissingBinaries, which says how to get it."""
+        if not (place := self._place(env)).is_dir():
+            name = self.binary.name
+            raise MissingBinaries(
+                f"the files of {name} are not in {place}; run: make setup && .venv/bin/python -m rig setup"
+            )
+        return place
+
+    def ensure(self, env: Mapping[str, str], say: Say) -> None:
+        """Put the files of this version into the cache, downloading the module if Go does not have it."""
+        cache, place = cache_dir(env), self._place(env)
+        if place.is_dir():
+            return
+        with locked(cache, say), workspace(cache) as work:
+            if place.is_dir():  # another setup fetched them while we waited
+                return
+            tools = Toolchain(ensure_go(env, cache, say), build_env(env, work))
+            (target := work / "config").mkdir()
+            version = f"{module_of(self.binary)}@v{self.binary.version}"
+            module = download_module(version, f"the files of {self.binary.name}", work, tools, say)
+            for pattern in self.patterns:
+                self._copy(module.folder / self.root, pattern, target)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            target.rename(place)
+            say(f"  {place}")
+
+    def _copy(self, source: Path, pattern: str, target: Path) -> None:
+        found = sorted(source.glob(pattern))
+        if not found:
+            raise SetupFailed(f"{self.binary.package} v{self.binary.version} has no {pattern} in its module: {source}")
+        for path in found:
+            copied = target / path.relative_to(source)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_bytes(
+                path.read_bytes()
+            )  # the Go module cache is read-only, and copying the mode would keep that
+
+    def _place(self, env: Mapping[str, str]) -> Path:
+        return cache_dir(env) / "bin" / self.binary.folder / "config"

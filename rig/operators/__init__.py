@@ -1,0 +1,1 @@
+"""Operators of others with a configuration file, as processes beside the control plane."""

@@ -1,0 +1,71 @@
+"""The result of a download Job: the termination message of its container, of which kubelet keeps 4,096 bytes.
+
+Whoever may create pods in the Job's namespace can write such a message, so it is untrusted.
+"""
+
+import re
+
+import msgspec
+
+MAX_BYTES = 4096
+PROGRESS_PORT = 9470  # where the Job's pod says how far it is
+NEEDS_ACTION = 3  # exit code if another attempt cannot help
+_MAX_MESSAGE = 1024
+_MOST_BYTES = 2**50
+_REASON = re.compile(r"[A-Z][A-Za-z]{0,62}", re.ASCII)
+_REVISION = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
+
+
+class DownloadReport(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The revision that is complete on the claim, or the reason why there is none.
+
+    `downloaded_bytes` came over the network; `reused_bytes` were on the claim before.
+    """
+
+    revision: str = ""
+    reason: str = ""
+    message: str = ""
+    downloaded_bytes: int = 0
+    reused_bytes: int = 0
+
+
+class DownloadProgress(msgspec.Struct, frozen=True):
+    """How many bytes of how many are on the claim; one line of JSON, sent to whoever connects."""
+
+    done: int
+    total: int
+
+    @property
+    def percent(self) -> int:
+        """The share in percent, in steps of five."""
+        if not 0 < self.done <= self.total:
+            return 0
+        return 100 * self.done // self.total // 5 * 5
+
+
+def encode_report(report: DownloadReport) -> bytes:
+    """Return JSON for `decode_report`."""
+    return msgspec.json.encode(msgspec.structs.replace(report, message=_plain(report.message)))
+
+
+def decode_report(text: str) -> DownloadReport:
+    """Decode a termination message; raises ValueError that says what is wrong with it."""
+    if len(text.encode()) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES} bytes")
+    try:
+        report = msgspec.json.decode(text, type=DownloadReport)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"it was not written by `larder fill`: {error}") from error
+    if bool(report.revision) == bool(report.reason):
+        raise ValueError("it has neither a revision nor a reason, or both")
+    if report.reason and not _REASON.fullmatch(report.reason):
+        raise ValueError("its reason is not a CamelCase word")
+    if report.revision and not _REVISION.fullmatch(report.revision):
+        raise ValueError("its revision is not one")
+    if not all(0 <= size <= _MOST_BYTES for size in (report.downloaded_bytes, report.reused_bytes)):
+        raise ValueError("its bytes are not a size")
+    return msgspec.structs.replace(report, message=_plain(report.message))
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text[:_MAX_MESSAGE])

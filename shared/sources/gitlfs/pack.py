@@ -1,0 +1,208 @@
+"""Reads a pack of Git objects in memory, whoever sent it. No input or output.
+
+Git's own programs trust their disk and memory to be large enough. Here the sum of all objects, whole and as deltas, is
+bounded before it is allocated, and nothing recurses.
+"""
+
+import hashlib
+import zlib
+from dataclasses import dataclass, field
+
+_COMMIT, _TREE, _BLOB, _TAG, _OFFSET_DELTA, _ID_DELTA = 1, 2, 3, 4, 6, 7
+_KINDS = {_COMMIT: b"commit", _TREE: b"tree", _BLOB: b"blob", _TAG: b"tag"}
+_HEADER_BYTES, _ID_BYTES = 12, 20
+_SLICE_BYTES = 4096
+_COPY_ALL = 0x10000
+
+
+class BadPack(ValueError):
+    """The pack is damaged, or not one."""
+
+
+class PackTooLarge(Exception):
+    """The objects of the pack exceed the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitObject:
+    """An object: `commit`, `tree`, `blob` or `tag`, and its content."""
+
+    kind: bytes
+    content: bytes
+
+    @property
+    def id(self) -> str:
+        """Its SHA-1, by which others refer to it."""
+        header = self.kind + b" %d\0" % len(self.content)
+        return hashlib.sha1(header + self.content, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    at: int
+    base: int | str  # an offset or an id
+    content: bytes
+
+
+@dataclass(slots=True)
+class _Reader:
+    data: memoryview
+    left_bytes: int
+    at: int = _HEADER_BYTES
+    by_offset: dict[int, GitObject] = field(default_factory=dict)
+    by_id: dict[str, GitObject] = field(default_factory=dict)
+
+    def read_entry(self) -> _Delta | None:
+        """Read the next entry: keep a whole object, return a delta."""
+        start, kind, size = self.at, *self._kind_and_size()
+        base: int | str = ""
+        if kind == _OFFSET_DELTA:
+            base = start - self._offset()
+        elif kind == _ID_DELTA:
+            base = self._take(_ID_BYTES).hex()
+        elif kind not in _KINDS:
+            raise BadPack(f"an entry of the unknown type {kind}")
+        content = self._inflate(size)
+        if isinstance(base, int) or base:
+            return _Delta(start, base, content)
+        self.keep(start, GitObject(_KINDS[kind], content))
+        return None
+
+    def keep(self, at: int, found: GitObject) -> None:
+        self.by_offset[at] = self.by_id[found.id] = found
+
+    def base_of(self, delta: _Delta) -> GitObject | None:
+        return self.by_offset.get(delta.base) if isinstance(delta.base, int) else self.by_id.get(delta.base)
+
+    def spend(self, size: int) -> None:
+        self.left_bytes -= size
+        if self.left_bytes < 0:
+            raise PackTooLarge
+
+    def _take(self, count: int) -> bytes:
+        found = bytes(self.data[self.at : self.at + count])
+        if len(found) < count:
+            raise BadPack("it ends early")
+        self.at += count
+        return found
+
+    def _byte(self) -> int:
+        return self._take(1)[0]
+
+    def _kind_and_size(self) -> tuple[int, int]:
+        byte = self._byte()
+        kind, size, shift = byte >> 4 & 7, byte & 15, 4
+        while byte & 0x80:
+            byte = self._byte()
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if shift > 60:  # noqa: PLR2004 - no object has 2**60 bytes
+                raise BadPack("an entry with an impossible size")
+        return kind, size
+
+    def _offset(self) -> int:
+        byte = self._byte()
+        offset = byte & 0x7F
+        while byte & 0x80:
+            byte = self._byte()
+            offset = (offset + 1 << 7) | (byte & 0x7F)
+            if offset > len(self.data):
+                raise BadPack("a delta before the start of the pack")
+        return offset
+
+    def _inflate(self, size: int) -> bytes:
+        self.spend(size)
+        stream, parts, left = zlib.decompressobj(), list[bytes](), size
+        try:
+            while not stream.eof:
+                part = self.data[self.at : self.at + _SLICE_BYTES]
+                if not part:
+                    raise BadPack("it ends early")
+                found = stream.decompress(part, left + 1)
+                parts.append(found)
+                left -= len(found)
+                if left < 0 or stream.unconsumed_tail:
+                    raise BadPack("an entry is longer than it says")
+                self.at += len(part) - len(stream.unused_data)
+        except zlib.error as error:
+            raise BadPack(str(error)) from error
+        if left:
+            raise BadPack("an entry is shorter than it says")
+        return b"".join(parts)
+
+
+def read_pack(data: bytes, max_objects: int, max_bytes: int) -> dict[str, GitObject]:
+    """Return the objects by id. Raises BadPack, PackTooLarge.
+
+    Args:
+        data: The pack.
+        max_objects: Limit of their number.
+        max_bytes: Limit of the sum of their sizes, where a delta counts with what it makes.
+    """
+    if len(data) < _HEADER_BYTES or data[:4] != b"PACK" or int.from_bytes(data[4:8]) not in (2, 3):
+        raise BadPack("it does not begin like a pack")
+    if (count := int.from_bytes(data[8:12])) > max_objects:
+        raise PackTooLarge
+    reader = _Reader(memoryview(data), max_bytes)
+    deltas = [delta for _ in range(count) if (delta := reader.read_entry()) is not None]
+    while deltas:
+        left = [delta for delta in deltas if not _resolve(reader, delta)]
+        if len(left) == len(deltas):
+            raise BadPack("a delta against an object that is not in it")
+        deltas = left
+    return reader.by_id
+
+
+def _resolve(reader: _Reader, delta: _Delta) -> bool:
+    """Keep the object that a delta makes; return whether its base is known yet."""
+    base = reader.base_of(delta)
+    if base is not None:
+        reader.keep(delta.at, GitObject(base.kind, _apply(reader, base.content, delta.content)))
+    return base is not None
+
+
+def _apply(reader: _Reader, base: bytes, delta: bytes) -> bytes:
+    """Return what a delta makes of its base: copies from it, and new bytes."""
+    base_size, at = _varint(delta, 0)
+    size, at = _varint(delta, at)
+    if base_size != len(base):
+        raise BadPack("a delta against another base")
+    reader.spend(size)
+    made, copies = bytearray(), memoryview(base)
+    while at < len(delta):
+        code, at = delta[at], at + 1
+        if code & 0x80:
+            offset, count, at = _copy(delta, code, at)
+            made += copies[offset : offset + count]
+        elif code:
+            made += delta[at : at + code]
+            at += code
+        else:
+            raise BadPack("a delta with a reserved code")
+        if len(made) > size:
+            raise BadPack("a delta makes more than it says")
+    if len(made) != size:
+        raise BadPack("a delta makes less than it says")
+    return bytes(made)
+
+
+def _copy(delta: bytes, code: int, at: int) -> tuple[int, int, int]:
+    """Return the offset and the length of a copy, and where the delta goes on."""
+    values = [0] * 7  # four bytes of the offset, three of the length
+    for bit in range(7):
+        if code >> bit & 1:
+            if at >= len(delta):
+                raise BadPack("a delta ends early")
+            values[bit], at = delta[at], at + 1
+    return int.from_bytes(values[:4], "little"), int.from_bytes(values[4:], "little") or _COPY_ALL, at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift <= 56:  # noqa: PLR2004 - no object has 2**63 bytes
+        byte, at = data[at], at + 1
+        value |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return value, at
+        shift += 7
+    raise BadPack("a delta ends early")

@@ -1,0 +1,73 @@
+"""Models (`models.example.com`) as a reconcile sees them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from controller.claims.kinds import Job, JobStatus
+from controller.modeloperator.manifests import MODEL_LABEL, WANTED_LABEL, ModelDownload, claim_name, job_name
+from controller.modeloperator.source import wanted_digest
+from controller.modeloperator.view import DownloadedModelView
+from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim, StatusWithConditions
+from shared.api.model import Model, ModelObjectStatus, ModelSpec
+from shared.kube.objects import Meta
+
+NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+STAMP = "2026-06-01T12:00:00Z"
+SPEC: dict[str, Any] = {
+    "source": {"huggingFace": {"repoId": "org/llama", "revision": "main"}},
+    "storage": {"storageClass": "fast", "size": "20Gi"},
+    "version": "3.1",
+    "credentialsSecret": "hub",
+}
+OWNERS = [{"kind": "Model", "uid": "u1", "controller": True}]
+
+
+def model(status: ModelObjectStatus | None = None, *, deleted: bool = False, **spec: Any) -> Model:
+    meta = Meta(
+        name="llama",
+        namespace="team",
+        uid="u1",
+        generation=2,
+        creation_timestamp=STAMP,
+        deletion_timestamp=STAMP if deleted else None,
+    )
+    found = msgspec.convert(SPEC | spec, ModelSpec)
+    return Model(metadata=meta, spec=found, status=status or ModelObjectStatus())
+
+
+def claim(phase: str = "Bound", *, ours: bool = True, deleted: bool = False) -> PersistentVolumeClaim:
+    meta = Meta(
+        name=claim_name(model().metadata),
+        namespace="team",
+        uid="c1",
+        creation_timestamp=STAMP,
+        deletion_timestamp=STAMP if deleted else None,
+        labels={MODEL_LABEL: "u1"} if ours else {},
+        owner_references=OWNERS if ours else [],
+    )
+    spec = ClaimSpec(access_modes=["ReadWriteOnce"], storage_class_name="fast")
+    return PersistentVolumeClaim(metadata=meta, spec=spec, status=StatusWithConditions(phase=phase))
+
+
+def job(end: str = "", reason: str = "", wanted: str = "", **meta: Any) -> Job:
+    label = ModelDownload(wanted or wanted_digest(model().spec), "c1").label
+    known: dict[str, Any] = {"labels": {MODEL_LABEL: "u1", WANTED_LABEL: label}, "owner_references": OWNERS}
+    conditions = [ObservedCondition(type=end, status="True", reason=reason)] if end else []
+    found = Meta(
+        name=job_name(model().metadata), namespace="team", uid="j1", creation_timestamp=STAMP, **(known | meta)
+    )
+    return Job(metadata=found, status=JobStatus(conditions=conditions))
+
+
+def served(wanted: str = "", **fields: Any) -> ModelObjectStatus:
+    """Return the status of a Model that is complete on the claim."""
+    return ModelObjectStatus(
+        phase="Ready", claim_uid="c1", downloaded=wanted or wanted_digest(model().spec), progress=100, **fields
+    )
+
+
+def view(found: Model | None = None, **fields: Any) -> DownloadedModelView:
+    found = found or model()
+    return DownloadedModelView(model=found, **({"wanted": wanted_digest(found.spec)} | fields))

@@ -1,0 +1,168 @@
+"""The controller creates and deletes downloads of ModelCaches alone, tried with its token on a real API server."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controller.downloads.job import DownloadJobSettings
+from controller.modelcaches.job import DownloadOrder, download_job
+from controller.modelcaches.templates import CACHE_LABEL, ClaimTemplate, StorageManifest
+from controller.modeloperator.manifests import MODEL_LABEL, ModelDownload, claim_manifest, download_manifest
+from controller.modeloperator.source import source_of
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.helm import Json
+from rig.processes import wait_until
+from shared.selection.choice import WHOLE
+from tests.builders.model_caches import cache
+from tests.builders.models_on_claims import model
+from tests.chart.conftest import Render
+from tests.chart.job_policies import Change, agent_image, changed, controller_client, is_taken
+
+# team-a is among the credentialNamespaces of the installation, default is not.
+TEAM, ELSEWHERE = "team-a", "default"
+
+
+@pytest.fixture(scope="module")
+def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
+    """A client with a token of the controller."""
+    strange = changed(_job("none"), lambda _, container: container.update(image="other"))
+    with controller_client(api, plane, strange, TEAM) as client:
+        yield client
+
+
+@pytest.fixture(params=["cache", "model"])
+def job(render: Render, request: pytest.FixtureRequest) -> Json:
+    """The Job of a ModelCache or a Model as the controller of this chart makes it."""
+    return {"cache": _job, "model": _model_job}[request.param](agent_image(render))
+
+
+def _job(image: str) -> Json:
+    order = DownloadOrder("larder-fill-1", "llama", "hf://o/m@c", "c", WHOLE)
+    settings = DownloadJobSettings(image, environment={"HF_ENDPOINT": "https://hub"})
+    return download_job(cache(credentials_secret="hub"), order, ("HF_TOKEN",), ("hub",), settings)
+
+
+def _model_job(image: str) -> Json:
+    found = model()
+    settings = DownloadJobSettings(image, environment={"HF_ENDPOINT": "https://hub"})
+    return download_manifest(found, ModelDownload("0" * 16, "c1"), source_of(found.spec), settings)
+
+
+def test_its_own_job_is_taken_with_a_secret_only_where_it_may_read_secrets(controller: Api, job: Json) -> None:
+    assert is_taken(controller, job, TEAM)
+    assert not is_taken(controller, job, ELSEWHERE)
+    assert is_taken(controller, changed(job, _without_secret), ELSEWHERE)
+
+
+def _without_secret(spec: Json, container: Json) -> None:
+    spec["volumes"] = [v for v in spec["volumes"] if "secret" not in v]
+    container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "credentials"]
+
+
+WRONG: dict[str, Change] = {
+    "an account": lambda spec, _: spec.update(serviceAccountName="admin"),
+    "a token": lambda spec, _: spec.update(automountServiceAccountToken=True),
+    "another command": lambda _, container: container.update(command=["sh"]),
+    "a variable": lambda _, container: container["env"].append({"name": "LD_PRELOAD", "value": "b"}),
+    "a variable of a secret": lambda _, c: c["env"].append(
+        {"name": "HF_ENDPOINT", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    ),
+    "two containers": lambda spec, container: spec["containers"].append(container | {"name": "two"}),
+    "a host path": lambda spec, _: spec["volumes"].append({"name": "h", "hostPath": {"path": "/"}}),
+    "a token as a volume": lambda spec, _: spec["volumes"].append(
+        {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+    ),
+    "somebody's ConfigMap": lambda spec, _: spec["volumes"].append({"name": "c", "configMap": {"name": "c"}}),
+    "two claims": lambda spec, _: spec["volumes"].append(
+        {"name": "c2", "persistentVolumeClaim": {"claimName": "other"}}
+    ),
+    "the host's network": lambda spec, _: spec.update(hostNetwork=True),
+    "root": lambda spec, _: spec["securityContext"].update(runAsNonRoot=False),
+    "a capability": lambda _, c: c["securityContext"]["capabilities"].update(add=["SYS_ADMIN"]),
+    "a command as a probe": lambda _, c: c.update(livenessProbe={"exec": {"command": ["sh"]}}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_any_other_is_refused(what: str, controller: Api, job: Json) -> None:
+    assert not is_taken(controller, changed(job, WRONG[what]), TEAM)
+
+
+def test_it_belongs_to_a_cache_or_a_model_and_is_named_after_it(controller: Api, job: Json) -> None:
+    assert not is_taken(controller, job | {"metadata": {"name": job["metadata"]["name"]}}, TEAM)
+    metadata = job["metadata"]
+    other = {"larder-fill-1": "model-download-llama", "model-download-llama": "larder-fill-1"}[metadata["name"]]
+    assert not is_taken(controller, job | {"metadata": metadata | {"name": other}}, TEAM)
+    assert not is_taken(controller, job | {"metadata": metadata | {"name": f"{metadata['name']}-2"}}, TEAM) or (
+        other == "model-download-llama"  # those of caches are named by a hash
+    )
+
+
+def test_no_download_writes_to_a_claim_that_larder_did_not_make(controller: Api, api: Api, job: Json) -> None:
+    claims = f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"}
+    volumes = job["spec"]["template"]["spec"]["volumes"]
+    (name,) = (v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v)
+    body: Json = {"metadata": {"name": name}, "spec": spec}
+    api.create(claims, body)
+    wait_until(lambda: not is_taken(controller, job, TEAM), 30, "the claim to be compared")
+    api.delete(f"{claims}/{name}")
+    wait_until(lambda: not api.answers(f"{claims}/{name}"), 30, "the claim to go")
+    body["metadata"]["labels"] = {CACHE_LABEL: "u1"} if name == "llama" else {MODEL_LABEL: "u1"}
+    api.create(claims, body)
+    wait_until(lambda: is_taken(controller, job, TEAM), 30, "a claim with the label to be accepted")
+    api.delete(f"{claims}/{name}")
+    wait_until(lambda: not api.answers(f"{claims}/{name}"), 30, "the claim to go")
+
+
+def test_only_downloads_are_deleted(controller: Api, api: Api, job: Json) -> None:
+    jobs = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
+    suspended = copy.deepcopy(job)
+    suspended["spec"]["suspend"] = True
+    suspended["spec"]["template"]["spec"]["containers"][0]["image"] = "before-an-upgrade"
+    theirs = copy.deepcopy(suspended)
+    theirs["metadata"] = {"name": "theirs"}
+    for body in (suspended, theirs):
+        body["metadata"]["namespace"] = TEAM
+        api.create(jobs, body)
+    with pytest.raises(CallRefused):
+        controller.delete(f"{jobs}/theirs")
+    controller.delete(f"{jobs}/{job['metadata']['name']}")
+    api.delete(f"{jobs}/theirs")
+
+
+def _refusal(client: Api, path: str, body: Json) -> str:
+    try:
+        client.create(f"{path}?dryRun=All", body)
+    except CallRefused as refused:
+        return str(refused)
+    return ""
+
+
+def _manifest(volume: dict[str, Any] | None = None) -> StorageManifest:
+    return StorageManifest(cache().metadata, "llama", 2**30, ClaimTemplate("team", {}, volume or {}))
+
+
+def test_the_claim_of_a_model_has_its_name_and_its_owner(controller: Api) -> None:
+    claims, body = f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims", claim_manifest(model())
+    body["metadata"]["namespace"] = TEAM
+    assert _refusal(controller, claims, body) == ""
+    assert "the claim that the Model owns" in _refusal(
+        controller, claims, body | {"metadata": body["metadata"] | {"name": "model-other"}}
+    )
+    body["metadata"].pop("ownerReferences")
+    assert "the claim that the Model owns" in _refusal(controller, claims, body)
+
+
+def test_claims_belong_to_a_cache_and_volumes_need_an_allowed_driver(controller: Api) -> None:
+    claims, body = f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims", _manifest().claim_body()
+    body["metadata"]["namespace"] = TEAM
+    assert _refusal(controller, claims, body) == ""
+    body["metadata"].pop("ownerReferences")
+    assert "that the cache owns" in _refusal(controller, claims, body)
+    volume = _manifest({"csi": {"driver": "s3.csi.aws.com", "volumeHandle": "h"}}).volume_body()
+    assert "modelCaches.csiDrivers" in _refusal(controller, "/api/v1/persistentvolumes", volume)

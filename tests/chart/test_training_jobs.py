@@ -1,0 +1,197 @@
+"""What TrainingJobs give the controller a right to, and what policies hold it to, tried with its token."""
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from controller.trainingjobs.replicas import JobReplica, job_service, replica_claim, replica_pod, templates_of
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.helm import Json
+from rig.processes import wait_until
+from shared.api.training_job import ReplicaSpec, TrainingJob, TrainingJobSpec
+from shared.kube.objects import Meta
+from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.objects import kinds, only
+
+NAME, OWNERS = "larder-training-jobs", "larder-training-job-owners"
+OBJECTS = {("ClusterRole", NAME), ("ClusterRoleBinding", NAME)}
+OBJECTS |= {("ValidatingAdmissionPolicy", name) for name in (NAME, OWNERS)}
+OPENED, LABEL, ACCOUNTS = "training", "larder.dev/training-jobs", "larder.dev/training-job-accounts"
+ON = {"trainingJobs": {"enabled": True}}
+FORBIDDEN = 403
+RIGHTS = {
+    "trainingjobs": ["get", "list", "watch", "delete"],
+    "trainingjobs/status": ["get", "update"],
+    "trainingjobs/finalizers": ["update"],
+    "pods": ["create", "delete"],
+    "services": ["get", "list", "watch", "create"],
+}
+PLURALS = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims", "Service": "services"}
+TEMPLATE = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def manifests(namespace: str = OPENED, name: str = "tj", uid: str = "u") -> dict[str, Json]:
+    """What the controller makes for one job, by kind."""
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = ReplicaSpec(template=template, volume_claim_templates=[TEMPLATE])
+    job = TrainingJob(
+        metadata=Meta(name=name, namespace=namespace, uid=uid), spec=TrainingJobSpec(replica_specs={"Worker": spec})
+    )
+    replica, templates = JobReplica("Worker", 0), templates_of(spec, "Worker")
+    made = [replica_pod(job, replica, templates), replica_claim(job, replica, templates[0]), job_service(job)]
+    return {body["kind"]: body for body in made}
+
+
+def with_metadata(body: Json, **fields: object) -> Json:
+    return body | {"metadata": {k: v for k, v in (body["metadata"] | fields).items() if v is not None}}
+
+
+def with_pod(**spec: object) -> Json:
+    body = copy.deepcopy(manifests()["Pod"])
+    body["spec"] |= spec
+    return body
+
+
+def refusal_of(client: Api, body: Json) -> str:
+    path = f"/api/v1/namespaces/{body['metadata']['namespace']}/{PLURALS[body['kind']]}?dryRun=All"
+    try:
+        client.create(path, body)
+    except CallRefused as refusal:
+        if refusal.status != FORBIDDEN:
+            raise
+        return str(refusal)
+    return ""
+
+
+@pytest.fixture(scope="module")
+def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
+    """A client with a token of the controller, once the policies are in force."""
+    annotations = {ACCOUNTS: "trainer, other"}
+    metadata = {"name": OPENED, "labels": {LABEL: "true"}, "annotations": annotations}
+    api.ensure("/api/v1/namespaces", {"metadata": metadata})
+    for account in ("default", "trainer"):
+        path = f"/api/v1/namespaces/{OPENED}/serviceaccounts"
+        api.ensure(path, {"metadata": {"name": account}})
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller"
+    client = plane.api_with_token(str(api.create(f"{account}/token", {"spec": {}})["status"]["token"]))
+    for body in manifests().values():
+        unowned = with_metadata(body, ownerReferences=None)
+        wait_until(partial(refusal_of, client, unowned), 60, "the policies")  # type: ignore[arg-type]
+    yield client
+    client.close()
+
+
+def test_the_rights_are_these_and_have_to_be_switched_on(render: Render) -> None:
+    rules = only(render(ON), "ClusterRole", NAME)["rules"]
+    assert {resource: r["verbs"] for r in rules for resource in r["resources"]} == RIGHTS
+    assert not kinds(render()) & OBJECTS
+    assert kinds(render(ON)) >= OBJECTS
+    for rendered, setting in ((render(ON), "true"), (render(), "false")):
+        (container,) = only(rendered, "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
+        assert {"name": "LARDER_TRAINING_JOBS", "value": setting} in container["env"]
+
+
+@pytest.mark.parametrize("kind", PLURALS)
+def test_it_makes_what_a_job_owns_and_nothing_else(kind: str, controller: Api) -> None:
+    body = manifests()[kind]
+    assert refusal_of(controller, body) == ""
+    owner = body["metadata"]["ownerReferences"][0]
+    for owners in (None, [owner | {"kind": "ReplicaSet", "apiVersion": "apps/v1"}], [owner | {"controller": False}]):
+        assert refusal_of(controller, with_metadata(body, ownerReferences=owners))
+    assert refusal_of(controller, with_metadata(body, name="another"))
+
+
+@pytest.mark.parametrize("kind", PLURALS)
+def test_nothing_is_made_where_no_administrator_opened_a_namespace(kind: str, controller: Api) -> None:
+    said = refusal_of(controller, manifests("default")[kind])
+    assert "kubectl label namespace default larder.dev/training-jobs=true" in said
+
+
+@pytest.mark.parametrize("namespace", [NAMESPACE, "kube-system"])
+def test_it_runs_nothing_where_the_cluster_s_own_parts_run(namespace: str, controller: Api) -> None:
+    assert refusal_of(controller, manifests(namespace)["Pod"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"hostNetwork": True}, "no namespaces of the host"),
+        ({"hostIPC": True}, "no namespaces of the host"),
+        ({"volumes": [{"name": "h", "hostPath": {"path": "/etc"}}]}, "no hostPath"),
+        ({"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]}, "no privileges"),
+        ({"initContainers": [{"name": "d", "image": "i", "ports": [{"containerPort": 1, "hostPort": 1}]}]}, "no priv"),
+        ({"serviceAccountName": "admin"}, "runs as account default, or as one that an administrator lists"),
+    ],
+    ids=["network", "ipc", "hostPath", "privileged", "hostPort", "account"],
+)
+def test_pods_do_not_reach_the_node(spec: Json, message: str, controller: Api, api: Api) -> None:
+    api.ensure(f"/api/v1/namespaces/{OPENED}/serviceaccounts", {"metadata": {"name": "admin"}})
+    assert message in refusal_of(controller, with_pod(**spec))
+
+
+def test_an_account_that_an_administrator_listed_is_allowed(controller: Api) -> None:
+    assert refusal_of(controller, with_pod(serviceAccountName="trainer")) == ""
+
+
+def test_a_service_leads_to_the_pods_of_its_job_alone(controller: Api) -> None:
+    service = manifests()["Service"]
+    for spec in (
+        {"selector": {"app": "theirs"}},
+        {"clusterIP": "", "ports": [{"port": 80}]},
+        {"externalIPs": ["192.0.2.1"]},
+    ):
+        assert refusal_of(controller, service | {"spec": service["spec"] | spec})
+    both = with_metadata(service, labels=service["metadata"]["labels"] | {"larder.dev/inference-service": "x"})
+    assert refusal_of(controller, with_metadata(both, name="another")), "no label evades both policies"
+
+
+def test_a_claim_names_no_volume_and_is_never_deleted(controller: Api, api: Api) -> None:
+    claim = manifests()["PersistentVolumeClaim"]
+    assert refusal_of(controller, claim | {"spec": claim["spec"] | {"volumeName": "theirs"}})
+    path = f"/api/v1/namespaces/{OPENED}/persistentvolumeclaims"
+    one = f"{path}/{claim['metadata']['name']}"
+    api.create(path, with_metadata(claim, finalizers=["example.com/hold"]))  # its owner does not exist
+    try:
+        with pytest.raises(CallRefused, match="never deletes a claim"):
+            controller.delete(one)
+    finally:
+        api.delete(one)
+        api.patch(one, {"metadata": {"finalizers": None}})
+
+
+def test_a_pod_of_somebody_else_is_neither_deleted_nor_changed(controller: Api, api: Api) -> None:
+    path = f"/api/v1/namespaces/{OPENED}/pods"
+    theirs = with_metadata(manifests()["Pod"], name="theirs", ownerReferences=None)
+    api.create(path, theirs)
+    try:
+        with pytest.raises(CallRefused, match="may only create and delete pods that a TrainingJob owns"):
+            controller.delete(f"{path}/theirs")
+    finally:
+        api.delete(f"{path}/theirs", grace_s=0)
+
+
+def test_the_owner_is_the_job_of_that_name_and_its_role_names_the_account(controller: Api, api: Api) -> None:
+    jobs = f"/apis/larder.dev/v1alpha1/namespaces/{OPENED}/trainingjobs"
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicaSpecs": {"Worker": {"template": template}}}
+    body = {"apiVersion": "larder.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "real"}, "spec": spec}
+    uid = api.create(jobs, body)["metadata"]["uid"]
+    try:
+        for kind in ("Pod", "PersistentVolumeClaim"):
+            invented = manifests(name="real")[kind]
+            wait_until(lambda one=invented: "not the TrainingJob" in refusal_of(controller, one), 60, "the owner")  # type: ignore[misc]
+            assert refusal_of(controller, manifests(name="real", uid=uid)[kind]) == ""
+        pod = manifests(name="real", uid=uid)["Pod"]
+        pod["spec"]["serviceAccountName"] = "trainer"
+        assert "names another service account" in refusal_of(controller, pod)
+        with pytest.raises(CallRefused, match="only after its ttlSecondsAfterFinished"):
+            controller.delete(f"{jobs}/real")
+    finally:
+        api.delete(f"{jobs}/real")

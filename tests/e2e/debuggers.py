@@ -1,0 +1,27 @@
+"""Debug containers in pods, which a tenant may add and which mount what they like of the pod's volumes."""
+
+from rig.errors import CallRefused
+from rig.larder.cluster_driver import Json
+from rig.node.containerd import SANDBOX_IMAGE
+from rig.node.installation import Installation
+
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def add_debugger(site: Installation, pod: Json, volume: str) -> str:
+    """Put a container into the pod that mounts a volume to write, and return its name; empty where it is refused."""
+    mount = {"name": volume, "mountPath": "/stolen", "readOnly": False}
+    container = {"name": "debugger", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "volumeMounts": [mount]}
+    metadata = pod["metadata"]
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+    try:
+        site.api.patch(f"{path}/ephemeralcontainers", {"spec": {"ephemeralContainers": [container]}}, _STRATEGIC)
+    except CallRefused:
+        return ""
+
+    def running() -> bool:
+        states = site.api.get(path)["status"].get("ephemeralContainerStatuses", [])
+        return any("running" in status["state"] for status in states)
+
+    site.until(running, "the debugger")
+    return "debugger"

@@ -1,0 +1,136 @@
+"""A ModelCache on a storage class with a real provisioner: from the download to the pods that read it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig.errors import CallRefused
+from rig.hub.repository import RepositoryAccess
+from rig.larder.cluster_driver import Json
+from rig.node.containerd import SANDBOX_IMAGE
+from rig.node.images import AGENT
+from rig.node.installation import Installation, is_pod_ready
+from rig.node.local_path import CLASS, LocalPath
+from tests.e2e.namespaces import CONFINED, SECURITY, namespace_of_level
+
+_LIMIT = 2**20
+_SIZE = 12 * _LIMIT
+
+
+@pytest.fixture(scope="module")
+def storage(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPath]:
+    """A second storage class, besides claims made by hand."""
+    state = tmp_path_factory.mktemp("local-path")
+    with LocalPath(site.api, site.cluster.kubeconfig, state) as storage:
+        yield storage
+
+
+class Cache:
+    """One ModelCache, and what is told of it."""
+
+    def __init__(self, site: Installation, namespace: str, **spec: object) -> None:
+        self.site, self.namespace, self.name = site, namespace, site.name("mc")
+        self.path = f"/apis/serving.kserve.io/v1alpha1/namespaces/{namespace}/modelcaches"
+        body = {"storageUri": site.push(_SIZE), "pvcSpec": {"storageClassName": CLASS}, **spec}
+        meta = {"name": self.name}
+        site.api.create(
+            self.path,
+            {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ModelCache", "metadata": meta, "spec": body},
+        )
+
+    @property
+    def status(self) -> Json:
+        found: Json = self.site.api.get(f"{self.path}/{self.name}").get("status", {})
+        return found
+
+    @property
+    def message(self) -> str:
+        """The message of the condition Ready."""
+        conditions = self.status.get("conditions", [])
+        return next((str(c["message"]) for c in conditions if c["type"] == "Ready"), "")
+
+    @property
+    def pods(self) -> list[Json]:
+        return self.site.pods("app.kubernetes.io/component=model-download", self.namespace)
+
+    def delete(self) -> str:
+        """Delete it, and return why that is refused, if it is."""
+        try:
+            self.site.api.delete(f"{self.path}/{self.name}")
+        except CallRefused as refusal:
+            return str(refusal)
+        return ""
+
+
+def test_a_download_survives_its_pod_and_serves_a_restricted_namespace(site: Installation, storage: LocalPath) -> None:
+    namespace = namespace_of_level(site, "restricted")
+    group = site.group({"gpu": "yes"}, bandwidthLimit=_LIMIT)
+    cache = Cache(site, namespace, nodeSelector={"gpu": "yes"})
+    site.until(lambda: 5 <= cache.status.get("percent", 0) < 100, "progress of the download", 120)
+    (pod,) = cache.pods
+    assert pod["spec"]["containers"][0]["image"] == AGENT
+    site.delete_pod(pod)
+    site.until(lambda: cache.status.get("storageStatus") == "Ready", "the cache to be ready", 180)
+    successor = next(p for p in cache.pods if p["metadata"]["uid"] != pod["metadata"]["uid"])
+    log = site.cluster.kubectl("logs", successor["metadata"]["name"], "-n", namespace)
+    assert cache.status["servingRevision"] in log
+    site.delete("ModelCacheNodeGroup", group)
+
+    web = site.workload(
+        {"larder.dev/model": f"modelcache/{cache.name}"}, namespace, main={"securityContext": CONFINED},
+        securityContext=SECURITY,
+    )  # fmt: skip
+    user = site.running(web, namespace)
+    (folder,) = storage.volumes.iterdir()
+    assert "config.json" in site.sh(user, "ls $MODEL_PATH").split()
+    assert (folder / ".completed").exists()
+    assert "written" not in site.sh(user, "echo x > $MODEL_PATH/config.json && echo written; true")
+    site.until(lambda: user["metadata"]["name"] in cache.delete(), "the deletion to be refused with its user")
+    site.remove_deployment(web, namespace)
+    site.until(lambda: cache.delete() == "", "the deletion")
+    site.until(lambda: not site.api.answers(f"{cache.path}/{cache.name}"), "the cache to go", 120)
+    site.until(lambda: not any(_entries(storage.volumes)), "the volume to go by its reclaim policy", 120)
+
+
+def test_a_private_source_needs_its_secret_to_the_end_and_goes_with_its_namespace(
+    site: Installation, storage: LocalPath
+) -> None:
+    namespace, token = namespace_of_level(site, "restricted"), "hf_of_the_team"
+    core = f"/api/v1/namespaces/{namespace}"
+    secret = {"metadata": {"name": "hub", "labels": {"larder.dev/credentials": "true"}}, "stringData": {"token": token}}
+    site.api.create(f"{core}/secrets", secret)
+    site.install(controller={"drainSeconds": 2}, credentialNamespaces=[namespace])
+    group = site.group({"gpu": "yes"}, bandwidthLimit=_LIMIT)
+    uri = site.push(_SIZE, access=RepositoryAccess(frozenset({token})))
+    cache = Cache(site, namespace, storageUri=uri, credentialsSecret="hub", nodeSelector={"gpu": "yes"})
+    site.until(lambda: 5 <= cache.status.get("percent", 0) < 100, "progress of the download", 120)
+    site.api.delete(f"{core}/secrets/hub")
+    site.until(lambda: "Secret hub" in cache.message, "the download to be stopped")
+    site.until(lambda: cache.pods == [], "the end of its pod")
+    site.api.create(f"{core}/secrets", secret)
+    site.api.patch(f"{cache.path}/{cache.name}", {"metadata": {"annotations": {"larder.dev/refresh": "it is back"}}})
+    site.until(lambda: cache.status.get("storageStatus") == "Ready", "the cache to be ready", 180)
+    site.delete("ModelCacheNodeGroup", group)
+    (download,) = cache.pods
+    assert token not in str(download)
+    container = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
+    pod = {
+        "metadata": {"name": "user", "annotations": {"larder.dev/model": f"modelcache/{cache.name}"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container | {"securityContext": CONFINED}],
+            "securityContext": SECURITY,
+        },
+    }
+    site.api.create(f"{core}/pods", pod)
+    site.until(lambda: is_pod_ready(site.api.get(f"{core}/pods/user")), "the pod to run", 120)
+    assert "config.json" in site.sh(site.api.get(f"{core}/pods/user"), "ls $MODEL_PATH").split()
+    site.api.delete(core)
+    site.until(lambda: not site.api.answers(core), "the namespace to go", 180)
+    site.until(lambda: not any(_entries(storage.volumes)), "the volume to go by its reclaim policy", 120)
+    site.install(controller={"drainSeconds": 2})
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir())

@@ -1,0 +1,119 @@
+"""Models (`models.example.com`) on a storage class with a real provisioner: from the download to the pods that read."""
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from rig.larder.cluster_driver import Json
+from rig.node.images import AGENT
+from rig.node.installation import Installation
+from rig.node.local_path import CLASS, LocalPath
+from tests.e2e.namespaces import CONFINED, SECURITY, namespace_of_level
+
+
+@pytest.fixture(scope="module")
+def storage(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPath]:
+    """A storage class that provisions."""
+    with LocalPath(site.api, site.cluster.kubeconfig, tmp_path_factory.mktemp("local-path")) as storage:
+        yield storage
+
+
+class ClaimedModel:
+    """One Model, and what is told of it."""
+
+    def __init__(self, site: Installation, namespace: str, repo: str, **spec: object) -> None:
+        self.site, self.namespace, self.name = site, namespace, site.name("mdl")
+        self.path = f"/apis/models.example.com/v1alpha1/namespaces/{namespace}/models"
+        fields = {
+            "source": {"huggingFace": {"repoId": repo}},
+            "storage": {"storageClass": CLASS, "size": "64Mi"},
+            **spec,
+        }
+        body = {"apiVersion": "models.example.com/v1alpha1", "kind": "Model", "spec": fields}
+        site.api.create(self.path, body | {"metadata": {"name": self.name}})
+
+    @property
+    def status(self) -> Json:
+        found: Json = self.site.api.get(f"{self.path}/{self.name}").get("status", {})
+        return found
+
+    @property
+    def job(self) -> str:
+        """The path of its download Job."""
+        return f"/apis/batch/v1/namespaces/{self.namespace}/jobs/model-download-{self.name}"
+
+    def wait(self, phase: str) -> Json:
+        """Wait for a phase, and return the status."""
+        self.site.until(lambda: self.status.get("phase") == phase, f"Model {self.name} to be {phase}", 120)
+        return self.status
+
+    def user(self, **pod_spec: object) -> Json:
+        """Run a Deployment that names the Model in its annotation, and return its pod."""
+        web = self.site.workload(
+            {"models.example.com/inject": self.name}, self.namespace, main={"securityContext": CONFINED},
+            securityContext=SECURITY, **pod_spec,
+        )  # fmt: skip
+        return self.site.running(web, self.namespace)
+
+    def read(self, pod: Json) -> dict[str, str]:
+        """Return the digest of each visible file of the Model in a pod."""
+        where = f"$MODEL_{self.name.upper().replace('-', '_')}_MOUNT_PATH"
+        listed = self.site.sh(pod, f"cd {where} && find . -type f ! -path './.*' -exec sha256sum '{{}}' ';'")
+        lines = (line.split(maxsplit=1) for line in listed.splitlines())
+        return {path.removeprefix("./"): digest for digest, path in lines}
+
+
+def files(seed: int) -> dict[str, bytes]:
+    return {"config.json": b'{"seed": %d}' % seed, "sub/model.safetensors": random.Random(seed).randbytes(3 * 2**20)}
+
+
+def digests(bodies: Mapping[str, bytes]) -> dict[str, str]:
+    return {path: hashlib.sha256(body).hexdigest() for path, body in bodies.items()}
+
+
+def test_pods_of_a_restricted_namespace_get_the_files_and_keep_them_through_an_update(
+    site: Installation, storage: LocalPath
+) -> None:
+    namespace = namespace_of_level(site, "restricted")
+    repo, first, second = f"org/{site.name('repo')}", files(1), files(2)
+    site.push(files=first, repo=repo)
+    model = ClaimedModel(site, namespace, repo, version="1")
+    status = model.wait("Ready")
+    assert (status["progress"], status["pvcName"]) == (100, f"model-{model.name}")
+    (download,) = site.pods(f"job-name=model-download-{model.name}", namespace)
+    assert download["spec"]["containers"][0]["image"] == AGENT
+
+    old = model.user()
+    assert model.read(old) == digests(first)
+    mount = f"/models/{model.name}"
+    for path in ("config.json", "new"):
+        assert "Read-only file system" in site.sh(old, f"(echo x > {mount}/{path}) 2>&1; true")
+
+    site.push(files=second, repo=repo)
+    site.api.patch(f"{model.path}/{model.name}", {"spec": {"version": "2"}})
+    site.until(lambda: model.status.get("revision") not in ("", status["revision"]), "the update", 120)
+    assert model.status["phase"] == "Ready"
+    new = model.user()
+    assert (model.read(new), model.read(old)) == (digests(second), digests(first))
+    (folder,) = storage.volumes.iterdir()
+    assert len(list((folder / ".revisions").iterdir())) == 1
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_missing_repository_fails_with_its_reason_and_its_job_can_be_tried_again(site: Installation) -> None:
+    namespace = namespace_of_level(site, "restricted")
+    repo, bodies = f"org/{site.name('late')}", files(3)
+    model = ClaimedModel(site, namespace, repo)
+    status = model.wait("Failed")
+    assert repo in status["message"]
+    (ready,) = (one for one in status["conditions"] if one["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == (
+        "False",
+        "AuthDenied",
+    )  # a hub does not tell strangers what is missing
+    site.push(files=bodies, repo=repo)
+    site.api.delete(f"{model.job}?propagationPolicy=Background")
+    assert model.wait("Ready")["progress"] == 100
+    assert model.read(model.user()) == digests(bodies)

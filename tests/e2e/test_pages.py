@@ -1,0 +1,160 @@
+"""The pages for newcomers do what they say: their commands, in order, on a fresh cluster, to pods that serve models."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rig.binaries import cache_dir
+from rig.node import images
+from rig.node.buildah import Buildah
+from rig.node.cluster import NodeCluster
+from rig.node.containerd import SANDBOX_IMAGE
+from rig.node.installation import Installation
+from rig.node.prepare import hindrances, tools
+from rig.node.sources import sources_on
+from tests.readers.console import Shell
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "install.md"
+TUTORIALS = sorted(page for page in (ROOT / "docs" / "tutorials").glob("*.md") if page.name != "README.md")
+REPOSITORY = "hf-internal-testing/tiny-random-gpt2"
+SERVED = ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM2-360M")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOT_HERE = "docker "  # the images come from buildah, of the same Dockerfiles
+_COMMAND_S = 420.0
+_ANSWER_S = 60.0
+
+
+@dataclass
+class Reader:
+    """Somebody who types what the page says; `said` has what each block printed."""
+
+    site: Installation
+    folder: Path
+    environ: dict[str, str]
+    said: dict[str, str] = field(default_factory=dict)
+
+    def type_all(self) -> None:
+        """Type every block of commands, and save every file."""
+        for language, text in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+            if language == "yaml":
+                self.save_values(text)
+            elif not text.startswith(_NOT_HERE):
+                self.said[text] = self.type(text)
+
+    def save_values(self, text: str) -> None:
+        """Save the page's values, with what is different here: where images and models come from."""
+        values = merged(yaml.safe_load(text), self.site.values(controller={"drainSeconds": 2}))
+        (self.folder / "values.yaml").write_text(yaml.safe_dump(values))
+
+    def type(self, commands: str) -> str:
+        """Run a block of commands, each of which must succeed, and return what they printed."""
+        argv = ["/bin/bash", "-euo", "pipefail", "-c", commands]
+        ran = subprocess.run(  # noqa: S603 - the page's own commands
+            argv, cwd=self.folder, env=self.environ, capture_output=True, text=True, check=False, timeout=_COMMAND_S
+        )
+        assert ran.returncode == 0, f"{commands}\n{ran.stdout}{ran.stderr}\n{self.site.explain()}"
+        return ran.stdout
+
+    def said_by(self, word: str) -> str:
+        """Return what the block with this word printed."""
+        (found,) = [said for text, said in self.said.items() if word in text]
+        return found
+
+
+def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return values with changes, at every depth."""
+    deeper = {k: merged(values[k], v) for k, v in changes.items() if isinstance(v, dict) and k in values}
+    return {**values, **changes, **deeper}
+
+
+@dataclass(frozen=True)
+class TutorialShell(Shell):
+    """A shell that leaves what ends in `&` running, until `running` is closed."""
+
+    running: ExitStack = field(default_factory=ExitStack)
+
+    def run(self, command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of a page as its reader would."""
+        if not command.endswith("&"):
+            return super().run(command)
+        argv = ["/bin/bash", "-c", f"exec {command.removesuffix('&')}"]
+        process = subprocess.Popen(argv, cwd=self.folder, env=self.environ, stdout=subprocess.DEVNULL)  # noqa: S603 - as above
+        self.running.callback(process.wait)
+        self.running.callback(process.terminate)
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Somebody at a checkout, with the images pushed and a cluster of one fresh node, who has followed Install."""
+    if found := hindrances(os.environ):
+        reason = f"NOT TESTED on a real node: {'; '.join(found)}"
+        if os.environ.get("LARDER_E2E") == "required":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    cache, folder = cache_dir(os.environ), tmp_path_factory.mktemp("reader")
+    buildah = Buildah(cache)
+    archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, print).values()]
+    archives.append(images.build_model_server(buildah, cache, print))
+    with ExitStack() as stack:
+        cluster = stack.enter_context(NodeCluster(tools(os.environ), folder / "cluster", cache))
+        hub, s3 = stack.enter_context(sources_on(cluster, folder / "cluster"))
+        for archive in archives:
+            cluster.load_image(archive)
+        cluster.add_node("fresh")
+        site = Installation(cluster=cluster, hub=hub, s3=s3, folder=folder / "models")
+        for repository in (REPOSITORY, *SERVED):
+            site.push(repo=repository)
+        reader = Reader(site, _checkout(folder / "checkout"), _environ(folder, cluster))
+        reader.type_all()
+        yield reader
+
+
+def _checkout(folder: Path) -> Path:
+    """Return a checkout whose examples take the one image that this cluster has for workloads."""
+    folder.mkdir()
+    (folder / "charts").symlink_to(ROOT / "charts")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    pod = folder / "examples" / "first-model" / "pod.yaml"
+    text = pod.read_text()
+    assert text.count("busybox:1.37") == 1
+    pod.write_text(text.replace("busybox:1.37", SANDBOX_IMAGE))
+    return folder
+
+
+def _environ(home: Path, cluster: NodeCluster) -> dict[str, str]:
+    """Return the environment of a shell that finds kubectl, helm and larder, and this cluster only."""
+    folder = home / "bin"
+    folder.mkdir()
+    programs = {"kubectl": cluster.tools.plane.kubectl, "helm": cluster.tools.helm}
+    for name, program in {**programs, "larder": Path(sys.executable).parent / "larder"}.items():
+        (folder / name).symlink_to(program)
+    return {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(home), "KUBECONFIG": str(cluster.kubeconfig)}
+
+
+def test_install_ends_in_a_pod_that_reads_its_model(reader: Reader) -> None:
+    log = reader.said_by("logs reader")
+    assert '"model_type"' in log
+    assert "model.safetensors" in log
+    assert "model-cache-ready-tiny-gpt2" in reader.said_by("get pod reader")
+    assert "tiny-gpt2" in reader.said_by("get clusterbasemodel")
+    assert "fresh" in reader.said_by("get modelnodes")
+    assert "Phase:          Succeeded" in reader.said_by("helm test")
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_ends_in_a_model_that_answers(reader: Reader, page: Path) -> None:
+    shell = TutorialShell(reader.environ, reader.folder)
+    with shell.running:
+        assert shell.follow(page, _ANSWER_S) > 7

@@ -1,0 +1,48 @@
+"""Pods on a real node that does not have their model yet."""
+
+import hashlib
+import os
+
+from rig.hub.faults import Stall
+from rig.larder.cluster_driver import Json
+from rig.node.containerd import SANDBOX_IMAGE
+from rig.node.installation import Installation, is_pod_ready
+
+_PREFERRED = {"larder.dev/placement": "preferred"}
+
+
+def test_a_pod_waits_for_the_files_and_one_that_must_not_wait_ends(site: Installation) -> None:
+    content = os.urandom(3_000_000)
+    site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(content).hexdigest()}")
+    files = {"config.json": b"{}", "model.safetensors": content}
+    model = site.base_model(site.push(files=files), nodeSelector={"gpu": "yes"})
+    site.until(lambda: bool(site.status("ClusterBaseModel", model).get("servingRevision")), "the model to be resolved")
+    waits = site.deployment(model, annotations=_PREFERRED)
+    job, container = site.name("job"), {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never"}
+    template = {
+        "metadata": {"annotations": _PREFERRED | {"ome.io/base-model-name": model, "larder.dev/on-missing": "fail"}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    body = {"metadata": {"name": job}, "spec": {"backoffLimit": 0, "template": template}}
+    site.run("/apis/batch/v1/namespaces/{}/jobs", body, label="job-name")
+
+    def ended() -> list[Json]:
+        return [p for p in site.pods(f"job-name={job}", "default") if p["status"].get("phase") == "Failed"]
+
+    site.until(lambda: bool(ended()), "the pod of the Job to end")
+    (pod,) = ended()
+    assert pod["status"]["reason"] == "ModelMissing"
+    assert not any((c.get("state") or {}).get("running") for c in pod["status"].get("containerStatuses", []))
+    (waiting,) = site.pods(f"app={waits}", "default")
+    assert waiting["spec"]["nodeName"] == "one"
+    assert not is_pod_ready(waiting)
+    site.until(lambda: "WaitingForModel" in _reasons(site, waiting), "the event on the other pod")
+    site.hub.faults.clear()
+    found = site.running(waits)
+    assert "config.json" in site.sh(found, "ls $MODEL_PATH")
+    site.until(lambda: "ModelOnNode" in _reasons(site, waiting), "the event that the model is there")
+    assert ended()[0]["status"]["reason"] == "ModelMissing"  # kubelet left it as it was
+
+
+def _reasons(site: Installation, pod: Json) -> set[str]:
+    return {event["reason"] for event in site.events(pod["metadata"]["name"])}

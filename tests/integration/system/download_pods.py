@@ -1,0 +1,49 @@
+"""Plays the storage and the kubelet of download Jobs, which the control plane of these tests has not."""
+
+from datetime import UTC, datetime
+
+from rig.larder.cluster_driver import Json
+from rig.larder.site import Site
+from shared.download_report import DownloadReport, encode_report
+
+NAMESPACE = "default"
+CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+CLASS = "by-hand"
+
+
+def volume_for(site: Site, claim: str, namespace: str = NAMESPACE, storage_class: str = CLASS) -> str:
+    """Make a volume that fits a claim, and return its name once they are bound."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "storageClassName": storage_class,
+        "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": namespace, "name": claim},
+    }  # fmt: skip
+    name, path = site.name("pv"), f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}"
+    site.api.create(VOLUMES, {"metadata": {"name": name}, "spec": spec})
+    site.until(lambda: site.api.get(path)["status"].get("phase") == "Bound", "the claim to be bound")
+    return name
+
+
+def report(site: Site, job: Json, phase: str, result: DownloadReport) -> None:
+    """Write how the Job's pod ended, as its kubelet would."""
+    pods = PODS.replace(f"/{NAMESPACE}/", f"/{job['metadata']['namespace']}/")
+    query = f"{pods}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
+    uid, found = job["metadata"]["uid"], list[Json]()
+
+    def runs() -> bool:
+        owned = (
+            p for p in site.api.get(query)["items"] if p["metadata"].get("ownerReferences", [{}])[0].get("uid") == uid
+        )
+        found[:] = [pod for pod in owned if pod["status"].get("phase") == "Running"]
+        return bool(found)
+
+    site.until(runs, "the pod to run")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    code = {"Succeeded": 0, "Failed": 3}[phase]
+    ended = {"exitCode": code, "reason": "x", "message": encode_report(result).decode(), "finishedAt": now}
+    status = {"name": "fill", "image": "i", "imageID": "", "ready": False, "restartCount": 0,
+              "state": {"terminated": ended | {"startedAt": now}}}  # fmt: skip
+    body = {"status": {"phase": phase, "containerStatuses": [status]}}
+    site.api.patch(f"{pods}/{found[0]['metadata']['name']}/status", body)

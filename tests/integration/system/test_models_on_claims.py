@@ -1,0 +1,193 @@
+"""Models (`models.example.com`) on a real control plane; the test plays the storage and the kubelets."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from rig.errors import CallRefused
+from rig.larder.cluster_driver import Json
+from rig.larder.site import Site
+from shared.download_report import DownloadReport
+from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, report, volume_for
+
+KIND = "Model"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+DONE = DownloadReport(revision="abc")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _storage(site: Site) -> Iterator[None]:
+    """A class whose volumes the tests make."""
+    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
+    yield
+    site.api.delete(f"{CLASSES}/{CLASS}")
+
+
+def declare(site: Site, name: str = "", **spec: object) -> str:
+    fields = {
+        "source": {"huggingFace": {"repoId": site.push().removeprefix("hf://")}},
+        "storage": {"storageClass": CLASS, "size": "1Gi"},
+        **spec,
+    }
+    return site.create(KIND, name or site.name("mdl"), fields)
+
+
+def wait_phase(site: Site, model: str, phase: str) -> Json:
+    site.until(lambda: site.status(KIND, model).get("phase") == phase, f"Model {model} to be {phase}")
+    return site.status(KIND, model)
+
+
+def job_of(site: Site, model: str, but: str = "") -> Json:
+    """Return the Job of a Model, once there is one with another uid than `but` that is not being deleted."""
+    found: list[Json] = []
+
+    def is_there() -> bool:
+        jobs = (job for job in site.api.get(JOBS)["items"] if job["metadata"]["name"] == f"model-download-{model}")
+        found[:] = [j for j in jobs if "deletionTimestamp" not in j["metadata"] and j["metadata"]["uid"] != but]
+        return bool(found)
+
+    site.until(is_there, f"a Job for {model}")
+    return found[0]
+
+
+def ready(site: Site, version: str = "") -> str:
+    model = declare(site, version=version)
+    job = job_of(site, model)
+    volume_for(site, f"model-{model}")
+    report(site, job, "Succeeded", DONE)
+    wait_phase(site, model, "Ready")
+    return model
+
+
+def test_from_the_claim_over_the_job_to_ready_and_to_its_end(site: Site) -> None:
+    model = declare(site, version="3.1", credentialsSecret="absent", nodeSelector={"disk": "fast"})
+    assert site.get(KIND, model)["spec"]["source"]["huggingFace"]["revision"] == "main"
+    job = job_of(site, model)
+    claim = site.api.get(f"{CLAIMS}/model-{model}")
+    (owner,) = claim["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == (KIND, model, True)
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert claim["spec"]["resources"]["requests"] == {"storage": "1Gi"}
+    assert (job["spec"]["backoffLimit"], job["spec"]["ttlSecondsAfterFinished"]) == (3, 3600)
+    spec = job["spec"]["template"]["spec"]
+    assert spec["nodeSelector"]["disk"] == "fast"
+    (secret,) = (volume["secret"] for volume in spec["volumes"] if "secret" in volume)
+    assert (secret["secretName"], secret["optional"]) == ("absent", True)
+    status = wait_phase(site, model, "Downloading")
+    assert status["pvcName"] == f"model-{model}"
+    model_without_selector = ready(site)
+    found = site.status(KIND, model_without_selector)
+    assert (found["progress"], found["revision"]) == (100, "abc")
+
+    def is_gone(path: str) -> bool:
+        return not site.api.answers(path)
+
+    for name in (model, model_without_selector):
+        site.delete(KIND, name)
+        for path in (f"{CLAIMS}/model-{name}", f"{JOBS}/model-download-{name}"):
+            site.until(partial(is_gone, path), f"{path} to be collected")
+
+
+def test_a_failed_download_starts_again_once_its_job_is_deleted(site: Site) -> None:
+    model = declare(site)
+    job = job_of(site, model)
+    volume_for(site, f"model-{model}")
+    report(site, job, "Failed", DownloadReport(reason="AuthDenied", message="the hub refuses the token"))
+    assert "the hub refuses the token" in wait_phase(site, model, "Failed")["message"]
+    site.api.delete(f"{JOBS}/{job['metadata']['name']}")
+    again = job_of(site, model, but=job["metadata"]["uid"])
+    wait_phase(site, model, "Downloading")
+    report(site, again, "Succeeded", DONE)
+    wait_phase(site, model, "Ready")
+
+
+def test_a_ready_model_outlives_its_job_and_every_controller(site: Site) -> None:
+    model = ready(site)
+    job = job_of(site, model)
+    site.api.delete(f"{JOBS}/{job['metadata']['name']}")
+    for controller in site.cluster.controllers:
+        controller.process.stop()
+    for controller in site.cluster.controllers:
+        controller.start()
+    other = declare(site)
+    job_of(site, other)  # a new leader reconciles
+    assert site.status(KIND, model)["phase"] == "Ready"
+    assert not site.api.answers(f"{JOBS}/model-download-{model}")
+
+
+def test_a_deleted_claim_is_made_and_filled_again(site: Site) -> None:
+    model = ready(site)
+    before = site.api.get(f"{CLAIMS}/model-{model}")["metadata"]["uid"]
+    first = job_of(site, model)
+    site.api.delete(f"{CLAIMS}/model-{model}")
+
+    def is_new() -> bool:
+        found = {claim["metadata"]["name"]: claim["metadata"]["uid"] for claim in site.api.get(CLAIMS)["items"]}
+        return f"model-{model}" in found and bool(found[f"model-{model}"] != before)
+
+    site.until(is_new, "another claim")
+    volume_for(site, f"model-{model}")
+    again = job_of(site, model, but=first["metadata"]["uid"])
+    wait_phase(site, model, "Downloading")
+    report(site, again, "Succeeded", DONE)
+    wait_phase(site, model, "Ready")
+
+
+def test_another_version_is_downloaded_beside_the_files_and_then_served(site: Site) -> None:
+    model = ready(site, version="1")
+    first = job_of(site, model)
+    site.api.patch(
+        f"/apis/models.example.com/v1alpha1/namespaces/{NAMESPACE}/models/{model}", {"spec": {"version": "2"}}
+    )
+    again = job_of(site, model, but=first["metadata"]["uid"])
+    (to,) = (a for a in again["spec"]["template"]["spec"]["containers"][0]["args"] if a.startswith("--to="))
+    assert to.startswith("--to=/claim/.revisions/")
+    assert site.status(KIND, model)["phase"] == "Ready"
+    report(site, again, "Succeeded", DownloadReport(revision="def"))
+    site.until(lambda: site.status(KIND, model).get("revision") == "def", "the new version to be served")
+    assert site.status(KIND, model)["path"] == to.removeprefix("--to=/claim/")
+
+
+def test_names_of_others_are_never_adopted(site: Site) -> None:
+    model = site.name("mdl")
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS, "resources": {"requests": {"storage": "1Gi"}}}
+    site.api.create(CLAIMS, {"metadata": {"name": f"model-{model}"}, "spec": spec})
+    declare(site, model)
+    site.until(lambda: "is not Larder's" in site.status(KIND, model).get("message", ""), "the conflict to be reported")
+    assert not site.api.answers(f"{JOBS}/model-download-{model}")
+    site.api.delete(f"{CLAIMS}/model-{model}")
+    job_of(site, model)
+
+
+def test_a_name_that_its_job_cannot_have_is_refused(site: Site) -> None:
+    with pytest.raises(CallRefused, match="a name of at most 48"):
+        declare(site, "m" * 49)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"source": {}}, "exactly one"),
+        ({"source": {"url": {"url": "https://h/f"}, "s3": {"bucket": "b", "key": "k"}}}, "exactly one"),
+        ({"source": {"url": {"url": "ftp://h/f"}}}, "url"),
+        ({"source": {"huggingFace": {"repoId": "no-slash"}}}, "repoId"),
+        ({"storage": {"storageClass": CLASS, "size": "20 GB"}}, "size"),
+        ({"storage": {"storageClass": CLASS, "size": "1.5Gi"}}, "size"),
+    ],
+)
+def test_what_the_specification_refuses_is_refused(site: Site, spec: Json, says: str) -> None:
+    with pytest.raises(CallRefused, match=says):
+        declare(site, **spec)
+
+
+def test_a_quota_that_refuses_the_claim_is_reported_and_clears(site: Site) -> None:
+    quotas = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
+    hard = {f"{CLASS}.storageclass.storage.k8s.io/persistentvolumeclaims": "0"}
+    site.api.create(quotas, {"metadata": {"name": "no-claims"}, "spec": {"hard": hard}})
+    site.until(lambda: "hard" in site.api.get(f"{quotas}/no-claims").get("status", {}), "the quota to be counted")
+    model = declare(site)
+    site.until(lambda: "exceeded quota" in site.status(KIND, model).get("message", ""), "the quota to be reported")
+    assert site.status(KIND, model)["phase"] == "Pending"
+    site.api.delete(f"{quotas}/no-claims")
+    job_of(site, model)

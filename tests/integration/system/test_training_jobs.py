@@ -1,0 +1,412 @@
+"""TrainingJobs on a real control plane, with the real controllers of volumes, garbage and lost pods."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from rig.binaries import Binaries
+from rig.larder.cluster_driver import Json
+from rig.larder.objects import KINDS
+from rig.larder.site import Site
+from tests.integration.system.conftest import Why
+from tests.integration.system.training import (
+    CLAIMS,
+    CLASS,
+    CLASSES,
+    JOB_LABEL,
+    KIND,
+    NAMESPACE,
+    PODS,
+    SERVICES,
+    claim_template,
+    condition,
+    end,
+    event,
+    owned,
+    role,
+    running,
+    says,
+    train,
+    volume_for,
+    wait_claims,
+    wait_phase,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _storage(site: Site) -> Iterator[None]:
+    """A class whose volumes the tests make."""
+    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
+    yield
+    site.api.delete(f"{CLASSES}/{CLASS}")
+
+
+def test_a_job_from_its_claims_to_its_success(site: Site) -> None:
+    job = train(site, roles={"Master": role(), "Worker": role(2)})
+    names = {f"data-{job}-master-0", f"data-{job}-worker-0", f"data-{job}-worker-1"}
+    assert wait_claims(site, job, 3).keys() == names
+    pods = running(site, job, 3)
+    says(site, job, "Running")
+    assert site.status(KIND, job)["replicaStatuses"]["Worker"]["active"] == 2
+    uid = site.get(KIND, job)["metadata"]["uid"]
+    for found in (*pods.values(), *owned(site, CLAIMS, job).values(), *owned(site, SERVICES, job).values()):
+        (owner,) = found["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (uid, True, True)
+    for name, pod in pods.items():
+        claims = [v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if v["name"] == "data"]
+        assert claims == [f"data-{name}"]
+        made = site.api.get(f"{CLAIMS}/data-{name}")["metadata"]["creationTimestamp"]
+        assert made <= pod["metadata"]["creationTimestamp"]
+    end(site, f"{job}-master-0")
+    says(site, job, "Succeeded")
+    assert condition(site, job, "Succeeded")["status"] == "True"
+    assert site.status(KIND, job)["completionTime"]
+    event(site, job, "Succeeded")
+    site.delete(KIND, job)
+    site.until(lambda: not owned(site, CLAIMS, job) and not owned(site, PODS, job), "all to be collected")
+
+
+def test_a_deleted_pod_gets_its_claims_back(site: Site) -> None:
+    job = train(site)
+    (name, before), *_ = running(site, job).items()
+    claim = owned(site, CLAIMS, job)[f"data-{name}"]["metadata"]["uid"]
+    site.api.delete(f"{PODS}/{name}", grace_s=0)
+    site.until(
+        lambda: any(p["metadata"]["uid"] != before["metadata"]["uid"] for p in owned(site, PODS, job).values()),
+        "the successor",
+    )
+    (after,) = wait_phase(site, job, "Running", 1).values()
+    assert after["spec"]["volumes"][0] == before["spec"]["volumes"][0]
+    assert owned(site, CLAIMS, job)[f"data-{name}"]["metadata"]["uid"] == claim
+    site.delete(KIND, job)
+
+
+def test_scaled_down_and_up_again_a_replica_finds_its_claim(site: Site) -> None:
+    job = train(site, roles={"Worker": role(2)})
+    running(site, job, 2)
+    claims = {name: claim["metadata"]["uid"] for name, claim in owned(site, CLAIMS, job).items()}
+    scale = {"spec": {"replicaSpecs": {"Worker": {"replicas": 1}}}}
+    site.api.patch(f"{KINDS[KIND]}/{job}", scale)
+    site.until(lambda: owned(site, PODS, job).keys() == {f"{job}-worker-0"}, "one pod")
+    scale["spec"]["replicaSpecs"]["Worker"]["replicas"] = 2
+    site.api.patch(f"{KINDS[KIND]}/{job}", scale)
+    wait_phase(site, job, "Running", 2)
+    assert {name: claim["metadata"]["uid"] for name, claim in owned(site, CLAIMS, job).items()} == claims
+    site.delete(KIND, job)
+
+
+def test_a_failed_pod_is_replaced_and_counted_until_the_limit(site: Site) -> None:
+    spec = {"Worker": role(restartPolicy="ExitCode")}
+    job = train(site, roles=spec, runPolicy={"backoffLimit": 1, "cleanPodPolicy": "All"})
+    (before,) = running(site, job).values()
+    end(site, f"{job}-worker-0", 137)
+    site.until(lambda: site.status(KIND, job).get("restarts") == 1, "the restart")
+    site.until(
+        lambda: any(p["metadata"]["uid"] != before["metadata"]["uid"] for p in owned(site, PODS, job).values()),
+        "the successor",
+    )
+    wait_phase(site, job, "Running", 1)
+    end(site, f"{job}-worker-0", 137)
+    assert "2 restarts are more than the 1 of backoffLimit" in says(site, job, "BackoffLimitExceeded")
+    site.until(lambda: not owned(site, PODS, job), "the pods to be cleaned up")
+    assert len(owned(site, CLAIMS, job)) == 1
+    site.delete(KIND, job)
+
+
+def test_a_permanent_exit_code_fails_the_job(site: Site) -> None:
+    job = train(site, roles={"Worker": role(restartPolicy="ExitCode")})
+    running(site, job)
+    end(site, f"{job}-worker-0", 2)
+    assert "container main with exit code 2" in says(site, job, "PodFailed")
+    assert condition(site, job, "Failed")["status"] == "True"
+    event(site, job, "PodFailed")
+    site.delete(KIND, job)
+
+
+def test_a_suspended_job_keeps_its_claims_and_resumes_with_them(site: Site) -> None:
+    job = train(site, runPolicy={"suspend": True})
+    says(site, job, "Suspended")
+    assert not owned(site, CLAIMS, job)
+    suspend = {"spec": {"runPolicy": {"suspend": False}}}
+    site.api.patch(f"{KINDS[KIND]}/{job}", suspend)
+    running(site, job)
+    claims = {name: claim["metadata"]["uid"] for name, claim in owned(site, CLAIMS, job).items()}
+    suspend["spec"]["runPolicy"]["suspend"] = True
+    site.api.patch(f"{KINDS[KIND]}/{job}", suspend)
+    site.until(lambda: not owned(site, PODS, job), "the pods to go")
+    site.until(lambda: condition(site, job, "Suspended").get("status") == "True", "the job to be suspended")
+    assert "startTime" not in site.status(KIND, job)
+    suspend["spec"]["runPolicy"]["suspend"] = False
+    site.api.patch(f"{KINDS[KIND]}/{job}", suspend)
+    wait_phase(site, job, "Running", 1)
+    assert {name: claim["metadata"]["uid"] for name, claim in owned(site, CLAIMS, job).items()} == claims
+    site.until(lambda: condition(site, job, "Suspended").get("status") == "False", "the job to be resumed")
+    assert site.status(KIND, job)["startTime"]
+    site.delete(KIND, job)
+
+
+def test_a_job_fails_at_its_deadline_and_keeps_what_has_ended(site: Site) -> None:
+    """Of its pods, cleanPodPolicy Running deletes the one that waits for its claim, and keeps the other."""
+    roles, run = {"Worker": role(2)}, {"cleanPodPolicy": "Running"}
+    job = train(site, roles=roles, successPolicy="AllWorkers", runPolicy=run)
+    wait_claims(site, job, 2)
+    volume_for(site, f"data-{job}-worker-0")
+    wait_phase(site, job, "Running", 1)
+    end(site, f"{job}-worker-0")
+    site.api.patch(f"{KINDS[KIND]}/{job}", {"spec": {"runPolicy": {"activeDeadlineSeconds": 1}}})
+    assert "1 seconds of activeDeadlineSeconds" in says(site, job, "DeadlineExceeded")
+    site.until(lambda: owned(site, PODS, job).keys() == {f"{job}-worker-0"}, "the pending pod to go")
+    assert condition(site, job, "Failed")["status"] == "True"
+    assert len(owned(site, CLAIMS, job)) == 2
+    site.delete(KIND, job)
+
+
+@pytest.mark.parametrize("policy", ["Default", "AllWorkers"])
+def test_whose_success_is_that_of_the_job(site: Site, policy: str) -> None:
+    """By default worker 0 decides; cleanPodPolicy None leaves the other pods running."""
+    job = train(site, roles={"Worker": role(2)}, successPolicy=policy)
+    running(site, job, 2)
+    end(site, f"{job}-worker-{0 if policy == 'Default' else 1}")
+    if policy == "AllWorkers":
+        site.until(lambda: site.status(KIND, job)["replicaStatuses"]["Worker"].get("succeeded") == 1, "the count")
+        assert condition(site, job)["reason"] == "Running"
+        end(site, f"{job}-worker-0")
+    says(site, job, "Succeeded")
+    assert len(owned(site, PODS, job)) == 2
+    site.delete(KIND, job)
+
+
+def test_the_pods_of_a_job_get_the_model_that_their_template_names(site: Site) -> None:
+    model = site.base_model()
+    site.wait_ready("ClusterBaseModel", model)
+    pods = role()
+    pods["template"]["metadata"] = {"annotations": {"larder.dev/model": model}}
+    job = train(site, roles={"Worker": pods})
+    (pod,) = running(site, job).values()
+    mounts = {mount["mountPath"] for mount in pod["spec"]["containers"][0]["volumeMounts"]}
+    assert {"/data", "/opt/ml/model"} <= mounts
+    assert f"model-cache-ready-{model}" in pod["spec"]["nodeSelector"]
+    site.delete(KIND, job)
+
+
+def test_a_job_goes_with_its_claims_after_its_ttl(site: Site) -> None:
+    job = train(site, runPolicy={"ttlSecondsAfterFinished": 1})
+    running(site, job)
+    end(site, f"{job}-worker-0")
+    site.until(lambda: site.is_gone(KIND, job), "the job to go")
+    site.until(lambda: not owned(site, CLAIMS, job), "its claims to go")
+
+
+def test_two_jobs_whose_claim_names_collide(site: Site) -> None:
+    stem = site.name("x")
+    first = train(site, f"a-{stem}", {"Worker": role(claims=("data",))})
+    claim = f"data-a-{stem}-worker-0"
+    running(site, first)
+    second = train(site, stem, {"Worker": role(claims=("data-a",))})
+    message = says(site, second, "NameConflict")
+    assert claim in message
+    assert f"TrainingJob {first}" in message
+    event(site, second, "NameConflict")
+    assert not owned(site, PODS, second)
+    assert owned(site, CLAIMS, first)[claim]["metadata"]["ownerReferences"][0]["name"] == first
+    site.delete(KIND, first)
+    site.until(lambda: claim in owned(site, CLAIMS, second), "the claim to be free")
+    site.delete(KIND, second)
+
+
+def test_a_claim_of_somebody_else_is_not_adopted(site: Site) -> None:
+    job = site.name("tj")
+    site.api.create(CLAIMS, claim_template() | {"metadata": {"name": f"data-{job}-worker-0"}})
+    train(site, job)
+    assert "is not used" in says(site, job, "NameConflict")
+    assert not owned(site, PODS, job)
+    site.delete(KIND, job)
+    site.until(lambda: site.is_gone(KIND, job), "the job to go")
+    assert site.api.answers(f"{CLAIMS}/data-{job}-worker-0")
+
+
+def test_a_name_that_is_too_long_makes_an_event_and_no_pod(site: Site) -> None:
+    job = train(site, site.name("x" * 50))
+    assert "at most 63 are allowed" in says(site, job, "NameTooLong")
+    event(site, job, "NameTooLong")
+    assert not owned(site, PODS, job)
+    assert not site.api.get(f"{CLAIMS}?labelSelector={JOB_LABEL}={job}")["items"]
+    site.delete(KIND, job)
+
+
+def test_admission_warns_of_what_keeps_pods_from_being_created(site: Site, binaries: Binaries) -> None:
+    name = site.name("x" * 46)  # and 9 hexadecimal digits make 55: only the indexes below 10 would fit in 54
+    body = {"apiVersion": "larder.dev/v1alpha1", "kind": KIND, "metadata": {"name": name}}
+
+    def dry_run(worker: Json) -> str:
+        argv = [str(binaries.kubectl), f"--kubeconfig={site.cluster.plane.kubeconfig}"]
+        argv += ["create", "--dry-run=server", "-f", "-"]
+        text = json.dumps(body | {"spec": {"replicaSpecs": {"Worker": worker}}})
+        return subprocess.run(argv, input=text, capture_output=True, text=True, check=False).stderr  # noqa: S603 - the rig's own kubectl
+
+    warned = dry_run(role(3))
+    assert warned.startswith("Warning: ")
+    assert "3 of 3 pods of role Worker will not be created" in warned
+    refused = dry_run(role() | {"volumeClaimTemplates": [claim_template(volumeName="theirs")]})
+    assert "spec.replicaSpecs.Worker.volumeClaimTemplates[0].spec.volumeName: may not be set" in refused
+
+
+def test_a_claim_that_never_binds_is_reported(site: Site) -> None:
+    job = train(site)
+    wait_claims(site, job, 1)
+    message = says(site, job, "VolumeNotBound")
+    assert f"kubectl describe pvc data-{job}-worker-0" in message
+    assert site.status(KIND, job)["replicaStatuses"]["Worker"]["waitingForVolumes"] == 1
+    running(site, job)
+    says(site, job, "Running")
+    site.delete(KIND, job)
+
+
+@pytest.fixture
+def namespace(site: Site) -> Iterator[str]:
+    """A namespace that an administrator opened."""
+    name = site.name("team")
+    site.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": {"larder.dev/training-jobs": "true"}}})
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "the account")
+    yield name
+    if site.api.answers(f"/api/v1/namespaces/{name}"):
+        site.api.delete(f"/api/v1/namespaces/{name}")
+
+
+def jobs_in(namespace: str) -> str:
+    return f"/apis/larder.dev/v1alpha1/namespaces/{namespace}/trainingjobs"
+
+
+def submit(site: Site, namespace: str, replicas: int) -> str:
+    """Create a job in a namespace and return its path."""
+    spec = {"replicaSpecs": {"Worker": role(replicas)}}
+    body = {"apiVersion": "larder.dev/v1alpha1", "kind": KIND, "metadata": {"name": "tj"}, "spec": spec}
+    site.api.create(jobs_in(namespace), body)
+    return f"{jobs_in(namespace)}/tj"
+
+
+def reason_at(site: Site, path: str) -> str:
+    found = site.api.get(path).get("status", {}).get("conditions", [])
+    return next((str(one["reason"]) for one in found if one["type"] == "Ready"), "")
+
+
+def test_a_quota_is_an_event_and_the_claims_follow_once_it_is_gone(site: Site, namespace: str) -> None:
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    site.api.create(quotas, {"metadata": {"name": "none"}, "spec": {"hard": {"persistentvolumeclaims": "1"}}})
+    site.until(lambda: bool(site.api.get(f"{quotas}/none").get("status", {}).get("hard")), "the quota")
+    path = submit(site, namespace, 3)
+    site.until(lambda: reason_at(site, path) == "Refused", "the refusal")
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    assert len(site.api.get(claims)["items"]) == 1
+    assert len(site.api.get(pods)["items"]) <= 1
+    events = site.api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+    assert any(e["reason"] == "Refused" and "exceeded quota" in e["message"] for e in events)
+    site.api.delete(f"{quotas}/none")
+    site.until(lambda: len(site.api.get(pods)["items"]) == 3, "all pods")
+
+
+def test_a_namespace_may_be_deleted_in_the_middle(site: Site, namespace: str) -> None:
+    path = submit(site, namespace, 40)
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    site.until(lambda: len(site.api.get(claims)["items"]) >= 3, "some claims")
+    site.api.delete(f"/api/v1/namespaces/{namespace}")
+    site.until(lambda: not site.api.answers(path), "the job to go")
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
+
+
+def test_a_job_deleted_while_its_claims_are_queued_leaves_none(site: Site) -> None:
+    job = train(site, roles={"Worker": role(60)})
+    site.until(lambda: len(owned(site, CLAIMS, job)) >= 3, "some claims")
+    site.until(lambda: site.status(KIND, job).get("queuePosition", 0) >= 1, "a position in the queue")
+    assert "in the queue" in says(site, job, "Queued")
+    event(site, job, "Queued")
+    site.delete(KIND, job)
+    site.until(lambda: not owned(site, CLAIMS, job) and not owned(site, PODS, job), "all to go")
+    later = train(site)
+    wait_claims(site, later, 1)
+    assert not owned(site, CLAIMS, job)
+    site.delete(KIND, later)
+
+
+def test_a_killed_controller_makes_nothing_twice_and_loses_nothing(site: Site) -> None:
+    job = train(site, roles={"Worker": role(40)})
+    site.until(lambda: len(owned(site, CLAIMS, job)) >= 5, "some claims")
+    leader = site.leader()
+    before = {name: claim["metadata"]["uid"] for name, claim in owned(site, CLAIMS, job).items()}
+    leader.process.kill()
+    try:
+        after = wait_claims(site, job, 40)
+        assert {name: after[name]["metadata"]["uid"] for name in before} == before
+        assert after.keys() == {f"data-{job}-worker-{n}" for n in range(40)}
+        site.until(lambda: len(owned(site, PODS, job)) == 40, "40 pods")
+    finally:
+        leader.start()
+    site.delete(KIND, job)
+
+
+def test_a_pod_lost_with_its_node_comes_back_with_its_claims(site: Site) -> None:
+    job = train(site)
+    running(site, job)
+    before = owned(site, PODS, job)[f"{job}-worker-0"]
+    disrupted = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]
+    site.api.patch(f"{PODS}/{job}-worker-0/status", {"status": {"phase": "Failed", "conditions": disrupted}})
+    site.until(
+        lambda: any(p["metadata"]["uid"] != before["metadata"]["uid"] for p in owned(site, PODS, job).values()),
+        "the successor",
+    )
+    (after,) = wait_phase(site, job, "Running", 1).values()
+    assert after["spec"]["volumes"][0] == before["spec"]["volumes"][0]
+    assert site.status(KIND, job).get("restarts", 0) == 0
+    site.delete(KIND, job)
+
+
+def test_larder_why_explains_a_job(site: Site, why: Why) -> None:
+    job = train(site)
+    wait_phase(site, job, "Pending", 1)
+    says(site, job, "Starting")
+    said = why(f"tj/{job}")
+    assert f"TrainingJob {NAMESPACE}/{job}: Starting" in said
+    assert f"pod/{job}-worker-0: claim/data-{job}-worker-0: NotBound" in said
+    site.delete(KIND, job)
+
+
+def test_the_example_of_the_proposal(site: Site) -> None:
+    """Its YAML with the names mended: the mount names the volume, has a mountPath, and so does the template."""
+    worker = yaml.safe_load(
+        """
+        replicas: 1
+        template:
+          metadata:
+            name: "my-worker"
+          spec:
+            containers:
+              - name: "my-container"
+                image: "some-image:latest"
+                volumeMounts:
+                  - name: "my-data"
+                    mountPath: "/data"
+        volumeClaimTemplates:
+          - metadata:
+              name: "my-data"
+            spec:
+              storageClassName: "my-ebs-vol"
+              accessModes:
+                - "ReadWriteOnce"
+              resources:
+                requests:
+                  storage: 100Gi
+        """
+    )
+    train(site, "mytf", {"Worker": worker})
+    (claim,) = wait_claims(site, "mytf", 1).values()
+    assert claim["metadata"]["name"] == "my-data-mytf-worker-0"
+    assert claim["spec"]["storageClassName"] == "my-ebs-vol"
+    assert claim["spec"]["resources"] == {"requests": {"storage": "100Gi"}}
+    (pod,) = wait_phase(site, "mytf", "Pending", 1).values()
+    volume = {"name": "my-data", "persistentVolumeClaim": {"claimName": "my-data-mytf-worker-0"}}
+    assert volume in pod["spec"]["volumes"]
+    site.delete(KIND, "mytf")

@@ -1,0 +1,68 @@
+"""What `larder why` says of pods that may wait for their model."""
+
+from typing import Any
+
+from controller.cli.why.findings import Severity
+from controller.cli.why.pods import why_pod
+from controller.cli.why.view import ClusterView, ObservedPod, ObservedPodSpec, ObservedPodStatus
+from shared.api.core import SchedulingGate
+from shared.api.meta import NodeState
+from tests.builders.cluster import cache, meta
+from tests.builders.why import GPU, at_a, declared, node, node_with_model, reasons, seen, with_entry
+
+GATES = [SchedulingGate(name="larder.dev/model")]
+
+
+def waiting(node_name: str = "", models: str = "m@r1", placement: str = "preferred", **spec: Any) -> ObservedPod:
+    asks = {"larder.dev/models": models, "larder.dev/placement": placement}
+    return ObservedPod(
+        metadata=meta("p", namespace="ns", annotations=asks),
+        spec=ObservedPodSpec(node_name=node_name, **spec),
+        status=ObservedPodStatus(phase="Pending"),
+    )
+
+
+def messages(pod: ObservedPod, cluster: ClusterView) -> dict[str, str]:
+    return {f.reason: f.message for f in why_pod(pod, cluster).findings}
+
+
+def test_a_gated_pod_waits_for_its_gate_and_another_gate_stops_it() -> None:
+    found = why_pod(waiting(placement="gated", scheduling_gates=GATES), seen())
+    assert "Gated" in reasons(found, Severity.WAIT)
+    claims = [SchedulingGate(name="larder.dev/volume-claims")]
+    found = why_pod(waiting(placement="gated", scheduling_gates=claims), seen())
+    assert "Gated" in reasons(found, Severity.WAIT)
+    assert "OtherGate" not in reasons(found, Severity.STOP)
+    others = [*GATES, SchedulingGate(name="example.org/quota")]
+    assert "OtherGate" in reasons(why_pod(waiting(placement="gated", scheduling_gates=others), seen()), Severity.STOP)
+
+
+def test_a_preferred_pod_needs_no_labels_and_hears_who_has_the_files() -> None:
+    found = messages(waiting(), seen())
+    assert found["Preferred"] == "has the files: a, b; on any other the pod waits for them"
+    assert not {"SelectorRemoved", "NoNodeHasLabel"} & found.keys()
+    nowhere = why_pod(waiting(), seen(nodes=(node("c"),)))
+    assert "NoNodes" in reasons(nowhere, Severity.STOP)
+
+
+def test_a_preferred_pod_hears_which_nodes_accept_it_or_why_none_does() -> None:
+    nodes = (node("a", GPU), node("b"))
+    assert messages(waiting(node_selector=GPU), seen(nodes=nodes))["Fits"] == "accepted by a"
+    found = why_pod(waiting(node_selector={"zone": "x"}), seen(nodes=nodes))
+    barriers = {f.about: f.message for f in found.findings if f.reason == "DoesNotFit"}
+    assert barriers == dict.fromkeys(("node/a", "node/b"), "lacks zone=x, which the pod selects")
+
+
+def test_a_pod_on_a_node_hears_how_far_the_node_is() -> None:
+    model = declared(cache("m", "gpus"), NodeState(name="a", phase="Downloading", revision="r1", percent=35))
+    loading = with_entry(node_with_model("a", "Downloading"), size=2**30)
+    found = messages(waiting("a"), at_a(loading, models=(model,)))
+    assert "about 35 % of 1.0 GiB" in found["Progress"]
+    full = at_a(node_with_model("a", "Failed", "InsufficientStorage", "needs 5 GiB"))
+    assert "needs 5 GiB" in messages(waiting("a"), full)["InsufficientStorage"]
+    assert "OnNode" in messages(waiting("a"), seen())
+
+
+def test_a_pod_whose_revision_its_node_will_not_get_has_to_go() -> None:
+    found = why_pod(waiting("a", "m@r0"), seen(nodes=(node("a", GPU),)))
+    assert "NotListed" in reasons(found, Severity.STOP)

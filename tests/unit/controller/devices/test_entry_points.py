@@ -1,0 +1,31 @@
+"""Plugins that fail to load stay out with a reason, and the others go on."""
+
+from importlib.metadata import EntryPoint
+
+from controller.devices.entry_points import GROUP, load_schedulers
+from controller.devices.group_scheduler import GroupScheduler
+
+_WORKING = "controller.devices.group_scheduler:GroupScheduler"
+
+
+def test_a_plugin_that_fails_is_left_out() -> None:
+    values = {
+        "absent": "no_such_distribution:Scheduler",
+        "missing": "controller.devices.group_scheduler:NoSuchName",
+        "needs": "controller.devices.group_scheduler:DoesNotFit",
+        "number": "builtins:int",
+        "second": _WORKING,
+        "works": _WORKING,
+    }
+    loaded = load_schedulers(EntryPoint(name, value, GROUP) for name, value in values.items())
+    assert [type(plugin) for plugin in loaded.plugins] == [GroupScheduler]
+    assert loaded.failures.keys() == values.keys() - {"second"}
+    assert "ModuleNotFoundError" in loaded.failures["absent"]
+    assert "AttributeError" in loaded.failures["missing"]
+    assert "TypeError" in loaded.failures["needs"]
+    assert "a int is not a scheduler plugin: it has no add_node, remove_node" in loaded.failures["number"]
+    assert "another plugin is named 'group' too" in loaded.failures["works"]
+
+
+def test_what_is_installed_is_loaded() -> None:
+    assert load_schedulers() == load_schedulers([])

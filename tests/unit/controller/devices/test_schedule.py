@@ -1,0 +1,424 @@
+"""`schedule` chooses node and devices: tables of trees, scorers, init containers, reasons, and limits."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.devices.accounting import take
+from controller.devices.plugin import DeviceFit
+from controller.devices.schedule import DeviceDecision, schedule
+from controller.devices.scorers import ENUM, LEFTOVER
+from controller.devices.shortage import PluginFailure, Shortage
+from shared.devices.annotation import InvalidDeviceInfo, node_info_from, pod_info_from, pod_info_json
+from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, copy_pod
+
+PREFIX = "resource/group/"
+
+
+def named(resources: dict[str, int]) -> dict[str, int]:
+    return {PREFIX + name: amount for name, amount in resources.items()}
+
+
+def a_node(allocatable: dict[str, int], used: dict[str, int] | None = None) -> dict[str, Any]:
+    return {"name": "n", "capacity": named(allocatable), "allocatable": named(allocatable), "used": named(used or {})}
+
+
+def a_pod(init: dict[str, dict[str, int]] | None = None, **running: dict[str, int]) -> dict[str, Any]:
+    def containers(each: dict[str, dict[str, int]]) -> dict[str, Any]:
+        return {name: {"requests": named(requests)} for name, requests in each.items()}
+
+    return {"podname": "p", "initcontainer": containers(init or {}), "runningcontainer": containers(running)}
+
+
+def got(decision: DeviceDecision) -> dict[str, dict[str, str]]:
+    """Return what each container got from where, without the prefix."""
+    found = decision.pod.init_containers | decision.pod.running_containers
+    return {
+        name: {key.removeprefix(PREFIX): value.removeprefix(PREFIX) for key, value in each.allocate_from.items()}
+        for name, each in found.items()
+    }
+
+
+FLAT = a_node(
+    {"gpu/a/cards": 1, "gpu/a/memory": 40, "gpu/b/cards": 1, "gpu/b/memory": 80, "gpu/c/cards": 1, "gpu/c/memory": 80}
+)
+PAIRS = a_node(
+    {f"gpugrp0/{pair}/gpu/{card}/cards": 1 for pair, card in (("x", "a"), ("x", "b"), ("y", "c"), ("y", "d"))}
+)
+BOARDS = a_node({f"gpugrp1/{b}/gpugrp0/{p}/gpu/{c}/cards": 1 for b in range(2) for p in range(2) for c in range(2)})
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "score", "expected"),
+    [
+        pytest.param(
+            FLAT,
+            a_pod(main={"gpu/0/memory": 40}),
+            1 / 6,  # a full card of 40 beside two empty ones; the cards themselves are not asked for
+            {"main": {"gpu/0/memory": "gpu/a/memory"}},
+            id="the fullest place wins",
+        ),
+        pytest.param(
+            FLAT,
+            a_pod(main={"gpu/0/cards": 1, "gpu/0/memory": 80}),
+            2 / 6,
+            {"main": {"gpu/0/cards": "gpu/c/cards", "gpu/0/memory": "gpu/c/memory"}},
+            id="the later of equal places wins",
+        ),
+        pytest.param(
+            FLAT,
+            a_pod(one={"gpu/0/memory": 30}, two={"gpu/0/memory": 20}),
+            (30 / 40 + 20 / 80) / 6,
+            {"one": {"gpu/0/memory": "gpu/a/memory"}, "two": {"gpu/0/memory": "gpu/c/memory"}},
+            id="containers add up",
+        ),
+        pytest.param(
+            FLAT,
+            a_pod(one={"gpu/0/memory": 60}, two={"gpu/0/memory": 20}),
+            (60 / 80 + 20 / 80) / 6,
+            {"one": {"gpu/0/memory": "gpu/c/memory"}, "two": {"gpu/0/memory": "gpu/c/memory"}},
+            id="a place that the pod uses comes before a fuller one",
+        ),
+        pytest.param(
+            FLAT,
+            a_pod({"first": {"gpu/0/memory": 70}}, main={"gpu/0/memory": 60}),
+            (60 / 80) / 6,  # what the init container uses more does not count
+            {"first": {"gpu/0/memory": "gpu/c/memory"}, "main": {"gpu/0/memory": "gpu/c/memory"}},
+            id="an init container uses the same device again",
+        ),
+        pytest.param(
+            PAIRS,
+            a_pod(main={"gpugrp0/A/gpu/0/cards": 1, "gpugrp0/A/gpu/1/cards": 1}),
+            0.5,
+            {
+                "main": {
+                    "gpugrp0/A/gpu/0/cards": "gpugrp0/y/gpu/d/cards",
+                    "gpugrp0/A/gpu/1/cards": "gpugrp0/y/gpu/c/cards",
+                }
+            },
+            id="one group in one place",
+        ),
+        pytest.param(
+            PAIRS,
+            a_pod(main={"gpugrp0/A/gpu/0/cards": 1, "gpugrp0/B/gpu/0/cards": 1}),
+            0.5,
+            {
+                "main": {
+                    "gpugrp0/A/gpu/0/cards": "gpugrp0/y/gpu/d/cards",
+                    "gpugrp0/B/gpu/0/cards": "gpugrp0/y/gpu/c/cards",
+                }
+            },
+            id="two groups may share a place",
+        ),
+        pytest.param(
+            PAIRS,
+            a_pod(main={"gpu/0/cards": 1}),
+            0.25,
+            {"main": {"gpugrp0/0/gpu/0/cards": "gpugrp0/y/gpu/d/cards"}},
+            id="lifted by one level",
+        ),
+        pytest.param(
+            BOARDS,
+            a_pod(main={f"gpu/{card}/cards": 1 for card in range(3)}),
+            3 / 8,
+            {
+                "main": {
+                    "gpugrp1/0/gpugrp0/0/gpu/0/cards": "gpugrp1/1/gpugrp0/1/gpu/1/cards",
+                    "gpugrp1/1/gpugrp0/1/gpu/1/cards": "gpugrp1/1/gpugrp0/1/gpu/0/cards",
+                    "gpugrp1/2/gpugrp0/2/gpu/2/cards": "gpugrp1/1/gpugrp0/0/gpu/1/cards",
+                }
+            },
+            id="lifted by two levels, and kept together",
+        ),
+        pytest.param(
+            a_node({"gpu/a/cards": 1, "gpu/a/enumType": 0b01, "gpu/b/cards": 1, "gpu/b/enumType": 0b10}),
+            a_pod(main={"gpu/0/cards": 1, "gpu/0/enumType": 0b101}),
+            0.5,
+            {"main": {"gpu/0/cards": "gpu/a/cards", "gpu/0/enumType": "gpu/a/enumType"}},
+            id="one of the bits is enough",
+        ),
+        pytest.param(
+            a_node({"gpu/a/cards": 1, "gpu/b/cards": 1}, {"gpu/b/cards": 1}),
+            a_pod(main={"gpu/0/cards": 1}),
+            1.0,
+            {"main": {"gpu/0/cards": "gpu/a/cards"}},
+            id="what others use is left alone",
+        ),
+        pytest.param(
+            a_node({"bandwidth": 100}),
+            a_pod(main={"bandwidth": 25}),
+            0.25,
+            {"main": {"bandwidth": "bandwidth"}},
+            id="a leaf outside all groups",
+        ),
+    ],
+)
+def test_allocations(
+    node: dict[str, Any], pod: dict[str, Any], score: float, expected: dict[str, dict[str, str]]
+) -> None:
+    decision = schedule([node], pod)
+    assert decision.reasons == {}
+    assert (decision.node, decision.pod.node_name) == ("n", "n")
+    assert got(decision) == expected
+    assert decision.scores == {"n": pytest.approx(score)}
+
+
+def test_an_allocation_is_checked_and_scored_again_but_not_changed() -> None:
+    first = schedule([BOARDS], a_pod(main={"gpu/0/cards": 1, "gpu/1/cards": 1}))
+    assert schedule([BOARDS], pod_info_json(first.pod)) == first
+    gone = a_node({key.removeprefix(PREFIX): 1 for key in list(BOARDS["allocatable"])[:4]})
+    again = schedule([gone], first.pod)
+    assert again.node is None
+    assert {each.resource for each in again.reasons["n"] if isinstance(each, Shortage)} == set(
+        first.pod.running_containers["main"].dev_requests
+    )
+
+
+def test_an_allocation_for_another_node_is_forgotten() -> None:
+    first = schedule([PAIRS], a_pod(main={"gpu/0/cards": 1}))
+    moved = schedule([FLAT | {"name": "other"}], first.pod)
+    assert got(moved) == {"main": {"gpu/0/cards": "gpu/c/cards"}}
+    assert moved.pod.node_name == "other"
+
+
+def test_a_number_of_cards_becomes_single_cards() -> None:
+    pod = PodInfo("p", running_containers={"main": ContainerInfo(kube_requests={"nvidia.com/gpu": 2})})
+    assert got(schedule([FLAT], pod)) == {"main": {"gpu/0/cards": "gpu/c/cards", "gpu/1/cards": "gpu/b/cards"}}
+
+
+def test_the_cards_of_the_status_count_and_the_fuller_node_wins() -> None:
+    nodes = [NodeInfo(f"n{count}", kube_alloc={"nvidia.com/gpu": count}) for count in (8, 4, 0)]
+    pod = PodInfo("p", running_containers={"main": ContainerInfo(kube_requests={"nvidia.com/gpu": 4})})
+    decision = schedule(nodes, pod)
+    assert decision.node == "n4"
+    assert decision.scores == {"n0": 0.0, "n4": 1.0, "n8": 0.5}
+    assert decision.reasons == {"n0": (Shortage("main", "nvidia.com/gpu", 4, 0, 0),)}
+    assert all(not node.allocatable for node in nodes)
+
+
+@pytest.mark.parametrize("of_pod", [True, False])
+def test_topology_follows_the_best_tree(*, of_pod: bool) -> None:
+    wish = {"gpu/gpu-generate-topology": 1}
+    container = ContainerInfo(requests={"nvidia.com/gpu": 2} | ({} if of_pod else wish))
+    pod = PodInfo("p", requests=wish if of_pod else {}, running_containers={"main": container})
+    decision = schedule([BOARDS, FLAT | {"name": "flat"}], pod)
+    assert decision.node == "n"
+    assert got(decision) == {
+        "main": {
+            "gpugrp1/0/gpugrp0/0/gpu/0/cards": "gpugrp1/1/gpugrp0/1/gpu/1/cards",
+            "gpugrp1/0/gpugrp0/0/gpu/1/cards": "gpugrp1/1/gpugrp0/1/gpu/0/cards",
+        }
+    }
+    refused = schedule([FLAT], pod)
+    assert "no node groups 2 cards" in str(refused.reasons["n"][0])
+
+
+def test_a_topology_that_is_not_supported_is_refused() -> None:
+    pod = PodInfo("p", requests={"gpu/gpu-generate-topology": 2}, running_containers={"main": ContainerInfo()})
+    assert "the value is 2; 0 and 1 are supported" in str(schedule([FLAT], pod).reasons["n"][0])
+
+
+def test_the_scorer_of_the_container_decides_the_score() -> None:
+    node = a_node({"gpu/a/kinds": 0b11}) | {"scorer": named({"gpu/a/kinds": ENUM})}
+    pod = a_pod(main={"gpu/0/kinds": 0b01})
+    assert schedule([node], pod).scores == {"n": 1 / 2}
+    pod["runningcontainer"]["main"]["scorer"] = named({"gpu/0/kinds": LEFTOVER})
+    assert schedule([node], pod).scores == {"n": pytest.approx(1 / 3)}
+
+
+def test_the_scorer_of_a_container_survives_translation() -> None:
+    pod = a_pod(main={"gpu/0/cards": 1})
+    pod["runningcontainer"]["main"]["scorer"] = named({"gpu/0/cards": ENUM})
+    node = a_node({"gpugrp0/x/gpu/a/cards": 3})
+    assert schedule([node], pod).scores == {"n": 1 / 2}
+
+
+def test_a_container_cannot_make_a_counted_device_free() -> None:
+    pod = a_pod(main={"gpu/0/cards": 1})
+    pod["runningcontainer"]["main"]["scorer"] = named({"gpu/0/cards": ENUM})
+    assert schedule([a_node({"gpu/a/cards": 1}, {"gpu/a/cards": 1})], pod).node is None
+
+
+def test_a_sidecar_without_devices_does_not_hide_the_score() -> None:
+    assert schedule([PAIRS], a_pod(main={"gpu/0/cards": 1}, sidecar={})).scores == {"n": 0.25}
+
+
+def test_an_overused_device_does_not_keep_pods_off_the_rest() -> None:
+    node = a_node({"gpu/a/cards": 0, "gpu/b/cards": 1}, {"gpu/a/cards": 2})
+    assert got(schedule([node], a_pod(main={"gpu/0/cards": 1}))) == {"main": {"gpu/0/cards": "gpu/b/cards"}}
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "shortages"),
+    [
+        (FLAT, a_pod(main={"gpu/0/memory": 100}), [("main", "gpu/0/memory", 100, 0, 40)]),
+        (FLAT, a_pod(main={"tpu/0/chips": 1}), [("main", "tpu/0/chips", 1, 0, 0)]),
+        (
+            a_node({"bandwidth": 100}, {"bandwidth": 60}),
+            a_pod(main={"bandwidth": 50}),
+            [("main", "bandwidth", 50, 60, 100)],
+        ),
+        (
+            PAIRS,
+            a_pod(main={f"gpugrp0/A/gpu/{i}/cards": 1 for i in range(3)}),
+            [("main", "gpugrp0/A/gpu/2/cards", 1, 1, 1)],
+        ),
+        (PAIRS, a_pod({"first": {"tpu/0/chips": 1}}, main={"gpu/0/cards": 1}), [("first", "tpu/0/chips", 1, 0, 0)]),
+        ({"name": "n"}, a_pod(main={"gpu/0/cards": 1}), [("main", "gpu/0/cards", 1, 0, 0)]),
+    ],
+    ids=["too little in each place", "no such group", "a leaf", "the third of two", "an init container", "no devices"],
+)
+def test_reasons_name_container_resource_and_amounts(
+    node: dict[str, Any], pod: dict[str, Any], shortages: list[tuple[str, str, int, int, int]]
+) -> None:
+    decision = schedule([node], pod)
+    assert decision.node is None
+    assert decision.scores == {"n": 0.0}
+    assert decision.pod == pod_info_from(pod)
+    expected = tuple(Shortage(name, PREFIX + resource, *amounts) for name, resource, *amounts in shortages)
+    assert decision.reasons == {"n": expected}
+
+
+def test_a_reason_reads_well() -> None:
+    reason = schedule([FLAT], a_pod(main={"gpu/0/memory": 100})).reasons["n"][0]
+    assert str(reason) == "container main: resource/group/gpu/0/memory: requested 100, used 0, capacity 40"
+
+
+def test_a_pod_without_device_requests_fits_everywhere() -> None:
+    decision = schedule([FLAT | {"name": "b"}, {"name": "a"}], {"runningcontainer": {"main": {"requests": {"cpu": 9}}}})
+    assert (decision.node, decision.scores, decision.reasons) == ("a", {"a": 0.0, "b": 0.0}, {})
+
+
+def test_no_nodes() -> None:
+    assert schedule([], {}) == DeviceDecision(None, PodInfo(), {}, {})
+
+
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="two nodes are named 'n'"):
+        schedule([FLAT, PAIRS], {})
+    with pytest.raises(InvalidDeviceInfo, match="runningcontainer is a list"):
+        schedule([FLAT], {"runningcontainer": []})
+
+
+def test_nothing_that_is_passed_in_is_changed() -> None:
+    node, pod = node_info_from(PAIRS), pod_info_from(a_pod(main={"gpu/0/cards": 1}))
+    before = copy_pod(pod)
+    schedule([node], pod)
+    assert (node, pod) == (node_info_from(PAIRS), before)
+
+
+def test_absurd_requests_end_soon_and_say_so() -> None:
+    levels = [f"g0/{i}/g1/{j}/g2/{k}/x/{m}" for i in range(4) for j in range(4) for k in range(4) for m in range(4)]
+    node = a_node({f"{level}/cards": 1 for level in levels})
+    pod = a_pod(main={f"{level}/cards": 2 if level.endswith("3") else 1 for level in levels})
+    decision = schedule([node | {"name": f"n{i}", "used": named({f"{levels[0]}/cards": i})} for i in range(2)], pod)
+    assert decision.node is None
+    assert "no allocation found within" in str(decision.reasons["n0"][-1])
+    huge = schedule([FLAT], PodInfo("p", running_containers={"m": ContainerInfo(requests={"nvidia.com/gpu": 2**62})}))
+    assert huge.reasons == {"n": (Shortage("m", "nvidia.com/gpu", 2**62, 0, 3),)}
+
+
+def test_a_pod_may_take_a_whole_node_of_64_cards() -> None:
+    names = [f"gpugrp1/{i}/gpugrp0/{j}/gpu/{k}/cards" for i in range(4) for j in range(4) for k in range(4)]
+    decision = schedule([a_node(dict.fromkeys(names, 1))], a_pod(main=dict.fromkeys(names, 1)))
+    assert decision.scores == {"n": 1.0}
+    assert set(got(decision)["main"].values()) == set(names)
+
+
+def test_the_example_of_the_page_works() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "devices.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(example, "docs/devices.md", "exec"), {})  # noqa: S102 - our own page
+
+
+class Plugin:
+    """A scheduler plugin with a fixed answer."""
+
+    name, using_group_scheduler = "toy", True
+
+    def __init__(self, answer: Any, *, adds: bool = True) -> None:
+        self._answer, self._adds = answer, adds
+
+    def add_node(self, node_name: str, node_info: NodeInfo) -> None:
+        if not self._adds:
+            raise KeyError(node_name)
+        node_info.allocatable |= named({f"toys/{node_name}/count": 3})
+
+    def remove_node(self, node_name: str) -> None:
+        pass
+
+    def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> Any:  # noqa: ARG002, FBT001 - the interface
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    pod_allocate = take_pod_resources = return_pod_resources = lambda *_: None
+
+
+def test_plugins_refuse_score_and_complete_nodes() -> None:
+    pod = a_pod(main={"toys/0/count": 1})
+    assert schedule([FLAT], pod).node is None
+    assert schedule([FLAT], pod, [Plugin(DeviceFit(fits=True, score=2.0))]).scores == {
+        "n": pytest.approx(2 + 1 / 3 / 7)
+    }
+    refusal = Shortage("main", "toys", 1, 0, 0)
+    refused = schedule([FLAT], pod, [Plugin((False, [refusal], 5.0))])
+    assert (refused.node, refused.scores, refused.reasons) == (None, {"n": 0.0}, {"n": (refusal,)})
+
+
+@pytest.mark.parametrize(
+    "answer", [RuntimeError("out of toys"), None, (True,), (True, [], float("nan")), (True, 3, 1.0)]
+)
+def test_a_plugin_that_fails_refuses_the_node(answer: Any) -> None:
+    decision = schedule([FLAT], {}, [Plugin(answer)])
+    assert decision.node is None
+    (reason,) = decision.reasons["n"]
+    assert isinstance(reason, PluginFailure)
+    assert "toy: pod_fits_device" in str(reason)
+
+
+def test_no_pod_fits_on_a_node_that_a_plugin_failed_to_add() -> None:
+    decision = schedule([FLAT], {}, [Plugin(DeviceFit(fits=True), adds=False)])
+    assert decision.reasons == {"n": (PluginFailure("toy", "add_node failed: KeyError: 'n'"),)}
+
+
+trees = st.dictionaries(
+    st.sampled_from(
+        [f"gpugrp0/{i}/gpu/{j}/{leaf}" for i in range(2) for j in range(2) for leaf in ("cards", "memory")]
+    ),
+    st.integers(0, 3),
+    max_size=6,
+).map(named)
+some_containers = st.dictionaries(st.sampled_from("abc"), trees, max_size=3)
+
+
+@given(trees, trees, some_containers, some_containers)
+def test_what_is_allocated_was_free_and_stays_in_its_groups(
+    allocatable: dict[str, int],
+    used: dict[str, int],
+    running: dict[str, dict[str, int]],
+    init: dict[str, dict[str, int]],
+) -> None:
+    node = NodeInfo("n", allocatable=allocatable, used=used)
+    pod = PodInfo(
+        running_containers={name: ContainerInfo(requests=each) for name, each in running.items()},
+        init_containers={f"i{name}": ContainerInfo(requests=each) for name, each in init.items()},
+    )
+    decision = schedule([node], pod)
+    assert (decision.node is None) == bool(decision.reasons)
+    if decision.node is None:
+        return
+    for container in (*decision.pod.running_containers.values(), *decision.pod.init_containers.values()):
+        assert container.allocate_from.keys() == container.dev_requests.keys()
+        places: dict[str, str] = {}
+        for asked, given_name in container.allocate_from.items():
+            for depth in (4, 6):
+                here, there = ("/".join(name.split("/")[:depth]) for name in (asked, given_name))
+                assert places.setdefault(here, there) == there
+    before = dict(node.used)
+    take(node, decision.pod)
+    assert all(amount <= allocatable[name] for name, amount in node.used.items() if amount > before.get(name, 0))

@@ -1,0 +1,70 @@
+"""How often pods and their owners hear of a reason."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.manager.event_recorder import EventRecorder
+from controller.manager.limited_events import LimitedEvents
+from controller.manager.pod_events import PodEvents
+from shared.api.core import Pod
+from tests.builders.api_server import Json, Objects, serving
+from tests.builders.clock import Clock
+from tests.builders.cluster import meta
+
+EVENTS = "/api/v1/namespaces/ns/events"
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "owner", "controller": True}
+
+
+class Told:
+    """Pod events, the clock that they go by, and who was told what."""
+
+    def __init__(self, events: PodEvents, clock: Clock, posted: list[Json]) -> None:
+        self.events, self.clock, self._posted = events, clock, posted
+
+    def take(self) -> list[tuple[str, str]]:
+        taken = [(event["involvedObject"]["name"], event["reason"]) for event in self._posted]
+        self._posted.clear()
+        return taken
+
+
+@pytest.fixture
+async def told(tmp_path: Path) -> AsyncIterator[Told]:
+    objects, posted, clock = Objects(), list[Json](), Clock()
+
+    def post(event: Json) -> Json:
+        posted.append(event)
+        return event
+
+    objects.posts[EVENTS] = post
+    async with serving(objects, tmp_path) as kube:
+        recorder = EventRecorder(kube, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        yield Told(PodEvents(LimitedEvents(recorder, clock)), clock, posted)
+
+
+def pods(count: int = 1) -> tuple[Pod, ...]:
+    owned = (meta(f"p{i}", namespace="ns", owner_references=[OWNER]) for i in range(count))
+    return tuple(Pod(metadata=metadata) for metadata in owned)
+
+
+async def test_a_reason_is_reported_once_an_hour_and_a_new_state_at_once(told: Told) -> None:
+    for news in ("10 %", "10 %", "20 %"):
+        await told.events.report("key", pods(), "Waiting", "m", news=news, owners=False)
+    assert told.take() == [("p0", "Waiting"), ("p0", "Waiting")]
+    told.clock.now += 3600
+    await told.events.report("key", pods(), "Waiting", "m", news="20 %", owners=False)
+    assert told.take() == [("p0", "Waiting")]
+
+
+async def test_five_pods_hear_it_and_their_owner_once(told: Told) -> None:
+    await told.events.report("key", pods(100), "Gone", "m")
+    assert told.take() == [("p0", "Gone"), ("web", "Gone"), *((f"p{i}", "Gone") for i in range(1, 5))]
+
+
+async def test_what_is_forgotten_is_news_again(told: Told) -> None:
+    await told.events.report("key", pods(), "Gone", "m", owners=False)
+    told.events.forget("key")
+    await told.events.report("key", pods(), "Gone", "m", owners=False)
+    assert len(told.take()) == 2

@@ -1,0 +1,49 @@
+"""What wakes a ModelCache: itself, its claim, and the pods of its download."""
+
+import msgspec
+import pytest
+
+from controller.claims.kinds import JobPod
+from controller.modelcaches.controller import DownloadPodTrigger
+from controller.modelcaches.job import CACHE_ANNOTATION
+from controller.modelcaches.keys import ModelCacheKey
+from shared.api.model_cache import ModelCacheStatus
+from shared.kube.objects import Key, Meta
+from tests.builders.cluster import WokenKeys, fresh_cluster, pod
+from tests.builders.model_caches import cache, claim
+
+KEY = ModelCacheKey("team", "llama")
+
+
+def test_a_cache_and_its_claim_wake_it_and_nothing_else() -> None:
+    cluster = fresh_cluster()
+    woken = WokenKeys(cluster)
+    cluster.model_caches.upsert(cache())
+    assert woken.take() == {KEY}
+    cluster.volumes.claims.upsert(claim())
+    assert woken.take() == {KEY}
+    other = msgspec.structs.replace(claim(), metadata=Meta(name="other", namespace="team"))
+    cluster.volumes.claims.upsert(other)
+    assert woken.take() == set()
+    woken.enqueue_all()
+    assert KEY in woken.take()
+
+
+@pytest.mark.parametrize(
+    ("deleted", "mounted", "wakes"), [(True, "llama", True), (True, "x", False), (False, "llama", False)]
+)
+def test_the_end_of_a_pod_that_mounts_it_wakes_a_deleted_cache_alone(deleted: bool, mounted: str, wakes: bool) -> None:  # noqa: FBT001
+    cluster = fresh_cluster()
+    cluster.model_caches.upsert(cache(deleted=deleted, status=ModelCacheStatus(claim="llama")))
+    cluster.users.upsert(pod("p", "a", claims=[mounted], namespace="team"))
+    woken = WokenKeys(cluster)
+    cluster.users.remove(Key("team", "p"))
+    assert (KEY in woken.take()) == wakes
+
+
+def test_a_pod_wakes_only_a_cache_of_its_own_namespace() -> None:
+    woken = list[ModelCacheKey]()
+    trigger = DownloadPodTrigger(woken.append)
+    trigger.replace([JobPod(metadata=Meta(name="p", namespace="team", annotations={CACHE_ANNOTATION: "llama"}))])
+    trigger.upsert(JobPod(metadata=Meta(name="p", namespace="team")))
+    assert woken == [KEY]

@@ -1,0 +1,405 @@
+"""What happens to a ModelCache, from its creation to its removal."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.manager.actions import Requeue
+from controller.manager.creation_failure import CreationFailure
+from controller.modelcaches.decide import (
+    Action,
+    DeleteCacheVolume,
+    DeleteJob,
+    ListClaimUsers,
+    ProvisionStorage,
+    StartDownload,
+    WriteCacheStatus,
+    current_job,
+    decide,
+)
+from controller.modelcaches.report import status_of
+from controller.modelcaches.view import ModelCacheView
+from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
+from controller.models.view import Obstacle
+from controller.volumes.decide import DeleteClaim
+from shared.api.core import PersistentVolume, StatusWithConditions, StorageClass
+from shared.api.meta import Condition
+from shared.api.model_cache import ModelCacheStatus
+from shared.download_report import DownloadReport
+from shared.kube.objects import Meta
+from tests.builders.model_caches import NOW, RESOLVED, STAMP, cache, claim, job, pod, view
+
+READY = ModelCacheStatus(serving_revision="r1", claim_uid="c1", claim="llama", files=3, size=1000)
+
+
+def actions(seen: ModelCacheView, **later: float) -> list[Action]:
+    return decide(seen, NOW + timedelta(**later), 600)
+
+
+def written(seen: ModelCacheView, **later: float) -> WriteCacheStatus:
+    (write,) = (a for a in actions(seen, **later) if isinstance(a, WriteCacheStatus))
+    return write
+
+
+def result(seen: ModelCacheView, **later: float) -> tuple[str, str]:
+    write = written(seen, **later)
+    return write.state, write.reason
+
+
+def one(kind: type, seen: ModelCacheView, **later: float) -> Any:
+    (found,) = (a for a in actions(seen, **later) if isinstance(a, kind))
+    return found
+
+
+def has(kind: type, seen: ModelCacheView, **later: float) -> bool:
+    return any(isinstance(a, kind) for a in actions(seen, **later))
+
+
+def test_a_new_cache_gets_a_finalizer_then_an_answer_then_a_claim() -> None:
+    assert actions(view(has_finalizer=False)) == [AddFinalizer()]
+    assert has(Resolve, view(answer=None))
+    assert result(view(answer=None)) == ("Pending", "Resolving")
+    manifest = one(ProvisionStorage, view()).manifest
+    assert (manifest.claim, manifest.volume) == ("llama", "")
+    assert manifest.size_bytes > RESOLVED.size_bytes
+    assert written(view()).fields["manifest_digest"] == RESOLVED.manifest
+
+
+def test_a_source_that_does_not_answer_is_reported_with_its_reason() -> None:
+    seen = view(answer=None, failure=Obstacle("AuthDenied", "no", retryable=False), may_resolve=False)
+    assert not has(Resolve, seen)
+    assert result(seen) == ("Failed", "AuthDenied")
+    assert written(seen).is_stalled
+
+
+def test_with_its_claim_it_starts_one_download() -> None:
+    seen = view(claim=claim("Pending"), limit_bytes_s=7)
+    order = one(StartDownload, seen).order
+    assert (order.job, order.claim, order.revision, order.limit_bytes_s) == (current_job(seen), "llama", "r1", 7)
+    assert result(seen) == ("pvcCreated", "Starting")
+    assert written(seen).fields["job"] == order.job
+
+
+def test_a_repository_of_a_hub_is_downloaded_at_its_commit() -> None:
+    resolved = replace(RESOLVED, uri="hf://o/m@main", revision="abc-0123456789", selection="0123456789")
+    seen = view(cache(storage_uri="hf://o/m"), claim=claim(), answer=resolved)
+    assert one(StartDownload, seen).order.uri == "hf://o/m@abc-0123456789", "another selection's key is kept"
+    plain = replace(RESOLVED, uri="hf://o/m@main", revision="abc")
+    assert one(StartDownload, replace(seen, answer=plain)).order.uri == "hf://o/m@abc"
+
+
+def test_while_it_downloads_it_says_how_far_it_is() -> None:
+    seen = view(claim=claim(), job=job(), pods=(pod("Running"),), percent=35)
+    assert result(seen) == ("Downloading", "Downloading")
+    assert written(seen).fields["percent"] == 35
+    later = view(
+        cache(status=ModelCacheStatus(percent=40, job=current_job(seen))),
+        claim=claim(),
+        job=job(),
+        pods=(pod("Running"),),
+    )
+    assert written(later).fields["percent"] == 40, "a pod that says nothing takes nothing back"
+
+
+def test_a_complete_download_makes_it_ready_on_this_very_claim() -> None:
+    seen = view(claim=claim(), job=job("Complete"), pods=(pod("Succeeded", DownloadReport(revision="r1")),))
+    assert result(seen) == ("Ready", "Downloaded")
+    status = status_of(seen.cache, written(seen), STAMP)
+    assert (status.serving_revision, status.claim_uid, status.percent) == ("r1", "c1", 100)
+    assert status.printed_size == "1000 B"
+
+
+def test_a_ready_cache_stays_ready_whatever_its_source_or_spec_say_later() -> None:
+    seen = view(cache(status=READY), claim=claim(), answer=None, problems=(("SourceNotAllowed", "no"),))
+    assert result(seen) == ("Ready", "Downloaded")
+    assert not has(Resolve, seen)
+
+
+def test_a_claim_deleted_by_hand_is_made_and_filled_again() -> None:
+    seen = view(cache(status=READY), answer=RESOLVED)
+    assert has(ProvisionStorage, seen)
+    other = claim()
+    other = msgspec.structs.replace(other, metadata=msgspec.structs.replace(other.metadata, uid="c2"))
+    again = view(cache(status=READY), claim=other)
+    assert has(StartDownload, again)
+
+
+def test_a_claim_that_is_going_is_waited_for() -> None:
+    found = claim()
+    going = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, deletion_timestamp=STAMP))
+    for seen in (view(claim=going), view(cache(status=READY), claim=going)):
+        assert written(seen).reason == "ClaimTerminating"
+        assert not has(ProvisionStorage, seen)
+        assert has(DeleteJob, replace(seen, job=job())), "the pods of which keep the claim"
+
+
+def test_somebody_elses_claim_is_left_alone() -> None:
+    seen = view(claim=claim(ours=False))
+    assert result(seen) == ("Failed", "NameConflict")
+    assert not has(StartDownload, seen)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"), [("", "ClaimRefused"), ("NameConflict", "NameConflict"), ("NameTooLong", "NameTooLong")]
+)
+def test_a_refused_claim_is_reported_and_tried_again(reason: str, expected: str) -> None:
+    waiting = view(creation_failure=CreationFailure("told", retry_s=30, reason=reason))
+    assert result(waiting) == ("Failed", expected)
+    assert not has(ProvisionStorage, waiting)
+    assert Requeue(30) in actions(waiting)
+    assert has(ProvisionStorage, view(creation_failure=CreationFailure("told", retry_s=0)))
+
+
+def test_a_claim_in_the_queue_is_reported_with_a_place_that_changes_seldom() -> None:
+    messages = {position: _queued(position) for position in (None, 1, 700, 1000)}
+    assert messages[700] == messages[1000]
+    assert messages[700].endswith("among the first 1024 in the queue")
+    assert len(set(messages.values())) == 3
+
+
+def _queued(position: int | None) -> str:
+    waiting = view(position=position)
+    assert result(waiting) == ("Pending", "Queued")
+    return next(action.message for action in actions(waiting) if isinstance(action, WriteCacheStatus))
+
+
+def failed(reason: str, attempts: int = 0, message: str = "m") -> ModelCacheView:
+    report = DownloadReport(reason=reason, message=message)
+    found = cache(status=ModelCacheStatus(attempts=attempts))
+    return view(found, claim=claim(), job=job("Failed", "BackoffLimitExceeded"), pods=(pod("Failed", report),))
+
+
+@pytest.mark.parametrize(
+    ("reason", "stalled", "pause_s"),
+    [("DigestMismatch", False, 15), ("InsufficientStorage", False, 15), ("AuthDenied", True, 900),
+     ("SourceNotFound", True, 900)],
+)  # fmt: skip
+def test_a_failed_download_says_why_and_is_tried_again(reason: str, stalled: bool, pause_s: float) -> None:  # noqa: FBT001
+    seen = failed(reason)
+    write = written(seen)
+    assert (write.state, write.reason, write.is_stalled, write.fields["attempts"]) == ("Failed", reason, stalled, 1)
+    assert Requeue(pause_s) in actions(seen)
+    after = view(cache(status=status_of(seen.cache, write, STAMP)), claim=claim())
+    assert result(after, seconds=pause_s - 1) == ("Failed", reason), "until the pause is over"
+    assert not has(StartDownload, after, seconds=pause_s - 1)
+    assert one(StartDownload, after, seconds=pause_s + 1).order.job != current_job(seen)
+
+
+def test_pauses_grow_to_a_bound() -> None:
+    (first, second, last) = (one(Requeue, failed("Unreachable", attempts)).after_s for attempts in (0, 1, 50))
+    assert (first, second, last) == (15, 30, 600)
+
+
+def test_a_refresh_ends_a_pause() -> None:
+    ready = Condition(type="Ready", status="False", reason="AuthDenied", last_transition_time=STAMP)
+    found = cache(status=ModelCacheStatus(attempts=1, retry_at="2026-06-01T12:30:00Z", conditions=[ready]))
+    assert not has(StartDownload, view(found, claim=claim()))
+    asked = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, annotations={"larder.dev/refresh": "now"})
+    )
+    assert one(StartDownload, view(asked, claim=claim())).order.job
+    assert written(view(asked, claim=claim())).fields["refreshed"] == "now"
+
+
+def test_a_refresh_starts_no_second_job_beside_one_that_runs() -> None:
+    found = cache()
+    asked = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, annotations={"larder.dev/refresh": "now"})
+    )
+    assert current_job(view(asked, claim=claim())) == current_job(view(found, claim=claim()))
+
+
+def test_a_job_for_an_earlier_selection_is_deleted_first() -> None:
+    seen = view(claim=claim(), outdated_job=job())
+    assert one(DeleteJob, seen).name == job().metadata.name
+    assert not has(StartDownload, seen)
+    assert result(seen) == ("pvcCreated", "Starting")
+
+
+def test_a_new_claim_is_filled_without_the_pause_of_the_last_one() -> None:
+    paused = cache(status=ModelCacheStatus(attempts=9, retry_at="2026-06-01T12:30:00Z"))
+    assert written(view(paused)).fields["retry_at"] == ""
+
+
+def test_a_source_that_moved_is_resolved_again() -> None:
+    status = status_of(cache(), written(failed("SourceChanged")), STAMP)
+    assert status.source == status.manifest_digest == ""
+    assert has(Resolve, view(cache(status=status), claim=claim(), answer=None))
+    moved = view(claim=claim(), job=job("Complete"), pods=(pod("Succeeded", DownloadReport(revision="r2")),))
+    assert result(moved) == ("Failed", "SourceChanged")
+
+
+def test_a_killed_pod_is_followed_by_another_one() -> None:
+    seen = view(claim=claim(), job=job(), pods=(pod("Failed", DownloadReport(reason="Unreachable", message="reset")),))
+    assert result(seen) == ("pvcCreated", "Unreachable")
+    assert not has(StartDownload, seen)
+
+
+def test_a_job_that_may_not_be_created_is_reported() -> None:
+    seen = view(claim=claim(), job_refused="exceeded quota: count/jobs.batch")
+    assert result(seen) == ("Failed", "JobRefused")
+    assert "quota" in written(seen).message
+
+
+def test_a_download_waits_for_its_turn() -> None:
+    seen = view(claim=claim(), waits_for="group gpus allows 1")
+    assert result(seen) == ("pvcCreated", "WaitingForTurn")
+    assert not has(StartDownload, seen)
+
+
+CLASS = StorageClass(metadata=Meta(name="fast"), provisioner="example.org/disk")
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds", "reason"),
+    [
+        ({"storage_class": None}, 0, "StorageClassNotFound"),
+        ({"storage_class": CLASS}, 0, "Starting"),
+        ({"storage_class": CLASS}, 61, "ClaimNotBound"),
+        ({"storage_class": StorageClass(metadata=Meta(), volume_binding_mode="WaitForFirstConsumer")}, 61, "NoPod"),
+    ],
+)
+def test_a_claim_that_gets_no_volume_names_its_class(fields: dict[str, Any], seconds: float, reason: str) -> None:
+    seen = view(claim=claim("Pending"), job=job(), **fields)
+    write = written(seen, seconds=seconds)
+    assert (write.state, write.reason) == ("pvcCreated", reason)
+    if reason.startswith(("Storage", "Claim")):
+        assert "'fast'" in write.message
+
+
+def test_without_a_default_class_it_says_so() -> None:
+    write = written(view(claim=claim("Pending", storage_class_name=""), job=job()))
+    assert write.reason == "StorageClassNotFound"
+    assert "no default" in write.message
+
+
+def test_a_corrected_class_replaces_a_claim_that_has_no_volume() -> None:
+    corrected = cache(pvc_spec={"storageClassName": "other"})
+    assert one(DeleteClaim, view(corrected, claim=claim("Pending"))).seen.uid == "c1"
+    assert has(DeleteJob, view(corrected, claim=claim("Pending"), job=job()))
+    assert not has(DeleteClaim, view(corrected, claim=claim("Bound")))
+
+
+@pytest.mark.parametrize("spec", [{"accessModes": ["ReadWriteMany"]}, {"resources": {"requests": {"storage": "9Gi"}}}])
+def test_any_correction_of_pvc_spec_replaces_a_claim_that_has_no_volume(spec: Any) -> None:
+    corrected = cache(pvc_spec=spec)
+    assert has(DeleteClaim, view(corrected, claim=claim("Pending")))
+    assert not has(DeleteClaim, view(corrected, claim=claim("Bound")))
+
+
+@pytest.mark.parametrize("spec", [{"pvc_spec": {"storageClassName": "other"}}, {"pv_spec": {"csi": {"driver": "d"}}}])
+def test_a_ready_cache_says_when_another_template_applies(spec: Any) -> None:
+    changed = view(cache(status=READY, **spec), claim=claim())
+    assert result(changed) == ("Ready", "Downloaded")
+    assert "once the claim is deleted and created again" in written(changed).message
+    assert "pvcSpec" not in written(view(cache(status=READY), claim=claim())).message
+
+
+@pytest.mark.parametrize("reason", ["SourceNotAllowed", "InvalidTemplate"])
+def test_a_download_that_is_no_longer_allowed_is_stopped(reason: str) -> None:
+    refused = view(claim=claim(), job=job(), problems=((reason, "no"),))
+    assert has(DeleteJob, refused)
+    assert result(refused) == ("Failed", reason)
+    assert not has(DeleteJob, replace(refused, job=job("Complete"))), "its report is kept"
+
+
+def test_a_download_whose_secret_is_gone_is_stopped_and_says_what_continues_it() -> None:
+    refused = view(claim=claim(), job=job(), pods=(pod("Running"),), secret_refused="Secret s does not exist")
+    assert has(DeleteJob, refused)
+    assert result(refused) == ("Failed", "JobRefused")
+    assert "Secret s does not exist; it continues once" in written(refused).message
+    done = replace(refused, job=job("Complete"), pods=(pod("Succeeded", DownloadReport(revision="r1")),))
+    assert result(done) == ("Ready", "Downloaded")
+
+
+@pytest.mark.parametrize(("age_s", "pause_s"), [(1, 5), (100, 25), (1_000_000, 300)])
+def test_the_longer_a_deleted_cache_is_in_use_the_more_rarely_its_pods_are_listed(age_s: int, pause_s: int) -> None:
+    used = view(cache(deleted=True, status=READY), claim=claim(), users=("web-1",))
+    assert one(Requeue, used, seconds=age_s).after_s == pause_s
+
+
+def test_a_class_that_waits_for_a_pod_is_named_once_the_pod_has_a_node() -> None:
+    lazy = StorageClass(metadata=Meta(), provisioner="example.org/disk", volume_binding_mode="WaitForFirstConsumer")
+    found = claim("Pending")
+    placed = msgspec.structs.replace(
+        found, metadata=msgspec.structs.replace(found.metadata, annotations={"volume.kubernetes.io/selected-node": "n"})
+    )
+    seen = view(claim=placed, job=job(), storage_class=lazy)
+    assert result(seen, seconds=59)[1] != "ClaimNotBound"
+    write = written(seen, seconds=61)
+    assert (write.reason, "example.org/disk" in write.message, "on node n" in write.message) == (
+        "ClaimNotBound",
+        True,
+        True,
+    )
+
+
+def test_a_deleted_cache_waits_for_its_users() -> None:
+    gone = cache(deleted=True, status=READY)
+    assert has(ListClaimUsers, view(gone, claim=claim()))
+    used = view(gone, claim=claim(), users=("web-1",))
+    assert result(used) == ("Deleting", "InUse")
+    assert "web-1" in written(used).message
+    assert not has(DeleteClaim, used)
+
+
+def test_then_its_job_its_claim_and_its_volume_go() -> None:
+    gone = cache(deleted=True, status=READY)
+    free = view(gone, claim=claim(), job=job(), users=())
+    assert has(DeleteJob, free)
+    assert has(DeleteClaim, free)
+    assert result(free) == ("Deleting", "Deleting")
+    volume = view(gone, users=(), volume=_volume())
+    assert has(DeleteCacheVolume, volume)
+    assert actions(view(gone, users=())) == [RemoveFinalizer()]
+    assert has(RemoveFinalizer, free, seconds=601), "a claim that stays holds nothing up for ever"
+
+
+def _volume() -> Any:
+    return PersistentVolume(metadata=Meta(name="llama-team", uid="v1"))
+
+
+def test_a_volume_of_a_claim_that_is_gone_is_made_again() -> None:
+    released = msgspec.structs.replace(_volume(), status=StatusWithConditions(phase="Released"))
+    seen = view(volume=released)
+    assert one(DeleteCacheVolume, seen).seen == released.metadata
+    assert not has(ProvisionStorage, seen)
+    assert result(seen) == ("Pending", "Provisioning")
+    assert has(ProvisionStorage, view(volume=_volume())), "a volume that waits for its claim stays"
+
+
+def test_somebody_elses_claim_is_never_deleted() -> None:
+    assert actions(view(cache(deleted=True), claim=claim(ours=False), users=())) == [RemoveFinalizer()]
+
+
+PHASES = st.sampled_from(["Pending", "Bound", "Lost"])
+PODS = st.sampled_from([(), (pod("Pending"),), (pod("Running"),), (pod("Succeeded", DownloadReport(revision="r1")),)])
+
+
+@given(
+    phase=PHASES, pods=PODS, has_job=st.booleans(), ours=st.booleans(), deleted=st.booleans(), ready=st.booleans(),
+    has_claim=st.booleans(), waits=st.sampled_from(["", "group"]), late=st.integers(0, 1000),
+)  # fmt: skip
+def test_every_view_has_one_status_or_ends_and_never_touches_what_is_not_its_own(
+    phase: str, pods: Any, has_job: bool, ours: bool, deleted: bool, ready: bool, has_claim: bool, waits: str, late: int  # noqa: FBT001
+) -> None:  # fmt: skip
+    seen = view(
+        cache(deleted=deleted, status=READY if ready else None),
+        claim=claim(phase, ours=ours) if has_claim else None,
+        job=job() if has_job else None,
+        pods=pods,
+        waits_for=waits,
+        users=(),
+    )
+    found = actions(seen, seconds=late)
+    writes = [a for a in found if isinstance(a, WriteCacheStatus)]
+    assert len(writes) == 1 or any(isinstance(a, RemoveFinalizer) for a in found)
+    if not ours:
+        assert not any(isinstance(a, StartDownload | DeleteClaim) for a in found)
+    if waits or (has_job and not deleted):
+        assert not any(isinstance(a, StartDownload) for a in found)

@@ -1,0 +1,37 @@
+"""The throttles of node groups hold for downloads on claims."""
+
+from datetime import timedelta
+
+import pytest
+
+from controller.modelcaches.throttles import holds_slot, rate_limit, why_wait
+from tests.builders.model_caches import NOW, job, pod
+
+
+@pytest.mark.parametrize(("limits", "found"), [([], 0), ([0, 0], 0), ([0, 5, 9], 5)])
+def test_the_slowest_node_that_it_may_run_on_sets_the_rate(limits: list[int], found: int) -> None:
+    assert rate_limit(limits) == found
+
+
+def test_a_group_bounds_its_concurrent_downloads() -> None:
+    running = [("a", {"gpus"}), ("b", {"gpus", "cpus"})]
+    assert why_wait("c", {"gpus": 3}, running) == ""
+    assert "gpus allows 2" in why_wait("c", {"gpus": 2}, running)
+    assert why_wait("c", {"cpus": 2}, running) == ""
+    assert why_wait("c", {"gpus": 0}, running * 9) == ""
+
+
+def test_the_last_slot_is_left_for_another_namespace() -> None:
+    running = [("a", {"gpus"}), ("a", {"gpus"})]
+    assert why_wait("a", {"gpus": 3}, running)
+    assert why_wait("b", {"gpus": 3}, running) == ""
+
+
+def test_a_download_that_cannot_start_gives_its_slot_to_others() -> None:
+    soon, later = NOW + timedelta(seconds=30), NOW + timedelta(minutes=3)
+    assert holds_slot(job(), (), soon)
+    assert holds_slot(job(), (pod("Pending"),), soon)
+    assert not holds_slot(job(), (pod("Pending"),), later)
+    assert holds_slot(job(), (pod("Pending"), pod("Running")), later)
+    assert not holds_slot(job("Failed"), (pod("Running"),), soon)
+    assert not holds_slot(None, (), soon)

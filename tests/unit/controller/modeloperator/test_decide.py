@@ -1,0 +1,207 @@
+"""The state machine of Models, as its specification draws it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tests.builders.models_on_claims as build
+from controller.manager.actions import Requeue
+from controller.manager.creation_failure import CreationFailure
+from controller.modeloperator.decide import (
+    IN_PROGRESS,
+    Action,
+    DeleteModelJob,
+    ProvisionClaim,
+    StartModelDownload,
+    WriteModelStatus,
+    decide,
+)
+from controller.modeloperator.manifests import ModelDownload
+from controller.modeloperator.source import wanted_digest
+from controller.modeloperator.view import DownloadedModelView
+from controller.volumes.decide import Withdraw
+from shared.api.core import StorageClass
+from shared.api.model import ModelObjectStatus
+from shared.download_report import DownloadReport
+from tests.builders.model_caches import pod
+
+
+def actions(view: DownloadedModelView, later: timedelta = timedelta()) -> list[Action]:
+    return decide(view, build.NOW + later)
+
+
+def written(view: DownloadedModelView, later: timedelta = timedelta()) -> WriteModelStatus:
+    (write,) = (action for action in actions(view, later) if isinstance(action, WriteModelStatus))
+    return write
+
+
+def pause(view: DownloadedModelView) -> float:
+    return min(action.after_s for action in actions(view) if isinstance(action, Requeue))
+
+
+def test_without_a_claim_it_is_queued_and_pending() -> None:
+    view = build.view(position=7)
+    assert ProvisionClaim() in actions(view)
+    found = written(view)
+    assert (found.phase, found.reason) == ("Pending", "Queued")
+    assert "claim model-llama waits for its turn to be created, among the first 8 in the queue" in found.message
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [("exceeded quota: storage", "ClaimRefused"), ("claim model-llama exists", "NameConflict")],
+)
+def test_a_claim_that_is_refused_is_reported_and_tried_again(message: str, reason: str) -> None:
+    kind = reason if reason == "NameConflict" else ""
+    waiting = build.view(creation_failure=CreationFailure(message, 30.0, kind))
+    assert (written(waiting).phase, written(waiting).reason, pause(waiting)) == ("Pending", reason, 30.0)
+    assert ProvisionClaim() not in actions(waiting)
+    assert ProvisionClaim() in actions(build.view(creation_failure=CreationFailure(message, 0.0, kind)))
+
+
+def test_with_a_claim_the_job_starts() -> None:
+    view = build.view(claim=build.claim())
+    found = actions(view)
+    assert StartModelDownload(ModelDownload(view.wanted, "c1")) in found
+    assert (written(view).phase, written(view).message, pause(view)) == ("Downloading", IN_PROGRESS, 10.0)
+
+
+def test_a_job_that_is_gone_while_downloading_is_made_again() -> None:
+    view = build.view(build.model(ModelObjectStatus(phase="Downloading")), claim=build.claim())
+    assert any(isinstance(action, StartModelDownload) for action in actions(view))
+    assert pause(view) == 10.0
+
+
+def test_a_running_job_is_looked_at_every_fifteen_seconds() -> None:
+    view = build.view(claim=build.claim(), job=build.job(), pods=(pod("Running"),), percent=40)
+    found = written(view)
+    assert (found.phase, found.message, dict(found.fields)) == ("Downloading", IN_PROGRESS, {"progress": 40})
+    assert pause(view) == 15.0
+
+
+def test_a_job_that_succeeded_makes_it_ready() -> None:
+    done = pod("Succeeded", DownloadReport(revision="abc"))
+    view = build.view(claim=build.claim(), job=build.job("Complete"), pods=(done,))
+    found = written(view)
+    assert found.phase == "Ready"
+    assert found.fields["progress"] == 100
+    assert (found.fields["downloaded"], found.fields["revision"]) == (view.wanted, "abc")
+    assert pause(view) == 300.0
+
+
+def test_a_job_that_succeeded_counts_although_its_pods_are_gone() -> None:
+    assert written(build.view(claim=build.claim(), job=build.job("Complete"))).phase == "Ready"
+
+
+def test_a_job_that_failed_waits_for_its_deletion() -> None:
+    failed = pod("Failed", DownloadReport(reason="AuthDenied", message="the hub refuses the token"))
+    view = build.view(claim=build.claim(), job=build.job("Failed", "BackoffLimitExceeded"), pods=(failed,))
+    found = written(view)
+    assert (found.phase, found.reason, found.is_stalled, pause(view)) == ("Failed", "AuthDenied", True, 60.0)
+    assert "the hub refuses the token; delete Job model-download-llama" in found.message
+    assert not any(isinstance(action, DeleteModelJob | StartModelDownload) for action in actions(view))
+
+
+def test_deleting_the_failed_job_goes_back_to_pending_and_then_starts_again() -> None:
+    view = build.view(build.model(ModelObjectStatus(phase="Failed")), claim=build.claim())
+    assert written(view).phase == "Pending"
+    assert not any(isinstance(action, StartModelDownload) for action in actions(view))
+    again = build.view(build.model(ModelObjectStatus(phase="Pending")), claim=build.claim())
+    assert any(isinstance(action, StartModelDownload) for action in actions(again))
+
+
+def test_ready_outlives_its_job() -> None:
+    view = build.view(build.model(build.served()), claim=build.claim())
+    assert (written(view).phase, pause(view)) == ("Ready", 300.0)
+    assert not any(isinstance(action, StartModelDownload) for action in actions(view))
+
+
+def test_a_deleted_claim_resets_it() -> None:
+    found = written(build.view(build.model(build.served())))
+    assert found.phase == "Pending"
+    assert (found.fields["downloaded"], found.fields["claim_uid"], found.fields["progress"]) == ("", "", 0)
+
+
+def test_a_claim_that_is_being_deleted_loses_its_job_so_that_it_can_go() -> None:
+    view = build.view(build.model(build.served()), claim=build.claim(deleted=True), job=build.job())
+    assert DeleteModelJob() in actions(view)
+
+
+@pytest.mark.parametrize("what", ["claim", "job"])
+def test_nothing_that_is_not_ours_is_adopted(what: str) -> None:
+    foreign: dict[str, Any] = {"claim": build.claim()}
+    foreign[what] = build.claim(ours=False) if what == "claim" else build.job(labels={}, owner_references=[])
+    view = build.view(**foreign)
+    assert (written(view).phase, written(view).reason) == ("Failed", "NameConflict")
+    assert not any(isinstance(a, StartModelDownload | DeleteModelJob | ProvisionClaim) for a in actions(view))
+
+
+def test_a_changed_source_is_downloaded_beside_the_files_that_are_served() -> None:
+    before = build.model(build.served())
+    changed = build.model(build.served(), version="3.2")
+    view = build.view(changed, claim=build.claim())
+    digest = wanted_digest(changed.spec)
+    assert digest != wanted_digest(before.spec)
+    assert StartModelDownload(ModelDownload(digest, "c1", f".revisions/{digest}")) in actions(view)
+    assert written(view).phase == "Ready"
+    assert written(view).update == ("Downloading", IN_PROGRESS)
+
+
+def test_an_update_that_fails_leaves_the_model_ready_and_says_so() -> None:
+    changed = build.model(build.served(), version="3.2")
+    message = "the model needs 30.0 GiB more, and 4.0 GiB are free"
+    failed = pod("Failed", DownloadReport(reason="InsufficientStorage", message=message))
+    job = build.job("Failed", wanted=wanted_digest(changed.spec))
+    found = written(build.view(changed, claim=build.claim(), job=job, pods=(failed,)))
+    assert found.phase == "Ready"
+    assert found.update is not None
+    assert found.update[0] == "InsufficientStorage"
+    assert message in found.message
+
+
+def test_the_job_of_an_earlier_source_is_deleted_first() -> None:
+    view = build.view(claim=build.claim(), job=build.job(wanted="0" * 16))
+    assert DeleteModelJob() in actions(view)
+    assert not any(isinstance(action, StartModelDownload) for action in actions(view))
+
+
+def test_a_claim_that_never_binds_is_reported_with_its_provisioner() -> None:
+    storage = StorageClass(metadata=build.model().metadata, provisioner="ebs.example.com")
+    view = build.view(claim=build.claim("Pending"), job=build.job(), storage_class=storage)
+    found = written(view, timedelta(minutes=3))
+    assert (found.phase, found.reason) == ("Downloading", "ClaimNotBound")
+    assert "ebs.example.com" in found.message
+    assert written(build.view(claim=build.claim("Pending"), job=build.job())).reason == "StorageClassNotFound"
+
+
+def test_a_job_that_is_refused_is_reported() -> None:
+    found = written(build.view(claim=build.claim(), job_refused="exceeded quota: pods"))
+    assert (found.phase, found.reason) == ("Pending", "JobRefused")
+
+
+def test_a_deleted_model_leaves_the_queue() -> None:
+    assert actions(build.view(build.model(deleted=True))) == [Withdraw()]
+
+
+@given(
+    status=st.sampled_from(
+        [ModelObjectStatus(), ModelObjectStatus(phase="Failed"), build.served(), build.served("0" * 16)]
+    ),
+    claim=st.sampled_from([None, build.claim(), build.claim(ours=False), build.claim(deleted=True)]),
+    job=st.sampled_from([None, build.job(), build.job("Complete"), build.job("Failed"), build.job(wanted="1" * 16)]),
+    refused=st.sampled_from(["", "quota"]),
+)
+def test_it_never_writes_two_states_nor_starts_a_job_beside_another(
+    status: ModelObjectStatus, claim: Any, job: Any, refused: str
+) -> None:
+    view = build.view(build.model(status), claim=claim, job=job, job_refused=refused)
+    found = actions(view)
+    assert sum(isinstance(action, WriteModelStatus) for action in found) == 1
+    if any(isinstance(action, StartModelDownload) for action in found):
+        assert job is None
+        assert claim is not None
+    if claim is None:
+        assert written(view).phase == "Pending"

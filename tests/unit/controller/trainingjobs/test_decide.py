@@ -1,0 +1,262 @@
+"""What happens to one TrainingJob next."""
+
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.manager.actions import Requeue
+from controller.manager.exclusive_names import name_taken
+from controller.trainingjobs.decide import (
+    MOST_REPLACED,
+    PODS_AT_ONCE,
+    Action,
+    CreatePods,
+    CreateService,
+    DeletePods,
+    DeleteTrainingJob,
+    ProvisionClaims,
+    WithdrawClaims,
+    WriteJobStatus,
+    decide,
+)
+from controller.trainingjobs.keys import ReplicaClaimKey
+from controller.trainingjobs.replicas import JobReplica
+from controller.trainingjobs.report import status_of
+from controller.trainingjobs.view import QueueState
+from shared.api.meta import Condition
+from shared.api.training_job import RunPolicy, TrainingJobStatus
+from shared.kube.errors import Refused, Unreachable
+from shared.kube.objects import Key
+from tests.builders.training_jobs import (
+    EARLIER,
+    KEY,
+    NOW,
+    STAMP,
+    Observed,
+    claim,
+    owned_by,
+    pod,
+    replica_spec,
+    training_job,
+)
+
+A = TypeVar("A")
+ENDED = TrainingJobStatus(
+    start_time=EARLIER,
+    completion_time=STAMP,
+    conditions=[Condition(type="Succeeded", status="True", reason="Succeeded", last_transition_time=STAMP)],
+)
+QUOTA = Refused("403 Forbidden: exceeded quota: storage", 403)
+
+
+def only(actions: list[Action], kind: type[A]) -> list[A]:
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def deleted(actions: list[Action]) -> list[str]:
+    return [meta.name for action in only(actions, DeletePods) for meta in action.seen]
+
+
+def created(actions: list[Action]) -> list[JobReplica]:
+    return [replica for action in only(actions, CreatePods) for replica in action.replicas]
+
+
+def test_claims_come_first_and_pods_only_once_they_exist() -> None:
+    found = Observed(training_job(Worker=replica_spec(2)))
+    actions = decide(found.view(), NOW)
+    assert only(actions, CreateService)
+    assert [action.replica.index for action in only(actions, ProvisionClaims)] == [0, 1]
+    assert created(actions) == []
+    actions = decide(found.view(claim("data-tj-worker-1", "Pending")), NOW)
+    assert [action.replica.index for action in only(actions, ProvisionClaims)] == [0]
+    assert created(actions) == [JobReplica("Worker", 1)]
+
+
+def test_a_claim_that_was_created_a_moment_ago_counts_before_the_watch_reports_it() -> None:
+    found = Observed(training_job())
+    (wanted,) = only(decide(found.view(), NOW), ProvisionClaims)
+    found.recent.note(ReplicaClaimKey("team", "data-tj-worker-0", "u1"))
+    actions = decide(found.view(), NOW)
+    assert (only(actions, ProvisionClaims), created(actions)) == ([], [wanted.replica])
+    found.now = 11
+    assert only(decide(found.view(), NOW), ProvisionClaims)
+
+
+def test_a_pod_that_was_created_a_moment_ago_is_not_created_again() -> None:
+    found = Observed(training_job())
+    assert created(decide(found.view(claim()), NOW))
+    found.recent.note(Key("team", "tj-worker-0"))
+    assert not created(decide(found.view(), NOW))
+    found.view(pod())
+    found.jobs.pods.remove(Key("team", "tj-worker-0"))
+    assert created(decide(found.view(), NOW)), "seen and deleted: its successor does not wait"
+
+
+def test_a_large_job_is_created_in_parts_that_let_others_have_their_turn() -> None:
+    found = Observed(training_job(Worker=replica_spec(120, claims=False)))
+    actions = decide(found.view(), NOW)
+    assert len(created(actions)) == PODS_AT_ONCE
+    assert min(action.after_s for action in only(actions, Requeue)) == 0
+
+
+def test_masters_come_first() -> None:
+    found = Observed(training_job(Worker=replica_spec(), Master=replica_spec()))
+    assert [a.replica.role for a in only(decide(found.view(), NOW), ProvisionClaims)] == ["Master", "Worker"]
+
+
+def test_scaled_down_the_pods_go_and_the_claims_stay() -> None:
+    found = Observed(training_job(Worker=replica_spec(1)))
+    found.queue = QueueState(queued=3)
+    actions = decide(found.view(claim(), pod(), claim("data-tj-worker-1"), pod("tj-worker-1")), NOW)
+    assert deleted(actions) == ["tj-worker-1"]
+    assert only(actions, WithdrawClaims) == [WithdrawClaims(frozenset({JobReplica("Worker", 0)}))]
+
+
+def test_scaled_up_again_a_replica_gets_its_claim_back() -> None:
+    found = Observed(training_job(Worker=replica_spec(2)))
+    actions = decide(found.view(claim(), pod(), claim("data-tj-worker-1")), NOW)
+    assert (only(actions, ProvisionClaims), created(actions)) == ([], [JobReplica("Worker", 1)])
+
+
+@pytest.mark.parametrize("policy", ["Always", "OnFailure"])
+def test_a_failed_pod_is_counted_before_it_is_deleted(policy: str) -> None:
+    found = Observed(training_job(Worker=replica_spec(restart_policy=policy)))
+    view = found.view(claim(), pod(phase="Failed", code=1, restarts=2))
+    actions = decide(view, NOW)
+    (write,) = only(actions, WriteJobStatus)
+    assert (deleted(actions), write.replace) == ([], ("uid-tj-worker-0",))
+    status = status_of(view, write, NOW)
+    assert (status.restarts, status.replacing) == (3, ["uid-tj-worker-0"])
+    found.jobs.jobs.upsert(training_job(status, Worker=replica_spec(restart_policy=policy), name="tj"))
+    again = Observed(training_job(status, Worker=replica_spec(restart_policy=policy)))
+    view = again.view(claim(), pod(phase="Failed", code=1, restarts=2))
+    actions = decide(view, NOW)
+    (write,) = only(actions, WriteJobStatus)
+    assert (deleted(actions), write.replace) == (["tj-worker-0"], ())
+    assert status_of(view, write, NOW).restarts == 3
+
+
+def test_a_pod_that_fails_at_once_is_not_replaced_in_a_hot_loop() -> None:
+    status = TrainingJobStatus(start_time=EARLIER, replacing=["uid-tj-worker-0"], restarts=1)
+    created_at = (NOW - timedelta(seconds=4)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = Observed(training_job(status, Worker=replica_spec(restart_policy="Always")))
+    actions = decide(found.view(claim(), pod(phase="Failed", code=1, created=created_at)), NOW)
+    assert deleted(actions) == []
+    assert Requeue(6.0) in actions
+
+
+def test_no_more_failed_pods_are_counted_than_the_status_has_room_for() -> None:
+    found = Observed(training_job(Worker=replica_spec(150, restart_policy="Always", claims=False)))
+    view = found.view(*(pod(f"tj-worker-{n}", "Failed", code=1) for n in range(150)))
+    (write,) = only(decide(view, NOW), WriteJobStatus)
+    assert len(write.replace) == MOST_REPLACED
+
+
+def test_a_pod_that_is_being_deleted_did_not_fail_and_keeps_its_name() -> None:
+    found = Observed(training_job())
+    actions = decide(found.view(claim(), pod(phase="Failed", code=143, leaving=True)), NOW)
+    assert (deleted(actions), created(actions)) == ([], [])
+    assert only(actions, WriteJobStatus) == [WriteJobStatus()]
+
+
+def test_a_pod_lost_with_its_node_is_replaced_under_every_policy_and_not_counted() -> None:
+    found = Observed(training_job(run=RunPolicy(backoff_limit=0)))
+    actions = decide(found.view(claim(), pod(phase="Failed", disrupted=True)), NOW)
+    assert deleted(actions) == ["tj-worker-0"]
+    assert only(actions, WriteJobStatus) == [WriteJobStatus()]
+
+
+def test_after_a_refusal_one_replica_tries_again_before_the_others() -> None:
+    found = Observed(training_job(Worker=replica_spec(5), Server=replica_spec(1)))
+    found.failures.note((KEY, "Worker"), QUOTA)
+    actions = decide(found.view(), NOW)
+    assert {action.replica.role for action in only(actions, ProvisionClaims)} == {"Server"}
+    assert min(action.after_s for action in only(actions, Requeue)) > 10
+    found.now = 60
+    tried = [action.replica for action in only(decide(found.view(), NOW), ProvisionClaims)]
+    assert [replica for replica in tried if replica.role == "Worker"] == [JobReplica("Worker", 0)]
+
+
+def test_a_request_that_the_queue_repeats_by_itself_holds_nothing_back() -> None:
+    found = Observed(training_job(Worker=replica_spec(3)))
+    found.failures.note((KEY, "Worker"), Unreachable("no answer"))
+    assert len(only(decide(found.view(), NOW), ProvisionClaims)) == 3
+
+
+def test_without_its_service_a_job_gets_no_pods() -> None:
+    found = Observed(training_job())
+    found.failures.note((KEY, ""), name_taken("Service", "tj", "delete it"))
+    actions = decide(found.view(claim()), NOW)
+    assert (created(actions), only(actions, CreateService)) == ([], [])
+
+
+def test_an_object_of_somebody_else_is_never_used() -> None:
+    found = Observed(training_job())
+    actions = decide(found.view(claim(owners=[])), NOW)
+    assert (created(actions), only(actions, ProvisionClaims)) == ([], [])
+    found = Observed(training_job())
+    actions = decide(found.view(claim(owners=owned_by("u2", "other"))), NOW)
+    assert (created(actions), only(actions, ProvisionClaims)) == ([], [])
+
+
+def test_a_job_that_is_deleted_withdraws_what_it_requested() -> None:
+    found = Observed(training_job(deleted=True))
+    assert decide(found.view(pod()), NOW) == [WithdrawClaims()]
+
+
+@pytest.mark.parametrize(("policy", "left"), [("None", []), ("Running", ["p1", "p2"]), ("All", ["p0", "p1", "p2"])])
+def test_clean_up_follows_its_policy(policy: Any, left: list[str]) -> None:
+    found = Observed(training_job(ENDED, run=RunPolicy(clean_pod_policy=policy)))
+    pods = pod("p0", "Succeeded"), pod("p1"), pod("p2", "Pending"), pod("p3", leaving=True)
+    assert deleted(decide(found.view(*pods), NOW)) == left
+
+
+def test_a_job_is_deleted_after_its_ttl() -> None:
+    found = Observed(training_job(ENDED, run=RunPolicy(ttl_seconds_after_finished=60)))
+    assert only(decide(found.view(), NOW), Requeue) == [Requeue(60)]
+    assert only(decide(found.view(), NOW + timedelta(seconds=60)), DeleteTrainingJob)
+
+
+def test_suspended_the_pods_go() -> None:
+    found = Observed(training_job(run=RunPolicy(suspend=True)))
+    actions = decide(found.view(claim(), pod()), NOW)
+    assert deleted(actions) == ["tj-worker-0"]
+    assert only(actions, WithdrawClaims)
+
+
+def test_an_invalid_template_creates_nothing() -> None:
+    found = Observed(training_job(Worker=replica_spec(volume_claim_templates=[{"metadata": {}, "spec": {}}])))
+    assert decide(found.view(), NOW) == [WithdrawClaims(), WriteJobStatus()]
+
+
+def test_the_deadline_is_looked_at_when_it_comes() -> None:
+    found = Observed(training_job(run=RunPolicy(active_deadline_seconds=900)))
+    assert Requeue(300.0) in decide(found.view(claim(), pod()), NOW)
+
+
+_PHASES = st.sampled_from(["", "Pending", "Running", "Succeeded", "Failed"])
+
+
+@given(
+    phases=st.lists(st.tuples(_PHASES, st.booleans(), st.booleans()), min_size=1, max_size=6),
+    policy=st.sampled_from(["Always", "OnFailure", "Never", "ExitCode"]),
+    wanted=st.integers(0, 6),
+    code=st.sampled_from([1, 137]),
+)
+def test_no_pod_without_its_claim_and_no_pod_twice(
+    phases: list[tuple[str, bool, bool]], policy: str, wanted: int, code: int
+) -> None:
+    found = Observed(training_job(Worker=replica_spec(wanted, restart_policy=policy)))
+    pods = {n: (phase, leaving) for n, (phase, _, leaving) in enumerate(phases) if phase}
+    claims = {n for n, (_, has_claim, _) in enumerate(phases) if has_claim}
+    known = [pod(f"tj-worker-{n}", p, code=code if p == "Failed" else 0, leaving=gone) for n, (p, gone) in pods.items()]
+    actions = decide(found.view(*known, *(claim(f"data-tj-worker-{n}") for n in claims)), NOW)
+    for replica in created(actions):
+        assert replica.index in claims
+        assert replica.index not in pods
+        assert replica.index < wanted
+    for action in only(actions, ProvisionClaims):
+        assert action.replica.index not in claims

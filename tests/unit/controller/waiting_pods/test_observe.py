@@ -1,0 +1,241 @@
+"""What a decision on pods that wait is told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from controller.state.cluster_state import ClusterState
+from controller.state.progress import ProgressTracker
+from controller.waiting_pods.keys import WaitingKey
+from controller.waiting_pods.observe import WaitingPodsObserver
+from controller.waiting_pods.view import MissingFiles, WaitingPod, WaitingView
+from shared.api.core import Affinity, Pod, PodSpec, SchedulingGate
+from shared.api.wire import EntryProgress
+from shared.names import ready_label, snapshot_label
+from tests.builders.cluster import (
+    cache,
+    conditions,
+    entry,
+    entry_status,
+    fresh_cluster,
+    group,
+    meta,
+    model_node,
+    node,
+)
+
+KEY = WaitingKey("ns", "m", "r1")
+POOL = {"pool": "gpu"}
+FILES = {ready_label("m"): "true", snapshot_label("m", "r1"): "true"}
+GATE = SchedulingGate(name="larder.dev/model")
+
+
+def waiting_pod(
+    name: str = "p",
+    node_name: str = "",
+    *,
+    selector: Mapping[str, str] | None = None,
+    affinity: Affinity | None = None,
+    gated: bool = False,
+    models: str = "m@r1",
+    **annotations: str,
+) -> Pod:
+    spec = PodSpec(
+        node_name=node_name,
+        node_selector=dict(selector or {}),
+        affinity=affinity or Affinity(),
+        scheduling_gates=[GATE] if gated else [],
+    )
+    given = {"larder.dev/models": models} | {f"larder.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
+    return Pod(
+        metadata=meta(name, namespace="ns", annotations=given),
+        spec=spec,
+        status=conditions(ready=False, phase="Pending"),
+    )
+
+
+@pytest.fixture
+def cluster() -> ClusterState:
+    cluster = fresh_cluster()
+    cluster.groups.upsert(group("gpus", POOL))
+    cluster.nodes.upsert(node("a", POOL))
+    cluster.caches.upsert(cache("m", "gpus"))
+    return cluster
+
+
+@pytest.fixture
+def progress() -> ProgressTracker:
+    return ProgressTracker(lambda: 0.0, lambda *_: None)
+
+
+@pytest.fixture
+def observer(cluster: ClusterState, progress: ProgressTracker) -> WaitingPodsObserver:
+    return WaitingPodsObserver(cluster, progress)
+
+
+async def only(observer: WaitingPodsObserver) -> WaitingPod:
+    (found,) = (await observer.view(KEY)).pods
+    return found
+
+
+async def view(observer: WaitingPodsObserver, *pods: Pod) -> WaitingView:
+    for pod in pods:
+        observer.cluster.users.upsert(pod)
+    return await observer.view(KEY)
+
+
+async def test_a_gated_pod_fits_once_a_node_that_it_may_run_on_has_all_its_models(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    cluster.users.upsert(waiting_pod(gated=True, selector={"zone": "1"}, models="m@r1,n@r2"))
+    assert not (await only(observer)).fits
+    cluster.nodes.upsert(node("a", POOL | FILES | {"zone": "1"}))
+    assert not (await only(observer)).fits
+    both = FILES | {ready_label("n"): "true", snapshot_label("n", "r2"): "true"}
+    cluster.nodes.upsert(node("b", POOL | both))
+    assert not (await only(observer)).fits
+    cluster.nodes.upsert(node("a", POOL | both | {"zone": "1"}))
+    found = await only(observer)
+    assert (found.fits, found.placement, found.gated) == (True, "gated", True)
+
+
+async def test_its_required_affinity_counts(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["2"]}]}
+    affinity = Affinity(node_affinity={"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}})
+    cluster.users.upsert(waiting_pod(gated=True, affinity=affinity))
+    cluster.nodes.upsert(node("a", POOL | FILES | {"zone": "1"}))
+    assert not (await only(observer)).fits
+    cluster.nodes.upsert(node("a", POOL | FILES | {"zone": "2"}))
+    assert (await only(observer)).fits
+
+
+async def test_requirements_of_megabytes_are_left_to_the_scheduler(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    term = {"matchExpressions": [{"key": "never", "operator": "Exists"}]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term] * 20_000}}
+    selector = {f"never-{i}": "true" for i in range(20_000)}
+    cluster.users.upsert(waiting_pod(gated=True, selector=selector, affinity=Affinity(node_affinity=affinity)))
+    cluster.nodes.upsert(node("a", POOL | FILES))
+    found = await only(observer)
+    assert found.fits
+    assert (found.pod.spec.affinity, found.pod.spec.node_selector) == (Affinity(), {})
+
+
+async def test_of_many_different_pods_some_are_looked_at_in_each_run_and_all_in_the_end(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    cluster.nodes.upsert(node("a", POOL | FILES))
+    for i in range(250):
+        cluster.users.upsert(waiting_pod(f"p{i:03}", gated=True, selector={"never": str(i)}))
+    cluster.users.upsert(waiting_pod("q", gated=True))
+    found = list[str]()
+    for _ in range(3):
+        seen = await observer.view(KEY)
+        found += [w.pod.metadata.name for w in seen.pods if w.fits]
+        assert seen.undecided
+    assert "q" in found
+
+
+async def test_the_more_nodes_have_the_files_the_fewer_pods_are_looked_at_in_a_run(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    for i in range(400):
+        cluster.nodes.upsert(node(f"n{i}", POOL | FILES))
+    for i in range(50):
+        cluster.users.upsert(waiting_pod(f"p{i:03}", gated=True, selector={"never": str(i)}))
+    assert not (await observer.view(KEY)).undecided
+    cluster.users.upsert(waiting_pod("q", gated=True))
+    assert (await observer.view(KEY)).undecided
+    assert [w.pod.metadata.name for w in (await observer.view(KEY)).pods if w.fits] == ["q"]
+
+
+async def test_a_thousand_pods_of_one_workload_are_one_question(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    cluster.nodes.upsert(node("a", POOL | FILES))
+    for i in range(1000):
+        cluster.users.upsert(waiting_pod(f"p{i}", gated=True))
+    seen = await observer.view(KEY)
+    assert (sum(w.fits for w in seen.pods), seen.undecided) == (1000, False)
+
+
+async def test_a_pod_on_a_node_misses_the_files_until_the_node_has_them(
+    observer: WaitingPodsObserver, cluster: ClusterState, progress: ProgressTracker
+) -> None:
+    cluster.users.upsert(waiting_pod("p", "a", placement="preferred", on_missing="fail"))
+    found = await only(observer)
+    assert (found.missing, found.placement, found.fails) == (MissingFiles("a"), "preferred", True)
+    cluster.model_nodes.upsert(model_node("a", entry("m", size=100), reported=[entry_status("m", "Downloading")]))
+    assert (await only(observer)).missing == MissingFiles("a", phase="Downloading", total_bytes=100)
+    progress.report("a", [EntryProgress("m", "r1", 40, 90)], {KEY.snapshot: 100})
+    assert (await only(observer)).missing == MissingFiles("a", phase="Downloading", done_bytes=40, total_bytes=90)
+    failed = entry_status("m", "Failed", reason="InsufficientStorage", message="too big")
+    cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[failed]))
+    missing = (await only(observer)).missing
+    assert missing is not None
+    assert (missing.phase, missing.reason, missing.message) == ("Failed", "InsufficientStorage", "too big")
+    for phase in ("Ready", "Repairing", "Draining"):
+        cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", phase)]))
+        assert (await only(observer)).missing is None
+
+
+async def test_a_label_is_enough_because_a_status_may_lag(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
+    cluster.users.upsert(waiting_pod("p", "a"))
+    cluster.nodes.upsert(node("a", POOL | FILES))
+    assert (await only(observer)).missing is None
+
+
+async def test_a_node_that_is_gone_or_not_ready_is_named(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
+    cluster.users.upsert(waiting_pod("p", "a"))
+    cluster.nodes.upsert(node("a", POOL, ready=False))
+    assert (await only(observer)).missing == MissingFiles("a", node_ready=False)
+    cluster.nodes.remove(node("a").key)
+    assert (await only(observer)).missing == MissingFiles("a", node_ready=False)
+
+
+async def test_a_node_that_will_not_get_the_files_says_why(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    async def obstacle() -> str:
+        missing = (await only(observer)).missing
+        return missing.obstacle if missing else ""
+
+    cluster.users.upsert(waiting_pod("p", "a"))
+    assert await obstacle() == ""  # about to be listed
+    cluster.unplaced.set("a", {KEY.snapshot: "too many models"})
+    assert await obstacle() == "too many models"
+    cluster.unplaced.set("a", {})
+    cluster.nodes.upsert(node("a", {"pool": "cpu"}))
+    assert "not meant for this node" in await obstacle()
+    cluster.nodes.upsert(node("a", POOL))
+    cluster.caches.upsert(cache("m", "gpus", revision="r2"))
+    assert "no other node gets this revision" in await obstacle()
+    cluster.model_nodes.upsert(model_node("b", entry("m", manifest="d" * 64)))
+    assert await obstacle() == ""
+
+
+async def test_what_can_still_come_is_told_from_what_never_will(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    seen = await view(observer, waiting_pod())
+    assert (seen.declared, seen.obtainable, seen.on_some_node, seen.serving) == (True, True, False, "r1")
+    cluster.caches.upsert(cache("m", "gpus", revision="r2"))
+    seen = await view(observer)
+    assert (seen.declared, seen.obtainable, seen.serving) == (True, False, "r2")
+    cluster.nodes.upsert(node("a", POOL | FILES))
+    seen = await view(observer)
+    assert (seen.obtainable, seen.on_some_node) == (True, True)
+    cluster.caches.upsert(cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert not (await view(observer)).declared
+
+
+async def test_pods_are_seen_in_the_order_of_their_creation(
+    observer: WaitingPodsObserver, cluster: ClusterState
+) -> None:
+    for name, created in (("new", "2026-01-02T00:00:00Z"), ("old", "2026-01-01T00:00:00Z")):
+        fields: dict[str, Any] = {"creation_timestamp": created, "annotations": {"larder.dev/models": "m@r1"}}
+        cluster.users.upsert(Pod(metadata=meta(name, namespace="ns", **fields)))
+    seen = await observer.view(KEY, {"uid-old"})
+    assert [(w.pod.metadata.name, w.told) for w in seen.pods] == [("old", True), ("new", False)]
