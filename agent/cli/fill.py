@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -18,6 +19,7 @@ from agent.cli.command import selection_arguments, selection_of
 from agent.cli.fetch import SelectedSource, fetch_into
 from agent.cli.job import FetchJob, Outcome
 from agent.cli.layouts import plain_directory
+from agent.cli.old_versions import remove_old_versions
 from agent.cli.progress_line import ProgressLine
 from agent.cli.progress_server import ProgressServer
 from agent.store.disk import translated
@@ -83,6 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--revision", default="", help="the revision that the source must have")
     parser.add_argument("--file-name", metavar="NAME", default="", help="name for the only file of the source")
     parser.add_argument("--endpoint", metavar="URL", default="", help="the S3 service, if not the configured one")
+    parser.add_argument(
+        "--keep",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="directory on the claim with another version, `.` for the root; if given, all other versions are removed",
+    )
     parser.add_argument("--no-mark", action="store_true", help="do not write .completed beside the directory")
     parser.add_argument("--limit", metavar="BYTES", type=int, default=0, help="bytes per second; 0 is no limit")
     parser.add_argument("--credentials", metavar="DIR", type=Path, help="directory with a file for each credential")
@@ -140,6 +149,8 @@ def _fill(
     progress, limiter = Progress(), RateLimiter(options.limit)
     try:
         with ProgressServer(progress, options.progress_port):
+            if options.keep:
+                remove_old_versions(options.to, options.keep, partial(print, file=stdout))
             if mark is not None:
                 with translated(f"removing {mark}"):
                     mark.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from datetime import datetime
 from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.exclusive_names import create_exclusively
-from controller.manager.write import replace_part
+from controller.manager.write import change_spec, replace_part
 from controller.modeloperator.decide import WriteModelStatus
 from controller.modeloperator.manifests import (
     ModelDownload,
@@ -50,6 +50,14 @@ class ModelOperatorActor:
             lambda found: is_of(found, model.metadata),
             "delete or rename it, or create the Model under another name",
         )
+
+    async def grow(self, claim: PersistentVolumeClaim | None, size: str) -> None:
+        """Have the claim that was read ask for `size`. Raises StaleError, Refused, NotFound, KubeError."""
+        if claim is None:
+            return
+        meta = claim.metadata
+        fields = {"resources": {"requests": {"storage": size}}}
+        await change_spec(self.kube, f"{claims_in(meta.namespace)}/{meta.name}", meta, fields)
 
     async def start_job(self, model: Model, download: ModelDownload) -> None:
         """Create the Job unless it exists. Raises KubeError."""

@@ -7,7 +7,8 @@
        ├───────────────────── Failed                        │
        └────────────────────────────────────────────────────┘
 
-A Ready model stays Ready while another source or version is downloaded beside its files; then it moves to that.
+A Ready model stays Ready while another source or version is downloaded beside its files; then it moves to that. The
+Job of a later version first removes those that no pod mounts.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,16 @@ from controller.downloads.unbound_claim import unbound_reason
 from controller.manager.actions import Requeue
 from controller.manager.provision_queue import queued_message
 from controller.modeloperator.download_end import DownloadEnd
-from controller.modeloperator.manifests import REVISIONS, WANTED_LABEL, ModelDownload, claim_name, is_of, job_name
+from controller.modeloperator.manifests import (
+    REVISIONS,
+    SIZE_LABEL,
+    WANTED_LABEL,
+    ModelDownload,
+    claim_name,
+    is_of,
+    job_name,
+)
+from controller.modeloperator.resize import GROWING, Resize, resize_of
 from controller.modeloperator.source import source_of
 from controller.modeloperator.view import DownloadedModelView
 from controller.volumes.decide import Withdraw
@@ -35,6 +45,13 @@ _REMEDY = "delete the Model and create it with another spec.storage.storageClass
 @dataclass(frozen=True, slots=True)
 class ProvisionClaim:
     """Create the claim when it is its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrowClaim:
+    """Have the claim ask for a larger volume."""
+
+    size: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,7 @@ class WriteModelStatus:
         message: `status.message`, and of the condition.
         is_stalled: Whether nothing will change until somebody acts.
         update: Reason and message of the condition Updating, while or since another revision is wanted.
+        resizing: Reason and message of the condition Resizing, while the claim has another size than wanted.
         fields: Other fields of the status that change.
         ended: The download that this reports as complete or failed.
     """
@@ -68,17 +86,38 @@ class WriteModelStatus:
     message: str
     is_stalled: bool = False
     update: tuple[str, str] | None = None
+    resizing: tuple[str, str] | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     ended: DownloadEnd | None = None
 
 
 Action: TypeAlias = (
-    ProvisionClaim | Withdraw | StartModelDownload | DeleteModelJob | WriteModelStatus | Requeue
+    ProvisionClaim | Withdraw | GrowClaim | StartModelDownload | DeleteModelJob | WriteModelStatus | Requeue
 )  # fmt: skip
 
 
 def decide(view: DownloadedModelView, now: datetime) -> list[Action]:
     """Return the actions, in order."""
+    actions, resize = _decide(view, now), _resize(view)
+    if resize is None:
+        return actions
+    condition = (resize.reason, resize.message)
+    told = (replace(a, resizing=condition) if isinstance(a, WriteModelStatus) else a for a in actions)
+    return [*([GrowClaim(resize.size)] if _may_grow(view, resize) else []), *told, Requeue(_FAILED_S)]
+
+
+def _resize(view: DownloadedModelView) -> Resize | None:
+    meta, claim = view.model.metadata, view.claim
+    if meta.deletion_timestamp is not None or view.problem or claim is None or not is_of(claim, meta):
+        return None
+    return None if claim.metadata.deletion_timestamp is not None else resize_of(view)
+
+
+def _may_grow(view: DownloadedModelView, resize: Resize) -> bool:
+    return bool(resize.size) and not view.growth_refused
+
+
+def _decide(view: DownloadedModelView, now: datetime) -> list[Action]:
     meta = view.model.metadata
     if meta.deletion_timestamp is not None:
         return [Withdraw()]  # the claim and the Job go with their owner
@@ -133,10 +172,19 @@ def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
         case DownloadFailed() if job.end is not None and job.end.type == "Complete":
             gone = DownloadCompleted("")  # its pods, which named the revision, are gone
             return [_completed(view, download, job, gone, now), Requeue(_READY_S)]
+        case DownloadFailed("InsufficientStorage") if _has_grown(view, job, download):
+            message = "the claim is larger than when its download failed, so it starts again"
+            return [DeleteModelJob(), _write(view, "Pending", "Retrying", message), Requeue(_AGAIN_S)]
         case DownloadFailed(reason, message):
             advice = f"{message}; delete Job {name} to try again"
             failed = _write(view, "Failed", reason, advice, is_stalled=True)
             return [replace(failed, ended=_end(view, job, now, reason)), Requeue(_FAILED_S)]
+
+
+def _has_grown(view: DownloadedModelView, job: Job, download: ModelDownload) -> bool:
+    """Return whether the claim asked for another size when the Job was created, and its volume has the new one."""
+    resize = _resize(view)
+    return job.metadata.labels.get(SIZE_LABEL) != download.size and (resize is None or resize.reason != GROWING)
 
 
 def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
@@ -180,8 +228,12 @@ def _ready(view: DownloadedModelView, fields: Mapping[str, Any] | None = None) -
 
 def wanted_download(view: DownloadedModelView) -> ModelDownload:
     """Return the download that is due: at the root of the claim, or beside the files that are complete there."""
-    uid = view.claim.metadata.uid if view.claim is not None else ""
-    return ModelDownload(view.wanted, uid, f"{REVISIONS}/{view.wanted}" if view.served else "")
+    uid, size = (view.claim.metadata.uid, view.claim.requested) if view.claim is not None else ("", "")
+    if not view.served:
+        return ModelDownload(view.wanted, uid, size=size)
+    served = view.model.status.path or "."
+    kept = () if view.mounted is None else tuple(sorted({served, *view.mounted}))
+    return ModelDownload(view.wanted, uid, f"{REVISIONS}/{view.wanted}", kept, size)
 
 
 def _taken(what: str, name: str) -> str:

@@ -18,6 +18,7 @@ OWNER_TYPE = (f"{GROUP}/{VERSION}", "Model")
 CLAIM_PREFIX, JOB_PREFIX = "model-", "model-download-"
 MODEL_LABEL = "larder.dev/model-claim"  # on the claim and the Job of a Model: the uid of the Model
 WANTED_LABEL = "larder.dev/download"  # on the Job: what it downloads, and to which claim
+SIZE_LABEL = "larder.dev/claim-size"  # on the Job: what the claim asked for when it started
 MODEL_ANNOTATION = "larder.dev/download-of-model"  # on the Job's pods: the name of the Model
 REVISIONS = ".revisions"  # directory on the claim for what is downloaded beside the files at its root
 LONGEST_NAME = 63 - len(JOB_PREFIX)  # the Job's name becomes a label of its pods
@@ -32,11 +33,15 @@ class ModelDownload:
         wanted: Digest of what to download.
         claim_uid: UID of the claim.
         path: Directory on the claim; empty for its root.
+        kept: Directories of other versions that stay, `.` for the root; empty if everything stays.
+        size: What the claim asks for.
     """
 
     wanted: str
     claim_uid: str
     path: str = ""
+    kept: tuple[str, ...] = ()
+    size: str = ""
 
     @property
     def label(self) -> str:
@@ -92,16 +97,17 @@ def download_manifest(
     """Return the Job."""
     meta = model.metadata
     to = f"{CLAIM_MOUNT}/{download.path}".rstrip("/")
+    kept = [f"--keep={path}" for path in download.kept]
     return job_manifest(
         DownloadJob(
             name=job_name(meta),
             owner=meta,
             owner_type=OWNER_TYPE,
-            labels=model_labels(meta) | {WANTED_LABEL: download.label},
+            labels=model_labels(meta) | {WANTED_LABEL: download.label, SIZE_LABEL: download.size},
             annotation=MODEL_ANNOTATION,
             claim=claim_name(meta),
             uri=str(source.uri),
-            arguments=[f"--to={to}", "--no-mark", *source.arguments],
+            arguments=[f"--to={to}", "--no-mark", *kept, *source.arguments],
             node_selector=model.spec.node_selector,
             secret=model.spec.credentials_secret if source.keys else "",
             keys=source.keys,

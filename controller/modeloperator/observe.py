@@ -8,6 +8,7 @@ from controller.downloads.progress import ProgressReader
 from controller.manager.creation_failure import CreationFailure
 from controller.modeloperator.keys import DownloadedModelKey
 from controller.modeloperator.manifests import LONGEST_NAME, claim_name, job_name
+from controller.modeloperator.mounted_paths import MountingPod, mounted_paths
 from controller.modeloperator.source import source_of, wanted_digest
 from controller.modeloperator.view import DownloadedModelView
 from controller.placement.allowed import AllowedSources
@@ -18,7 +19,7 @@ from shared.api.kinds import MODEL
 from shared.api.model import Model
 from shared.errors import InvalidURI
 from shared.kube.cache import Cache
-from shared.kube.collection import get_object
+from shared.kube.collection import get_object, list_objects
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 
@@ -74,11 +75,16 @@ class ModelOperatorObserver:
         name = job_name(view.model.metadata)
         job = await read_job(self.kube, key.namespace, name)
         if job is None:
-            return replace(view, storage_class=storage_class)
+            mounted = await self._mounted(key.namespace, claim_name(view.model.metadata)) if view.served else None
+            return replace(view, storage_class=storage_class, mounted=mounted)
         listed = await pods_of_job(self.kube, key.namespace, name)
         pods = tuple(pod for pod in listed if _belongs_to(pod, job))
         percent = self.progress.percent_of(key, pods)
         return replace(view, storage_class=storage_class, job=job, pods=pods, percent=percent)
+
+    async def _mounted(self, namespace: str, claim: str) -> frozenset[str] | None:
+        """Read live which versions pods mount: what is deleted because the cache is behind would be lost."""
+        return mounted_paths(await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", MountingPod), claim)
 
 
 def _belongs_to(pod: JobPod, job: Job) -> bool:

@@ -17,6 +17,7 @@ from controller.modeloperator.act import ModelOperatorActor
 from controller.modeloperator.decide import (
     Action,
     DeleteModelJob,
+    GrowClaim,
     ProvisionClaim,
     StartModelDownload,
     WriteModelStatus,
@@ -71,6 +72,9 @@ class ModelOperatorReconciler:
             try:
                 await self._apply(key, view, action)
             except (Refused, NotFound) as error:
+                if isinstance(action, GrowClaim):
+                    _log.warning("claim_not_grown", model=f"{key.namespace}/{key.name}", error=str(error))
+                    return await self._decide(key, replace(view, growth_refused=str(error)))
                 if not isinstance(action, StartModelDownload):
                     raise
                 _log.warning("download_job_refused", model=f"{key.namespace}/{key.name}", error=str(error))
@@ -83,6 +87,9 @@ class ModelOperatorReconciler:
                 self.provisioner.request(self._request(key, view.model))
             case Withdraw():
                 self.provisioner.withdraw(key)
+            case GrowClaim(size):
+                await self.actor.grow(view.claim, size)
+                _log.info("claim_growing", model=f"{key.namespace}/{key.name}", size=size)
             case StartModelDownload(download):
                 await self.actor.start_job(view.model, download)
                 _log.info("download_job_created", model=f"{key.namespace}/{key.name}", wanted=download.wanted)

@@ -5,7 +5,10 @@ import msgspec
 from controller.manager.conditions import UPDATING, ConditionUpdate, progress, with_conditions
 from controller.modeloperator.decide import WriteModelStatus
 from controller.modeloperator.manifests import claim_name
+from shared.api.meta import condition_of
 from shared.api.model import Model, ModelObjectStatus
+
+RESIZING = "Resizing"
 
 
 def status_of(model: Model, write: WriteModelStatus, stamp: str) -> ModelObjectStatus:
@@ -13,10 +16,15 @@ def status_of(model: Model, write: WriteModelStatus, stamp: str) -> ModelObjectS
     is_ready = write.phase == "Ready"
     ready = ConditionUpdate("Ready", "True" if is_ready else "False", write.reason, write.message)
     conditions = [ready] if is_ready else [ready, progress(ready, stalled=write.is_stalled)]
-    if write.update is not None:
-        conditions.append(ConditionUpdate(UPDATING, "True", *write.update))
     before = model.status
-    kept = [c for c in before.conditions if c.type != UPDATING or write.update is not None]
+    for kind, problem, done in (
+        (UPDATING, write.update, ("UpToDate", "pods get the source and version of the spec")),
+        (RESIZING, write.resizing, ("Resized", "the claim has the size of spec.storage.size")),
+    ):
+        if problem is not None:
+            conditions.append(ConditionUpdate(kind, "True", *problem))
+        elif condition_of(before.conditions, kind) is not None:
+            conditions.append(ConditionUpdate(kind, "False", *done))
     return msgspec.structs.replace(
         before,
         **write.fields,
@@ -24,5 +32,5 @@ def status_of(model: Model, write: WriteModelStatus, stamp: str) -> ModelObjectS
         pvc_name=claim_name(model.metadata),
         message=write.message,
         observed_generation=model.metadata.generation,
-        conditions=with_conditions(kept, conditions, stamp, model.metadata.generation),
+        conditions=with_conditions(before.conditions, conditions, stamp, model.metadata.generation),
     )

@@ -24,6 +24,8 @@ class DownloadedModelView:
         pods: Its pods.
         job_refused: Why the Job cannot be created.
         percent: Progress that the Job's pod reported.
+        mounted: Directories on the claim that pods mount; None if all of them may be in use, or if no Job is due.
+        growth_refused: Why the claim cannot be grown.
     """
 
     model: Model
@@ -37,6 +39,8 @@ class DownloadedModelView:
     pods: tuple[JobPod, ...] = ()
     job_refused: str = ""
     percent: int = 0
+    mounted: frozenset[str] | None = None
+    growth_refused: str = ""
 
     @property
     def served(self) -> str:

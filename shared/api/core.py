@@ -142,20 +142,43 @@ class Pod(Object, frozen=True, kw_only=True):
     status: StatusWithConditions = StatusWithConditions()
 
 
+class StorageRequests(ApiStruct, frozen=True, kw_only=True):
+    """The requests of a claim: amounts by resource."""
+
+    requests: dict[str, str] = {}
+
+
 class ClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """The access modes, class and volume of a claim."""
+    """The access modes, size, class and volume of a claim."""
 
     access_modes: list[str] = []
+    resources: StorageRequests = StorageRequests()
     volume_name: str = ""
     volume_mode: str = "Filesystem"
     storage_class_name: str = ""
+
+
+class ClaimStatus(StatusWithConditions, frozen=True, kw_only=True):
+    """The phase of a claim, and the size of its volume."""
+
+    capacity: dict[str, str] = {}
 
 
 class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
     """A PersistentVolumeClaim."""
 
     spec: ClaimSpec = ClaimSpec()
-    status: StatusWithConditions = StatusWithConditions()
+    status: ClaimStatus = ClaimStatus()
+
+    @property
+    def requested(self) -> str:
+        """The size that it asks for, as a quantity."""
+        return self.spec.resources.requests.get("storage", "0")
+
+    @property
+    def capacity(self) -> str:
+        """The size of its volume, as a quantity."""
+        return self.status.capacity.get("storage", "0")
 
 
 class ClaimRef(ApiStruct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
 from controller.placement.claim_place import place_of
 from shared.api.base_model import BaseModelStatus
-from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim, StatusWithConditions
+from shared.api.core import ClaimSpec, ClaimStatus, ObservedCondition, PersistentVolumeClaim
 from shared.kube.objects import Meta
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading, encode_reading
@@ -62,7 +62,7 @@ def claim(phase: str = "Bound", *modes: str, uid: str = "claim-1", **fields: Any
         volume_mode=fields.pop("volume_mode", "Filesystem"),
     )
     metadata = Meta(name="data", namespace="team", uid=uid, **fields)
-    return PersistentVolumeClaim(metadata=metadata, spec=spec, status=StatusWithConditions(phase=phase))
+    return PersistentVolumeClaim(metadata=metadata, spec=spec, status=ClaimStatus(phase=phase))
 
 
 def view(**fields: Any) -> ClaimView:

@@ -7,7 +7,7 @@ from controller.claims.kinds import ContainerState, ContainerStatus, Job, JobPod
 from controller.modelcaches.templates import CACHE_LABEL, TEMPLATE_ANNOTATION, ClaimTemplate
 from controller.modelcaches.view import ModelCacheView
 from controller.placement.demand import Resolution, model_cache_demand
-from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim, StatusWithConditions
+from shared.api.core import ClaimSpec, ClaimStatus, ObservedCondition, PersistentVolumeClaim
 from shared.api.model_cache import ModelCache, ModelCacheSpec, ModelCacheStatus
 from shared.download_report import DownloadReport, encode_report
 from shared.kube.objects import Meta
@@ -45,7 +45,7 @@ def claim(phase: str = "Bound", *, ours: bool = True, **spec: Any) -> Persistent
         owner_references=owners,
     )
     found = ClaimSpec(**({"access_modes": ["ReadWriteOnce"], "storage_class_name": "fast"} | spec))
-    return PersistentVolumeClaim(metadata=meta, spec=found, status=StatusWithConditions(phase=phase))
+    return PersistentVolumeClaim(metadata=meta, spec=found, status=ClaimStatus(phase=phase))
 
 
 def view(found: ModelCache | None = None, **fields: Any) -> ModelCacheView:

@@ -6,10 +6,17 @@ from typing import Any
 import msgspec
 
 from controller.claims.kinds import Job, JobStatus
-from controller.modeloperator.manifests import MODEL_LABEL, WANTED_LABEL, ModelDownload, claim_name, job_name
+from controller.modeloperator.manifests import (
+    MODEL_LABEL,
+    SIZE_LABEL,
+    WANTED_LABEL,
+    ModelDownload,
+    claim_name,
+    job_name,
+)
 from controller.modeloperator.source import wanted_digest
 from controller.modeloperator.view import DownloadedModelView
-from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim, StatusWithConditions
+from shared.api.core import ClaimSpec, ClaimStatus, ObservedCondition, PersistentVolumeClaim, StorageRequests
 from shared.api.model import Model, ModelObjectStatus, ModelSpec
 from shared.kube.objects import Meta
 
@@ -37,7 +44,9 @@ def model(status: ModelObjectStatus | None = None, *, deleted: bool = False, **s
     return Model(metadata=meta, spec=found, status=status or ModelObjectStatus())
 
 
-def claim(phase: str = "Bound", *, ours: bool = True, deleted: bool = False) -> PersistentVolumeClaim:
+def claim(
+    phase: str = "Bound", *, ours: bool = True, deleted: bool = False, size: str = "20Gi", capacity: str = "20Gi"
+) -> PersistentVolumeClaim:
     meta = Meta(
         name=claim_name(model().metadata),
         namespace="team",
@@ -47,13 +56,16 @@ def claim(phase: str = "Bound", *, ours: bool = True, deleted: bool = False) -> 
         labels={MODEL_LABEL: "u1"} if ours else {},
         owner_references=OWNERS if ours else [],
     )
-    spec = ClaimSpec(access_modes=["ReadWriteOnce"], storage_class_name="fast")
-    return PersistentVolumeClaim(metadata=meta, spec=spec, status=StatusWithConditions(phase=phase))
+    asked = StorageRequests(requests={"storage": size})
+    spec = ClaimSpec(access_modes=["ReadWriteOnce"], resources=asked, storage_class_name="fast")
+    status = ClaimStatus(phase=phase, capacity={"storage": capacity})
+    return PersistentVolumeClaim(metadata=meta, spec=spec, status=status)
 
 
-def job(end: str = "", reason: str = "", wanted: str = "", **meta: Any) -> Job:
+def job(end: str = "", reason: str = "", wanted: str = "", size: str = "20Gi", **meta: Any) -> Job:
     label = ModelDownload(wanted or wanted_digest(model().spec), "c1").label
-    known: dict[str, Any] = {"labels": {MODEL_LABEL: "u1", WANTED_LABEL: label}, "owner_references": OWNERS}
+    labels = {MODEL_LABEL: "u1", WANTED_LABEL: label, SIZE_LABEL: size}
+    known: dict[str, Any] = {"labels": labels, "owner_references": OWNERS}
     conditions = [ObservedCondition(type=end, status="True", reason=reason)] if end else []
     found = Meta(
         name=job_name(model().metadata), namespace="team", uid="j1", creation_timestamp=STAMP, **(known | meta)

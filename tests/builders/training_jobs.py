@@ -11,7 +11,7 @@ from controller.trainingjobs.observe import TrainingJobObserver
 from controller.trainingjobs.recent_creations import RecentCreations
 from controller.trainingjobs.state import TrainingJobs
 from controller.trainingjobs.view import QueueState, TrainingJobView
-from shared.api.core import PersistentVolumeClaim, PlainCondition, StatusWithConditions
+from shared.api.core import ClaimStatus, PersistentVolumeClaim, PlainCondition
 from shared.api.training_job import ReplicaSpec, RunPolicy, TrainingJob, TrainingJobSpec, TrainingJobStatus
 from shared.kube.cache import Cache
 from shared.kube.objects import Meta
@@ -101,7 +101,7 @@ def claim(
         deletion_timestamp=STAMP if leaving else None,
         owner_references=owned_by() if owners is None else owners,
     )
-    return PersistentVolumeClaim(metadata=meta, status=StatusWithConditions(phase=phase))
+    return PersistentVolumeClaim(metadata=meta, status=ClaimStatus(phase=phase))
 
 
 class Observed:

@@ -147,3 +147,31 @@ def test_what_others_created_is_not_deleted(api: Api, controller: Api) -> None:
 def test_an_administrator_s_volume_in_the_store_is_refused(api: Api, controller: Api) -> None:
     del controller
     assert "is in the store of models" in refusal(api, _VOLUMES, volume())
+
+
+def test_of_a_claim_of_a_model_only_the_size_may_change(api: Api, controller: Api) -> None:
+    kind = {"apiVersion": "models.example.com/v1alpha1", "kind": "Model"}
+    owner = kind | {"name": "grown", "uid": "1", "controller": True}
+    labels = {"larder.dev/model-claim": "1"}
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    path = f"{_CLAIMS}/model-grown"
+    meta = {"name": "model-grown", "labels": labels, "ownerReferences": [owner]}
+    created = api.create(_CLAIMS, {"metadata": meta, "spec": storage})
+    changes: list[Json] = [
+        {"labels": labels | {"team": "a"}},
+        {"annotations": {"volume.kubernetes.io/selected-node": "a"}},
+        {"finalizers": []},
+        {"ownerReferences": []},
+    ]
+    for change in changes:
+        changed = created | {"metadata": created["metadata"] | change}
+        with pytest.raises(CallRefused, match="only the size of a claim of a Model"):
+            controller.call("PUT", path, changed)
+    theirs = api.create(_CLAIMS, {"metadata": {"name": "theirs"}, "spec": storage})
+    with pytest.raises(CallRefused, match="with the label larder"):
+        controller.call("PUT", f"{_CLAIMS}/theirs", theirs | {"metadata": theirs["metadata"] | {"labels": {"a": "b"}}})
+    larger = created | {"spec": created["spec"] | {"resources": {"requests": {"storage": "2Gi"}}}}
+    with pytest.raises(CallRefused, match="bound claims"):  # not the policy, but the API server's own rule
+        controller.call("PUT", path, larger)
+    for name in ("model-grown", "theirs"):
+        api.delete(f"{_CLAIMS}/{name}")

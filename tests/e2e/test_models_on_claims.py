@@ -65,6 +65,10 @@ class ClaimedModel:
         return {path.removeprefix("./"): digest for digest, path in lines}
 
 
+def names(site: Installation, namespace: str) -> set[str]:
+    return {pod["metadata"]["name"] for pod in site.pods("", namespace)}
+
+
 def files(seed: int) -> dict[str, bytes]:
     return {"config.json": b'{"seed": %d}' % seed, "sub/model.safetensors": random.Random(seed).randbytes(3 * 2**20)}
 
@@ -99,6 +103,17 @@ def test_pods_of_a_restricted_namespace_get_the_files_and_keep_them_through_an_u
     assert (model.read(new), model.read(old)) == (digests(second), digests(first))
     (folder,) = storage.volumes.iterdir()
     assert len(list((folder / ".revisions").iterdir())) == 1
+
+    site.api.delete(f"/apis/apps/v1/namespaces/{namespace}/deployments/{old['metadata']['labels']['app']}")
+    site.until(lambda: old["metadata"]["name"] not in names(site, namespace), "the pod of the first version to go")
+    third = files(4)
+    served = model.status["revision"]
+    site.push(files=third, repo=repo)
+    site.api.patch(f"{model.path}/{model.name}", {"spec": {"version": "3"}})
+    site.until(lambda: model.status.get("revision") not in ("", served), "the next update", 120)
+    assert not (folder / "config.json").exists()
+    assert len(list((folder / ".revisions").iterdir())) == 2
+    assert (model.read(model.user()), model.read(new)) == (digests(third), digests(second))
 
 
 @pytest.mark.usefixtures("storage")

@@ -20,6 +20,7 @@ from rig.node.buildah import Buildah
 from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
+from rig.node.local_path import LocalPath
 from rig.node.prepare import hindrances, tools
 from rig.node.sources import sources_on
 from tests.readers.console import Shell
@@ -116,6 +117,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         site = Installation(cluster=cluster, hub=hub, s3=s3, folder=folder / "models")
         for repository in (REPOSITORY, *SERVED):
             site.push(repo=repository)
+        stack.enter_context(LocalPath(site.api, cluster.kubeconfig, folder / "local-path"))
         reader = Reader(site, _checkout(folder / "checkout"), _environ(folder, cluster))
         reader.type_all()
         yield reader

@@ -9,7 +9,7 @@ from rig.errors import CallRefused
 from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.download_report import DownloadReport
-from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, report, volume_for
+from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, PODS, report, volume_for
 
 KIND = "Model"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
@@ -49,6 +49,24 @@ def job_of(site: Site, model: str, but: str = "") -> Json:
 
     site.until(is_there, f"a Job for {model}")
     return found[0]
+
+
+def path_of(model: str) -> str:
+    return f"/apis/models.example.com/v1alpha1/namespaces/{NAMESPACE}/models/{model}"
+
+
+def kept(job: Json) -> list[str]:
+    """Return which versions the Job of a Model leaves on its claim."""
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    return [argument for argument in arguments if argument.startswith("--keep=")]
+
+
+def holds(status: Json, kind: str) -> bool:
+    return any(c["type"] == kind and c["status"] == "True" for c in status.get("conditions", []))
+
+
+def message_of(status: Json, kind: str) -> str:
+    return "".join(c["message"] for c in status.get("conditions", []) if c["type"] == kind)
 
 
 def ready(site: Site, version: str = "") -> str:
@@ -137,16 +155,72 @@ def test_a_deleted_claim_is_made_and_filled_again(site: Site) -> None:
 def test_another_version_is_downloaded_beside_the_files_and_then_served(site: Site) -> None:
     model = ready(site, version="1")
     first = job_of(site, model)
-    site.api.patch(
-        f"/apis/models.example.com/v1alpha1/namespaces/{NAMESPACE}/models/{model}", {"spec": {"version": "2"}}
-    )
+    site.api.patch(path_of(model), {"spec": {"version": "2"}})
     again = job_of(site, model, but=first["metadata"]["uid"])
     (to,) = (a for a in again["spec"]["template"]["spec"]["containers"][0]["args"] if a.startswith("--to="))
     assert to.startswith("--to=/claim/.revisions/")
     assert site.status(KIND, model)["phase"] == "Ready"
+    assert kept(again) == ["--keep=."]
     report(site, again, "Succeeded", DownloadReport(revision="def"))
     site.until(lambda: site.status(KIND, model).get("revision") == "def", "the new version to be served")
     assert site.status(KIND, model)["path"] == to.removeprefix("--to=/claim/")
+    site.until(lambda: not holds(site.status(KIND, model), "Updating"), "the update to be over")
+
+
+def test_an_update_leaves_the_versions_that_pods_mount_on_the_claim(site: Site) -> None:
+    model = ready(site, version="1")
+    whole = {"name": "m", "mountPath": "/m", "readOnly": True}
+    for mount, stays in (
+        (whole | {"subPath": ".revisions/older"}, ["--keep=.", "--keep=.revisions/older"]),
+        (whole, []),  # it may see every version
+    ):
+        pod = site.name("user")
+        volume = {"name": "m", "persistentVolumeClaim": {"claimName": f"model-{model}"}}
+        spec = {"containers": [{"name": "main", "image": "i", "volumeMounts": [mount]}], "volumes": [volume]}
+        site.api.create(PODS, {"metadata": {"name": pod}, "spec": spec})
+        before = job_of(site, model)["metadata"]["uid"]
+        site.api.patch(path_of(model), {"spec": {"version": pod}})
+        assert kept(job_of(site, model, but=before)) == stays
+        site.api.delete(f"{PODS}/{pod}", grace_s=0)
+    site.delete(KIND, model)
+
+
+def test_a_claim_grows_with_its_model_and_the_download_that_lacked_room_starts_again(site: Site) -> None:
+    growing = site.name("growing")
+    body = {"metadata": {"name": growing}, "provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": True}
+    site.api.create(CLASSES, body)
+    model = declare(site, storage={"storageClass": growing, "size": "1Gi"})
+    first = job_of(site, model)
+    volume_for(site, f"model-{model}", storage_class=growing)
+    report(site, first, "Failed", DownloadReport(reason="InsufficientStorage", message="1.0 GiB more is needed"))
+    wait_phase(site, model, "Failed")
+    site.api.patch(path_of(model), {"spec": {"storage": {"size": "2Gi"}}})
+    claim = f"{CLAIMS}/model-{model}"
+
+    def asks_for_more() -> bool:
+        return bool(site.api.get(claim)["spec"]["resources"]["requests"]["storage"] == "2Gi")
+
+    site.until(asks_for_more, "the claim to ask for more")
+    site.until(lambda: holds(site.status(KIND, model), "Resizing"), "the growth to be reported")
+    site.api.patch(f"{claim}/status", {"status": {"capacity": {"storage": "2Gi"}}})  # as the driver does
+    again = job_of(site, model, but=first["metadata"]["uid"])
+    report(site, again, "Succeeded", DONE)
+    wait_phase(site, model, "Ready")
+    site.until(lambda: not holds(site.status(KIND, model), "Resizing"), "the growth to be over")
+    site.api.patch(path_of(model), {"spec": {"storage": {"size": "1Gi"}}})
+    site.until(lambda: "cannot shrink" in message_of(site.status(KIND, model), "Resizing"), "the reason to be reported")
+    assert site.status(KIND, model)["phase"] == "Ready"
+    site.delete(KIND, model)
+    site.api.delete(f"{CLASSES}/{growing}")
+
+
+def test_a_class_that_cannot_grow_its_claims_is_reported(site: Site) -> None:
+    model = ready(site)
+    site.api.patch(path_of(model), {"spec": {"storage": {"size": "2Gi"}}})
+    site.until(lambda: "resize" in message_of(site.status(KIND, model), "Resizing"), "the refusal to be reported")
+    assert "cannot grow from 1Gi to 2Gi" in message_of(site.status(KIND, model), "Resizing")
+    assert site.status(KIND, model)["phase"] == "Ready"
+    site.delete(KIND, model)
 
 
 def test_names_of_others_are_never_adopted(site: Site) -> None:

@@ -14,6 +14,7 @@ from controller.modeloperator.decide import (
     IN_PROGRESS,
     Action,
     DeleteModelJob,
+    GrowClaim,
     ProvisionClaim,
     StartModelDownload,
     WriteModelStatus,
@@ -65,7 +66,7 @@ def test_a_claim_that_is_refused_is_reported_and_tried_again(message: str, reaso
 def test_with_a_claim_the_job_starts() -> None:
     view = build.view(claim=build.claim())
     found = actions(view)
-    assert StartModelDownload(ModelDownload(view.wanted, "c1")) in found
+    assert StartModelDownload(ModelDownload(view.wanted, "c1", size="20Gi")) in found
     assert (written(view).phase, written(view).message, pause(view)) == ("Downloading", IN_PROGRESS, 10.0)
 
 
@@ -145,7 +146,7 @@ def test_a_changed_source_is_downloaded_beside_the_files_that_are_served() -> No
     view = build.view(changed, claim=build.claim())
     digest = wanted_digest(changed.spec)
     assert digest != wanted_digest(before.spec)
-    assert StartModelDownload(ModelDownload(digest, "c1", f".revisions/{digest}")) in actions(view)
+    assert StartModelDownload(ModelDownload(digest, "c1", f".revisions/{digest}", size="20Gi")) in actions(view)
     assert written(view).phase == "Ready"
     assert written(view).update == ("Downloading", IN_PROGRESS)
 
@@ -160,6 +161,52 @@ def test_an_update_that_fails_leaves_the_model_ready_and_says_so() -> None:
     assert found.update is not None
     assert found.update[0] == "InsufficientStorage"
     assert message in found.message
+
+
+@pytest.mark.parametrize(
+    ("path", "mounted", "kept"),
+    [
+        ("", None, ()),
+        ("", frozenset(), (".",)),
+        (".revisions/aa", frozenset(), (".revisions/aa",)),
+        (".revisions/aa", frozenset([".revisions/0", ".revisions/aa"]), (".revisions/0", ".revisions/aa")),
+    ],
+)
+def test_an_update_keeps_what_is_served_and_what_pods_mount(
+    path: str, mounted: frozenset[str] | None, kept: tuple[str, ...]
+) -> None:
+    changed = build.model(build.served("0" * 16, path=path), version="3.2")
+    found = actions(build.view(changed, claim=build.claim(), mounted=mounted))
+    (start,) = (action for action in found if isinstance(action, StartModelDownload))
+    assert start.download.kept == kept
+
+
+def test_a_claim_grows_with_its_model_and_what_lacked_room_starts_again() -> None:
+    failed = pod("Failed", DownloadReport(reason="InsufficientStorage", message="10 GiB more"))
+    job = build.job("Failed", size="10Gi")
+    small = build.view(claim=build.claim(size="10Gi", capacity="10Gi"), job=job, pods=(failed,))
+    assert actions(small)[0] == GrowClaim("20Gi")
+    assert (written(small).phase, written(small).resizing) == (
+        "Failed",
+        ("Growing", "claim model-llama grows from 10Gi to 20Gi"),
+    )
+    assert not any(isinstance(action, DeleteModelJob) for action in actions(small))
+    growing = build.view(claim=build.claim(capacity="10Gi"), job=job, pods=(failed,))
+    assert not any(isinstance(action, DeleteModelJob) for action in actions(growing))
+    grown = build.view(claim=build.claim(), job=job, pods=(failed,))
+    assert DeleteModelJob() in actions(grown)
+    assert (written(grown).phase, written(grown).resizing) == ("Pending", None)
+
+
+def test_a_claim_that_cannot_grow_is_asked_again_later_and_the_rest_goes_on() -> None:
+    view = build.view(build.model(build.served()), claim=build.claim(size="10Gi"), growth_refused="no")
+    assert not any(isinstance(action, GrowClaim) for action in actions(view))
+    found = written(view)
+    assert found.phase == "Ready"
+    assert found.resizing is not None
+    assert (found.resizing[0], pause(view)) == ("ClaimNotGrown", 60.0)
+    foreign = build.view(claim=build.claim(size="10Gi", ours=False))
+    assert not any(isinstance(action, GrowClaim) for action in actions(foreign))
 
 
 def test_the_job_of_an_earlier_source_is_deleted_first() -> None:

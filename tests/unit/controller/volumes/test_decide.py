@@ -33,11 +33,11 @@ from shared.api.core import (
     BOUND,
     ClaimRef,
     ClaimSpec,
+    ClaimStatus,
     HostPath,
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
-    StatusWithConditions,
     VolumeSpec,
 )
 from shared.kube.objects import Meta
@@ -50,7 +50,7 @@ UNUSED = VolumeView(KEY, live_users=False, unused_s=UNUSED_S)
 
 
 def claim(uid: str = "c1", phase: str = BOUND, **meta: Any) -> PersistentVolumeClaim:
-    spec, status = ClaimSpec(volume_name="llama-team", storage_class_name="fast"), StatusWithConditions(phase=phase)
+    spec, status = ClaimSpec(volume_name="llama-team", storage_class_name="fast"), ClaimStatus(phase=phase)
     named = Meta(name="llama", namespace="team", uid=uid, **meta)
     return PersistentVolumeClaim(metadata=named, spec=spec, status=status)
 

@@ -11,10 +11,10 @@ from controller.replica_claims.gate import CLAIMS_GATE, CLAIMS_LABEL
 from controller.trainingjobs.replicas import JOB_LABEL
 from shared.api.core import (
     ClaimSpec,
+    ClaimStatus,
     MountedClaim,
     PersistentVolumeClaim,
     SchedulingGate,
-    StatusWithConditions,
     Volume,
 )
 from tests.builders.cluster import meta
@@ -29,7 +29,7 @@ def claim(phase: str = "Bound", *, deleting: bool = False, ours: bool = True) ->
     return PersistentVolumeClaim(
         metadata=meta("llama", namespace="team", labels=labels, deletion_timestamp=stamp),
         spec=ClaimSpec(volume_name="llama-team"),
-        status=StatusWithConditions(phase=phase),
+        status=ClaimStatus(phase=phase),
     )
 
 

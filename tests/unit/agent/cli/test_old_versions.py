@@ -1,0 +1,67 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.cli.old_versions import remove_old_versions
+from shared.errors import InvalidURI
+
+
+@pytest.fixture
+def claim(tmp_path: Path) -> Path:
+    """A claim with the first version at its root, three later ones, and the directory of a file system."""
+    for name in ("config.json", "sub/weights", ".revisions/a/w", ".revisions/b/w", ".revisions/c/w", "lost+found/x"):
+        file = tmp_path / "claim" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x")
+    return tmp_path / "claim"
+
+
+def files(claim: Path) -> set[str]:
+    return {str(path.relative_to(claim)) for path in claim.rglob("*") if not path.is_dir()}
+
+
+@pytest.mark.parametrize(
+    ("kept", "left"),
+    [
+        ([".revisions/a"], {".revisions/a/w", ".revisions/c/w"}),
+        (["."], {"config.json", "sub/weights", ".revisions/c/w"}),
+        ([".", ".revisions/b/"], {"config.json", "sub/weights", ".revisions/b/w", ".revisions/c/w"}),
+    ],
+)
+def test_only_what_is_named_stays_beside_what_is_downloaded(claim: Path, kept: list[str], left: set[str]) -> None:
+    said: list[str] = []
+    remove_old_versions(claim / ".revisions" / "c", kept, said.append)
+    assert files(claim) == left | {"lost+found/x"}
+    assert said
+    assert all("no pod uses" in line for line in said)
+
+
+def test_links_are_removed_and_never_followed(claim: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    (claim / "link").symlink_to(outside)
+    (claim / ".revisions" / "d").symlink_to(outside)
+    said: list[str] = []
+    remove_old_versions(claim / ".revisions" / "c", [".revisions/c"], said.append)
+    assert (outside / "kept").exists()
+    assert not (claim / "link").is_symlink()
+    assert not (claim / ".revisions" / "d").is_symlink()
+
+
+def test_what_cannot_be_removed_is_reported_and_stays(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **_: object) -> None:
+        raise PermissionError(1, "Operation not permitted", os.fspath(path))
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    said: list[str] = []
+    remove_old_versions(claim / ".revisions" / "c", ["."], said.append)
+    assert ".revisions/a/w" in files(claim)
+    assert any("cannot be removed and stays: Operation not permitted" in line for line in said)
+
+
+def test_a_directory_of_no_version_is_refused(claim: Path) -> None:
+    with pytest.raises(InvalidURI, match="--keep needs"):
+        remove_old_versions(claim, ["."], print)
+    assert len(files(claim)) == 6

@@ -1,0 +1,39 @@
+import msgspec
+import pytest
+
+from controller.modeloperator.mounted_paths import MountingPod, mounted_paths
+
+CLAIM = "model-llama"
+
+
+def pod(*mounts: dict[str, str], claim: str = CLAIM, phase: str = "Running", kind: str = "containers") -> MountingPod:
+    volumes = [
+        {"name": "m", "persistentVolumeClaim": {"claimName": claim}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    containers = [{"volumeMounts": [{"name": "m", "mountPath": "/m"} | mount]} for mount in mounts]
+    body = {"metadata": {"name": "p"}, "spec": {"volumes": volumes, kind: containers}, "status": {"phase": phase}}
+    return msgspec.convert(body, MountingPod)
+
+
+def test_each_version_that_a_container_mounts_is_found() -> None:
+    pods = [
+        pod({"subPath": ".revisions/aa"}, {"subPath": "/.revisions/bb/weights/"}, {"name": "tmp"}),
+        pod({"subPath": ".revisions/cc"}, kind="initContainers"),
+        pod({"subPath": ".revisions/dd"}, kind="ephemeralContainers"),
+    ]
+    assert mounted_paths(pods, CLAIM) == frozenset(f".revisions/{name}" for name in ("aa", "bb", "cc", "dd"))
+
+
+def test_other_claims_and_pods_that_ended_do_not_count() -> None:
+    pods = [pod({}, claim="other"), pod({}, phase="Succeeded"), pod({}, phase="Failed"), pod({"name": "tmp"})]
+    assert mounted_paths(pods, CLAIM) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [{}, {"subPath": ".revisions"}, {"subPath": "config"}, {"subPath": ".revisions/aa", "subPathExpr": "$(X)"}],
+    ids=str,
+)
+def test_a_pod_that_may_see_several_versions_uses_them_all(mount: dict[str, str]) -> None:
+    assert mounted_paths([pod({"subPath": ".revisions/aa"}), pod(mount, phase="Pending")], CLAIM) is None
