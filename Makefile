@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.installed
 
 # Tests run in so many processes. Those with servers mostly wait; each process has about 2 GiB of servers.
 UNIT_WORKERS ?= 2
-TEST_WORKERS ?= 6
+TEST_WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE  # without kept bytecode, every worker and every program compiles all modules again
 
 .PHONY: help setup check format test unit e2e images demo bench crds charts lock clean

@@ -9,7 +9,7 @@ from shared.api.model import BucketSource, GitLfsSource, ModelSpec
 from shared.errors import InvalidURI
 from shared.http.origins import origin_of
 from shared.sources.credential_keys import AWS_KEYS, DOCKER_CONFIG_KEYS, GIT_KEYS
-from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, S3Uri, parse_uri
+from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, PluginUri, S3Uri, parse_uri
 
 URL_FILE = "model"  # the name that the specification gives to the file of a URL
 _HUB_KEYS = ("HF_TOKEN",)
@@ -54,7 +54,9 @@ def source_of(spec: ModelSpec) -> DownloadSource:
         return _git(source.gitlfs)
     if source.oci is not None:
         return DownloadSource(parse_uri(f"oci://{source.oci.ref}"), keys=DOCKER_CONFIG_KEYS)
-    raise InvalidURI("spec.source is empty; set exactly one of huggingFace, url, s3, gitlfs and oci")
+    if source.plugin is not None:
+        return _plugin(source.plugin.uri)
+    raise InvalidURI("spec.source is empty; set exactly one of huggingFace, url, s3, gitlfs, oci and plugin")
 
 
 def wanted_digest(spec: ModelSpec) -> str:
@@ -84,6 +86,15 @@ def _git(source: GitLfsSource) -> DownloadSource:
         raise InvalidURI(f"{source.repo_url} is not encrypted; write an https:// URL")
     uri = parse_uri(f"git+{source.repo_url.rstrip('/')}@{source.revision}")
     return DownloadSource(uri, keys=GIT_KEYS.secrets, hosts=(_place(source.repo_url),))
+
+
+def _plugin(text: str) -> DownloadSource:
+    uri = parse_uri(text)
+    if not isinstance(uri, PluginUri):
+        raise InvalidURI(
+            f"{text} needs no plugin; write it in huggingFace, url, s3, gitlfs or oci, or use a ModelCache"
+        )
+    return DownloadSource(uri, keys=GIT_KEYS.secrets)
 
 
 def _place(url: str) -> str:

@@ -13,6 +13,7 @@ PROBE_ANNOTATION = "rig/probe-port"
 NEVER_STARTS = "rig/never-starts"  # as a pod whose volume cannot be mounted
 
 _FINISHED = ("Succeeded", "Failed")
+_JOB_TRACKING = "batch.kubernetes.io/job-tracking"  # the Job controller removes it once the pod has ended
 
 
 class BoundPod(Object, frozen=True, kw_only=True):
@@ -64,6 +65,8 @@ def decide(pod: BoundPod, alive: AbstractSet[str], now: dt.datetime, *, answers:
     if pod.node not in alive:
         return Leave()
     if pod.metadata.deletion_timestamp:
+        if _JOB_TRACKING in pod.metadata.finalizers and pod.status.get("phase") not in _FINISHED:
+            return PatchPodStatus({"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed"}})
         return Release()
     if pod.status.get("phase") in _FINISHED or NEVER_STARTS in pod.metadata.annotations:
         return Leave()

@@ -16,9 +16,10 @@ RULES = (
     (
         (
             "[has(self.spec.source.huggingFace), has(self.spec.source.url), has(self.spec.source.s3), "
-            "has(self.spec.source.gitlfs), has(self.spec.source.oci)].filter(is_set, is_set).size() == 1"
+            "has(self.spec.source.gitlfs), has(self.spec.source.oci), has(self.spec.source.plugin)]"
+            ".filter(is_set, is_set).size() == 1"
         ),
-        "set exactly one of huggingFace, url, s3, gitlfs and oci in spec.source",
+        "set exactly one of huggingFace, url, s3, gitlfs, oci and plugin in spec.source",
     ),
 )
 
@@ -106,6 +107,19 @@ class OciSource(ApiStruct, frozen=True, kw_only=True):
     ]
 
 
+class PluginSource(ApiStruct, frozen=True, kw_only=True):
+    """A source that a plugin adds."""
+
+    uri: Annotated[
+        str,
+        Meta(
+            max_length=2048,
+            pattern="^[a-z][a-z0-9+.-]*://",
+            description="URI of a scheme that a plugin adds, for example `model-registry://llama/3.1`.",
+        ),
+    ]
+
+
 class ModelSource(ApiStruct, frozen=True, kw_only=True):
     """Where the files come from. Exactly one field is set."""
 
@@ -114,6 +128,7 @@ class ModelSource(ApiStruct, frozen=True, kw_only=True):
     s3: Annotated[BucketSource | None, Meta(description="Objects in an S3-compatible store.")] = None
     gitlfs: Annotated[GitLfsSource | None, Meta(description="A Git repository with Git LFS.")] = None
     oci: Annotated[OciSource | None, Meta(description="An artifact in a container registry.")] = None
+    plugin: Annotated[PluginSource | None, Meta(description="A source that a plugin adds.")] = None
 
 
 class StorageSpec(ApiStruct, frozen=True, kw_only=True):
@@ -151,7 +166,7 @@ class ModelSpec(ApiStruct, frozen=True, kw_only=True):
             max_length=253,
             description="Name of a Secret in the same namespace: the key `HF_TOKEN` for Hugging Face, "
             "`AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` for S3, `token` or `username` and `password` for Git LFS, "
-            "`.dockerconfigjson` for a registry.",
+            "`.dockerconfigjson` for a registry, `token` or `username` and `password` for a plugin.",
         ),
     ] = ""
     node_selector: Annotated[Labels, Meta(description="Labels that the node of the download must have.")] = {}

@@ -170,7 +170,7 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
         ("GET", "/api/v1/namespaces"),
         ("GET", "/apis/batch/v1/namespaces/default/cronjobs"),
         ("PATCH", "/apis/batch/v1/namespaces/default/jobs/any"),
-        ("PUT", "/api/v1/namespaces/default/persistentvolumeclaims/any"),
+        ("PATCH", "/api/v1/namespaces/default/persistentvolumeclaims/any"),
         ("PUT", "/api/v1/persistentvolumes/any"),
         ("POST", "/api/v1/namespaces/default/serviceaccounts"),
     ],

@@ -36,4 +36,6 @@ def _source_of(source: ModelSource) -> tuple[str, Mapping[str, str]]:
         return "gitlfs", {"REPO_URL": source.gitlfs.repo_url}
     if source.oci is not None:
         return "oci", {"REF": source.oci.ref}
+    if source.plugin is not None:
+        return source.plugin.uri.partition("://")[0], {"URI": source.plugin.uri}
     return "", {}

@@ -40,7 +40,7 @@ def wait_gated(tenant: Tenant, owner: str) -> Json:
     return found[0]
 
 
-def test_500_pods_at_once_though_the_controller_is_killed(tenant: Tenant) -> None:
+def test_500_pods_at_once_though_controller_and_api_server_are_killed(tenant: Tenant) -> None:
     tenant.create("jobs", job("train", pod_template([template()], "data"), 500))
     tenant.site.until(lambda: len(tenant.claims()) >= 150, "some claims")
     leader = tenant.site.leader()
@@ -48,6 +48,8 @@ def test_500_pods_at_once_though_the_controller_is_killed(tenant: Tenant) -> Non
     before = uids(tenant)
     assert len(before) < 500
     leader.start()
+    tenant.site.until(lambda: len(tenant.claims()) >= 300, "more claims")
+    tenant.site.cluster.plane.restart_apiserver()
     pods = tenant.released(500)
     after = uids(tenant)
     assert after.keys() == {f"data-train-{index}" for index in range(500)}

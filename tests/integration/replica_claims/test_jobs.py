@@ -78,7 +78,7 @@ def test_gates_of_others_stay_and_a_queue_of_kueue_goes_first(tenant: Tenant) ->
     tenant.create("jobs", job("beside", other))
     tenant.site.until(lambda: "data-beside-0" in tenant.claims(), "the claim of the Job beside it")
     assert set(tenant.claims()) == {"data-beside-0"}
-    pod = next(p for p in tenant.items("pods") if GATE in gates(p))
+    pod = next(p for p in tenant.items("pods") if p["metadata"]["labels"]["job-name"] == "train")
     kept = {"spec": {"schedulingGates": [{"name": "example.org/held"}, {"name": GATE}]}}
     tenant.site.api.patch(tenant.path("pods", pod["metadata"]["name"]), kept)
     tenant.site.until(lambda: not tenant.gated(), "the gate to go")

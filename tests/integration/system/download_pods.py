@@ -14,10 +14,22 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CLASS = "by-hand"
 
 
-def volume_for(site: Site, claim: str, namespace: str = NAMESPACE, storage_class: str = CLASS) -> str:
+def claims_in(namespace: str) -> str:
+    """Return the path of a namespace's claims."""
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+
+
+def jobs_in(namespace: str) -> str:
+    """Return the path of a namespace's Jobs."""
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs"
+
+
+def volume_for(
+    site: Site, claim: str, namespace: str = NAMESPACE, storage_class: str = CLASS, size: str = "1Gi"
+) -> str:
     """Make a volume that fits a claim, and return its name once they are bound."""
     spec = {
-        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "storageClassName": storage_class,
+        "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "storageClassName": storage_class,
         "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": namespace, "name": claim},
     }  # fmt: skip
     name, path = site.name("pv"), f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}"

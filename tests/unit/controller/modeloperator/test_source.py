@@ -8,6 +8,7 @@ import pytest
 from controller.modeloperator.source import source_of, wanted_digest
 from shared.api.model import ModelSpec
 from shared.errors import InvalidURI
+from shared.uri import model_uri
 from tests.builders.models_on_claims import SPEC
 
 
@@ -41,6 +42,16 @@ def test_a_git_repository_takes_a_token_or_a_login_for_its_own_host_alone(url: s
     found = source_of(spec(gitlfs={"repoUrl": url, "revision": "v1"}))
     assert (found.keys, found.hosts) == (("token", "username", "password"), (host,))
     assert str(found.uri).endswith("?ref=v1")
+
+
+def test_a_plugin_serves_its_own_scheme_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_uri, "plugin_schemes", lambda: frozenset(["model-registry"]))
+    found = source_of(spec(plugin={"uri": "model-registry://llama/3.1"}))
+    assert (str(found.uri), found.keys) == ("model-registry://llama/3.1", ("token", "username", "password"))
+    with pytest.raises(InvalidURI, match="hf://a/b needs no plugin; write it in huggingFace"):
+        source_of(spec(plugin={"uri": "hf://a/b"}))
+    with pytest.raises(InvalidURI, match="no installed source serves swift://"):
+        source_of(spec(plugin={"uri": "swift://a/b"}))
 
 
 def test_an_artifact_is_named_as_in_a_registry() -> None:

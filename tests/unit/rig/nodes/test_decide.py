@@ -11,10 +11,15 @@ NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=dt.UTC)
 READY = {"type": "Ready", "status": "True"}
 
 
-def _pod(node: str = "a", *, deleted: bool = False, starts: bool = True, **pod_status: Any) -> BoundPod:
+def _pod(node: str = "a", *, deleted: bool = False, starts: bool = True, job: bool = False, **pod_status: Any) -> BoundPod:
     annotations = {} if starts else {NEVER_STARTS: ""}
     meta = Meta(
-        name="p", namespace="n", uid="u", deletion_timestamp="now" if deleted else None, annotations=annotations
+        name="p",
+        namespace="n",
+        uid="u",
+        deletion_timestamp="now" if deleted else None,
+        annotations=annotations,
+        finalizers=["batch.kubernetes.io/job-tracking"] if job else [],
     )
     spec = {"nodeName": node, "containers": [{"name": "main", "image": "image"}]}
     return BoundPod(metadata=meta, spec=spec, status=pod_status)
@@ -33,6 +38,8 @@ def _pod(node: str = "a", *, deleted: bool = False, starts: bool = True, **pod_s
         (_pod(phase="Running", conditions=[READY]), True, Leave),
         (_pod(phase="Running", conditions=[READY]), False, PatchPodStatus),
         (_pod(phase="Running"), False, Leave),
+        (_pod(deleted=True, job=True, phase="Running"), True, PatchPodStatus),
+        (_pod(deleted=True, job=True, phase="Failed"), True, Release),
     ],
 )
 def test_what_a_node_does_about_a_pod(pod: BoundPod, answers: bool, expected: type) -> None:  # noqa: FBT001 - a column

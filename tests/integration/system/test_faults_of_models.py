@@ -1,0 +1,195 @@
+"""Models (`models.example.com`) when something goes wrong, and the examples of their specification as written there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig.larder.cluster_driver import Json
+from rig.larder.site import Site
+from shared.download_report import DownloadReport
+from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, PODS, claims_in, jobs_in, report, volume_for
+
+KIND, GROUP = "Model", "/apis/models.example.com/v1alpha1"
+CLASSES, NODES = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/nodes"
+EXAMPLES = Path(__file__).parent / "model_operator"
+DONE = DownloadReport(revision="abc")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _storage(site: Site) -> Iterator[None]:
+    """A class whose volumes the tests make."""
+    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
+    yield
+    site.api.delete(f"{CLASSES}/{CLASS}")
+
+
+@pytest.fixture
+def namespace(site: Site) -> Iterator[str]:
+    """A namespace of the test's own."""
+    name = site.name("team")
+    site.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "the account")
+    yield name
+    site.api.delete(f"/api/v1/namespaces/{name}")
+
+
+def declare(site: Site, namespace: str = "default", **spec: object) -> str:
+    fields = {
+        "source": {"huggingFace": {"repoId": "org/model"}},
+        "storage": {"storageClass": CLASS, "size": "1Gi"},
+        **spec,
+    }
+    name = site.name("mdl")
+    site.api.create(f"{GROUP}/namespaces/{namespace}/models", {"metadata": {"name": name}, "spec": fields} | TYPE)
+    return name
+
+
+TYPE: Json = {"apiVersion": "models.example.com/v1alpha1", "kind": KIND}
+
+
+def named(site: Site, collection: str, name: str) -> list[Json]:
+    found: list[Json] = site.api.get(f"{collection}?fieldSelector=metadata.name={name}")["items"]
+    return found
+
+
+def wait_job(site: Site, model: str, namespace: str = "default") -> Json:
+    """Wait for the download Job of a Model, and return it."""
+    found: list[Json] = []
+
+    def is_there() -> bool:
+        found[:] = named(site, jobs_in(namespace), f"model-download-{model}")
+        return bool(found)
+
+    site.until(is_there, f"a Job for {model}")
+    return found[0]
+
+
+def wait_phase(site: Site, model: str, phase: str) -> Json:
+    site.until(lambda: site.status(KIND, model).get("phase") == phase, f"Model {model} to be {phase}")
+    return site.status(KIND, model)
+
+
+def test_the_examples_of_the_specification(site: Site) -> None:
+    """Its Model, its Deployment, and the pod that it says comes of them."""
+    model: Json = yaml.safe_load((EXAMPLES / "model.yaml").read_text())
+    name = model["metadata"]["name"]
+    site.api.create(f"{GROUP}/namespaces/default/models", model)
+    job = wait_job(site, name)
+    wait_phase(site, name, "Downloading")
+    volume_for(site, f"model-{name}", storage_class="longhorn", size="20Gi")
+    report(site, job, "Succeeded", DONE)
+    status = wait_phase(site, name, "Ready")
+    assert (status["pvcName"], status["progress"]) == (f"model-{name}", 100)
+
+    deployment: Json = yaml.safe_load((EXAMPLES / "deployment.yaml").read_text())
+    deployment["spec"]["selector"] = {"matchLabels": {"app": "vllm"}}  # the specification leaves out what is required
+    deployment["spec"]["template"]["metadata"]["labels"] = {"app": "vllm"}
+    site.api.create("/apis/apps/v1/namespaces/default/deployments", deployment)
+    site.until(lambda: bool(site.api.get(f"{PODS}?labelSelector=app=vllm")["items"]), "the pod")
+    (pod,) = site.api.get(f"{PODS}?labelSelector=app=vllm")["items"]
+    wanted: Json = yaml.safe_load((EXAMPLES / "pod.yaml").read_text())["spec"]
+    (container,), (expected,) = pod["spec"]["containers"], wanted["containers"]
+    assert container["env"] == expected["env"]
+    assert expected["volumeMounts"][0] in container["volumeMounts"]
+    assert wanted["volumes"][0] in pod["spec"]["volumes"]
+    site.api.delete("/apis/apps/v1/namespaces/default/deployments/vllm-server?propagationPolicy=Background")
+    site.until(lambda: not site.api.get(f"{PODS}?labelSelector=app=vllm")["items"], "the pod to go")
+    site.delete(KIND, name)
+
+
+def test_a_download_whose_pod_is_evicted_goes_on_in_another(site: Site) -> None:
+    model = declare(site)
+    job = wait_job(site, model)
+    volume_for(site, f"model-{model}")
+    for reason in ("Evicted", "NodeLost"):
+        (pod,) = running(site, job)
+        disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+        message = "The node was low on resource: memory."
+        end(site, pod, {"reason": reason, "message": message, "conditions": [disrupted]})
+    site.until(lambda: bool(running(site, job)), "a third pod")
+    assert site.status(KIND, model)["phase"] == "Downloading"
+    report(site, job, "Succeeded", DONE)
+    wait_phase(site, model, "Ready")
+    site.delete(KIND, model)
+
+
+def test_a_download_that_runs_out_of_memory_says_so_and_has_failed_once_its_job_gives_up(site: Site) -> None:
+    model = declare(site)
+    job = wait_job(site, model)
+    volume_for(site, f"model-{model}")
+    run_out_of_memory(site, job)
+    again = "exceeded the Job's memory limit of 1Gi; another pod continues soon"
+    site.until(lambda: again in site.status(KIND, model).get("message", ""), "the first attempt to be reported")
+    assert site.status(KIND, model)["phase"] == "Downloading"
+    site.api.patch(f"{JOBS}/{job['metadata']['name']}", {"spec": {"backoffLimit": 1}})  # instead of 3: a minute less
+    run_out_of_memory(site, job)
+    failed = wait_phase(site, model, "Failed")
+    (ready,) = (c for c in failed["conditions"] if c["type"] == "Ready")
+    assert ready["reason"] == "OutOfMemory"
+    assert "the Job's memory limit of 1Gi; delete Job model-download-" in failed["message"]
+    site.delete(KIND, model)
+
+
+def end(site: Site, pod: Json, status: Json) -> None:
+    """Write that a pod has failed, as its kubelet would."""
+    site.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": {"phase": "Failed"} | status})
+
+
+def run_out_of_memory(site: Site, job: Json) -> None:
+    """End the running pod of a Job as a kubelet does whose kernel killed it."""
+    (pod,) = running(site, job)
+    killed = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "startedAt": None, "finishedAt": None}}
+    container = {"name": "fill", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": killed}
+    end(site, pod, {"containerStatuses": [container]})
+
+
+def running(site: Site, job: Json) -> list[Json]:
+    """Return the pods of a Job that have not ended, once there is one that runs."""
+    found: list[Json] = []
+
+    def is_there() -> bool:
+        pods = site.api.get(f"{PODS}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}")["items"]
+        found[:] = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        return bool(found)
+
+    site.until(is_there, "a pod to run")
+    return found
+
+
+def test_a_namespace_may_be_deleted_in_the_middle_of_a_download(site: Site, namespace: str) -> None:
+    model = declare(site, namespace)
+    wait_job(site, model, namespace)
+    volume_for(site, f"model-{model}", namespace)
+    site.api.delete(f"/api/v1/namespaces/{namespace}")
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
+    other = declare(site)
+    wait_job(site, other)  # nothing is stuck
+    site.delete(KIND, other)
+
+
+def test_models_deleted_while_they_are_queued_get_no_claim(site: Site, namespace: str) -> None:
+    models = [declare(site, namespace) for _ in range(30)]  # five claims a second, after the first ten
+    path = f"{GROUP}/namespaces/{namespace}/models"
+    for model in models[10:]:
+        site.api.delete(f"{path}/{model}")
+    site.until(lambda: {c["metadata"]["name"] for c in site.api.get(claims_in(namespace))["items"]}
+               == {f"model-{model}" for model in models[:10]}, "the claims of the others alone")  # fmt: skip
+    last = declare(site, namespace)
+    wait_job(site, last, namespace)  # is served after whatever was left in the queue
+    claims = {claim["metadata"]["name"] for claim in site.api.get(claims_in(namespace))["items"]}
+    assert claims == {f"model-{model}" for model in [*models[:10], last]}
+
+
+def test_a_download_whose_pod_went_with_its_node_goes_on_in_another(site: Site) -> None:
+    model = declare(site)
+    job = wait_job(site, model)
+    volume_for(site, f"model-{model}")
+    (pod,) = running(site, job)
+    site.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_s=0)  # as the collector of pods does with a node's
+    site.until(lambda: [p["metadata"]["uid"] for p in running(site, job)] != [pod["metadata"]["uid"]], "another pod")
+    assert named(site, CLAIMS, f"model-{model}")
+    report(site, job, "Succeeded", DONE)
+    wait_phase(site, model, "Ready")
+    site.delete(KIND, model)
