@@ -11,7 +11,9 @@ NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=dt.UTC)
 READY = {"type": "Ready", "status": "True"}
 
 
-def _pod(node: str = "a", *, deleted: bool = False, starts: bool = True, job: bool = False, **pod_status: Any) -> BoundPod:
+def _pod(
+    node: str = "a", *, deleted: bool = False, starts: bool = True, job: bool = False, **pod_status: Any
+) -> BoundPod:
     annotations = {} if starts else {NEVER_STARTS: ""}
     meta = Meta(
         name="p",
