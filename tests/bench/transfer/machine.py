@@ -21,7 +21,7 @@ def where(work: Path) -> str:
     """Return a line of Markdown: date and machine."""
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     place = f"{os.cpu_count()} cores ({_cpu()}), {memory_gib:.0f} GiB of memory, {file_system(work)}"
-    system = f"Linux {platform.release()}, Python {platform.python_version()}"
+    system = f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}"
     load = os.getloadavg()[0]
     return f"- measured on {datetime.now(UTC):%Y-%m-%d}, {place}, {system}, load {load:.1f}"
 
