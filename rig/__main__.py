@@ -10,13 +10,12 @@ from pathlib import Path
 
 from rig import azurite, binaries, build
 from rig.hub import Hub
-from rig.jobset import files as jobset_files
 from rig.karpenter import files as karpenter_files
 from rig.kserve import files as kserve_files
 from rig.model import write_model
 from rig.node import command as node_command
 from rig.nodes import FakeKubelet, NodeSpec
-from rig.operators import kueue, lws
+from rig.operators import jobset, kueue, lws
 from shared.errors import LarderError
 from shared.kube.transport import connect
 
@@ -66,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 def _setup(arguments: argparse.Namespace) -> int:
     build.setup(os.environ, lambda line: print(line, flush=True), binaries.SET_UP)
     azurite.ensure(os.environ, lambda line: print(line, flush=True))
-    for files in (kserve_files.FILES, karpenter_files.FILES, lws.FILES, jobset_files.FILES, kueue.FILES):
+    for files in (kserve_files.FILES, karpenter_files.FILES, lws.FILES, jobset.FILES, kueue.FILES):
         files.ensure(os.environ, lambda line: print(line, flush=True))
     if not arguments.quiet:
         for binary in binaries.SET_UP:

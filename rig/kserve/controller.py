@@ -12,6 +12,7 @@ from rig.larder.programs import answers
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 from rig.running import Running
+from rig.webhooks_of_others import wait_served
 
 _READY_S = 120.0
 _SERVED_S = 60.0
@@ -36,7 +37,9 @@ class KServe(Running):
         api.ensure("/api/v1/namespaces", {"metadata": {"name": manifests.NAMESPACE}})
         api.ensure(*self._posted(manifests.configuration(self._files)))
         url = self._run(self._program)
-        for webhook in manifests.webhooks(self._files, url, self._plane.ca_pem):
+        webhooks = manifests.webhooks(self._files, url, self._plane.ca_pem)
+        wait_served(webhooks, self._plane.ca_pem)
+        for webhook in webhooks:
             api.ensure(*self._posted(webhook))
         for default in manifests.defaults(self._files):
             api.ensure(*self._posted(default))

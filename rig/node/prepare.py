@@ -9,14 +9,13 @@ from pathlib import Path
 from rig import binaries, build
 from rig.errors import MissingBinaries, SetupFailed
 from rig.helm import find_helm
-from rig.jobset import files as jobset_files
 from rig.karpenter import files as karpenter_files
 from rig.kserve import files as kserve_files
 from rig.node import binaries as node_binaries
 from rig.node import cgroups, images, programs
 from rig.node.buildah import Buildah
 from rig.node.cluster import Tools
-from rig.operators import kueue, lws
+from rig.operators import jobset, kueue, lws
 from rig.progress import Say, Step, run
 
 _APT = "/usr/bin/apt-get"
@@ -67,7 +66,7 @@ def setup(env: Mapping[str, str], say: Say) -> Tools:
     kserve_files.FILES.ensure(env, say)
     karpenter_files.FILES.ensure(env, say)
     lws.FILES.ensure(env, say)
-    jobset_files.FILES.ensure(env, say)
+    jobset.FILES.ensure(env, say)
     kueue.FILES.ensure(env, say)
     cache = binaries.cache_dir(env)
     images.ensure_base(cache, say)

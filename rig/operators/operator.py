@@ -2,8 +2,6 @@
 
 import base64
 import os
-import socket
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from rig.module_files import ModuleFiles
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 from rig.running import Running
-from rig.webhooks_of_others import Json, webhooks_at
+from rig.webhooks_of_others import Json, wait_served, webhooks_at
 
 _UNSHARE = "/usr/bin/unshare"
 _READY_S = 120.0
@@ -71,7 +69,9 @@ class Operator(Running):
             self._define(yaml.load(path.read_text(), yaml.CSafeLoader), url)
         self._run(self._program, port)
         (manifests,) = self._files.rglob("webhook/manifests.yaml")
-        for found in webhooks_at(manifests, self._name, url, self._plane.ca_pem):
+        configurations = webhooks_at(manifests, self._name, url, self._plane.ca_pem)
+        wait_served(configurations, self._plane.ca_pem)
+        for found in configurations:
             self._confine_to_own_pods(found)
             self._plane.api.ensure(f"{_REGISTRATION}/{found['kind'].lower()}s", found)
 
@@ -120,7 +120,7 @@ class Operator(Running):
         argv = [*self._with_etc(), str(program), f"--config={config}"]
         environ = {"KUBECONFIG": str(self._plane.kubeconfig)}
         self._process = Process(Program(self._name, argv, environ), self._state / "log" / f"{self._name}.log")
-        self._process.wait_ready(lambda: answers(probe) and _listens(port), _READY_S)
+        self._process.wait_ready(lambda: answers(probe), _READY_S)
 
     def _with_etc(self) -> list[str]:
         """Return the start of a command line whose program sees, as /etc, only the certificate that it insists on."""
@@ -135,8 +135,3 @@ class Operator(Running):
         (folder / "tls.crt").write_bytes(pair.public_pem)
         (folder / "tls.key").write_bytes(pair.private_pem)
         return folder
-
-
-def _listens(port: int) -> bool:
-    with closing(socket.socket()) as found:
-        return found.connect_ex((LOOPBACK, port)) == 0

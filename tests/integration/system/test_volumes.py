@@ -54,15 +54,23 @@ def claim_of(site: Site, namespace: str, pod: str) -> str:
     return next(str(v["persistentVolumeClaim"]["claimName"]) for v in volumes if v["name"] == "larder-model")
 
 
-def is_bound(site: Site, namespace: str, claim: str) -> bool:
-    found = [c for c in site.api.get(path(namespace, _CLAIMS))["items"] if c["metadata"]["name"] == claim]
-    return bool(found) and found[0].get("status", {}).get("phase") == "Bound"
+def bound_claim(site: Site, namespace: str, claim: str) -> Json | None:
+    """Return a claim if it exists and is bound; one that is being deleted may go at any moment."""
+    found: list[Json] = site.api.get(path(namespace, _CLAIMS))["items"]
+    bound = (c for c in found if c["metadata"]["name"] == claim and c.get("status", {}).get("phase") == "Bound")
+    return next(bound, None)
 
 
 def wait_bound(site: Site, namespace: str, claim: str) -> Json:
-    site.until(lambda: is_bound(site, namespace, claim), f"claim {claim} to be bound")
-    found: Json = site.api.get(path(namespace, _CLAIMS, claim))
-    return found
+    found: list[Json] = []
+
+    def is_bound() -> bool:
+        bound = bound_claim(site, namespace, claim)
+        found[:] = [bound] if bound else []
+        return bool(found)
+
+    site.until(is_bound, f"claim {claim} to be bound")
+    return found[0]
 
 
 def is_scheduled(site: Site, namespace: str, pod: str) -> bool:
@@ -135,7 +143,8 @@ def test_a_claim_deleted_by_hand_before_its_pod_is_scheduled_is_made_again(
     site.api.delete(path(namespace, _CLAIMS, model))
 
     def is_another() -> bool:
-        return is_bound(site, namespace, model) and wait_bound(site, namespace, model)["metadata"]["uid"] != before
+        found = bound_claim(site, namespace, model)
+        return found is not None and found["metadata"]["uid"] != before
 
     site.until(is_another, "another claim")
     assert site.api.get(f"{_VOLUMES}/{model}-{namespace}")["metadata"]["uid"] != volume
