@@ -1,0 +1,1 @@
+"""Device plugins, and how their devices get into the Node's annotation and status."""

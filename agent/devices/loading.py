@@ -1,0 +1,53 @@
+"""Loads and starts the device plugins that are installed: an entry point of the group `larder.devices` for each."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+
+from agent.devices.guarded import DEFAULT_TIMEOUT_S, DevicePluginError, GuardedPlugin
+from agent.devices.offer import DEFAULT_PREFIX
+from agent.devices.plugin import GROUP
+from shared.plugin_loading import in_order, installed_points, name_twice, reason_of
+
+
+@dataclass(frozen=True)
+class LoadedDevices:
+    """The plugins that started, and for each other the reason why it was left out, by the name of its entry point."""
+
+    plugins: tuple[GuardedPlugin, ...]
+    failures: dict[str, str]
+
+
+def installed_plugins(
+    points: Iterable[EntryPoint] | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    prefixes: Collection[str] = (DEFAULT_PREFIX,),
+) -> list[GuardedPlugin]:
+    """Return the installed plugins, unless others are given, in the order of their names; none is loaded yet."""
+    found = installed_points(GROUP) if points is None else in_order(points)
+    return [GuardedPlugin(point.name, _maker(point), timeout_s, prefixes) for point in found]
+
+
+def start_plugins(plugins: Iterable[GuardedPlugin], taken: Collection[str] = ()) -> LoadedDevices:
+    """Load and start plugins; one that fails, or whose name is taken, is left out. Blocks for their deadlines."""
+    started: dict[str, GuardedPlugin] = {}
+    failures: dict[str, str] = {}
+    for plugin in plugins:
+        try:
+            plugin.load()
+            if plugin.name in started or plugin.name in taken:
+                failures[plugin.label] = reason_of(name_twice(plugin.name))
+                continue
+            plugin.start()
+        except DevicePluginError as error:
+            failures[plugin.label] = str(error)
+        else:
+            started[plugin.name] = plugin
+    return LoadedDevices(tuple(started.values()), failures)
+
+
+def _maker(point: EntryPoint) -> Callable[[], object]:
+    def make() -> object:
+        return point.load()()
+
+    return make

@@ -1,0 +1,56 @@
+"""Checks what a plugin's `update_node_info` fills in: pure functions, with limits."""
+
+import re
+from collections.abc import Collection
+
+from shared.devices.annotation import node_info_from, node_info_json
+from shared.devices.info import NodeInfo, ResourceList
+
+MAX_EXTENDED_RESOURCES = 64
+DEFAULT_PREFIX = "larder.dev/"
+_MAX_VALUE = 2**63 - 1
+_LONGEST_DOMAIN, _LONGEST_WORD = 253, 63
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def offer_of(filled: NodeInfo, node_name: str, prefixes: Collection[str]) -> NodeInfo:
+    """Return what a plugin filled in as a value of our own, with the name of the node and no unknown keys.
+
+    Raises:
+        ValueError: It is not device information, exceeds a limit, or names an extended resource that is not allowed.
+    """
+    found = node_info_from(
+        node_info_json(NodeInfo("", filled.capacity, filled.allocatable, filled.used, filled.scorer))
+    )
+    found.name = node_name
+    found.kube_cap = _extended(filled.kube_cap, "kube_cap", prefixes)
+    found.kube_alloc = _extended(filled.kube_alloc, "kube_alloc", prefixes)
+    for name, value in found.kube_alloc.items():
+        if value > found.kube_cap.setdefault(name, value):
+            raise ValueError(f"kube_alloc[{name!r}] is {value}, more than its capacity {found.kube_cap[name]}")
+    for name, value in found.kube_cap.items():
+        found.kube_alloc.setdefault(name, value)
+    return found
+
+
+def _extended(values: object, where: str, prefixes: Collection[str]) -> ResourceList:
+    if not isinstance(values, dict):
+        raise ValueError(f"{where} is not a dict")  # noqa: TRY004 - the type of a value is its content here
+    if len(values) > MAX_EXTENDED_RESOURCES:
+        raise ValueError(f"{where} has {len(values)} entries, and at most {MAX_EXTENDED_RESOURCES} are advertised")
+    for name, value in values.items():
+        if not isinstance(name, str) or not _is_qualified(name):
+            raise ValueError(f"{where} has {name!r:.200}, which is not the name of an extended resource")
+        if not name.startswith(tuple(prefixes)):
+            raise ValueError(f"{where} has {name}, and only names that begin with {' or '.join(prefixes)} are allowed")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_VALUE:
+            raise ValueError(f"{where}[{name!r}] is {value!r:.40}, not a whole number from 0 to {_MAX_VALUE}")
+    return dict(values)
+
+
+def _is_qualified(name: str) -> bool:
+    domain, _, word = name.partition("/")
+    if len(domain) > _LONGEST_DOMAIN or len(word) > _LONGEST_WORD:
+        return False
+    return bool(_DOMAIN.fullmatch(domain) and _WORD.fullmatch(word))

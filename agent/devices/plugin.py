@@ -1,0 +1,68 @@
+"""The port of device plugins: what KubeDevice calls `Device`.
+
+A plugin comes in a distribution of its own, as an entry point of the group `larder.devices` that loads a class or
+function. It takes nothing and returns a `DevicePlugin`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
+
+GROUP = "larder.devices"
+
+
+class Mount(NamedTuple):
+    """A path of the node that a container gets. Both paths are absolute."""
+
+    container_path: str
+    host_path: str
+    read_only: bool = True
+
+
+Allocated: TypeAlias = tuple[Sequence[Mount], Sequence[str], Mapping[str, str]]
+
+
+class DevicePlugin(Protocol):
+    """Advertises the devices of one kind, and says what a container needs to use them.
+
+    Each call has a deadline. A plugin that raises, exceeds it or answers nonsense is left out and called again later;
+    no call begins before the last one has returned. Calls come from any thread, one at a time.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the name, for messages and metrics: at most 63 letters, digits, dots, dashes and underscores."""
+        ...
+
+    def new(self) -> None:
+        """Create the plugin; called once, before all other methods. Should not fail."""
+        ...
+
+    def start(self) -> None:
+        """Initialise the devices. Raise if there are none or they do not work: the plugin then stays out."""
+        ...
+
+    def update_node_info(self, node_info: NodeInfo) -> None:
+        """Fill in what the node offers now.
+
+        Args:
+            node_info: Has the name of the node and nothing else. `capacity`, `allocatable`, `used` and `scorer` go into
+                the annotation of the Node; `kube_cap` and `kube_alloc` go into its status as extended resources.
+        """
+        ...
+
+    def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Allocated:
+        """Return what a container needs to use the devices that it was given.
+
+        It must not change anything: it may be called again for the same container, and nothing is said when it ends.
+
+        Args:
+            pod_info: The whole pod.
+            container_info: The container; `allocate_from` names the devices of this node.
+
+        Returns:
+            The mounts, the paths of the device nodes, and the environment variables; all empty if the container uses
+            none of the plugin's devices.
+        """
+        ...

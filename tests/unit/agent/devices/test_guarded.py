@@ -1,0 +1,152 @@
+"""A plugin that raises, hangs or answers nonsense is a DevicePluginError, and costs at most one thread."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from agent.devices.allocation import MAX_MOUNTS, DeviceAllocation
+from agent.devices.guarded import DevicePluginError, GuardedPlugin
+from agent.devices.plugin import Mount
+from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
+from tests.builders.device_plugins import CARD, Hanging, StubDevice, raising
+
+POD, CONTAINER = PodInfo("p"), ContainerInfo(allocate_from={"resource/group/gpu/0/cards": CARD})
+
+
+def guarded(timeout_s: float = 10.0, **parts: Any) -> GuardedPlugin:
+    plugin = GuardedPlugin("label", lambda: StubDevice(**parts), timeout_s)
+    plugin.load()
+    return plugin
+
+
+def allocated(answer: object) -> DeviceAllocation:
+    return guarded(answer=lambda _pod, _container: answer).allocate(POD, CONTAINER)
+
+
+def test_what_a_plugin_fills_in_is_its_offer() -> None:
+    info = guarded().node_info("n1")
+    assert (info.name, info.allocatable) == ("n1", {CARD: 1})
+
+
+def test_an_allocation_is_what_the_plugin_says() -> None:
+    mounts = [Mount("/in/the/pod", "/on/the/node"), Mount("/data", "/srv/data", read_only=False)]
+    found = allocated((mounts, ["/dev/null"], {"CARDS": "0,1"}))
+    assert found == DeviceAllocation(tuple(mounts), ("/dev/null",), {"CARDS": "0,1"})
+
+
+def test_a_plugin_cannot_change_the_pod() -> None:
+    def change(pod: PodInfo, container: ContainerInfo) -> object:
+        pod.name, pod.running_containers["x"] = "other", ContainerInfo()
+        container.allocate_from.clear()
+        return [], [], {}
+
+    guarded(answer=change).allocate(POD, CONTAINER)
+    assert (POD.name, POD.running_containers) == ("p", {})
+    assert CONTAINER.allocate_from
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyError("k"), SystemExit(1), KeyboardInterrupt(), TimeoutError()])
+def test_what_it_raises_is_one_error(error: BaseException) -> None:
+    plugin = guarded(fill=raising(error))
+    with pytest.raises(DevicePluginError, match=f"device plugin stub: update_node_info: {type(error).__name__}"):
+        plugin.node_info("n1")
+
+
+def test_a_message_that_cannot_be_read_is_no_problem() -> None:
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    with pytest.raises(DevicePluginError, match="Silent: its message cannot be read"):
+        guarded(fill=raising(Silent())).node_info("n1")
+
+
+def test_a_long_message_is_cut() -> None:
+    with pytest.raises(DevicePluginError) as caught:
+        guarded(fill=raising(ValueError("x" * 100_000))).node_info("n1")
+    assert len(str(caught.value)) <= 500
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "did not return mounts, devices and envs"),
+        (([], []), "did not return mounts, devices and envs"),
+        (({}, [], {}), "the mounts are not a list"),
+        (([], "/dev/null", {}), "the devices are not a list"),
+        (([], [], ["A=1"]), "the envs are not a dict"),
+        (([], [], {"A-B": "1"}), "'A-B' is not the name of an environment variable"),
+        (([], [], {"A": 1}), "the value of A is not a text"),
+        (([], [], {"A": "x" * 40_000}), "the value of A is not a text"),
+        (([], [], {"A": "a\0b"}), "the value of A is not a text"),
+        (([], [], {f"A{n}": "" for n in range(300)}), "more than 256 envs"),
+        (([], ["dev/null"], {}), "the device 'dev/null' is not an absolute path"),
+        (([], [7], {}), "the device 7 is not an absolute path"),
+        (([], ["/dev/null"] * 300, {}), "more than 256 devices"),
+        (([("/a", "/b")], [], {}), "a mount is not a Mount"),
+        (([Mount("/a", "/b", "yes")], [], {}), "a mount is not a Mount"),  # type: ignore[arg-type]
+        (([Mount("a", "/b")], [], {}), "the container path 'a' is not an absolute path"),
+        (([Mount("/a", "/b/../etc")], [], {}), "the host path '/b/../etc' has empty, dotted"),
+        (([Mount("/a//b", "/b")], [], {}), "the container path '/a//b' has empty, dotted"),
+        (([Mount("/a\n", "/b")], [], {}), "unprintable"),
+        (([Mount("/a", "/b")] * (MAX_MOUNTS + 1), [], {}), "more than 64 mounts"),
+    ],
+)
+def test_nonsense_is_no_allocation(answer: object, words: str) -> None:
+    with pytest.raises(DevicePluginError) as caught:
+        allocated(answer)
+    assert words in str(caught.value)
+
+
+def test_a_plugin_that_hangs_has_one_thread_and_is_back_once_it_returns() -> None:
+    hanging = Hanging()
+    plugin = guarded(0.05, answer=hanging)
+    with pytest.raises(DevicePluginError, match=r"allocate: did not return within 0.05 s"):
+        plugin.allocate(POD, CONTAINER)
+    for _ in range(20):
+        with pytest.raises(DevicePluginError, match="node_info: allocate has not returned yet"):
+            plugin.node_info("n1")
+    assert hanging.calls == 1
+    assert sum(thread.name == "larder-device-label" for thread in threading.enumerate()) == 1
+    hanging.let_go.set()
+    info = until_it_answers(plugin)
+    assert info.allocatable == {CARD: 1}
+
+
+def until_it_answers(plugin: GuardedPlugin) -> NodeInfo:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return plugin.node_info("n1")
+        except DevicePluginError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_calls_take_turns() -> None:
+    inside, most = [0], [0]
+    gate = threading.Lock()
+
+    def answer(_pod: PodInfo, _container: ContainerInfo) -> object:
+        with gate:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        time.sleep(0.001)
+        with gate:
+            inside[0] -= 1
+        return [], [], {}
+
+    plugin = guarded(answer=answer)
+    threads = [threading.Thread(target=plugin.allocate, args=(POD, CONTAINER)) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+
+
+def test_a_plugin_that_is_not_loaded_says_so() -> None:
+    with pytest.raises(DevicePluginError, match="device plugin label is not loaded"):
+        GuardedPlugin("label", StubDevice).node_info("n1")
