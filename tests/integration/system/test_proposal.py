@@ -1,0 +1,133 @@
+"""The manifests of KServe's model cache proposal, as it writes them, from the declaration to the pods of a service.
+
+Only what no API server takes is different: comments, a capital letter in a name, and an annotation that is no string.
+"""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from rig.larder.site import Site
+from rig.pods import kserve_pod
+from tests.integration.system.claims import CLAIMS, NAMESPACE, PODS
+from tests.integration.system.sites import KSERVE_SERVICES
+
+GROUP = "/apis/serving.kserve.io/v1alpha1"
+MANIFESTS = """
+apiVersion: serving.kserve.io/v1alpha1
+kind: ModelCacheNodeGroup
+metadata:
+  name: gpu-1
+spec:
+  storageLimit: 500Gi
+  nodeSelector:
+    nvidia.com/gpu.product: NVIDIA-xxx
+---
+apiVersion: serving.kserve.io/v1alpha1
+kind: ClusterModelCache
+metadata:
+  name: llama-3-70b
+spec:
+  storageUri: 's3://llm/llama-3-70b/'
+  modelSize: 140Gi
+  nodeGroup: gpu-1
+  pvSpec:
+  pvcSpec:
+"""
+OF_A_NAMESPACE = """
+apiVersion: serving.kserve.io/v1alpha1
+kind: ModelCache
+metadata:
+  name: llama-3-70b
+spec:
+  storageUri: 's3://llm/llama-3-70b'
+  modelSize: 140Gi
+  pvSpec:
+  pvcSpec:
+"""
+SERVICE = """
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata:
+  name: llama-3
+  annotations:
+    serving.kserve.io/enable-model-cache: "true"
+spec:
+  predictor:
+    storageUri: s3://llm/llama-3-70b
+"""
+EVERYBODY = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": ["s3:GetObject", "s3:ListBucket"],
+            "Resource": ["arn:aws:s3:::llm", "arn:aws:s3:::llm/*"],
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def bucket(site: Site) -> None:
+    """The bucket of the manifests, which name no credentials, so anybody may read it."""
+    folder = site.folder / "llama"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    (folder / "model.safetensors").write_bytes(bytes(1000))
+    site.s3.put_folder("llm", "llama-3-70b", folder)
+    site.s3.client().put_bucket_policy(Bucket="llm", Policy=json.dumps(EVERYBODY))
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(text))
+
+
+@pytest.mark.usefixtures("bucket", "kserve")
+def test_a_cluster_model_cache_serves_the_inference_service(site: Site) -> None:
+    group, cache = parsed(MANIFESTS)
+    site.api.create(f"{GROUP}/modelcachenodegroups", group)
+    site.api.create(f"{GROUP}/clustermodelcaches", cache)
+    site.until(
+        lambda: site.ready_condition("ClusterModelCache", "llama-3-70b").get("reason") == "NoNodes", "no nodes so far"
+    )
+    site.label("a", {"nvidia.com/gpu.product": "NVIDIA-xxx"})
+    status = site.wait_ready("ClusterModelCache", "llama-3-70b")
+    assert (status["storageStatus"], status["nodeStatus"]) == ("Ready", {"a": "ready"})
+    assert site.labels("a")["model-cache-ready-llama-3-70b"] == "true"
+
+    (service,) = parsed(SERVICE)
+    site.api.create(KSERVE_SERVICES, service)
+    pod = site.pod(kserve_pod("llama-3-predictor", "s3://llm/llama-3-70b"))
+    assert "initContainers" not in pod["spec"]
+    (volume,) = pod["spec"]["volumes"]
+    assert (volume["name"], volume["persistentVolumeClaim"]["claimName"]) == ("kserve-pvc-source", "llama-3-70b")
+    site.until(lambda: site.pod_node("llama-3-predictor") == "a", "the pod on the node with the model")
+    claim = site.api.get("/api/v1/namespaces/default/persistentvolumeclaims/llama-3-70b")
+    assert claim["spec"]["volumeName"] == "llama-3-70b-default"
+    site.delete_pod("llama-3-predictor")
+    site.api.delete(f"{KSERVE_SERVICES}/llama-3")
+    site.delete_unused("ClusterModelCache", "llama-3-70b")
+    site.until(lambda: site.is_gone("ClusterModelCache", "llama-3-70b"), "the cache to go")
+    assert "model-cache-ready-llama-3-70b" not in site.labels("a")
+
+
+@pytest.mark.usefixtures("bucket", "claims_namespace")
+def test_a_model_cache_has_a_claim_of_its_namespace(site: Site) -> None:
+    (cache,) = parsed(OF_A_NAMESPACE)
+    path = f"{GROUP}/namespaces/{NAMESPACE}/modelcaches"
+    site.api.create(path, cache)
+
+    def state() -> str:
+        return str(site.api.get(f"{path}/llama-3-70b").get("status", {}).get("storageStatus", ""))
+
+    site.until(lambda: state() == "pvcCreated", "the claim")
+    claim = site.api.get(f"{CLAIMS}/llama-3-70b")
+    assert claim["spec"]["resources"]["requests"]["storage"] == str(154 * 2**30), "modelSize, and a tenth more"
+    site.api.delete(f"{path}/llama-3-70b")
+    site.until(lambda: not site.api.answers(f"{path}/llama-3-70b"), "the cache to go")
+    assert not site.api.answers(f"{CLAIMS}/llama-3-70b")
+    assert site.api.get(PODS)["items"] == []
