@@ -9,7 +9,8 @@ from shared.kube.objects import Meta
 
 Json = dict[str, Any]
 COMPONENT = ("app.kubernetes.io/component", "model-download")
-CLAIM_MOUNT = "/claim"
+# Names and resources of the pod are those of the Model operator specification.
+CONTAINER, VOLUME, CLAIM_MOUNT = "downloader", "model-storage", "/models"
 # What the Job needs to know of the cluster's sources. Values with credentials of the administrator stay out.
 SOURCE_VARIABLES = (
     "AWS_DEFAULT_REGION",
@@ -31,7 +32,7 @@ SOURCE_VARIABLES = (
     "https_proxy",
     "no_proxy",
 )
-MEMORY_LIMIT = "1Gi"
+MEMORY_LIMIT = "2Gi"
 _USER = 65532
 _SECRET_MOUNT, _CA_MOUNT, _CA_FILE = "/credentials", "/etc/larder/sources", "ca-bundle.crt"
 TRIES_AGAIN = 3
@@ -154,7 +155,7 @@ def job_manifest(job: DownloadJob, settings: DownloadJobSettings) -> Json:
 
 def _pod_spec(job: DownloadJob, settings: DownloadJobSettings) -> Json:
     volumes: list[Json] = [
-        {"name": "claim", "persistentVolumeClaim": {"claimName": job.claim}},
+        {"name": VOLUME, "persistentVolumeClaim": {"claimName": job.claim}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
     ]
     if job.secret:
@@ -192,7 +193,7 @@ def _pod_spec(job: DownloadJob, settings: DownloadJobSettings) -> Json:
 
 def _container(job: DownloadJob, settings: DownloadJobSettings) -> Json:
     mounts: list[Json] = [
-        {"name": "claim", "mountPath": CLAIM_MOUNT},
+        {"name": VOLUME, "mountPath": CLAIM_MOUNT},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - in the pod, its own
     ]
     variables = {"HOME": "/tmp"} | dict(sorted(settings.environment.items()))  # noqa: S108 - as above
@@ -205,7 +206,7 @@ def _container(job: DownloadJob, settings: DownloadJobSettings) -> Json:
         variables["SSL_CERT_FILE"] = f"{_CA_MOUNT}/{_CA_FILE}"
     arguments += ["--", job.uri]
     return {
-        "name": "fill",
+        "name": CONTAINER,
         "image": settings.image,
         "imagePullPolicy": settings.pull_policy,
         "command": ["/opt/venv/bin/python", "-m", "shared.cli", "fill"],
@@ -214,7 +215,7 @@ def _container(job: DownloadJob, settings: DownloadJobSettings) -> Json:
         "ports": [{"name": "progress", "containerPort": PROGRESS_PORT}],
         "terminationMessagePolicy": "File",
         "resources": {
-            "requests": {"cpu": "100m", "memory": "256Mi", "ephemeral-storage": "16Mi"},
+            "requests": {"cpu": "500m", "memory": "512Mi", "ephemeral-storage": "16Mi"},
             "limits": {"cpu": "2", "memory": MEMORY_LIMIT, "ephemeral-storage": "128Mi"},
         },
         "securityContext": {

@@ -55,7 +55,7 @@ def report(site: Site, job: Json, phase: str, result: DownloadReport) -> None:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     code = {"Succeeded": 0, "Failed": 3}[phase]
     ended = {"exitCode": code, "reason": "x", "message": encode_report(result).decode(), "finishedAt": now}
-    status = {"name": "fill", "image": "i", "imageID": "", "ready": False, "restartCount": 0,
+    status = {"name": "downloader", "image": "i", "imageID": "", "ready": False, "restartCount": 0,
               "state": {"terminated": ended | {"startedAt": now}}}  # fmt: skip
     body = {"status": {"phase": phase, "containerStatuses": [status]}}
     site.api.patch(f"{pods}/{found[0]['metadata']['name']}/status", body)

@@ -120,7 +120,7 @@ def test_a_download_that_runs_out_of_memory_says_so_and_has_failed_once_its_job_
     job = wait_job(site, model)
     volume_for(site, f"model-{model}")
     run_out_of_memory(site, job)
-    again = "exceeded the Job's memory limit of 1Gi; another pod continues soon"
+    again = "exceeded the Job's memory limit of 2Gi; another pod continues soon"
     site.until(lambda: again in site.status(KIND, model).get("message", ""), "the first attempt to be reported")
     assert site.status(KIND, model)["phase"] == "Downloading"
     site.api.patch(f"{JOBS}/{job['metadata']['name']}", {"spec": {"backoffLimit": 1}})  # instead of 3: a minute less
@@ -128,7 +128,7 @@ def test_a_download_that_runs_out_of_memory_says_so_and_has_failed_once_its_job_
     failed = wait_phase(site, model, "Failed")
     (ready,) = (c for c in failed["conditions"] if c["type"] == "Ready")
     assert ready["reason"] == "OutOfMemory"
-    assert "the Job's memory limit of 1Gi; delete Job model-download-" in failed["message"]
+    assert "the Job's memory limit of 2Gi; delete Job model-download-" in failed["message"]
     site.delete(KIND, model)
 
 
@@ -141,7 +141,7 @@ def run_out_of_memory(site: Site, job: Json) -> None:
     """End the running pod of a Job as a kubelet does whose kernel killed it."""
     (pod,) = running(site, job)
     killed = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "startedAt": None, "finishedAt": None}}
-    container = {"name": "fill", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": killed}
+    container = {"name": "downloader", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": killed}
     end(site, pod, {"containerStatuses": [container]})
 
 

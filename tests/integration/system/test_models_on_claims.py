@@ -158,12 +158,12 @@ def test_another_version_is_downloaded_beside_the_files_and_then_served(site: Si
     site.api.patch(path_of(model), {"spec": {"version": "2"}})
     again = job_of(site, model, but=first["metadata"]["uid"])
     (to,) = (a for a in again["spec"]["template"]["spec"]["containers"][0]["args"] if a.startswith("--to="))
-    assert to.startswith("--to=/claim/.revisions/")
+    assert to.startswith("--to=/models/.revisions/")
     assert site.status(KIND, model)["phase"] == "Ready"
     assert kept(again) == ["--keep=."]
     report(site, again, "Succeeded", DownloadReport(revision="def"))
     site.until(lambda: site.status(KIND, model).get("revision") == "def", "the new version to be served")
-    assert site.status(KIND, model)["path"] == to.removeprefix("--to=/claim/")
+    assert site.status(KIND, model)["path"] == to.removeprefix("--to=/models/")
     site.until(lambda: not holds(site.status(KIND, model), "Updating"), "the update to be over")
 
 

@@ -37,7 +37,7 @@ def test_it_has_no_token_and_no_privilege() -> None:
 def test_it_downloads_what_was_resolved_at_the_allowed_rate() -> None:
     (container,) = pod_of(manifest())["containers"]
     assert container["args"] == [
-        "--to=/claim/model", "--revision=r1", "--limit=9", "--allow=*.json", "--duplicate-weights=keep", "--no-pickle",
+        "--to=/models/model", "--revision=r1", "--limit=9", "--allow=*.json", "--duplicate-weights=keep", "--no-pickle",
         "--", "s3://models/$$(HOME)",
     ]  # fmt: skip
     assert {"name": "HF_ENDPOINT", "value": "https://hub"} in container["env"]
