@@ -134,17 +134,14 @@ def _drop_initializer(spec: Json) -> None:
 
 
 def _mount_everywhere(spec: Json, download: Download, choice: Choice) -> None:
-    """Mount the cache wherever the download was mounted, at least in KServe's container."""
+    """Mount the cache wherever the download was mounted; if no container mounted it, in KServe's container."""
     containers = list(containers_of(spec))
     _check_whole(containers, download.volume)
     for container in containers:
         for path in take_mounts(container, {download.volume}):
             ensure_mount(container, _place(path, choice))
-    if download.path:
-        at_least = _place(download.path, choice)
-        ours = (path_of(m) for c in containers for m in mounts_of(c) if m.get("name") == CACHE_VOLUME)
-        if at_least.path not in ours:
-            ensure_mount(_serving(spec), at_least)
+    if download.path and not any(m.get("name") == CACHE_VOLUME for c in spec["containers"] for m in mounts_of(c)):
+        ensure_mount(_serving(spec), _place(download.path, choice))
     for container in containers:
         confine_mounts(container, CACHE_VOLUME, choice.volume_path)
 

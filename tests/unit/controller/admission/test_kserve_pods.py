@@ -9,7 +9,7 @@ from controller.admission.catalog import MemoryCatalog
 from controller.admission.inject import inject
 from controller.admission.pod_annotations import read_models
 from controller.admission.settings import AdmissionSettings
-from rig.pods import BASE_MODEL, ENABLE_CACHE, KSERVE_URI, Rewrite, initializer, kserve_pod, plain_pod
+from rig.pods import BASE_MODEL, ENABLE_CACHE, KSERVE_URI, Json, Rewrite, initializer, kserve_pod, plain_pod
 from shared.names import USER_LABEL, ready_label, snapshot_label, uses_label
 
 MOUNT = {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": True}
@@ -146,6 +146,28 @@ def test_every_reader_of_the_download_reads_the_cache(rewrite: Rewrite) -> None:
     )
     after, _ = rewrite(pod)
     assert after["spec"]["containers"][1]["volumeMounts"] == [MOUNT | {"mountPath": "/data"}]
+
+
+def of_an_llm_service(uri: str, at: str) -> Json:
+    """Return a pod of an LLMInferenceService: `main` and, below the model's path, its scheduler's tokenizer read it."""
+    pod = kserve_pod("chat-kserve-0", uri)
+    del pod["metadata"]["annotations"][KSERVE_URI]
+    pod["metadata"]["labels"] = {"app.kubernetes.io/part-of": "llminferenceservice", "app.kubernetes.io/name": "chat"}
+    server = pod["spec"]["containers"][0] | {"name": "main"}
+    server["volumeMounts"] = [{"name": "kserve-provision-location", "mountPath": at, "readOnly": True}]
+    pod["spec"]["containers"] = [server]
+    pod["spec"]["initContainers"].append({"name": "llm-d-routing-sidecar", "restartPolicy": "Always"})
+    return pod
+
+
+@pytest.mark.parametrize("at", ["/mnt/models", "/mnt/models/base"])
+def test_the_server_of_an_llm_service_reads_the_cache_where_it_read_its_download(at: str, rewrite: Rewrite) -> None:
+    after, warnings = rewrite(of_an_llm_service("s3://bucket/m", at))
+    assert warnings == ()
+    assert [c["name"] for c in after["spec"]["initContainers"]] == ["llm-d-routing-sidecar"]
+    assert after["spec"]["containers"][0]["volumeMounts"] == [MOUNT | {"mountPath": at}], "no mount in another one"
+    assert [v["name"] for v in after["spec"]["volumes"]] == ["kserve-pvc-source"]
+    assert read_models(after) == [("short", "r1")]
 
 
 def test_a_pod_without_the_mount_gets_it_in_the_server(rewrite: Rewrite) -> None:
