@@ -1,0 +1,106 @@
+"""Prepares claims and undoes it; what is prepared survives restarts as files."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from agent.dra.allowed import AllowedEdits, check_allowed
+from agent.dra.cdi_files import CdiFiles
+from agent.dra.decide import PluginQuestion, devices_held, models_of, plugin_questions
+from agent.dra.edits import PluginEdits, PreparedDevice, cdi_file, prepared_devices
+from agent.dra.kubelet_claim import KubeletClaim
+from agent.dra.observe import PreparationObserver
+from shared.errors import LarderError
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_REMEMBERED = 10_000
+
+
+class DeviceAllocator(Protocol):
+    """Asks the device plugins of this node."""
+
+    async def allocate(self, question: PluginQuestion) -> PluginEdits:
+        """Return what all plugins together add for a container. Raises PrepareRefused."""
+
+
+@dataclass(slots=True)
+class PreparedClaims:
+    """The claims that are prepared on this node.
+
+    Calls for one claim take turns; kubelet sends several at a time when pods share a claim.
+    """
+
+    observer: PreparationObserver
+    files: CdiFiles
+    allowed: AllowedEdits
+    allocator: DeviceAllocator
+    _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
+    _done: set[str] = field(default_factory=set, init=False)
+    _undone: set[str] = field(default_factory=set, init=False)  # claims that kubelet has finished with
+
+    async def prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
+        """Write the file of a claim from what the API server and the disk say now. Raises LarderError."""
+        self._undone.discard(ref.uid)
+        return await self._prepare(ref)
+
+    async def unprepare(self, ref: KubeletClaim) -> None:
+        """Remove the file of a claim, if there is one. Raises StoreFailure."""
+        self._undone.add(ref.uid)
+        async with self._turns[ref.uid]:
+            self.files.remove(ref.uid)
+            self._done.discard(ref.uid)
+        self._turns.pop(ref.uid, None)
+        if len(self._undone) > _REMEMBERED:
+            self._undone.clear()  # of use only while claims are restored, at the start
+        _LOG.info("claim_unprepared", claim=str(ref), uid=ref.uid)
+
+    def lost(self) -> set[str]:
+        """Return the prepared claims whose file somebody else removed."""
+        return self._done - self.files.uids()
+
+    async def restore(self) -> bool:
+        """Write missing files of live claims, and drop those of claims that are gone; return whether all is done.
+
+        Kubelet prepares a claim only when it makes a pod's sandbox: without its file, a container that restarts fails.
+        Raises KubeError.
+        """
+        before = self.files.uids()  # of claims that exist by the time of the list, or are gone
+        live = {claim.metadata.uid: claim.metadata for claim in await self.observer.claims()}
+        for uid in before - live.keys():
+            self.files.remove(uid)
+            _LOG.info("claim_dropped", uid=uid)
+        self._done &= live.keys()
+        complete = True
+        for uid in live.keys() - self.files.uids() - self._undone:
+            ref = KubeletClaim(live[uid].namespace, live[uid].name, uid)
+            try:
+                await self._prepare(ref)
+                _LOG.info("claim_restored", claim=str(ref), uid=uid)
+            except LarderError as error:
+                _LOG.warning("claim_not_restored", claim=str(ref), uid=uid, message=str(error))
+                complete = False
+        return complete
+
+    async def _prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
+        async with self._turns[ref.uid]:
+            view = await self.observer.view(ref)
+            devices = devices_held(view)
+            models = models_of(view, devices)
+            added: dict[int, PluginEdits] = {}
+            if not self.allowed.empty:  # nothing else would be allowed
+                for question in plugin_questions(view, devices):
+                    added[question.index] = await self._asked(question)
+            prepared = prepared_devices(ref.uid, devices, models, added)
+            self.files.write(ref.uid, cdi_file(prepared))
+            self._done.add(ref.uid)
+        _LOG.info("claim_prepared", claim=str(ref), uid=ref.uid, devices=[each.allocated.device for each in prepared])
+        return prepared
+
+    async def _asked(self, question: PluginQuestion) -> PluginEdits:
+        edits = await self.allocator.allocate(question)
+        check_allowed(self.allowed, edits.mounts.values(), edits.devices, edits.env, question.container)
+        return edits

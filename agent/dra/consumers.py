@@ -1,0 +1,48 @@
+"""Which containers of a pod use which request of a claim: pure functions of the pod's JSON."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+def containers_of(pod: Json, claim: str, request: str) -> list[str]:
+    """Return the names of the containers that use a request of a claim, init containers first.
+
+    Args:
+        pod: The pod.
+        claim: The name of the ResourceClaim.
+        request: As in the allocation: `main/sub` if the request has alternatives.
+    """
+    main = request.partition("/")[0]
+    extended = _extended_containers(pod, claim, main)
+    entries = _entries(pod, claim)
+    named = (
+        container["name"]
+        for container in _containers(pod)
+        for use in (container.get("resources") or {}).get("claims") or ()
+        if use.get("name") in entries and use.get("request", main) in ("", main)
+    )
+    return list(dict.fromkeys([*named, *extended]))
+
+
+def _containers(pod: Json) -> Iterator[Json]:
+    spec = pod.get("spec") or {}
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def _entries(pod: Json, claim: str) -> set[str]:
+    """Return under which names the pod's containers refer to a claim."""
+    made = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    named = (pod.get("spec") or {}).get("resourceClaims") or ()
+    return {each["name"] for each in (*made, *named) if each.get("resourceClaimName") == claim}
+
+
+def _extended_containers(pod: Json, claim: str, request: str) -> list[str]:
+    """Return the containers that got a request through an extended resource, which their specs do not show."""
+    status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    if status.get("resourceClaimName") != claim:
+        return []
+    mappings = status.get("requestMappings") or ()
+    return [each.get("containerName", "") for each in mappings if each.get("requestName") == request]

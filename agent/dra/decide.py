@@ -1,0 +1,114 @@
+"""Decides what a claim gets on this node: pure functions of one frozen value."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.dra.consumers import containers_of
+from agent.dra.devices import HeldModel
+from agent.dra.errors import PrepareRefused
+from agent.dra.kubelet_claim import KubeletClaim
+from shared.api.model_node import Entry, EntryState
+from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
+from shared.devices.info import ContainerInfo, PodInfo
+from shared.model_devices import FETCH_DEVICE, AllocatedDevice, ResourceClaim
+from shared.names import namespace_of
+
+Json = Mapping[str, Any]
+_ELSEWHERE = "delete the pod, and its successor goes to a node that has the model"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparationView:
+    """All that decides about one claim.
+
+    Args:
+        ref: The claim that kubelet asks for.
+        node_name: This node.
+        claim: As the API server has it now; None if there is none.
+        pod: The pod that it is reserved for, if it is exactly one.
+        entries: Those of this node's ModelNode, read live.
+        held: The snapshots on the disk by the name of their device.
+    """
+
+    ref: KubeletClaim
+    node_name: str
+    claim: ResourceClaim | None
+    pod: Json | None
+    entries: Mapping[tuple[str, str], Entry]
+    held: Mapping[str, HeldModel]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginQuestion:
+    """What device plugins are asked for one allocated device: the pod, and the one container that gets the device."""
+
+    index: int
+    container: str
+    pod_info: PodInfo
+    container_info: ContainerInfo
+
+
+def devices_held(view: PreparationView) -> Sequence[AllocatedDevice]:
+    """Return the devices that the claim holds here. Raises PrepareRefused."""
+    if view.claim is None:
+        raise PrepareRefused(f"claim {view.ref} does not exist any more")
+    if view.claim.metadata.uid != view.ref.uid:
+        raise PrepareRefused(f"claim {view.ref} was replaced by another of this name")
+    found = list(view.claim.models_on(view.node_name))
+    if not found:
+        raise PrepareRefused(f"claim {view.ref} holds no model on node {view.node_name}")
+    return found
+
+
+def models_of(view: PreparationView, devices: Sequence[AllocatedDevice]) -> dict[str, HeldModel]:
+    """Return the snapshots behind the devices, by name. Raises PrepareRefused if the claim may not have one now."""
+    names = dict.fromkeys(each.device for each in devices if each.device != FETCH_DEVICE)
+    return {name: _usable(view, name) for name in names}
+
+
+def _usable(view: PreparationView, device: str) -> HeldModel:
+    model = view.held.get(device)
+    if model is None:
+        raise PrepareRefused(f"device {device}: its model is not on node {view.node_name} any more; {_ELSEWHERE}")
+    owner, user = namespace_of(model.id), view.ref.namespace
+    if owner not in ("", user):
+        raise PrepareRefused(f"model {model.id} belongs to namespace {owner}; a claim of {user} may not use it")
+    entry = view.entries.get(model.key)
+    if entry is None or entry.state == EntryState.ABSENT:
+        raise PrepareRefused(f"model {model.id} is being removed from node {view.node_name}; {_ELSEWHERE}")
+    if model.damaged:
+        raise PrepareRefused(f"model {model.id} is being repaired: {len(model.damaged)} of its files are damaged")
+    return model
+
+
+def plugin_questions(view: PreparationView, devices: Sequence[AllocatedDevice]) -> Iterator[PluginQuestion]:
+    """Yield what to ask of device plugins: nothing unless the scheduler gave the container devices of this node.
+
+    Only the scheduler may write `nodename` and `allocatefrom`; a policy of the API server sees to that. Raises
+    PrepareRefused if the annotation cannot be read, or if devices of one container would reach another.
+    """
+    pod_info = _pod_info(view.pod)
+    if pod_info is None or view.pod is None or pod_info.node_name != view.node_name:
+        return
+    infos = pod_info.init_containers | pod_info.running_containers
+    for index, device in enumerate(devices):
+        names = containers_of(view.pod, view.ref.name, device.request)
+        given = [name for name in names if name in infos and infos[name].allocate_from]
+        if given and len(names) > 1:
+            raise PrepareRefused(
+                f"container {given[0]} was given devices, but shares request {device.request} of claim {view.ref} with "
+                f"{len(names) - 1} more; give each container a request of its own"
+            )
+        for name in given:
+            yield PluginQuestion(index, name, pod_info, infos[name])
+
+
+def _pod_info(pod: Json | None) -> PodInfo | None:
+    text = ((pod or {}).get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
+    if not text:
+        return None
+    try:
+        return parse_pod_info(text)
+    except InvalidDeviceInfo as error:
+        raise PrepareRefused(f"annotation {ANNOTATION} of the pod: {error}") from error

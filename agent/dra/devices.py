@@ -1,0 +1,95 @@
+"""The devices of a node, from its snapshots and its ModelNode: pure functions."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.api.model_node import Entry, EntryState
+from shared.model_devices import FETCH_DEVICE, MAX_TEXT_BYTES, attribute_text, device_name
+from shared.names import namespace_of
+
+Json = dict[str, Any]
+LEAVING_TAINT = "larder.dev/leaving"
+DAMAGED_TAINT = "larder.dev/damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldModel:
+    """A complete snapshot on the disk; usable while nothing of it is `damaged`."""
+
+    id: str
+    revision: str
+    path: str
+    size_bytes: int = 0
+    damaged: tuple[str, ...] = ()
+    architecture: str = ""
+    parameters: int = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The key of its entry."""
+        return self.id, self.revision
+
+    @property
+    def device(self) -> str:
+        """The name of its device."""
+        return device_name(self.id, self.revision)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDevice:
+    """A model that claims can hold; a device with a taint gets no new ones."""
+
+    model: HeldModel
+    taint: str = ""
+
+
+def devices_of(held: Iterable[HeldModel], entries: Mapping[tuple[str, str], Entry]) -> tuple[ModelDevice, ...]:
+    """Return the devices, by name. Files that no entry of the ModelNode names are none."""
+    listed = (ModelDevice(model, taint_of(model, entries[model.key])) for model in held if model.key in entries)
+    return tuple(sorted(listed, key=lambda device: device.model.device))
+
+
+def taint_of(model: HeldModel, entry: Entry) -> str:
+    """Return why no new pod should get a snapshot, as the key of a taint, or an empty string."""
+    if entry.state != EntryState.PRESENT:
+        return LEAVING_TAINT
+    return DAMAGED_TAINT if model.damaged else ""
+
+
+def device_json(device: ModelDevice) -> Json:
+    """Return a device as a ResourceSlice lists it."""
+    model = device.model
+    body: Json = {
+        "name": model.device,
+        "allowMultipleAllocations": True,
+        "attributes": _attributes(
+            model=attribute_text(model.id),
+            modelHash=hashlib.sha256(model.id.encode()).hexdigest(),
+            namespace=namespace_of(model.id),
+            revision=attribute_text(model.revision),
+            sizeBytes=model.size_bytes,
+            architecture=model.architecture.encode()[:MAX_TEXT_BYTES].decode(errors="ignore"),
+            parameters=model.parameters,
+            cached=True,
+        ),
+    }
+    if device.taint:
+        body["taints"] = [{"key": device.taint, "effect": "NoSchedule"}]
+    return body
+
+
+def fetch_json() -> Json:
+    """Return the device that every node has; it has all attributes, since a selector on a missing one is an error."""
+    empty = dict.fromkeys(("model", "modelHash", "namespace", "revision", "architecture"), "")
+    return {
+        "name": FETCH_DEVICE,
+        "allowMultipleAllocations": True,
+        "attributes": _attributes(**empty, sizeBytes=0, parameters=0, cached=False),
+    }
+
+
+def _attributes(**values: str | int | bool) -> Json:
+    kinds = {str: "string", int: "int", bool: "bool"}
+    return {name: {kinds[type(value)]: value} for name, value in values.items()}

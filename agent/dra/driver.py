@@ -1,0 +1,193 @@
+"""The driver's objects, and how they run and end together."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import structlog
+
+from agent.dra.cdi_files import CdiFiles
+from agent.dra.claims import DeviceAllocator, PreparedClaims
+from agent.dra.devices import DAMAGED_TAINT, LEAVING_TAINT, ModelDevice, devices_of
+from agent.dra.edits import PreparedDevice
+from agent.dra.kubelet_claim import KubeletClaim
+from agent.dra.node import NodeGate
+from agent.dra.observe import PreparationObserver, entries_of
+from agent.dra.publisher import SlicePublisher, slices_selector
+from agent.dra.settings import DraSettings, parse_allowed
+from agent.dra.slices import PoolOwner
+from agent.dra.snapshots import SnapshotScanner
+from agent.dra.sockets import DeviceHealth, KubeletSockets
+from agent.dra.status_file import READY, StatusFile
+from shared.api.model_node import PATH, ModelNode
+from shared.backoff import Backoff
+from shared.errors import LarderError
+from shared.internal_errors import InternalErrors, keep_running
+from shared.kube.cache import Cache
+from shared.kube.objects import Object
+from shared.kube.reflector import Reflector, ReflectorTiming
+from shared.kube.transport import Kube
+from shared.model_devices import DRIVER, FETCH_DEVICE, SLICES
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
+_RETRY = Backoff(first_s=0.5, cap_s=30)
+_SETTLE_S = 0.2  # changes seldom come alone
+_TOUCH_S = 10.0
+_PROBLEMS = {LEAVING_TAINT: "the model is being removed from this node", DAMAGED_TAINT: "files are damaged"}
+
+
+@dataclass(slots=True)
+class Driver:
+    """One driver; `run` ends when `stop` is set."""
+
+    settings: DraSettings
+    kube: Kube
+    allocator: DeviceAllocator
+    report: Callable[[str], Awaitable[None]]
+    errors: InternalErrors = field(default_factory=InternalErrors)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _slices_changed: bool = field(default=True, init=False)
+    _model_node: ModelNode | None = field(default=None, init=False)
+    _devices: tuple[ModelDevice, ...] = field(default=(), init=False)
+    _owner: PoolOwner = field(default=PoolOwner("", ""), init=False)
+    _status: StatusFile = field(init=False)
+    _claims: PreparedClaims = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._status = StatusFile(self.settings.kubelet / "plugins" / DRIVER / "status")
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve kubelet and publish devices until told to stop; the prepared claims stay as they are."""
+        threads = ThreadPoolExecutor(1, "larder-dra")
+        serving = asyncio.create_task(self._serve(threads))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
+        finally:
+            for task in (serving, stopping):
+                task.cancel()
+            await asyncio.gather(serving, stopping, return_exceptions=True)
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(self, claim: KubeletClaim) -> Sequence[PreparedDevice]:
+        """Make the devices of a claim available to containers. Raises LarderError."""
+        return await self._claims.prepare(claim)
+
+    async def unprepare(self, claim: KubeletClaim) -> None:
+        """Undo that, also if it never happened. Raises LarderError."""
+        await self._claims.unprepare(claim)
+
+    def health(self) -> Sequence[DeviceHealth]:
+        """Return the health of all devices."""
+        found = (
+            DeviceHealth(self._owner.name, each.model.device, _PROBLEMS.get(each.taint, "")) for each in self._devices
+        )
+        return (DeviceHealth(self._owner.name, FETCH_DEVICE), *found)
+
+    async def _serve(self, threads: ThreadPoolExecutor) -> None:
+        async with asyncio.TaskGroup() as group:
+            alive = group.create_task(self._stay_alive())
+            self._owner = await NodeGate(self.kube, self.settings.node_name, self._report).wait()
+            scanner = SnapshotScanner(self.settings.root)
+            observer = PreparationObserver(self.kube, self._owner.name, self._owner.uid, scanner, threads)
+            files = CdiFiles(self.settings.cdi)
+            files.drop_unfinished()
+            self._claims = PreparedClaims(observer, files, parse_allowed(self.settings.allow), self.allocator)
+            sockets = KubeletSockets(self.settings.kubelet, self, on_registered=self._slices_change)
+            await sockets.start()
+            try:
+                await self._work(group, observer, sockets)
+                await asyncio.Event().wait()
+            finally:
+                alive.cancel()
+                await sockets.stop()
+
+    async def _work(self, group: asyncio.TaskGroup, observer: PreparationObserver, sockets: KubeletSockets) -> None:
+        nodes = Reflector(
+            self.kube, PATH, ModelNode, Cache(self._set_model_node), self._on_watch_error,
+            field_selector=f"metadata.name={self._owner.name}", timing=_TIMING,
+        )  # fmt: skip
+        slices = Reflector(
+            self.kube, SLICES, Object, Cache(self._slices_change), self._on_watch_error,
+            field_selector=slices_selector(self._owner.name), timing=_TIMING,
+        )  # fmt: skip
+        self._start(group, "model_node", nodes.run)
+        self._start(group, "slices", slices.run)
+        self._start(group, "restore", self._restore)
+        self._start(group, "publish", lambda: self._publish(observer, nodes.synced, sockets.registered))
+
+    def _start(self, group: asyncio.TaskGroup, part: str, run: Callable[[], Awaitable[None]]) -> None:
+        group.create_task(keep_running(part, run, self.errors))
+
+    async def _publish(self, observer: PreparationObserver, synced: asyncio.Event, registered: asyncio.Event) -> None:
+        """Publish on each change, once kubelet can be told of the pods that will come."""
+        publisher, failures = SlicePublisher(self.kube, self._owner), 0
+        await synced.wait()
+        while True:
+            try:
+                held = await observer.scan()
+                before, entries = self._devices, entries_of(self._model_node, self._owner.uid)
+                self._devices = devices_of(held.values(), entries)
+                await registered.wait()
+                if self._slices_changed or before != self._devices:
+                    self._slices_changed = False
+                    await publisher.publish(self._devices)
+                    self._set_status(READY)
+                failures = 0
+            except LarderError as error:
+                failures, self._slices_changed = failures + 1, True
+                delay_s = _RETRY.delay_s(failures)
+                _LOG.warning("devices_not_published", message=str(error), again_s=round(delay_s, 1))
+                await asyncio.sleep(delay_s)
+                continue
+            await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        try:
+            async with asyncio.timeout(self.settings.scan_seconds):
+                await self._changed.wait()
+            await asyncio.sleep(_SETTLE_S)
+        except TimeoutError:
+            pass
+        self._changed.clear()
+
+    async def _restore(self) -> None:
+        """Bring the files of claims in order, at the start and whenever one has disappeared."""
+        failures, complete = 0, False
+        while True:
+            try:
+                complete = (complete and not self._claims.lost()) or await self._claims.restore()
+            except LarderError as error:
+                _LOG.warning("claims_not_restored", message=str(error))
+            failures = 0 if complete else failures + 1
+            await asyncio.sleep(self.settings.scan_seconds if complete else _RETRY.delay_s(failures))
+
+    async def _stay_alive(self) -> None:
+        while True:
+            self._status.touch()
+            await asyncio.sleep(_TOUCH_S)
+
+    async def _report(self, problem: str) -> None:
+        if problem:
+            _LOG.error("devices_not_possible", node=self.settings.node_name, message=problem)
+            self._set_status(problem)
+        await self.report(problem)
+
+    def _set_status(self, text: str) -> None:
+        if text != self._status.text:
+            self._status.set(text)
+
+    def _slices_change(self, _before: Object | None = None, _after: Object | None = None) -> None:
+        self._slices_changed = True
+        self._changed.set()
+
+    def _set_model_node(self, _before: ModelNode | None, after: ModelNode | None) -> None:
+        self._model_node = after
+        self._changed.set()
+
+    def _on_watch_error(self, error: Exception, delay_s: float) -> None:
+        _LOG.warning("watch_interrupted", message=str(error), again_s=round(delay_s, 1))

@@ -1,0 +1,99 @@
+"""What a container gets for a claim, as a file of the Container Device Interface: pure functions.
+
+A runtime reads one file per claim, with one device per allocated device. The variables of a device override those of
+the pod, and of two devices in one container the last wins; so each model is also in a variable that names its request.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.dra.devices import HeldModel
+from shared.model_devices import AllocatedDevice
+
+Json = dict[str, Any]
+CDI_KIND = "larder.dev/model"
+CDI_VERSION = "0.5.0"  # what containerd 1.7 reads
+MODELS_PATH = "/models"  # in the container
+_OPTIONS = ("ro", "rbind", "nosuid", "nodev")
+_OTHER = re.compile(r"[^A-Z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEdits:
+    """What device plugins add for a container: host paths by container path, device nodes, and variables."""
+
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+_NO_EDITS = PluginEdits()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDevice:
+    """One allocated device, as kubelet and the runtime get it. `model` is None for the device `fetch`."""
+
+    allocated: AllocatedDevice
+    cdi_name: str
+    model: HeldModel | None
+    suffix: str
+    added: PluginEdits = _NO_EDITS
+
+    @property
+    def cdi_id(self) -> str:
+        """The qualified name of the device."""
+        return f"{CDI_KIND}={self.cdi_name}"
+
+
+def prepared_devices(
+    uid: str,
+    results: Sequence[AllocatedDevice],
+    models: Mapping[str, HeldModel],
+    added: Mapping[int, PluginEdits],
+) -> list[PreparedDevice]:
+    """Return the devices of a claim in the order of its allocation; each has a name of its own, also when shared."""
+    suffixes = _suffixes(results)
+    return [
+        PreparedDevice(result, f"{uid}-{i}", models.get(result.device), suffixes[i], added.get(i, _NO_EDITS))
+        for i, result in enumerate(results)
+    ]
+
+
+def cdi_file(prepared: Sequence[PreparedDevice]) -> Json:
+    """Return the content of the file of a claim."""
+    devices = [{"name": each.cdi_name, "containerEdits": _edits(each)} for each in prepared]
+    return {"cdiVersion": CDI_VERSION, "kind": CDI_KIND, "devices": devices}
+
+
+def _edits(prepared: PreparedDevice) -> Json:
+    mounts, env = dict(prepared.added.mounts), dict(prepared.added.env)
+    if prepared.model is not None:
+        target = f"{MODELS_PATH}/{prepared.model.device}"
+        mounts[target] = prepared.model.path
+        env |= _variables(prepared.suffix, PATH=target, ID=prepared.model.id)
+    env |= _variables(prepared.suffix, CACHED="false" if prepared.model is None else "true")
+    edits: Json = {"env": [f"{name}={value}" for name, value in env.items()]}
+    if mounts:
+        edits["mounts"] = [
+            {"hostPath": host, "containerPath": target, "options": list(_OPTIONS)} for target, host in mounts.items()
+        ]
+    if prepared.added.devices:
+        edits["deviceNodes"] = [{"path": path} for path in prepared.added.devices]
+    return edits
+
+
+def _variables(suffix: str, **values: str) -> dict[str, str]:
+    return {f"MODEL_{name}{end}": value for name, value in values.items() for end in ("", f"_{suffix}")}
+
+
+def _suffixes(results: Sequence[AllocatedDevice]) -> list[str]:
+    """Return the last part of the variables of each device: the request, numbered from its second device on."""
+    found: list[str] = []
+    for result in results:
+        name = _OTHER.sub("_", result.request.partition("/")[0].upper()).strip("_") or "MODEL"
+        number = sum(each == name or each.startswith(f"{name}#") for each in found)
+        found.append(f"{name}#{number + 1}" if number else name)
+    return [each.replace("#", "_") for each in found]

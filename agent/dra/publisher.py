@@ -1,0 +1,81 @@
+"""Keeps the ResourceSlices of this node as they should be, whoever deletes them: kubelet does when it restarts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from agent.dra.devices import ModelDevice, device_json, fetch_json
+from agent.dra.slices import (
+    CreateSlice,
+    DeleteSlice,
+    PoolOwner,
+    ReplaceSlice,
+    SliceAction,
+    generation_of,
+    plan_slices,
+    published_slice,
+)
+from shared.kube.collection import decode, pages, selectors
+from shared.kube.edit import delete_if_present
+from shared.kube.transport import Kube
+from shared.model_devices import DRIVER, SLICES
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+Json = dict[str, Any]
+
+
+def slices_selector(node_name: str) -> str:
+    """Return the field selector of our slices of a node."""
+    return f"spec.driver={DRIVER},spec.nodeName={node_name}"
+
+
+@dataclass(slots=True)
+class SlicePublisher:
+    """Writes the slices of one node; `generation` is the highest that it has written."""
+
+    kube: Kube
+    owner: PoolOwner
+    generation: int = 0
+    taints: bool = field(default=True, init=False)  # whether the server keeps them; without, such devices are left out
+    _warned: bool = field(default=False, init=False)
+
+    async def publish(self, devices: Sequence[ModelDevice]) -> bool:
+        """Make the slices list these devices, and the one that is always there; return whether any changed.
+
+        Raises KubeError; Conflict means that somebody else wrote them meanwhile.
+        """
+        query = selectors(field_selector=slices_selector(self.owner.name))
+        found = [decode(raw, Json) async for page in pages(self.kube, SLICES, query) for raw in page.items]
+        listed = [fetch_json(), *(device_json(each) for each in devices if self.taints or not each.taint)]
+        actions = plan_slices(self.owner, listed, [published_slice(each) for each in found], self.generation)
+        for action in actions:
+            await self._apply(action)
+        if actions:
+            self.generation = max(self.generation, generation_of(actions))
+            _LOG.info("devices_published", devices=len(listed), generation=self.generation)
+        return bool(actions)
+
+    async def _apply(self, action: SliceAction) -> None:
+        match action:
+            case CreateSlice(body):
+                self._check(body, decode(await self.kube.request("POST", SLICES, body=body), Json))
+            case ReplaceSlice(name, body):
+                self._check(body, decode(await self.kube.request("PUT", f"{SLICES}/{name}", body=body), Json))
+            case DeleteSlice(name):
+                await delete_if_present(self.kube, f"{SLICES}/{name}")
+
+    def _check(self, written: Json, kept: Json) -> None:
+        """Notice what the API server dropped, because it is too old or a feature gate is off."""
+        pairs = list(zip(written["spec"]["devices"], kept["spec"].get("devices") or (), strict=False))
+        if any("taints" in ours and "taints" not in theirs for ours, theirs in pairs):
+            self.taints = False  # the next run publishes the devices without those that should get no new pods
+            _LOG.warning("device_taints_not_served", action="switch on the feature gate DRADeviceTaints")
+        if not self._warned and any("allowMultipleAllocations" not in theirs for _, theirs in pairs):
+            self._warned = True
+            _LOG.warning(
+                "devices_not_shared",
+                message="one claim at a time can hold a model on this node",
+                action="switch on the feature gate DRAConsumableCapacity",
+            )

@@ -1,0 +1,58 @@
+"""The driver's settings, from arguments or the environment (`LARDER_NODE_NAME` for `--node-name`)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from pydantic import AfterValidator, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from agent.dra.allowed import AllowedEdits, check_patterns
+from shared.kube.access import SERVICE_ACCOUNT
+from shared.log import LogLevel
+
+
+def parse_allowed(text: str) -> AllowedEdits:
+    """Return an allow-list. Raises ValueError."""
+    try:
+        allowed = msgspec.json.decode(text or "{}", type=AllowedEdits)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not an allow-list: {error}") from error
+    check_patterns(allowed)
+    return allowed
+
+
+def _checked(text: str) -> str:
+    parse_allowed(text)
+    return text
+
+
+class DraSettings(BaseSettings):
+    """Lets pods claim the models on this node as devices, through Dynamic Resource Allocation."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LARDER_", cli_kebab_case=True, cli_prog_name="larder dra", cli_hide_none_type=True
+    )
+
+    node_name: str = Field(min_length=1, description="Name of the Node that this driver runs on.")
+    root: Path = Field(description="Directory that holds the models, at the same path as on the node.")
+    kubeconfig: Path | None = Field(
+        None, description="A kubeconfig file; by default, the pod's service account is used."
+    )
+    service_account: Path = Field(SERVICE_ACCOUNT, description="Directory of the pod's service account.")
+    kubelet: Path = Field(Path("/var/lib/kubelet"), description="Directory of kubelet.")
+    cdi: Path = Field(Path("/var/run/cdi"), description="Directory of the CDI files that the container runtime reads.")
+    allow: Annotated[str, AfterValidator(_checked)] = Field(
+        "{}",
+        description="What device plugins may add to containers, as JSON: lists of patterns in mounts, devices and env.",
+    )
+    scan_seconds: float = Field(
+        15, gt=0, description="Seconds between checks of the disk, besides those after a change of the ModelNode."
+    )
+    log_level: LogLevel = Field("info", description="Lowest level to log: debug, info, warning or error.")
+
+
+def read_settings(arguments: Sequence[str]) -> DraSettings:
+    """Return the settings; arguments win over the environment. Exits with status 2 if they are invalid."""
+    return DraSettings(_cli_parse_args=list(arguments))  # type: ignore[call-arg]  # the required ones come from there

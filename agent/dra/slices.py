@@ -1,0 +1,135 @@
+"""Plans the ResourceSlices of a node. No input or output, no clock.
+
+Every slice of a pool carries the same generation, and a change of one slice raises it in all: consumers ignore a pool
+until they have seen as many slices of its newest generation as it says that there are.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from shared.model_devices import DRIVER
+
+Json = dict[str, Any]
+DIGEST = "larder.dev/devices"  # annotation: of the devices as we wrote them, for a server drops fields it does not know
+MAX_DEVICES = 64  # a slice may have 128, or 64 if one of them has a taint: a taint should not move the others
+_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSlice:
+    """A slice of ours that the API server has."""
+
+    name: str
+    version: str
+    generation: int
+    count: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSlice:
+    """Create a slice."""
+
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSlice:
+    """Replace a slice that has this name and version."""
+
+    name: str
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSlice:
+    """Delete a slice that the pool no longer needs."""
+
+    name: str
+
+
+SliceAction: TypeAlias = CreateSlice | ReplaceSlice | DeleteSlice
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOwner:
+    """The Node that the pool belongs to."""
+
+    name: str
+    uid: str
+
+
+def plan_slices(
+    owner: PoolOwner, devices: Sequence[Json], published: Sequence[PublishedSlice], last_generation: int = 0
+) -> list[SliceAction]:
+    """Return what makes the pool have exactly these devices; nothing if it has.
+
+    Args:
+        owner: The Node.
+        devices: All devices, in a stable order.
+        published: The slices of the pool, read live.
+        last_generation: The highest that this process has written; slices may have been deleted since.
+    """
+    chunks = [list(devices[i : i + MAX_DEVICES]) for i in range(0, len(devices), MAX_DEVICES)] or [[]]
+    wanted = {slice_name(owner.name, i): chunk for i, chunk in enumerate(chunks)}
+    known = {each.name: each for each in published}
+    if _is_current(wanted, known):
+        return []
+    generation = max([last_generation, *(each.generation for each in published)]) + 1
+    actions: list[SliceAction] = []
+    for name, chunk in wanted.items():
+        body = _body(owner, name, chunk, generation, len(wanted))
+        if name in known:
+            body["metadata"]["resourceVersion"] = known[name].version
+            actions.append(ReplaceSlice(name, body))
+        else:
+            actions.append(CreateSlice(body))
+    return [*actions, *(DeleteSlice(name) for name in sorted(known.keys() - wanted.keys()))]
+
+
+def generation_of(actions: Sequence[SliceAction]) -> int:
+    """Return the generation that a plan writes; 0 if it writes none."""
+    bodies = (action.body for action in actions if not isinstance(action, DeleteSlice))
+    return max((body["spec"]["pool"]["generation"] for body in bodies), default=0)
+
+
+def slice_name(node: str, index: int) -> str:
+    """Return the name of one slice of a node."""
+    return f"{node[:_NAME].rstrip('.-')}-{hashlib.sha256(node.encode()).hexdigest()[:8]}-models-{index}"
+
+
+def published_slice(body: Json) -> PublishedSlice:
+    """Return what matters of a slice as the API server has it."""
+    meta, pool = body["metadata"], body["spec"]["pool"]
+    digest = (meta.get("annotations") or {}).get(DIGEST, "")
+    return PublishedSlice(meta["name"], meta["resourceVersion"], pool["generation"], pool["resourceSliceCount"], digest)
+
+
+def _is_current(wanted: dict[str, list[Json]], known: dict[str, PublishedSlice]) -> bool:
+    return (
+        wanted.keys() == known.keys()
+        and len({each.generation for each in known.values()}) == 1
+        and all(known[name].count == len(wanted) and known[name].digest == _digest(wanted[name]) for name in wanted)
+    )
+
+
+def _digest(devices: Sequence[Json]) -> str:
+    return hashlib.sha256(json.dumps(devices, sort_keys=True).encode()).hexdigest()
+
+
+def _body(owner: PoolOwner, name: str, devices: Sequence[Json], generation: int, count: int) -> Json:
+    reference = {"apiVersion": "v1", "kind": "Node", "name": owner.name, "uid": owner.uid, "controller": True}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name, "ownerReferences": [reference], "annotations": {DIGEST: _digest(devices)}},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": owner.name,
+            "pool": {"name": owner.name, "generation": generation, "resourceSliceCount": count},
+            "devices": list(devices),
+        },
+    }

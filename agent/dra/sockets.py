@@ -1,0 +1,224 @@
+"""The two sockets between kubelet and the driver: kubelet finds the one, and calls the driver on the other."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import grpc
+import structlog
+
+from agent.dra.edits import PreparedDevice
+from agent.dra.kubelet_claim import KubeletClaim
+from agent.dra.messages import DRA, HEALTH, HEALTHY, REGISTRATION, UNHEALTHY, message_class
+from shared.errors import LarderError, StoreFailure
+from shared.model_devices import DRIVER
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_VERSIONS = ("v1.DRAPlugin",)
+_PREPARE_S = 40.0  # kubelet waits 45
+_HEALTH_S = 10.0  # kubelet takes a device for unknown after 30 s of silence
+_STOP_S = 1.0
+_LONGEST_MESSAGE = 1000
+_LONGEST_PATH = 107  # of a socket, in bytes
+
+_PluginInfo = message_class(REGISTRATION, "PluginInfo")
+_RegistrationResponse = message_class(REGISTRATION, "RegistrationStatusResponse")
+_Device = message_class(DRA, "Device")
+_PrepareResponse = message_class(DRA, "NodePrepareResourcesResponse")
+_UnprepareResponse = message_class(DRA, "NodeUnprepareResourcesResponse")
+_HealthResponse = message_class(HEALTH, "NodeWatchResourcesResponse")
+
+
+class DeviceHealth(NamedTuple):
+    """Whether a device works; `problem` is empty if it does."""
+
+    pool: str
+    device: str
+    problem: str = ""
+
+
+class ClaimService(Protocol):
+    """What the driver does for kubelet."""
+
+    async def prepare(self, claim: KubeletClaim) -> Sequence[PreparedDevice]:
+        """Make the devices of a claim available to containers; may be called again. Raises LarderError."""
+
+    async def unprepare(self, claim: KubeletClaim) -> None:
+        """Undo that, also if it never happened. Raises LarderError."""
+
+    def health(self) -> Sequence[DeviceHealth]:
+        """Return the health of all devices."""
+
+
+@dataclass(slots=True)
+class KubeletSockets:
+    """Serves kubelet; `registered` is set once kubelet accepted the driver."""
+
+    kubelet: Path
+    service: ClaimService
+    registered: asyncio.Event = field(default_factory=asyncio.Event)
+    on_registered: Callable[[], None] = lambda: None
+    _servers: list[Any] = field(default_factory=list, init=False)
+
+    @property
+    def endpoint(self) -> Path:
+        """The socket of the driver."""
+        return self.kubelet / "plugins" / DRIVER / "dra.sock"
+
+    @property
+    def registration(self) -> Path:
+        """The socket in the directory that kubelet watches."""
+        return self.kubelet / "plugins_registry" / f"{DRIVER}-reg.sock"
+
+    async def start(self) -> None:
+        """Open both sockets, the driver's first. Raises StoreFailure."""
+        plugin = _methods(DRA, "DRAPlugin", NodePrepareResources=self._prepare, NodeUnprepareResources=self._unprepare)
+        watch = grpc.unary_stream_rpc_method_handler(
+            self._watch_health,
+            request_deserializer=message_class(HEALTH, "NodeWatchResourcesRequest").FromString,
+            response_serializer=_HealthResponse.SerializeToString,
+        )
+        health = grpc.method_handlers_generic_handler(f"{HEALTH}.DRAResourceHealth", {"NodeWatchResources": watch})
+        self._servers.append(await _serve(self.endpoint, (plugin, health)))
+        registration = _methods(
+            REGISTRATION, "Registration", GetInfo=self._get_info, NotifyRegistrationStatus=self._notify
+        )
+        self._servers.append(await _serve(self.registration, (registration,)))
+
+    async def stop(self) -> None:
+        """Close both sockets, and remove them; running calls get a second."""
+        for server in reversed(self._servers):
+            await server.stop(_STOP_S)
+        for path in (self.registration, self.endpoint):
+            with suppress(OSError):
+                path.unlink()
+
+    async def _get_info(self, _request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
+        return _PluginInfo(
+            type="DRAPlugin", name=DRIVER, endpoint=str(self.endpoint), supported_versions=list(_VERSIONS)
+        )
+
+    async def _notify(self, request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
+        if request.plugin_registered:
+            _LOG.info("dra_registered", driver=DRIVER)
+            self.registered.set()
+            self.on_registered()
+        else:
+            _LOG.error("dra_registration_refused", driver=DRIVER, message=request.error)
+        return _RegistrationResponse()
+
+    async def _prepare(self, request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
+        claims = [_claim_ref(claim) for claim in request.claims]
+        response = _PrepareResponse()
+        for claim, (prepared, error) in zip(
+            claims, await asyncio.gather(*(_attempt(claim, self.service.prepare) for claim in claims)), strict=True
+        ):
+            answer = response.claims[claim.uid]
+            answer.SetInParent()
+            answer.error = error
+            answer.devices.extend(_device(each) for each in prepared or ())
+        return response
+
+    async def _unprepare(self, request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
+        response = _UnprepareResponse()
+        for claim in map(_claim_ref, request.claims):
+            answer = response.claims[claim.uid]  # also for a claim that was never prepared
+            answer.SetInParent()
+            _, answer.error = await _attempt(claim, self.service.unprepare)
+        return response
+
+    async def _watch_health(self, _request: Any, _context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as above
+        while True:
+            yield _health_message(self.service.health(), int(time.time()))
+            await asyncio.sleep(_HEALTH_S)
+
+
+async def _attempt(
+    claim: KubeletClaim, work: Callable[[KubeletClaim], Awaitable[Sequence[PreparedDevice] | None]]
+) -> tuple[Sequence[PreparedDevice] | None, str]:
+    """Return the devices, or the message of what went wrong; one claim never fails another."""
+    try:
+        async with asyncio.timeout(_PREPARE_S):
+            return await work(claim), ""
+    except LarderError as error:
+        message = str(error)
+    except TimeoutError:
+        message = f"not done within {_PREPARE_S:g} s; kubelet tries again"
+    except Exception as error:  # noqa: BLE001 - kubelet must get an answer for every claim
+        _LOG.exception("dra_failed", claim=str(claim))
+        message = f"{type(error).__name__}; the log of larder-dra has more"
+    _LOG.warning("dra_refused", claim=str(claim), uid=claim.uid, message=message)
+    return None, message[:_LONGEST_MESSAGE]
+
+
+def _claim_ref(claim: Any) -> KubeletClaim:  # noqa: ANN401 - grpc has no types
+    return KubeletClaim(claim.namespace, claim.name, claim.uid)
+
+
+def _device(prepared: PreparedDevice) -> Any:  # noqa: ANN401 - grpc has no types
+    allocated = prepared.allocated
+    device = _Device(
+        request_names=[allocated.request],
+        pool_name=allocated.pool,
+        device_name=allocated.device,
+        cdi_device_ids=[prepared.cdi_id],
+    )
+    if allocated.share_id:
+        device.share_id = allocated.share_id
+    return device
+
+
+def _health_message(devices: Sequence[DeviceHealth], now_s: int) -> Any:  # noqa: ANN401 - grpc has no types
+    response = _HealthResponse()
+    for each in devices:
+        added = response.devices.add(
+            health=UNHEALTHY if each.problem else HEALTHY, last_updated_time=now_s, message=each.problem
+        )
+        added.device.pool_name, added.device.device_name = each.pool, each.device
+    return response
+
+
+_REQUESTS = {
+    "GetInfo": "InfoRequest",
+    "NotifyRegistrationStatus": "RegistrationStatus",
+    "NodePrepareResources": "NodePrepareResourcesRequest",
+    "NodeUnprepareResources": "NodeUnprepareResourcesRequest",
+}
+
+
+def _methods(package: str, service: str, **methods: Callable[[Any, Any], Awaitable[Any]]) -> Any:  # noqa: ANN401
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(
+            method,
+            request_deserializer=message_class(package, _REQUESTS[name]).FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+        for name, method in methods.items()
+    }
+    return grpc.method_handlers_generic_handler(f"{package}.{service}", handlers)
+
+
+async def _serve(path: Path, handlers: Sequence[Any]) -> Any:  # noqa: ANN401 - grpc has no types
+    if len(str(path).encode()) > _LONGEST_PATH:
+        raise StoreFailure(f"{path} is too long for a socket; choose a shorter --kubelet")
+    _make_room(path)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(handlers)
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError as error:
+        raise StoreFailure(f"cannot listen on {path}: {error}") from error
+    await server.start()
+    return server
+
+
+def _make_room(path: Path) -> None:
+    try:
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)  # left by a driver that was killed
+    except OSError as error:
+        raise StoreFailure(f"cannot open {path}: {error.strerror}; the driver needs its owner's rights") from error

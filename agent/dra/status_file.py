@@ -1,0 +1,35 @@
+"""What the probes of the driver's container read: a file, because the driver serves no network."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.errors import StoreFailure
+
+READY = "ready"
+
+
+@dataclass(slots=True)
+class StatusFile:
+    """One line: `ready`, or why the driver has published no devices. Its time of change is a sign of life."""
+
+    path: Path
+    clock: Callable[[], float] = time.time
+    text: str = field(default="starting", init=False)
+
+    def set(self, text: str) -> None:
+        """Write a new state."""
+        self.text = text
+        self.touch()
+
+    def touch(self) -> None:
+        """Show that the driver is alive. Raises StoreFailure."""
+        tmp = self.path.with_suffix(".tmp")
+        try:
+            self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            tmp.write_text(self.text + "\n")
+            os.replace(tmp, self.path)  # noqa: PTH105 - as an atomic step
+        except OSError as error:
+            raise StoreFailure(f"cannot write {self.path}: {error.strerror}") from error

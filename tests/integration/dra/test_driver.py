@@ -1,0 +1,304 @@
+"""The driver against a real API server and scheduler, and a kubelet that speaks gRPC."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from shared.api.model_node import Entry, EntryState
+from shared.model_devices import FETCH_DEVICE, attribute_text, device_name
+from tests.integration.dra.bench import FILES, DraBench
+
+TINY = "model == 'tiny'"
+
+
+def _in_state(entry: Entry, state: EntryState) -> Entry:
+    return Entry(id=entry.id, revision=entry.revision, manifest=entry.manifest, state=state)
+
+
+@pytest.fixture
+def entry(bench: DraBench) -> Entry:
+    """The model tiny, published."""
+    entry = bench.hold("tiny")
+    bench.want(entry)
+    bench.start_registered()
+    bench.wait_devices(entry)
+    return entry
+
+
+def test_a_pod_that_claims_a_model_gets_it_read_only(bench: DraBench, entry: Entry) -> None:
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    assert bench.prepared(claim) == [f"larder.dev/model={claim['metadata']['uid']}-0"]
+    (edits,) = bench.edits(claim)
+    target = f"/models/{device_name(*entry.key)}"
+    assert edits["mounts"] == [{
+        "hostPath": str(bench.store.layout.snapshot(*entry.key)), "containerPath": target,
+        "options": ["ro", "rbind", "nosuid", "nodev"],
+    }]  # fmt: skip
+    assert {f"MODEL_PATH={target}", "MODEL_ID=tiny", "MODEL_CACHED=true"} <= set(edits["env"])
+
+
+def test_a_device_says_what_the_model_is(bench: DraBench, entry: Entry) -> None:
+    (device,) = bench.devices().values()
+    said = {name: next(iter(value.values())) for name, value in device["attributes"].items()}
+    assert device["allowMultipleAllocations"]
+    assert said["model"] == "tiny"
+    assert said["revision"] == attribute_text(entry.revision)
+    assert said["sizeBytes"] == sum(map(len, FILES.values()))
+    assert said["architecture"] == "LlamaForCausalLM"
+    assert said["cached"]
+
+
+@pytest.mark.usefixtures("entry")
+def test_pods_share_a_model_and_a_claim_is_prepared_by_many_calls_at_once(bench: DraBench) -> None:
+    """Pitfall 1: a claim is prepared once per node, and pods that share it cause concurrent calls."""
+    claim, other = bench.claim(TINY), bench.claim(TINY)
+    for _ in range(2):
+        bench.pod(claim)
+    bench.pod(other)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: bench.prepared(claim), range(8)))
+    assert len({tuple(answer) for answer in answers}) == 1
+    bench.prepared(other)
+    bench.kubelet.unprepare(other)
+    assert bench.cdi_path(claim).exists()
+    assert not bench.cdi_path(other).exists()
+
+
+def test_nothing_is_published_before_kubelet_knows_the_driver(bench: DraBench) -> None:
+    """Pitfall 3: a pod that came earlier would fail, since kubelet would not know whom to ask."""
+    entry = bench.hold("tiny")
+    bench.want(entry)
+    bench.start()
+    bench.until(bench.kubelet.registration.exists, "the driver's socket")
+    assert bench.slices() == []
+    bench.kubelet.register()
+    bench.wait_devices(entry)
+
+
+def test_slices_that_kubelet_deletes_are_published_again(bench: DraBench, entry: Entry) -> None:
+    """Pitfall 3: kubelet deletes them when it starts."""
+    (before,) = bench.slices()
+    bench.wipe()
+    bench.wait_devices(entry)
+    (after,) = bench.slices()
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["spec"]["pool"]["generation"] > before["spec"]["pool"]["generation"]
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("kill", [True, False])
+def test_prepared_claims_survive_the_driver_and_their_files_are_written_again(bench: DraBench, *, kill: bool) -> None:
+    """Pitfall 4: kubelet prepares a claim only for a new sandbox, whatever becomes of the file."""
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    bench.prepared(claim)
+    before = bench.cdi_path(claim).read_bytes()
+    (driver,) = bench.drivers
+    driver.kill() if kill else driver.stop()
+    assert bench.cdi_path(claim).read_bytes() == before
+    bench.cdi_path(claim).unlink()
+    bench.start()
+    bench.until(bench.cdi_path(claim).exists, "the file of the claim")
+    assert bench.cdi_path(claim).read_bytes() == before
+
+
+@pytest.mark.usefixtures("entry")
+def test_a_file_that_disappears_under_the_driver_is_written_again(bench: DraBench) -> None:
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    bench.prepared(claim)
+    bench.cdi_path(claim).unlink()
+    bench.until(bench.cdi_path(claim).exists, "the file of the claim")
+
+
+def test_what_a_crash_left_is_dropped(bench: DraBench) -> None:
+    """Pitfall 4: files of claims that are gone, and half of a file; those of other drivers stay."""
+    bench.cdi.mkdir()
+    left = [bench.cdi / "model.larder.dev-0a1b-2c3d.json", bench.cdi / "model.larder.dev-0a1b.17.tmp"]
+    foreign = bench.cdi / "gpu.example.org-0a1b.json"
+    for path in (*left, foreign):
+        path.write_text("{")
+    bench.start_registered()
+    bench.until(lambda: not any(path.exists() for path in left), "the leftovers to go")
+    assert foreign.exists()
+
+
+@pytest.mark.usefixtures("entry")
+def test_unprepare_answers_for_every_claim(bench: DraBench) -> None:
+    """Pitfall 5: kubelet asks also after a failed prepare, and for claims that the driver never saw."""
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    bench.prepared(claim)
+    unknown = {"metadata": {"namespace": "nowhere", "name": "c", "uid": "1b-2c"}}
+    for _ in range(2):
+        answers = bench.kubelet.unprepare(claim, unknown)
+        assert {uid: answer.error for uid, answer in answers.items()} == {claim["metadata"]["uid"]: "", "1b-2c": ""}
+    assert not bench.cdi_path(claim).exists()
+
+
+@pytest.mark.usefixtures("entry")
+def test_one_claim_that_fails_fails_no_other(bench: DraBench) -> None:
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    unknown = {"metadata": {"namespace": bench.namespace, "name": "c", "uid": "1b-2c"}}
+    answers = bench.kubelet.prepare(claim, unknown)
+    assert answers[claim["metadata"]["uid"]].error == ""
+    assert "does not exist" in answers["1b-2c"].error
+
+
+def test_health_is_streamed(bench: DraBench, entry: Entry) -> None:
+    """Pitfall 6: without the stream, kubelet logs an error every 5 s."""
+    device = device_name(*entry.key)
+    first = next(bench.kubelet.health())
+    assert first == {FETCH_DEVICE: "", device: ""}
+    bench.want(_in_state(entry, EntryState.DRAINING))
+    bench.until(lambda: "removed" in next(bench.kubelet.health())[device], "the device to be unhealthy")
+
+
+def test_two_models_in_one_container_have_variables_of_their_own(bench: DraBench) -> None:
+    """Pitfall 7: of two devices that set one variable, the last wins."""
+    draft, target = bench.hold("draft"), bench.hold("target")
+    bench.want(draft, target)
+    bench.start_registered()
+    bench.wait_devices(draft, target)
+    claim = bench.create_claim({
+        "requests": [
+            {"name": name, "exactly": {"deviceClassName": bench.ensure_class(), "selectors": [
+                {"cel": {"expression": f"device.attributes['model.larder.dev'].model == '{name}'"}}]}}
+            for name in ("draft", "target")
+        ]
+    })  # fmt: skip
+    bench.pod(claim)
+    bench.prepared(claim)
+    seen = [variable for edits in bench.edits(claim) for variable in edits["env"]]
+    assert f"MODEL_PATH_DRAFT=/models/{device_name(*draft.key)}" in seen
+    assert f"MODEL_PATH_TARGET=/models/{device_name(*target.key)}" in seen
+
+
+def test_a_model_with_a_long_id_is_claimed_by_its_hash(bench: DraBench) -> None:
+    """Pitfall 8: an attribute holds at most 64 bytes, and the name of a device 63."""
+    entry = bench.hold("m" * 200)
+    bench.want(entry)
+    bench.start_registered()
+    bench.wait_devices(entry)
+    (device,) = bench.devices().values()
+    claim = bench.claim(f"modelHash == '{device['attributes']['modelHash']['string']}'")
+    bench.pod(claim)
+    bench.prepared(claim)
+    assert f"MODEL_ID={entry.id}" in bench.edits(claim)[0]["env"]
+
+
+def test_a_model_on_its_way_out_gets_no_new_pods_before_it_goes(bench: DraBench, entry: Entry) -> None:
+    """Pitfall 11: nothing in Kubernetes protects the directory."""
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    bench.want(_in_state(entry, EntryState.DRAINING))
+    bench.until(lambda: all(each.get("taints") for each in bench.devices().values()), "the taint")
+    (device,) = bench.devices().values()
+    assert [(each["key"], each["effect"]) for each in device["taints"]] == [("larder.dev/leaving", "NoSchedule")]
+    bench.prepared(claim)  # it came before, and its allocation keeps the files
+    bench.want(_in_state(entry, EntryState.ABSENT))
+    bench.until(lambda: "is being removed" in _prepare_error(bench, claim), "the refusal")
+    bench.store.snapshots.remove(*entry.key)
+    bench.want()
+    bench.wait_devices()
+    assert "not on node" in bench.refused(claim)
+
+
+def _prepare_error(bench: DraBench, claim: dict[str, dict[str, str]]) -> str:
+    return str(bench.kubelet.prepare(claim)[claim["metadata"]["uid"]].error)
+
+
+def test_a_model_of_a_namespace_is_prepared_for_its_own_claims_alone(bench: DraBench) -> None:
+    """The scheduler does not know whose a device is; without the policy on claims, it gives it to anybody."""
+    entry = bench.hold(f"{bench.namespace}_private")
+    bench.want(entry)
+    bench.start_registered()
+    bench.wait_devices(entry)
+    other = f"{bench.namespace}-other"
+    bench.api.create("/api/v1/namespaces", {"metadata": {"name": other}})
+    account = f"/api/v1/namespaces/{other}/serviceaccounts/default"
+    bench.until(lambda: bench.api.answers(account), "the account of pods")
+    expression = f"namespace == '{bench.namespace}'"
+    own, foreign = bench.claim(expression), bench.claim(expression, namespace=other)
+    bench.pod(own)
+    bench.pod(foreign)
+    bench.prepared(own)
+    assert f"belongs to namespace {bench.namespace}" in bench.refused(foreign)
+    assert not bench.cdi_path(foreign).exists()
+
+
+def test_a_damaged_model_waits_for_its_repair(bench: DraBench, entry: Entry) -> None:
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    damaged = bench.store.layout.snapshot(*entry.key) / "config.json"
+    damaged.chmod(0o644)
+    damaged.write_text("{}")
+    assert "being repaired" in bench.refused(claim)
+    bench.until(lambda: all(each.get("taints") for each in bench.devices().values()), "the taint")
+
+
+def test_the_fallback_gives_no_model_where_there_is_none(bench: DraBench) -> None:
+    bench.start_registered()
+    bench.wait_devices()
+    claim = bench.create_claim({"requests": [{"name": "model", "firstAvailable": [
+        {"name": name, "deviceClassName": bench.ensure_class(), "selectors": [
+            {"cel": {"expression": f"device.attributes['model.larder.dev'].{condition}"}}]}
+        for name, condition in (("cached", TINY), ("fetch", "cached == false"))
+    ]}]})  # fmt: skip
+    bench.pod(claim)
+    bench.prepared(claim)
+    (edits,) = bench.edits(claim)
+    assert edits == {"env": ["MODEL_CACHED=false", "MODEL_CACHED_MODEL=false"]}
+
+
+@pytest.mark.usefixtures("entry")
+def test_a_claim_that_was_replaced_is_not_prepared(bench: DraBench) -> None:
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    stale = {"metadata": claim["metadata"] | {"uid": "1b-2c"}}
+    assert "was replaced" in bench.refused(stale)
+
+
+def test_where_the_runtime_ignores_cdi_nothing_is_published(bare: DraBench) -> None:
+    """Pitfall of containerd 1.6: the container starts without the model, and nobody says a word."""
+    bare.create_node("containerd://1.6.20")
+    entry = bare.hold("tiny")
+    bare.want(entry)
+    driver = bare.start()
+    bare.until(lambda: "ignores CDI" in bare.status(), "the reason")
+    bare.until(lambda: any("ignores CDI" in message for message in bare.events()), "the Event")
+    assert not bare.kubelet.registration.exists()
+    assert bare.slices() == []
+    assert driver.exit_code is None
+
+
+def test_many_models_take_several_slices_of_one_generation(bench: DraBench) -> None:
+    """Pitfall 8: the API server refuses more than 128 devices in a slice, or 64 if one has a taint."""
+    entries = [bench.hold(f"m{i}", {"config.json": b"{}"}) for i in range(70)]
+    bench.want(*entries[:-1], _in_state(entries[-1], EntryState.DRAINING))
+    bench.start_registered()
+    bench.wait_devices(*entries)
+    pools = [each["spec"]["pool"] for each in bench.slices()]
+    assert [pool["resourceSliceCount"] for pool in pools] == [2, 2]
+    assert len({pool["generation"] for pool in pools}) == 1
+    bench.want(*entries[:10])
+    bench.wait_devices(*entries[:10])
+    bench.until(lambda: [each["spec"]["pool"]["resourceSliceCount"] for each in bench.slices()] == [1], "one slice")
+    assert bench.slices()[0]["spec"]["pool"]["generation"] > pools[0]["generation"]
+
+
+@pytest.mark.usefixtures("entry")
+def test_requests_of_users_add_nothing(bench: DraBench) -> None:
+    """Pitfall 2: anybody writes the annotation; the default allow-list lets nothing but the model through."""
+    claim = bench.claim(TINY)
+    text = (
+        f'{{"nodename": "{bench.node}", "runningcontainer": {{"main": {{"requests": {{"example/x": 1}}, '
+        f'"allocatefrom": {{"example/x": "/dev/fuse"}}}}}}}}'
+    )
+    bench.pod(claim, annotations={"KubeDevice/DeviceInfo": text})
+    bench.prepared(claim)
+    (edits,) = bench.edits(claim)
+    assert "deviceNodes" not in edits
+    assert all(variable.startswith("MODEL_") for variable in edits["env"])

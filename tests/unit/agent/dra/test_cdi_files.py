@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from agent.dra.cdi_files import CdiFiles
+from shared.errors import StoreFailure
+
+
+def test_a_file_is_there_until_it_is_removed(tmp_path: Path) -> None:
+    files = CdiFiles(tmp_path / "cdi")
+    assert files.uids() == set()
+    files.write("u1", {"a": 1})
+    files.write("u1", {"a": 2})
+    assert files.path("u1").read_text() == '{"a": 2}'
+    assert files.uids() == {"u1"}
+    assert [path.name for path in files.folder.iterdir()] == ["model.larder.dev-u1.json"]
+    files.remove("u1")
+    files.remove("u1")
+    assert files.uids() == set()
+
+
+def test_half_a_file_is_dropped_and_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "model.larder.dev-u1.17.tmp").write_text("{")
+    (tmp_path / "gpu.json").write_text("{}")
+    files = CdiFiles(tmp_path)
+    assert files.uids() == set()
+    assert files.drop_unfinished() == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["gpu.json"]
+
+
+@pytest.mark.parametrize("uid", ["../x", "", "a/b", "x" * 64])
+def test_a_uid_is_never_a_path(tmp_path: Path, uid: str) -> None:
+    with pytest.raises(StoreFailure):
+        CdiFiles(tmp_path).write(uid, {})
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreFailure, match="cannot write"):
+        CdiFiles(tmp_path / "file").write("u1", {})

@@ -1,0 +1,120 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent.dra.decide import PreparationView, devices_held, models_of, plugin_questions
+from agent.dra.devices import HeldModel
+from agent.dra.errors import PrepareRefused
+from agent.dra.kubelet_claim import KubeletClaim
+from shared.api.model_node import Entry, EntryState
+from shared.devices.annotation import encode_pod_info
+from shared.devices.info import ContainerInfo, PodInfo
+from shared.kube.objects import Meta
+from shared.model_devices import (
+    AllocatedDevice,
+    AllocatedDevices,
+    ResourceAllocation,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
+
+MODEL = HeldModel("qwen", "r", "/store/models/qwen/r")
+REF = KubeletClaim("team-a", "c", "u1")
+
+
+def _device(request: str = "model", model: HeldModel = MODEL, pool: str = "n") -> AllocatedDevice:
+    return AllocatedDevice(request=request, driver="model.larder.dev", pool=pool, device=model.device)
+
+
+def _claim(*results: AllocatedDevice) -> ResourceClaim:
+    allocation = ResourceAllocation(devices=AllocatedDevices(results=list(results)))
+    return ResourceClaim(
+        metadata=Meta(namespace=REF.namespace, name=REF.name, uid=REF.uid),
+        status=ResourceClaimStatus(allocation=allocation),
+    )
+
+
+def _view(model: HeldModel = MODEL, state: str = EntryState.PRESENT, **fields: Any) -> PreparationView:
+    entry = Entry(id=model.id, revision=model.revision, state=state)
+    view = PreparationView(REF, "n", _claim(_device(model=model)), None, {entry.key: entry}, {model.device: model})
+    return replace(view, **fields)
+
+
+def _refusal(view: PreparationView) -> str:
+    with pytest.raises(PrepareRefused) as caught:
+        models_of(view, devices_held(view))
+    return str(caught.value)
+
+
+def test_a_model_that_is_here_is_given() -> None:
+    for state in (EntryState.PRESENT, EntryState.DRAINING):
+        view = _view(state=state)
+        assert models_of(view, devices_held(view)) == {MODEL.device: MODEL}
+
+
+def test_only_devices_of_this_node_and_driver_count() -> None:
+    other = AllocatedDevice(request="gpu", driver="gpu.example.org", pool="n", device="g0")
+    view = _view(claim=_claim(other, _device(pool="m"), _device()))
+    assert devices_held(view) == [_device()]
+    assert "holds no model" in _refusal(_view(claim=_claim(other)))
+
+
+def test_a_claim_that_is_gone_or_another_is_refused() -> None:
+    assert "does not exist" in _refusal(_view(claim=None))
+    claim = _claim(_device())
+    assert "was replaced" in _refusal(_view(claim=claim, ref=REF._replace(uid="u2")))
+
+
+def test_a_model_that_is_gone_or_going_or_damaged_is_refused() -> None:
+    assert "not on node n" in _refusal(_view(held={}))
+    assert "is being removed" in _refusal(_view(state=EntryState.ABSENT))
+    assert "is being removed" in _refusal(_view(entries={}))
+    assert "1 of its files are damaged" in _refusal(_view(replace(MODEL, damaged=("a",))))
+
+
+def test_a_private_model_is_for_claims_of_its_namespace() -> None:
+    own, foreign = replace(MODEL, id="team-a_qwen"), replace(MODEL, id="team-b_qwen")
+    assert models_of(_view(own), [_device(model=own)]) == {own.device: own}
+    assert "belongs to namespace team-b" in _refusal(_view(foreign))
+
+
+def _pod(info: PodInfo | str, *containers: str) -> dict[str, Any]:
+    text = info if isinstance(info, str) else encode_pod_info(info)
+    uses = [{"name": name, "resources": {"claims": [{"name": "m"}]}} for name in containers]
+    return {
+        "metadata": {"annotations": {"KubeDevice/DeviceInfo": text}},
+        "spec": {"resourceClaims": [{"name": "m", "resourceClaimName": REF.name}], "containers": uses},
+    }
+
+
+GIVEN = ContainerInfo(requests={"gpu": 1}, allocate_from={"gpu": "gpu/3"})
+
+
+def _asked(pod: dict[str, Any]) -> list[tuple[int, str]]:
+    return [(q.index, q.container) for q in plugin_questions(_view(pod=pod), [_device()])]
+
+
+def test_plugins_are_asked_for_a_container_that_was_given_devices_here() -> None:
+    given = {"main": GIVEN}
+    assert _asked(_pod(PodInfo(node_name="n", running_containers=given), "main")) == [(0, "main")]
+    assert _asked(_pod(PodInfo(node_name="n", init_containers=given), "main")) == [(0, "main")]
+
+
+def test_requests_alone_or_another_node_ask_nothing() -> None:
+    asked = {"main": ContainerInfo(requests={"gpu": 1})}
+    assert _asked(_pod(PodInfo(node_name="n", running_containers=asked), "main")) == []
+    assert _asked(_pod(PodInfo(node_name="m", running_containers={"main": GIVEN}), "main")) == []
+    assert _asked(_pod(PodInfo(node_name="n", running_containers={"other": GIVEN}), "main")) == []
+    assert list(plugin_questions(_view(), [_device()])) == []
+
+
+def test_devices_of_one_container_never_reach_another() -> None:
+    pod = _pod(PodInfo(node_name="n", running_containers={"main": GIVEN}), "main", "sidecar")
+    with pytest.raises(PrepareRefused, match="a request of its own"):
+        _asked(pod)
+
+
+def test_a_malformed_annotation_is_refused() -> None:
+    with pytest.raises(PrepareRefused, match="KubeDevice/DeviceInfo"):
+        _asked(_pod("{", "main"))

@@ -1,0 +1,81 @@
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.dra.slices import (
+    MAX_DEVICES,
+    CreateSlice,
+    DeleteSlice,
+    Json,
+    PoolOwner,
+    PublishedSlice,
+    ReplaceSlice,
+    SliceAction,
+    generation_of,
+    plan_slices,
+    published_slice,
+    slice_name,
+)
+
+NODE = PoolOwner("node-a", "u1")
+
+
+def _devices(count: int) -> list[Json]:
+    return [{"name": f"d{i}"} for i in range(count)]
+
+
+def _applied(published: Sequence[PublishedSlice], actions: Sequence[SliceAction]) -> list[PublishedSlice]:
+    """Return what the API server has afterwards."""
+    known = {each.name: each for each in published}
+    for action in actions:
+        match action:
+            case CreateSlice(body) | ReplaceSlice(_, body):
+                body["metadata"]["resourceVersion"] = "9"
+                each = published_slice(body)
+                known[each.name] = each
+            case DeleteSlice(name):
+                del known[name]
+    return list(known.values())
+
+
+@given(st.lists(st.integers(0, 3 * MAX_DEVICES + 1), min_size=1, max_size=5))
+def test_a_plan_leads_to_a_complete_pool_and_then_to_nothing(counts: list[int]) -> None:
+    published: list[PublishedSlice] = []
+    last = 0
+    for count in counts:
+        actions = plan_slices(NODE, _devices(count), published, last)
+        published, last = _applied(published, actions), max(last, generation_of(actions))
+        assert {each.generation for each in published} == {last}
+        assert {each.count for each in published} == {len(published)} == {max(1, -(-count // MAX_DEVICES))}
+        assert plan_slices(NODE, _devices(count), published, last) == []
+
+
+def test_a_change_of_one_slice_raises_the_generation_of_all() -> None:
+    devices = _devices(MAX_DEVICES + 1)
+    published = _applied([], plan_slices(NODE, devices, []))
+    devices[-1] = {"name": "other"}
+    bodies = [action.body for action in plan_slices(NODE, devices, published) if isinstance(action, ReplaceSlice)]
+    assert [body["spec"]["pool"]["generation"] for body in bodies] == [2, 2]
+
+
+def test_the_generation_goes_on_after_the_slices_were_deleted() -> None:
+    (action,) = plan_slices(NODE, _devices(1), [], last_generation=7)
+    assert isinstance(action, CreateSlice)
+    assert action.body["spec"]["pool"] == {"name": "node-a", "generation": 8, "resourceSliceCount": 1}
+
+
+def test_one_deleted_slice_of_several_is_written_with_all_others() -> None:
+    published = _applied([], plan_slices(NODE, _devices(MAX_DEVICES * 2), []))
+    actions = plan_slices(NODE, _devices(MAX_DEVICES * 2), published[:1], 1)
+    assert [type(action) for action in actions] == [ReplaceSlice, CreateSlice]
+
+
+def test_slices_belong_to_the_node_and_nodes_of_similar_names_have_others() -> None:
+    (action,) = plan_slices(NODE, [], [])
+    assert isinstance(action, CreateSlice)
+    assert action.body["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "u1", "controller": True}
+    ]
+    assert slice_name("n" * 253, 0) != slice_name("n" * 252, 0)
+    assert len(slice_name("n" * 253, 99)) <= 253
