@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import msgspec
 
@@ -113,14 +113,29 @@ def fetch_into(job: FetchJob, progress_line: ProgressLine) -> Outcome:
         target.mkdir(parents=True, exist_ok=True)
         lock = lock_directory(target, target / HOLDER)
     try:
-        return _run_with_progress(job, progress_line)
+        return run_with_progress(job, progress_line)
     finally:
         with suppress(OSError):  # on a failing disk, report the original failure
             (target / HOLDER).unlink(missing_ok=True)
         unlock(lock)
 
 
-def _run_with_progress(job: FetchJob, progress_line: ProgressLine) -> Outcome:
+class Fetch(Protocol):
+    """Work that moves files, and how far it is."""
+
+    @property
+    def progress(self) -> Progress:
+        """Its counters."""
+
+    @property
+    def stop(self) -> threading.Event:
+        """Ends it within a second once set."""
+
+    def run(self) -> Outcome:
+        """Do it. Raises LarderError, Stopped."""
+
+
+def run_with_progress(job: Fetch, progress_line: ProgressLine) -> Outcome:
     """Run the job in its own thread, so that a hanging server cannot block the command, and show its progress."""
     outcome = start_daemon_thread(job.run, "larder-fetch-job")
     watch = StallWatch(job.progress, time.monotonic())

@@ -16,12 +16,13 @@ from typing import TextIO
 import msgspec
 
 from agent.cli.command import selection_arguments, selection_of
-from agent.cli.fetch import SelectedSource, fetch_into
+from agent.cli.fetch import SelectedSource, fetch_into, run_with_progress
 from agent.cli.job import FetchJob, Outcome
 from agent.cli.layouts import plain_directory
 from agent.cli.old_versions import remove_old_versions
 from agent.cli.progress_line import ProgressLine
 from agent.cli.progress_server import ProgressServer
+from agent.cli.sequential import SequentialFill, can_link
 from agent.store.disk import translated
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
@@ -146,7 +147,7 @@ def _fill(
         opened = RenamedFile(opened, options.file_name)
     source = SelectedSource(opened, selection_of(options))
     mark: Path | None = None if options.no_mark else options.to.parent / COMPLETED
-    progress, limiter = Progress(), RateLimiter(options.limit)
+    progress = Progress()
     try:
         with ProgressServer(progress, options.progress_port):
             if options.keep:
@@ -154,13 +155,27 @@ def _fill(
             if mark is not None:
                 with translated(f"removing {mark}"):
                     mark.unlink(missing_ok=True)
-            job = FetchJob(source, plain_directory(options.to), _CONCURRENCY, progress, stop, limiter, options.revision)
-            outcome = fetch_into(job, ProgressLine(stdout, quiet=False))
+            job, line = _job_for(source, options, progress, stop), ProgressLine(stdout, quiet=False)
+            if isinstance(job, FetchJob):
+                outcome = fetch_into(job, line)
+            else:
+                print(f"the volume takes no hard links, so each file is written to {options.to} in order", file=stdout)
+                outcome = run_with_progress(job, line)
             if mark is not None:
-                _mark_completed(mark, outcome)
+                _mark_completed(mark, outcome, is_replaceable=isinstance(job, FetchJob))
     finally:
         source.close()
     return outcome
+
+
+def _job_for(
+    source: Source, options: argparse.Namespace, progress: Progress, stop: threading.Event
+) -> FetchJob | SequentialFill:
+    """Return the download in parts, or file by file if the volume takes no hard links. Raises StoreFailure."""
+    limiter, revision = RateLimiter(options.limit), str(options.revision)
+    if can_link(options.to):
+        return FetchJob(source, plain_directory(options.to), _CONCURRENCY, progress, stop, limiter, revision)
+    return SequentialFill(source, options.to, _CONCURRENCY, progress, stop, limiter, revision)
 
 
 def _completed(outcome: Outcome) -> DownloadReport:
@@ -182,9 +197,9 @@ def _credentials(directory: Path | None, hosts: Sequence[str], endpoint: str) ->
     return Credentials(values, tuple(hosts))
 
 
-def _mark_completed(mark: Path, outcome: Outcome) -> None:
+def _mark_completed(mark: Path, outcome: Outcome, *, is_replaceable: bool) -> None:
     """Write what is complete, once every file is in place."""
-    manifest, draft = outcome.manifest, mark.with_name(f"{mark.name}.new")
+    manifest = outcome.manifest
     content = {
         "uri": manifest.uri,
         "revision": manifest.revision,
@@ -192,12 +207,14 @@ def _mark_completed(mark: Path, outcome: Outcome) -> None:
         "size": manifest.size_bytes,
         "verified": outcome.verified,
     }
+    draft = mark.with_name(f"{mark.name}.new") if is_replaceable else mark
     with translated(f"writing {mark}"):
         with draft.open("w") as file:
             file.write(json.dumps(content))
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(mark)
+        if draft != mark:
+            draft.replace(mark)
         with suppress(OSError):  # some file systems cannot sync a directory
             _sync(mark.parent)
 

@@ -81,15 +81,7 @@ class FetchJob:
 
     def _run(self) -> Outcome:
         check_work_directory(self.layout.target)
-        manifest = self._resolve()
-        if self.revision not in ("", manifest.revision):
-            raise SourceChanged(
-                f"{manifest.uri} is now at revision {manifest.revision}, not at {self.revision}; resolve it again"
-            )
-        check_manifest(manifest)
-        self.progress.count_present(-self.progress.done)
-        self.progress.failure = None
-        self.progress.total = manifest.size_bytes
+        manifest = resolve_revision(self.source, self.revision, self.progress, self._wait)
         archives = {f.path for f in find_archives(manifest.files)}  # nothing records what came out of one before
         keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
         missing = [f for f in manifest.files if f.path in archives or not self._is_up_to_date(f, keys[f.path])]
@@ -129,7 +121,7 @@ class FetchJob:
             places = {f.path: self.layout.path_of(f, plan.keys.get(f.path, "")) for f in manifest.files}
             if not manifest.allow_pickle:
                 present = {path: self.layout.existing(place) for path, place in places.items()}
-                _refuse_pickles({**present, **blobs}, manifest.uri, lambda: store.unfinished.discard(plan))
+                refuse_fetched_pickles({**present, **blobs}, manifest.uri, lambda: store.unfinished.discard(plan))
             fetched = {places[path]: blob for path, blob in blobs.items()}
             unnamed = {places[f.path]: plan.keys[f.path] for f in missing if f.path in blobs and not f.digest}
             place_files(self.layout.target, fetched, unnamed, time.time_ns())
@@ -143,18 +135,35 @@ class FetchJob:
         path = self.layout.existing(self.layout.path_of(file, key))
         return is_up_to_date(path, file, key, self.progress.count_present)
 
-    def _resolve(self) -> Manifest:
-        """List the files of the source, with retries."""
-        with self.progress.requesting():
-            return retry(self.source.resolve, POLICY, Timing(), self._wait)
-
     def _wait(self, pause_s: float, error: LarderError) -> None:
-        self.progress.failure = error
-        if self.stop.wait(pause_s):
-            raise Stopped from error
+        wait_or_stop(pause_s, error, self.progress, self.stop)
 
 
-def _refuse_pickles(places: Mapping[str, Path], uri: str, discard: Callable[[], None]) -> None:
+def resolve_revision(
+    source: Source, revision: str, progress: Progress, wait: Callable[[float, LarderError], None]
+) -> Manifest:
+    """List the files of the source, with retries, and start counting them. Raises SourceChanged, UnsafePath."""
+    with progress.requesting():
+        manifest = retry(source.resolve, POLICY, Timing(), wait)
+    if revision not in ("", manifest.revision):
+        raise SourceChanged(
+            f"{manifest.uri} is now at revision {manifest.revision}, not at {revision}; resolve it again"
+        )
+    check_manifest(manifest)
+    progress.count_present(-progress.done)
+    progress.failure = None
+    progress.total = manifest.size_bytes
+    return manifest
+
+
+def wait_or_stop(pause_s: float, error: LarderError, progress: Progress, stop: threading.Event) -> None:
+    """Wait before the next attempt, showing what failed. Raises Stopped."""
+    progress.failure = error
+    if stop.wait(pause_s):
+        raise Stopped from error
+
+
+def refuse_fetched_pickles(places: Mapping[str, Path], uri: str, discard: Callable[[], None]) -> None:
     """Check the fetched and the existing files; if one may be a pickle, keep nothing that was fetched."""
     try:
         refuse_pickles(places, uri)

@@ -80,6 +80,28 @@ def receive_front(context: DownloadContext, file: File, buffer: memoryview) -> t
     return size, None
 
 
+def receive_in_order(
+    context: DownloadContext, file: File, start: int, write: Callable[[memoryview], None], buffer: memoryview
+) -> None:
+    """Receive a file from `start` to its end; `write` gets each chunk, in order, before the next one is read.
+
+    Raises the errors of `receive`, and whatever `write` raises.
+    """
+    with context.progress.requesting():
+        body = context.source.open(file, start)
+    with closing(body):
+        reader, position = _BodyReader(context, body, file), start
+        while size := reader.skip(len(buffer)):
+            context.progress.skip(size)
+        while position < file.size:
+            chunk = reader.chunk_of(buffer[: file.size - position])
+            size = reader.read(chunk, position)
+            write(chunk[:size])
+            position += size
+            context.count(size)
+        _check_end(body, file, buffer)
+
+
 def _drain(
     context: DownloadContext, body: Body, segmented: SegmentedFile, segment: Segment, buffer: memoryview
 ) -> None:
