@@ -33,9 +33,11 @@ from controller.modeloperator.manifests import (
 )
 from controller.modeloperator.resize import GROWING, Resize, resize_of
 from controller.modeloperator.source import source_of
+from controller.modeloperator.taken_name import EARLIER, reason_of_taken_name
 from controller.modeloperator.view import DownloadedModelView
 from controller.volumes.decide import Withdraw
 from shared.api.model import ModelPhase
+from shared.kube.objects import Object
 
 IN_PROGRESS = "Download in progress"
 _PENDING_S, _DOWNLOADING_S, _READY_S, _FAILED_S, _AGAIN_S = 10.0, 15.0, 300.0, 60.0, 2.0  # the specification's timings
@@ -128,8 +130,7 @@ def _decide(view: DownloadedModelView, now: datetime) -> list[Action]:
         return _provision(view)
     name = claim_name(meta)
     if not is_of(view.claim, meta):
-        message = _taken("claim", name)
-        return [Withdraw(), _write(view, "Failed", "NameConflict", message, is_stalled=True), Requeue(_FAILED_S)]
+        return [Withdraw(), *_taken(view, view.claim, "claim")]
     if view.claim.metadata.deletion_timestamp is not None:
         message = f"claim {name} was deleted and goes when the last pod that mounts it has ended; then it is made again"
         removal = [DeleteModelJob()] if _is_ours_and_stays(view) else []
@@ -156,8 +157,7 @@ def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
         return _start(view, download)
     name = job_name(view.model.metadata)
     if not is_of(job, view.model.metadata):
-        message = _taken("Job", name)
-        return [_write(view, "Failed", "NameConflict", message, is_stalled=True), Requeue(_FAILED_S)]
+        return _taken(view, job, "Job")
     if job.metadata.deletion_timestamp is not None:
         return [_write(view, "Pending", "Starting", f"an earlier Job {name} is being deleted"), Requeue(_AGAIN_S)]
     if job.metadata.labels.get(WANTED_LABEL) != download.label:
@@ -236,8 +236,11 @@ def wanted_download(view: DownloadedModelView) -> ModelDownload:
     return ModelDownload(view.wanted, uid, f"{REVISIONS}/{view.wanted}", kept, size)
 
 
-def _taken(what: str, name: str) -> str:
-    return f"{what} {name} exists and is not Larder's; delete or rename it, or create the Model under another name"
+def _taken(view: DownloadedModelView, found: Object, what: str) -> list[Action]:
+    reason, message = reason_of_taken_name(found, view.model.metadata, what)
+    if reason == EARLIER:
+        return [_reset(view, reason, message), Requeue(_PENDING_S)]
+    return [_write(view, "Failed", reason, message, is_stalled=True), Requeue(_FAILED_S)]
 
 
 def _is_ours_and_stays(view: DownloadedModelView) -> bool:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,6 +139,29 @@ def test_nothing_that_is_not_ours_is_adopted(what: str) -> None:
     view = build.view(**foreign)
     assert (written(view).phase, written(view).reason) == ("Failed", "NameConflict")
     assert not any(isinstance(a, StartModelDownload | DeleteModelJob | ProvisionClaim) for a in actions(view))
+
+
+@pytest.mark.parametrize("what", ["claim", "job"])
+def test_what_belongs_to_an_earlier_model_of_this_name_is_waited_for(what: str) -> None:
+    earlier = [{"kind": "Model", "name": "llama", "uid": "u0", "controller": True}]
+    found: dict[str, Any] = {"claim": build.claim(), "job": build.job()}
+    found[what] = msgspec.structs.replace(
+        found[what], metadata=msgspec.structs.replace(found[what].metadata, owner_references=earlier)
+    )
+    view = build.view(**found)
+    assert (written(view).phase, written(view).reason) == ("Pending", "Starting")
+    assert "belongs to an earlier Model of this name" in written(view).message
+    assert not any(isinstance(a, StartModelDownload | DeleteModelJob | ProvisionClaim) for a in actions(view))
+
+
+def test_a_claim_of_another_workload_is_named_with_its_owner() -> None:
+    owner = [{"kind": "TrainingJob", "name": "train", "uid": "u0", "controller": True}]
+    found = msgspec.structs.replace(
+        build.claim(), metadata=msgspec.structs.replace(build.claim().metadata, owner_references=owner)
+    )
+    assert written(build.view(claim=found)).message == (
+        "claim model-llama belongs to TrainingJob train; create the Model under another name"
+    )
 
 
 def test_a_changed_source_is_downloaded_beside_the_files_that_are_served() -> None:

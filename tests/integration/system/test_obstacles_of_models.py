@@ -1,0 +1,136 @@
+"""What keeps a Model (`models.example.com`) from its files until somebody acts, and that it goes on then."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rig.larder.cluster_driver import Json
+from rig.larder.site import Site
+from shared.download_report import DownloadReport
+from tests.integration.system.conftest import Why
+from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, report, volume_for
+from tests.integration.system.training import role, train
+
+KIND, CLASSES = "Model", "/apis/storage.k8s.io/v1/storageclasses"
+NO_PROVISIONER: Json = {"provisioner": "kubernetes.io/no-provisioner"}
+DONE = DownloadReport(revision="abc")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _storage(site: Site) -> Iterator[None]:
+    """A class whose volumes the tests make."""
+    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}} | NO_PROVISIONER)
+    yield
+    site.api.delete(f"{CLASSES}/{CLASS}")
+
+
+def declare(site: Site, name: str = "", storage_class: str = CLASS, size: str = "1Gi") -> str:
+    storage = {"storageClass": storage_class, "size": size}
+    spec = {"source": {"huggingFace": {"repoId": "org/model"}}, "storage": storage}
+    return site.create(KIND, name or site.name("mdl"), spec)
+
+
+def says(site: Site, model: str, reason: str) -> str:
+    """Wait for the reason of the condition Ready, and return the message of the status."""
+
+    def reasons() -> list[str]:
+        return [c["reason"] for c in site.status(KIND, model).get("conditions", []) if c["type"] == "Ready"]
+
+    site.until(lambda: reasons() == [reason], f"Model {model} to say {reason}")
+    return str(site.status(KIND, model)["message"])
+
+
+def job_of(site: Site, model: str) -> Json:
+    path = f"{JOBS}/model-download-{model}"
+    site.until(lambda: site.api.answers(path), f"the Job of {model}")
+    found: Json = site.api.get(path)
+    return found
+
+
+def finish(site: Site, model: str, storage_class: str = CLASS) -> None:
+    """Play the storage and the download, to show that nothing else is in the way."""
+    job = job_of(site, model)  # which is created once the claim is the Model's
+    volume_for(site, f"model-{model}", storage_class=storage_class)
+    report(site, job, "Succeeded", DONE)
+    says(site, model, "Ready")
+    site.delete(KIND, model)
+
+
+def test_a_storage_class_that_is_created_later(site: Site) -> None:
+    later = site.name("later")
+    model = declare(site, storage_class=later)
+    message = says(site, model, "StorageClassNotFound")
+    assert f"claim model-{model} waits for StorageClass {later!r}, which does not exist" in message
+    assert site.status(KIND, model)["phase"] == "Downloading"
+    site.api.create(CLASSES, {"metadata": {"name": later}} | NO_PROVISIONER)
+    finish(site, model, later)
+    site.api.delete(f"{CLASSES}/{later}")
+
+
+def test_a_claim_that_is_not_bound_for_a_minute(site: Site, why: Why) -> None:
+    model = declare(site)
+    message = says(site, model, "ClaimNotBound")
+    assert f"claim model-{model} has not been bound for 1 min: provisioner kubernetes.io/no-provisioner" in message
+    assert f"kubectl describe pvc model-{model} -n {NAMESPACE}" in message
+    assert "ClaimNotBound" in why(f"mdl/{model}", exits=0)
+    finish(site, model)
+
+
+def test_a_quota_that_refuses_the_job(site: Site) -> None:
+    quotas = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
+    counted = len(site.api.get(JOBS)["items"])
+    quota = {"metadata": {"name": "no-more-jobs"}, "spec": {"hard": {"count/jobs.batch": str(counted)}}}
+    site.api.create(quotas, quota)
+    site.until(lambda: "hard" in site.api.get(f"{quotas}/no-more-jobs").get("status", {}), "the quota to be counted")
+    model = declare(site)
+    assert "exceeded quota" in says(site, model, "JobRefused")
+    assert site.status(KIND, model)["phase"] == "Pending"
+    site.api.delete(f"{quotas}/no-more-jobs")
+    finish(site, model)
+
+
+def test_a_name_that_a_training_job_needs_as_well(site: Site) -> None:
+    """Its claim `model` of worker 0 is called like that of a Model; whoever comes first has it."""
+    workers = {"Worker": role(claims=("model",))}
+    first = train(site, roles=workers)
+    claim = f"{CLAIMS}/model-{first}-worker-0"
+    site.until(lambda: site.api.answers(claim), "the claim of the TrainingJob")
+    model = declare(site, f"{first}-worker-0")
+    conflict = f"claim model-{model} belongs to TrainingJob {first}; create the Model under another name"
+    assert conflict in says(site, model, "NameConflict")
+    assert not site.api.answers(f"{JOBS}/model-download-{model}")
+    site.delete("TrainingJob", first)
+    finish(site, model)
+
+    second = site.name("tj")
+    model = declare(site, f"{second}-worker-0")
+    site.until(lambda: site.api.answers(f"{CLAIMS}/model-{model}"), "the claim of the Model")
+    train(site, second, workers)
+
+    def refusal() -> list[str]:
+        return [c["message"] for c in site.status("TrainingJob", second).get("conditions", [])
+                if c["type"] == "Ready" and c["reason"] == "NameConflict"]  # fmt: skip
+
+    site.until(lambda: bool(refusal()), "the conflict to be reported on the TrainingJob")
+    assert f"belongs to Model {model}" in refusal()[0]
+    site.delete("TrainingJob", second)
+    finish(site, model)
+
+
+def test_a_model_that_is_deleted_and_created_again_at_once(site: Site) -> None:
+    """Kubernetes collects the claim and the Job of the first a little later; the second has those of its own."""
+    model = declare(site)
+    first = job_of(site, model)
+    volume_for(site, f"model-{model}")
+    report(site, first, "Succeeded", DONE)
+    says(site, model, "Ready")
+    site.delete(KIND, model)
+    site.until(lambda: site.is_gone(KIND, model), "the first to go")
+    declare(site, model)
+
+    def is_another() -> bool:
+        path = f"{JOBS}/model-download-{model}"
+        return site.api.answers(path) and site.api.get(path)["metadata"]["uid"] != first["metadata"]["uid"]
+
+    site.until(is_another, "the Job of the second")
+    finish(site, model)
