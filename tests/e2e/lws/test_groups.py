@@ -8,6 +8,7 @@ from rig.larder.site import Site
 from shared.names import ready_label
 from tests.builders.replica_claims import GATE, pod_template
 from tests.builders.replica_claims import template as claim_template
+from tests.integration.system.download_pods import assert_injected, ready_model
 
 SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"
 PODS = "/api/v1/namespaces/default/pods"
@@ -57,6 +58,24 @@ def test_every_pod_of_a_group_gets_the_model(site: Site, placement: str) -> None
         f"{name} to count both groups as ready",
     )
     site.api.delete(f"{SETS}/{name}")
+
+
+def test_every_pod_of_a_group_gets_a_model_of_the_namespace(site: Site) -> None:
+    """A Model (`models.example.com`), whose claim both leaders and workers mount."""
+    model, name = ready_model(site), site.name("set")
+    template = {
+        "metadata": {"annotations": {"models.example.com/inject": model}},
+        "spec": {"containers": [{"name": "server", "image": "server:none"}]},
+    }
+    groups = {"size": SIZE, "leaderTemplate": template, "workerTemplate": template}
+    body = {"metadata": {"name": name}, "spec": {"replicas": GROUPS, "leaderWorkerTemplate": groups}}
+    site.api.create(SETS, {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"} | body)
+    site.until(lambda: len(pods_of(site, name)) == GROUPS * SIZE, f"all pods of {name}")
+    for pod in pods_of(site, name):
+        assert_injected(pod, model)
+    site.api.delete(f"{SETS}/{name}?propagationPolicy=Foreground")
+    site.until(lambda: not pods_of(site, name), f"the pods of {name} to go")
+    site.delete("Model", model)
 
 
 def test_pods_of_groups_get_claims_that_the_set_owns_and_get_them_back(site: Site) -> None:

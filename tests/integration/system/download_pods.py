@@ -11,7 +11,7 @@ CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-CLASS = "by-hand"
+CLASSES, CLASS = "/apis/storage.k8s.io/v1/storageclasses", "by-hand"
 
 
 def claims_in(namespace: str) -> str:
@@ -38,8 +38,8 @@ def volume_for(
     return name
 
 
-def report(site: Site, job: Json, phase: str, result: DownloadReport) -> None:
-    """Write how the Job's pod ended, as its kubelet would."""
+def report(site: Site, job: Json, phase: str, result: DownloadReport, current: str = "Running") -> None:
+    """Write how the Job's pod ended, as its kubelet would; it is `Pending` before where there are no nodes."""
     pods = PODS.replace(f"/{NAMESPACE}/", f"/{job['metadata']['namespace']}/")
     query = f"{pods}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
     uid, found = job["metadata"]["uid"], list[Json]()
@@ -48,10 +48,10 @@ def report(site: Site, job: Json, phase: str, result: DownloadReport) -> None:
         owned = (
             p for p in site.api.get(query)["items"] if p["metadata"].get("ownerReferences", [{}])[0].get("uid") == uid
         )
-        found[:] = [pod for pod in owned if pod["status"].get("phase") == "Running"]
+        found[:] = [pod for pod in owned if pod["status"].get("phase") == current]
         return bool(found)
 
-    site.until(runs, "the pod to run")
+    site.until(runs, f"the pod to be {current}")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     code = {"Succeeded": 0, "Failed": 3}[phase]
     ended = {"exitCode": code, "reason": "x", "message": encode_report(result).decode(), "finishedAt": now}
@@ -59,3 +59,29 @@ def report(site: Site, job: Json, phase: str, result: DownloadReport) -> None:
               "state": {"terminated": ended | {"startedAt": now}}}  # fmt: skip
     body = {"status": {"phase": phase, "containerStatuses": [status]}}
     site.api.patch(f"{pods}/{found[0]['metadata']['name']}/status", body)
+
+
+def ready_model(site: Site, current: str = "Running") -> str:
+    """Declare a Model, play its storage and its download, and return its name once it is Ready."""
+    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
+    source = {"huggingFace": {"repoId": "org/model"}}
+    model = site.create(
+        "Model", site.name("mdl"), {"source": source, "storage": {"storageClass": CLASS, "size": "1Gi"}}
+    )
+    path = f"{JOBS}/model-download-{model}"
+    site.until(lambda: site.api.answers(path), f"the Job of {model}")
+    volume_for(site, f"model-{model}")
+    report(site, site.api.get(path), "Succeeded", DownloadReport(revision="abc"), current)
+    site.until(lambda: site.status("Model", model).get("phase") == "Ready", f"Model {model} to be Ready")
+    return model
+
+
+def assert_injected(pod: Json, model: str) -> None:
+    """Check that a pod has a Model in its first container, as its annotation asks."""
+    container, prefix = pod["spec"]["containers"][0], f"MODEL_{model.upper().replace('-', '_')}"
+    volume, path = f"model-{model}", f"/models/{model}"
+    source = {"claimName": volume, "readOnly": True}
+    assert {"name": volume, "persistentVolumeClaim": source} in pod["spec"]["volumes"]
+    assert {"name": volume, "mountPath": path, "readOnly": True} in container["volumeMounts"]
+    assert {"name": f"{prefix}_MOUNT_PATH", "value": path} in container["env"]
+    assert pod["metadata"]["labels"]["models.example.com/injected"] == "true"
