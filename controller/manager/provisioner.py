@@ -17,6 +17,7 @@ from shared.kube.errors import Busy, KubeError, Refused
 from shared.token_bucket import TokenBucket
 
 MAX_IN_FLIGHT = 16  # far fewer than the connections that the controller may have
+MAX_PER_FLOW = 5000  # requests of a namespace that wait: each costs memory, and one object may ask for thousands
 _INTERNAL, _TOO_MANY_REQUESTS = 500, 429
 _LONGEST_PAUSE_S = 120.0  # whatever a server asks for
 _LONGEST_SETTLE_S = 10.0
@@ -133,6 +134,7 @@ class Provisioner:
     on_internal_error: Callable[[Hashable, Exception], None]
     _waiting: dict[Hashable, _Waiting] = field(default_factory=dict, init=False)
     _depth: dict[str, int] = field(default_factory=lambda: defaultdict(int), init=False)  # by kind
+    _of_flow: dict[Hashable, int] = field(default_factory=dict, init=False)  # how many wait
     _queue: ProvisionQueue = field(default_factory=ProvisionQueue, init=False)
     _held: set[Hashable] = field(default_factory=set, init=False)  # flows with a request in service or in a pause
     _in_flight: int = field(default=0, init=False)
@@ -149,21 +151,31 @@ class Provisioner:
         self._bucket = TokenBucket(self.settings.rate, burst, self.clock(), tokens=burst)
         self._metrics = _Metrics(self.registry)
 
-    def request(self, request: ProvisionRequest) -> None:
-        """Queue a request, unless one with its key waits already."""
-        if request.key not in self._waiting:
-            self._waiting[request.key] = _Waiting(request, self.clock())
-            if request.kind not in self._depth:
-                self._metrics.start(request.kind)
-            self._depth[request.kind] += 1
-            self._queue.push(self._flow(request), request.key, request.order)
-            self._changed.set()
+    def request(self, request: ProvisionRequest) -> bool:
+        """Queue a request, unless one with its key waits already; return whether one waits now.
+
+        A namespace with too many requests has to make this one again later, as after a change of the leader.
+        """
+        if request.key in self._waiting:
+            return True
+        if (known := self._of_flow.get(request.flow, 0)) >= MAX_PER_FLOW:
+            return False
+        self._waiting[request.key] = _Waiting(request, self.clock())
+        if request.kind not in self._depth:
+            self._metrics.start(request.kind)
+        self._depth[request.kind] += 1
+        self._of_flow[request.flow] = known + 1
+        self._queue.push(self._flow(request), request.key, request.order)
+        self._changed.set()
+        return True
 
     def withdraw(self, key: Hashable) -> None:
         """Remove a request that is no longer needed."""
         if (waiting := self._waiting.pop(key, None)) is not None:
             self._depth[waiting.request.kind] -= 1
             self._queue.remove(key)
+            if left := self._of_flow.pop(waiting.request.flow) - 1:
+                self._of_flow[waiting.request.flow] = left
 
     def position(self, key: Hashable) -> int | None:
         """Return the place of a request, 1 for one that is served now or next; None if there is none of this key."""

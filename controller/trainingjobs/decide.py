@@ -7,7 +7,7 @@
 A claim is created before its pod, always. No claim is ever deleted: Kubernetes collects them with the job.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -21,6 +21,7 @@ from controller.trainingjobs.view import ReplicaView, TrainingJobView
 from shared.kube.objects import Meta
 
 PODS_AT_ONCE = 50  # created or deleted in one reconcile, so that other namespaces get their turn
+MOST_QUEUED = 500  # claims of a role in the queue at one time, each of which the controller keeps in memory
 MOST_REPLACED = 100  # failed pods in `status.replacing`
 RESTART_S = 10.0  # from the creation of a pod to that of its successor, at least
 LOOK_AGAIN_S = 30.0  # while somebody else's object is in the way
@@ -178,7 +179,7 @@ def _creations(view: TrainingJobView) -> Iterator[Action]:
         short = [(n, r) for n, r in enumerate(view.replicas) if r.replica.role == role and _is_creatable(r)]
         if failure is not None and failure.retry_s is not None:
             short = short[:1]
-        yield from (ProvisionClaims(r.replica, r.missing, n) for n, r in short if r.missing)
+        yield from _provisions(short)
         complete = [r.replica for _, r in short if not r.missing]
         if now_created := tuple(complete[:room]):
             yield CreatePods(role, now_created)
@@ -189,6 +190,17 @@ def _creations(view: TrainingJobView) -> Iterator[Action]:
         yield Requeue(LOOK_AGAIN_S)
 
 
+def _provisions(short: Iterable[tuple[int, ReplicaView]]) -> Iterator[ProvisionClaims]:
+    """Have the claims of the first replicas created, which includes those that are queued already."""
+    room = MOST_QUEUED
+    for number, replica in short:
+        if room <= 0:
+            return
+        if replica.missing:
+            yield ProvisionClaims(replica.replica, replica.missing, number)
+            room -= len(replica.missing)
+
+
 def _is_creatable(replica: ReplicaView) -> bool:
     return replica.pod is None and not replica.expected and replica.obstacle is None
 
@@ -197,10 +209,15 @@ def _looks(view: TrainingJobView, now: datetime) -> Iterator[Action]:
     """Look again when something will have changed that no watch reports."""
     if (end := deadline_of(view)) is not None:
         yield Requeue(max(0.0, (end - now).total_seconds()))
-    if view.queue.queued or any(replica.expected for replica in view.replicas):
+    if view.queue.queued or any(replica.expected or _is_short(view, replica) for replica in view.replicas):
         yield Requeue(max(POSITION_S, view.queue.position / _LOOKS_PER_TURN))
     if any(replica.unbound for replica in view.replicas):
         yield Requeue(UNBOUND_S)
+
+
+def _is_short(view: TrainingJobView, replica: ReplicaView) -> bool:
+    """Return whether claims of a replica may have to be requested, or requested again because the queue was full."""
+    return bool(replica.missing) and _is_creatable(replica) and replica.replica.role not in view.failures
 
 
 def _delete(pods: list[TrainingPod]) -> Iterator[Action]:

@@ -1,6 +1,5 @@
 """Names and manifests of what a training job creates. No input or output, no clock."""
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -99,8 +98,7 @@ def replica_pod(job: TrainingJob, replica: JobReplica, templates: tuple[VolumeCl
         "annotations": _strings(written, "annotations"),
         "ownerReferences": [owner_of(job).reference()],
     }
-    pod: Json = copy.deepcopy(spec.template["spec"])
-    pod |= {
+    pod: Json = spec.template["spec"] | {
         "restartPolicy": spec.restart_policy if spec.restart_policy in _IN_PLACE else "Never",
         "hostname": name,
         "subdomain": meta.name,

@@ -23,9 +23,9 @@ class RequestedClaims:
     def request(
         self, job: TrainingJobKey, claim: ReplicaClaimKey, replica: JobReplica, request: ProvisionRequest
     ) -> None:
-        """Queue the creation of a claim for a replica."""
-        self._of.setdefault(job, {})[claim] = replica
-        self.provisioner.request(request)
+        """Queue the creation of a claim for a replica, unless its namespace has too many in the queue."""
+        if self.provisioner.request(request):
+            self._of.setdefault(job, {})[claim] = replica
 
     def done(self, job: TrainingJobKey, claim: ReplicaClaimKey) -> None:
         """Drop a request that the provisioner has ended."""

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from rig.binaries import Binaries
+from rig.errors import CallRefused
 from rig.larder.cluster_driver import Json
 from rig.larder.objects import KINDS
 from rig.larder.site import Site
@@ -252,6 +253,13 @@ def test_admission_warns_of_what_keeps_pods_from_being_created(site: Site, binar
     assert "3 of 3 pods of role Worker will not be created" in warned
     refused = dry_run(role() | {"volumeClaimTemplates": [claim_template(volumeName="theirs")]})
     assert "spec.replicaSpecs.Worker.volumeClaimTemplates[0].spec.volumeName: may not be set" in refused
+
+
+def test_a_job_has_5000_replicas_at_most(site: Site) -> None:
+    with pytest.raises(CallRefused, match="more than 5000 replicas together; split the job"):
+        train(site, roles={"Server": role(2501), "Worker": role(2500)})
+    without_number = {key: value for key, value in role().items() if key != "replicas"}
+    site.delete(KIND, train(site, roles={"Server": without_number, "Worker": role(0)}))
 
 
 def test_a_claim_that_never_binds_is_reported(site: Site) -> None:

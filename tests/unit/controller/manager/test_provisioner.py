@@ -7,7 +7,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.manager.provision_queue import ProvisionOrder
-from controller.manager.provisioner import MAX_IN_FLIGHT, Provisioner, ProvisionRequest, ProvisionSettings, Turns
+from controller.manager.provisioner import (
+    MAX_IN_FLIGHT,
+    MAX_PER_FLOW,
+    Provisioner,
+    ProvisionRequest,
+    ProvisionSettings,
+    Turns,
+)
 from shared.backoff import Backoff
 from shared.kube.errors import Busy, Conflict, KubeError, Refused, Unreachable
 
@@ -49,7 +56,7 @@ class Rig:
         create: Create | None = None,
         flow: Hashable = "",
         order: ProvisionOrder = _ALIKE,
-    ) -> None:
+    ) -> bool:
         def failed(error: KubeError) -> None:
             self.failed.append((key, str(error)))
             self.news.set()
@@ -58,7 +65,7 @@ class Rig:
             self.created.append(key)
             self.news.set()
 
-        self.provisioner.request(ProvisionRequest(key, flow, create or _nothing, failed, created, order))
+        return self.provisioner.request(ProvisionRequest(key, flow, create or _nothing, failed, created, order))
 
     async def until(self, condition: Callable[[], bool], within_s: float = 60) -> None:
         async with asyncio.timeout(within_s):
@@ -417,4 +424,15 @@ async def test_the_position_of_a_request_counts_down_to_the_head() -> None:
     assert [rig.provisioner.position(key) for key in ("a", "b", "c", "d")] == [1, 2, 3, None]
     await rig.until(lambda: rig.created == ["a"])
     assert [rig.provisioner.position(key) for key in ("a", "b", "c")] == [None, 1, 2]
+    await rig.end()
+
+
+async def test_a_namespace_cannot_fill_the_memory_with_requests() -> None:
+    rig = Rig(rate=1e-6, burst=1e-6)
+    assert all(rig.ask(key, flow="flood") for key in range(MAX_PER_FLOW))
+    assert not rig.ask("more", flow="flood")
+    assert rig.ask(0, flow="flood"), "one that waits already still does"
+    assert rig.ask("other", flow="victim")
+    rig.provisioner.withdraw(7)
+    assert rig.ask("more", flow="flood"), "its place is free again"
     await rig.end()

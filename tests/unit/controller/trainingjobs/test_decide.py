@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from controller.manager.actions import Requeue
 from controller.manager.exclusive_names import name_taken
 from controller.trainingjobs.decide import (
+    MOST_QUEUED,
     MOST_REPLACED,
     PODS_AT_ONCE,
     Action,
@@ -102,6 +103,19 @@ def test_a_large_job_is_created_in_parts_that_let_others_have_their_turn() -> No
     assert min(action.after_s for action in only(actions, Requeue)) == 0
 
 
+def test_of_a_large_job_only_the_next_claims_of_each_role_are_in_the_queue() -> None:
+    found = Observed(training_job(Server=replica_spec(MOST_QUEUED + 9), Worker=replica_spec(MOST_QUEUED + 9)))
+    wanted = [action.replica for action in only(decide(found.view(), NOW), ProvisionClaims)]
+    assert wanted == [JobReplica(role, n) for role in ("Server", "Worker") for n in range(MOST_QUEUED)]
+    made = (claim(f"data-tj-worker-{n}") for n in range(5))
+    wanted = [action.replica for action in only(decide(found.view(*made), NOW), ProvisionClaims)]
+    assert wanted[-1] == JobReplica("Worker", MOST_QUEUED + 4), "others follow as claims are created"
+
+
+def test_a_job_whose_claims_found_no_room_in_the_queue_asks_again() -> None:
+    assert min(action.after_s for action in only(decide(Observed(training_job()).view(), NOW), Requeue)) <= 10
+
+
 def test_masters_come_first() -> None:
     found = Observed(training_job(Worker=replica_spec(), Master=replica_spec()))
     assert [a.replica.role for a in only(decide(found.view(), NOW), ProvisionClaims)] == ["Master", "Worker"]
@@ -174,7 +188,7 @@ def test_after_a_refusal_one_replica_tries_again_before_the_others() -> None:
     found.failures.note((KEY, "Worker"), QUOTA)
     actions = decide(found.view(), NOW)
     assert {action.replica.role for action in only(actions, ProvisionClaims)} == {"Server"}
-    assert min(action.after_s for action in only(actions, Requeue)) > 10
+    assert max(action.after_s for action in only(actions, Requeue)) > 10
     found.now = 60
     tried = [action.replica for action in only(decide(found.view(), NOW), ProvisionClaims)]
     assert [replica for replica in tried if replica.role == "Worker"] == [JobReplica("Worker", 0)]
