@@ -1,9 +1,10 @@
 """Events on the objects that users look at."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import structlog
 
@@ -14,6 +15,7 @@ from shared.kube.errors import KubeError
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 
+_LONGEST = {"apiVersion": 317, "kind": 63, "name": 253, "uid": 64}
 _log = structlog.get_logger()
 
 
@@ -26,6 +28,18 @@ class EventSubject:
     namespace: str
     name: str
     uid: str
+
+
+def subject_of(namespace: str, reference: Mapping[str, Any]) -> EventSubject | None:
+    """Return the object that an owner reference names; None if no object can have such a name.
+
+    Anyone may write a reference, and the API server limits the length of none of its parts: Events on it, and the
+    memory of them, would have a megabyte each.
+    """
+    parts = {part: str(reference.get(part, "")) for part in _LONGEST}
+    if any(len(parts[part]) > longest for part, longest in _LONGEST.items()):
+        return None
+    return EventSubject(parts["apiVersion"], parts["kind"], namespace, parts["name"], parts["uid"])
 
 
 @dataclass(frozen=True, slots=True)

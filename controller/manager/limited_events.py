@@ -1,5 +1,6 @@
 """Events that say the same of an object only once an hour, and of a namespace only so many."""
 
+import hashlib
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ from shared.token_bucket import TokenBucket
 
 _AGAIN_S = 3600.0  # the API server forgets Events after an hour
 _MOST = 100  # of one key within the hour: tenants can make up reasons
+_LONGEST_NEWS = 64
 _RATE, _BURST = 1.0, 200.0  # of one namespace, per second: tenants can make up keys
 
 
@@ -44,7 +46,7 @@ class LimitedEvents:
         self._expire(now)
         written = self._written[key] = _recent(self._written.pop(key, {}), now)  # keys in the order of their reports
         for subject in dict.fromkeys(subjects):
-            event = subject.uid, reason, news
+            event = subject.uid, reason, _short(news)
             if event not in written and len(written) < _MOST and self._draw(subject.namespace, now):
                 written[event] = now
                 await self.events.write(subject, reason, message, warn=warn)
@@ -67,6 +69,11 @@ class LimitedEvents:
             if _recent(self._written[key], now):
                 return
             del self._written[key]
+
+
+def _short(news: str) -> str:
+    """Return what stands for news in memory: tenants may write 256 KiB of it into an annotation."""
+    return news if len(news) <= _LONGEST_NEWS else hashlib.sha256(news.encode(errors="replace")).hexdigest()
 
 
 def _recent(written: dict[tuple[str, str, str], float], now: float) -> dict[tuple[str, str, str], float]:

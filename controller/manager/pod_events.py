@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from controller.manager.event_recorder import EventSubject
+from controller.manager.event_recorder import EventSubject, subject_of
 from controller.manager.limited_events import LimitedEvents
 from shared.api.core import Pod
 
@@ -49,7 +49,6 @@ class PodEvents:
 def _subjects(pod: Pod, *, owners: bool) -> list[EventSubject]:
     meta = pod.metadata
     controllers = (owner for owner in meta.owner_references if owner.get("controller")) if owners else ()
-    return [
-        EventSubject("v1", "Pod", meta.namespace, meta.name, meta.uid),
-        *(EventSubject(o["apiVersion"], o["kind"], meta.namespace, o["name"], o["uid"]) for o in controllers),
-    ]
+    known = (subject_of(meta.namespace, owner) for owner in controllers)
+    pod_itself = EventSubject("v1", "Pod", meta.namespace, meta.name, meta.uid)
+    return [pod_itself, *(subject for subject in known if subject is not None)]

@@ -1,15 +1,15 @@
 """Reconciles one pod that was given claims: observe, decide, act."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 import structlog
 
 from controller.claimtemplates.templates import ClaimOwner
 from controller.manager.actions import Requeue
-from controller.manager.event_recorder import EventSubject
+from controller.manager.event_recorder import EventSubject, subject_of
 from controller.manager.failed_creations import FailedCreations
 from controller.manager.limited_events import LimitedEvents
 from controller.manager.patch_pod import remove_gate
@@ -120,7 +120,8 @@ class ReplicaPodReconciler:
             return []
         found = await self.observer.owners.of(namespace, controller)
         top = [found.reference()] if isinstance(found, ClaimOwner) else []
-        return list(dict.fromkeys(_subject(namespace, reference) for reference in (controller, *top)))
+        known = dict.fromkeys(subject_of(namespace, reference) for reference in (controller, *top))
+        return [subject for subject in known if subject is not None]
 
     def _created(self, key: ReplicaPodKey, claim: TemplateClaimKey) -> None:
         self.failures.forget(claim)
@@ -131,8 +132,3 @@ class ReplicaPodReconciler:
         _log.warning("replica_claim_not_created", namespace=claim.namespace, claim=claim.name, error=str(error))
         self.failures.note(claim, error)
         self.enqueue(key)
-
-
-def _subject(namespace: str, reference: Mapping[str, Any]) -> EventSubject:
-    api_version, kind, name, uid = (str(reference.get(part, "")) for part in ("apiVersion", "kind", "name", "uid"))
-    return EventSubject(api_version, kind, namespace, name, uid)

@@ -3,14 +3,18 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from controller.admission.pod_annotations import NOT_CACHED
 from controller.state.index import Index
 from controller.state.signal import Signal
 from controller.uncached_services.keys import UncachedServiceKey
-from controller.uncached_services.services import is_uncached, service_of
+from controller.uncached_services.services import KINDS, is_uncached, service_of
 from shared.api.core import Pod
 from shared.kube.cache import Cache
 from shared.kube.objects import Key
+
+_LONGEST_REASON = 1000  # admission writes shorter ones
 
 
 @dataclass(slots=True)
@@ -27,12 +31,12 @@ class UncachedPods:
 
     def replace(self, objects: Sequence[Pod], unreadable: Collection[Key] = ()) -> None:
         """Keep those of the pods that matter."""
-        self._pods.replace([pod for pod in objects if is_uncached(pod)], unreadable)
+        self._pods.replace([self._trimmed(pod) for pod in objects if is_uncached(pod)], unreadable)
 
     def upsert(self, obj: Pod) -> None:
         """Keep a pod, or drop it."""
         if is_uncached(obj):
-            self._pods.upsert(obj)
+            self._pods.upsert(self._trimmed(obj))
         else:
             self._pods.remove(obj.key)
 
@@ -50,6 +54,17 @@ class UncachedPods:
         pods.sort(key=lambda pod: (pod.metadata.creation_timestamp, pod.metadata.name))
         found = {pod.metadata.annotations[NOT_CACHED]: pod.metadata.name for pod in pods}
         return dict(reversed(found.items()))
+
+    def _trimmed(self, pod: Pod) -> Pod:
+        """Return a pod without what nothing here reads, of which a tenant may write a megabyte."""
+        meta, label = pod.metadata, KINDS[self.kind].name_label
+        kept = replace(
+            meta,
+            labels={label: meta.labels[label]} if label in meta.labels else {},
+            annotations={NOT_CACHED: meta.annotations[NOT_CACHED][:_LONGEST_REASON]},
+            owner_references=[],
+        )
+        return Pod(metadata=kept)
 
     def _moved(self, before: Pod | None, after: Pod | None) -> None:
         pod = after or before

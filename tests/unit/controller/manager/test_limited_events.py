@@ -49,6 +49,17 @@ async def test_made_up_reasons_end_at_a_bound_and_leave_no_memory(tmp_path: Path
         assert list(events._written) == ["other"]
 
 
+async def test_news_of_any_length_take_little_memory_and_are_told_apart(tmp_path: Path) -> None:
+    server, news = Objects(), "x" * 200_000
+    server.posts[_PATH] = lambda body: body
+    async with serving(server, tmp_path) as kube:
+        events = LimitedEvents(EventRecorder(kube, lambda: datetime.now(UTC)), lambda: 0.0)
+        for state in ("a", "b", "a"):
+            await events.report("key", [SERVICE], "Why", "m", news=news + state)
+        assert len(server.asked) == 2
+        assert len(repr(events._written)) < 1000
+
+
 async def test_made_up_keys_end_at_a_bound_of_their_namespace(tmp_path: Path) -> None:
     server, now_s = Objects(), [0.0]
     for namespace in ("team", "other"):

@@ -68,3 +68,11 @@ async def test_what_is_forgotten_is_news_again(told: Told) -> None:
     told.events.forget("key")
     await told.events.report("key", pods(), "Gone", "m", owners=False)
     assert len(told.take()) == 2
+
+
+@pytest.mark.parametrize("part", ["apiVersion", "kind", "name", "uid"])
+async def test_an_owner_that_cannot_exist_gets_no_event(told: Told, part: str) -> None:
+    invented = OWNER | {part: "x" * 1_000_000}
+    pod = Pod(metadata=meta("p0", namespace="ns", owner_references=[invented]))
+    await told.events.report("key", (pod,), "Gone", "m")
+    assert told.take() == [("p0", "Gone")]

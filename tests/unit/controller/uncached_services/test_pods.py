@@ -69,3 +69,12 @@ def test_reasons_are_those_of_the_pods_that_are_there_newest_first() -> None:
     assert list(pods.reasons_of(LLAMA)) == ["older"]
     pods.replace([])
     assert (pods.reasons_of(LLAMA), list(pods.services())) == ({}, [])
+
+
+def test_what_a_tenant_writes_beside_the_reason_is_not_kept() -> None:
+    pods = UncachedPods("InferenceService")
+    large = pod("p", "x" * 200_000, owner_references=[{"name": "x" * 200_000, "uid": "u"}])
+    large.metadata.annotations["more"] = "x" * 200_000
+    pods.upsert(large)
+    assert list(pods.reasons_of(LLAMA)) == ["x" * 1000]
+    assert len(repr(pods._pods.get(large.key))) < 5000
