@@ -6,6 +6,7 @@ bounded before it is allocated, and nothing recurses.
 
 import hashlib
 import zlib
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 _COMMIT, _TREE, _BLOB, _TAG, _OFFSET_DELTA, _ID_DELTA = 1, 2, 3, 4, 6, 7
@@ -13,6 +14,7 @@ _KINDS = {_COMMIT: b"commit", _TREE: b"tree", _BLOB: b"blob", _TAG: b"tag"}
 _HEADER_BYTES, _ID_BYTES = 12, 20
 _SLICE_BYTES = 4096
 _COPY_ALL = 0x10000
+_STEP_BYTES = 16  # what a step of a delta counts as, because it takes time even if it makes a single byte
 
 
 class BadPack(ValueError):
@@ -71,8 +73,8 @@ class _Reader:
     def keep(self, at: int, found: GitObject) -> None:
         self.by_offset[at] = self.by_id[found.id] = found
 
-    def base_of(self, delta: _Delta) -> GitObject | None:
-        return self.by_offset.get(delta.base) if isinstance(delta.base, int) else self.by_id.get(delta.base)
+    def base_of(self, base: int | str) -> GitObject | None:
+        return self.by_offset.get(base) if isinstance(base, int) else self.by_id.get(base)
 
     def spend(self, size: int) -> None:
         self.left_bytes -= size
@@ -131,13 +133,13 @@ class _Reader:
         return b"".join(parts)
 
 
-def read_pack(data: bytes, max_objects: int, max_bytes: int) -> dict[str, GitObject]:
+def read_pack(data: bytes | bytearray, max_objects: int, max_bytes: int) -> dict[str, GitObject]:
     """Return the objects by id. Raises BadPack, PackTooLarge.
 
     Args:
         data: The pack.
         max_objects: Limit of their number.
-        max_bytes: Limit of the sum of their sizes, where a delta counts with what it makes.
+        max_bytes: Limit of the sum of their sizes, where a delta counts with what it makes, and each of its steps.
     """
     if len(data) < _HEADER_BYTES or data[:4] != b"PACK" or int.from_bytes(data[4:8]) not in (2, 3):
         raise BadPack("it does not begin like a pack")
@@ -145,20 +147,32 @@ def read_pack(data: bytes, max_objects: int, max_bytes: int) -> dict[str, GitObj
         raise PackTooLarge
     reader = _Reader(memoryview(data), max_bytes)
     deltas = [delta for _ in range(count) if (delta := reader.read_entry()) is not None]
-    while deltas:
-        left = [delta for delta in deltas if not _resolve(reader, delta)]
-        if len(left) == len(deltas):
-            raise BadPack("a delta against an object that is not in it")
-        deltas = left
+    _resolve(reader, deltas)
     return reader.by_id
 
 
-def _resolve(reader: _Reader, delta: _Delta) -> bool:
-    """Keep the object that a delta makes; return whether its base is known yet."""
-    base = reader.base_of(delta)
-    if base is not None:
-        reader.keep(delta.at, GitObject(base.kind, _apply(reader, base.content, delta.content)))
-    return base is not None
+def _resolve(reader: _Reader, deltas: list[_Delta]) -> None:
+    """Keep the object that each delta makes, whichever order they are in.
+
+    Each delta is looked at once: a server may send them in an order in which every one waits for the next.
+    """
+    of_base: defaultdict[int | str, list[_Delta]] = defaultdict(list)
+    for delta in deltas:
+        of_base[delta.base].append(delta)
+    bases = [key for key in of_base if reader.base_of(key) is not None]
+    left = len(deltas)
+    while bases:
+        key = bases.pop()
+        base = reader.base_of(key)
+        if base is None:
+            raise BadPack("a delta against an object that is not in it")
+        for delta in of_base.pop(key, ()):
+            made = GitObject(base.kind, _apply(reader, base.content, delta.content))
+            reader.keep(delta.at, made)
+            bases += (known for known in (delta.at, made.id) if known in of_base)
+            left -= 1
+    if left:
+        raise BadPack("a delta against an object that is not in it")
 
 
 def _apply(reader: _Reader, base: bytes, delta: bytes) -> bytes:
@@ -171,8 +185,11 @@ def _apply(reader: _Reader, base: bytes, delta: bytes) -> bytes:
     made, copies = bytearray(), memoryview(base)
     while at < len(delta):
         code, at = delta[at], at + 1
+        reader.spend(_STEP_BYTES)
         if code & 0x80:
             offset, count, at = _copy(delta, code, at)
+            if offset + count > base_size:
+                raise BadPack("a delta copies from beyond its base")
             made += copies[offset : offset + count]
         elif code:
             made += delta[at : at + code]

@@ -16,6 +16,7 @@ _LONGEST_ANSWER_BYTES = 1024 * 1024
 LONGEST_PACK_BYTES = 32 * 1024 * 1024
 _LONGEST_S = 120.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_MOST_PACKETS = 100_000  # each takes time, however small; a pack has a packet for every 8 or 64 KiB
 _PACKET = 4  # bytes of the length before each
 _BUFFER_BYTES = 64 * 1024
 _DATA, _FAILED = 1, 3  # side bands
@@ -54,7 +55,7 @@ class GitRemote:
             )
         return found
 
-    def fetch_pack(self, commit: str) -> bytes:
+    def fetch_pack(self, commit: str) -> bytearray:
         """Return the pack with a commit and its files, without its history."""
         lines = ["no-progress", "ofs-delta", f"want {commit}", "deepen 1", "done"]
         body = self._command("fetch", lines, LONGEST_PACK_BYTES)
@@ -72,9 +73,9 @@ class GitRemote:
                 pack += packet[1:]
             elif packet and packet[0] == _FAILED:
                 raise Unreachable(f"{public(self.url)} failed: {packet[1:201].decode(errors='replace').strip()}")
-        return bytes(pack)
+        return pack
 
-    def _command(self, name: str, lines: list[str], max_bytes: int) -> bytes:
+    def _command(self, name: str, lines: list[str], max_bytes: int) -> bytearray:
         """Return the answer to a command of the protocol."""
         base = self._discover()
         head = _packet(f"command={name}") + _packet("agent=larder") + _packet("object-format=sha1")
@@ -110,7 +111,7 @@ class GitRemote:
     def _secrets_for(self, origin: Origin) -> Mapping[str, str]:
         return self.secrets if origin == origin_of(self.url) else {}
 
-    def _answer(self, response: Response, max_bytes: int) -> bytes:
+    def _answer(self, response: Response, max_bytes: int) -> bytearray:
         """Return the body of a successful response, and close it."""
         try:
             if response.status != HTTPStatus.OK:
@@ -120,7 +121,7 @@ class GitRemote:
         finally:
             response.close()
 
-    def _read(self, response: Response, max_bytes: int) -> bytes:
+    def _read(self, response: Response, max_bytes: int) -> bytearray:
         body, buffer, until = bytearray(), memoryview(bytearray(_BUFFER_BYTES)), self.clock() + _LONGEST_S
         while size := response.readinto(buffer):
             body += buffer[:size]
@@ -131,7 +132,7 @@ class GitRemote:
                 )
             if self.clock() >= until:
                 raise Unreachable(f"{public(self.url)} did not answer completely within {_LONGEST_S:.0f} seconds")
-        return bytes(body)
+        return body
 
 
 def _packet(line: str) -> bytes:
@@ -139,10 +140,12 @@ def _packet(line: str) -> bytes:
     return b"%04x" % (len(data) + _PACKET) + data
 
 
-def _packets(body: bytes) -> Iterator[bytes | None]:
+def _packets(body: bytes | bytearray) -> Iterator[bytes | bytearray | None]:
     """Yield the packets; None for those that only separate others. Raises Unreachable."""
-    at = 0
+    at = count = 0
     while at < len(body):
+        if (count := count + 1) > _MOST_PACKETS:
+            raise Unreachable(f"the answer of the Git server has more than {_MOST_PACKETS} packets")
         head = body[at : at + _PACKET]
         try:
             size = int(head, 16)
@@ -158,7 +161,7 @@ def _packets(body: bytes) -> Iterator[bytes | None]:
             at += size
 
 
-def _parse_ref(packet: bytes) -> tuple[str, str]:
+def _parse_ref(packet: bytes | bytearray) -> tuple[str, str]:
     """Return the name of a ref and its commit: of an annotated tag, what it points to."""
     commit, name, *attributes = [*packet.decode(errors="replace").rstrip("\n").split(" "), ""]
     peeled = next((a.removeprefix("peeled:") for a in attributes if a.startswith("peeled:")), commit)

@@ -84,8 +84,7 @@ class GitRepositorySource:
     def resolve(self) -> Manifest:
         """List the files of the commit; those in Git LFS by the SHA-256 and the size of their pointer."""
         commit = self._commit = self.revision()
-        with _SLOTS:
-            files = self._read(commit)[0]
+        files = self._read(commit)[0]
         return build_manifest(str(GitUri(self._uri.place, commit)), commit, files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
@@ -125,8 +124,9 @@ class GitRepositorySource:
     def _read(self, commit: str) -> tuple[list[File], Mapping[str, GitObject]]:
         """Return the files and the objects of a commit."""
         try:
-            objects = read_pack(self._remote.fetch_pack(commit), MAX_ENTRIES, _MAX_BYTES)
-            return list_files(objects, commit, str(self._uri)), objects
+            with _SLOTS:
+                objects = read_pack(self._remote.fetch_pack(commit), MAX_ENTRIES, _MAX_BYTES)
+                return list_files(objects, commit, str(self._uri)), objects
         except BadPack as error:
             raise Unreachable(f"{public(self._uri.url)} sent a pack that cannot be read: {error}") from error
         except PackTooLarge:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from shared.errors import UnsafePath
+from shared.errors import TooManyFiles, UnsafePath
 from shared.manifest import File
 from shared.sources.gitlfs.pack import BadPack, GitObject
 from shared.sources.listing import bounded
@@ -12,6 +12,7 @@ GIT_DIGEST, LFS_DIGEST = "git-sha1:", "sha256:"
 _ID_BYTES = 20
 _LONGEST_POINTER_BYTES = 1024
 _LONGEST_PATH = 4096
+_MOST_PATH_CHARACTERS = 16 * 2**20  # of all paths: several times what a manifest can hold
 _TREE, _LINK, _SUBMODULE = b"40000", b"120000", b"160000"
 _FILES = (b"100644", b"100755", b"100664")
 _POINTER = re.compile(
@@ -33,19 +34,25 @@ def list_files(objects: Mapping[str, GitObject], commit: str, what: str) -> list
         UnsafePath: A file is a symbolic link, or its name is no text.
         TooManyFiles: There are more than any manifest can hold; directories count, too.
     """
-    entries = bounded(_entries(objects, _tree_of(_found(objects, commit, b"commit"))), what)
+    entries = bounded(_entries(objects, _tree_of(_found(objects, commit, b"commit")), what), what)
     return [file for file in entries if file is not None]
 
 
-def _entries(objects: Mapping[str, GitObject], root: str) -> Iterator[File | None]:
-    """Yield a file, or None for a directory: a tree that contains one tree many times costs as much as its paths."""
-    waiting = [("", root)]
+def _entries(objects: Mapping[str, GitObject], root: str, what: str) -> Iterator[File | None]:
+    """Yield a file, or None for a directory: a tree that contains one tree many times costs as much as its paths.
+
+    A hundred thousand long paths fit in a pack of some kilobytes, so their characters are counted as well.
+    """
+    waiting, left = [("", root)], _MOST_PATH_CHARACTERS
     while waiting:
         above, tree = waiting.pop()
         for mode, name, found in _parse_tree(_found(objects, tree, b"tree")):
             path = f"{above}{name}"
             if len(path) > _LONGEST_PATH:
                 raise UnsafePath(f"the path {path[:80]!r}... is too long; rename its directories")
+            left -= len(path)
+            if left < 0:
+                raise TooManyFiles(f"{what} has paths of more than {_MOST_PATH_CHARACTERS} characters; shorten them")
             if mode == _TREE:
                 waiting.append((f"{path}/", found))
                 yield None
@@ -54,8 +61,8 @@ def _entries(objects: Mapping[str, GitObject], root: str) -> Iterator[File | Non
             elif mode == _SUBMODULE:
                 yield None  # as without --recurse-submodules
             else:
-                what = "a symbolic link" if mode == _LINK else f"of the unknown mode {mode[:10]!r}"
-                raise UnsafePath(f"{path[:80]!r} is {what}; replace it by the file itself")
+                kind = "a symbolic link" if mode == _LINK else f"of the unknown mode {mode[:10]!r}"
+                raise UnsafePath(f"{path[:80]!r} is {kind}; replace it by the file itself")
 
 
 def _file(path: str, blob_id: str, blob: GitObject) -> File:

@@ -1,5 +1,6 @@
 """Packs that nobody would send by mistake."""
 
+import itertools
 import zlib
 
 import pytest
@@ -40,6 +41,24 @@ def test_a_delta_copies_from_its_base_wherever_that_is() -> None:
     assert made.id in read_pack(pack(first, entry(OFFSET_DELTA, delta, bytes([len(first)]))), 9, MANY)
 
 
+def test_deltas_in_the_worst_order_are_each_looked_at_once() -> None:
+    contents = [b"%d" % number for number in range(20_000)]  # takes half a minute if each round resolves one
+    entries = [
+        entry(ID_DELTA, varint(len(a)) + varint(len(b)) + bytes([len(b)]) + b, bytes.fromhex(GitObject(b"blob", a).id))
+        for a, b in itertools.pairwise(contents)
+    ]
+    found = read_pack(pack(*reversed(entries), entry(BLOB, contents[0])), 30_000, MANY)
+    assert GitObject(b"blob", contents[-1]).id in found
+
+
+def test_the_steps_of_a_delta_are_bounded() -> None:
+    base = GitObject(b"blob", b"x" * 10)
+    delta = varint(10) + varint(100_000) + bytes([0x90, 1]) * 100_000  # copies a single byte at a time
+    data = pack(entry(BLOB, base.content), entry(ID_DELTA, delta, bytes.fromhex(base.id)))
+    with pytest.raises(PackTooLarge):
+        read_pack(data, 9, 2**20)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -55,6 +74,7 @@ def test_a_delta_copies_from_its_base_wherever_that_is() -> None:
         pack(entry(BLOB, b"x"), entry(ID_DELTA, b"\x01\x05\x01x", bytes.fromhex(GitObject(b"blob", b"x").id))),
         pack(entry(BLOB, b"x"), entry(ID_DELTA, b"\x01\x01\x00", bytes.fromhex(GitObject(b"blob", b"x").id))),
         pack(entry(BLOB, b"x"), entry(ID_DELTA, b"\x01\x01\x91", bytes.fromhex(GitObject(b"blob", b"x").id))),
+        pack(entry(BLOB, b"x"), entry(ID_DELTA, b"\x01\x00" + b"\x80" * 9, bytes.fromhex(GitObject(b"blob", b"x").id))),
         pack(entry(BLOB, b"x"), entry(ID_DELTA, b"\x80" * 12, bytes.fromhex(GitObject(b"blob", b"x").id))),
     ],
 )

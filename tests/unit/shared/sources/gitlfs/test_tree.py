@@ -67,6 +67,15 @@ def test_a_tree_that_contains_a_tree_many_times_is_bounded(repo: Repository) -> 
         repo.files(tree)
 
 
+def test_long_paths_of_a_small_repository_are_bounded(repo: Repository) -> None:
+    tree = repo.tree(*((b"100644", b"%d" % number, repo.add(b"blob", b"x")) for number in range(100)))
+    for _ in range(15):
+        tree = repo.tree((b"40000", b"d" * 200, tree))
+    tree = repo.tree(*((b"40000", b"%d" % number, tree) for number in range(100)))
+    with pytest.raises(TooManyFiles, match="characters"):
+        repo.files(tree)
+
+
 def test_a_directory_without_files_of_any_depth_is_bounded(repo: Repository) -> None:
     tree = repo.tree()
     for _ in range(5000):
