@@ -9,6 +9,7 @@ from typing import Any
 from controller.claims.kinds import Job
 from controller.downloads.job import owner_reference
 from controller.placement.volume_names import volume_names
+from controller.volumes.templates import CLAIM_CONSTANTS, unknown_fields
 from shared.api.core import PersistentVolume, PersistentVolumeClaim
 from shared.api.model_cache import GROUP, VERSION, ModelCache
 from shared.kube.objects import Meta
@@ -49,8 +50,8 @@ class ClaimTemplate:
 
     def problems(self, drivers: Collection[str]) -> Iterator[str]:
         """Yield what is wrong; `drivers` are the CSI drivers whose volumes tenants may describe themselves."""
-        yield from _unknown("spec.pvcSpec", self.claim, CLAIM_FIELDS)
-        yield from _unknown("spec.pvSpec", self.volume, VOLUME_FIELDS)
+        yield from unknown_fields("spec.pvcSpec", self.claim, CLAIM_FIELDS, CLAIM_CONSTANTS)
+        yield from unknown_fields("spec.pvSpec", self.volume, VOLUME_FIELDS, CLAIM_CONSTANTS)
         for where, template in (("spec.pvcSpec", self.claim), ("spec.pvSpec", self.volume)):
             modes = template.get("accessModes")
             if modes is not None and (
@@ -85,11 +86,6 @@ class ClaimTemplate:
 def template_of(cache: ModelCache) -> ClaimTemplate:
     """Return what a cache asks of its storage."""
     return ClaimTemplate(cache.metadata.namespace, cache.spec.pvc_spec, cache.spec.pv_spec)
-
-
-def _unknown(where: str, template: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
-    for name in sorted(template.keys() - known):
-        yield f"{where}.{name}: Larder sets this field itself; {where} may set {', '.join(sorted(known))}"
 
 
 @dataclass(frozen=True, slots=True)

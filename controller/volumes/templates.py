@@ -3,7 +3,7 @@
 No input or output, no clock.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ from shared.names import snapshot_label, snapshot_path
 Json = dict[str, Any]
 VOLUME_FIELDS = frozenset(("capacity", "storageClassName", "accessModes", "mountOptions"))
 CLAIM_FIELDS = frozenset(("resources", "storageClassName", "accessModes"))
+CLAIM_CONSTANTS = {"volumeMode": "Filesystem"}  # may be stated, as many manifests do, but not changed
+_VOLUME_CONSTANTS = CLAIM_CONSTANTS | {"persistentVolumeReclaimPolicy": "Retain"}
 READ_ONLY = "ro"
 # No other: kubelet joins them with commas, and a later rw would undo ro.
 MOUNT_OPTIONS = frozenset((READ_ONLY, "noatime", "nodev", "nodiratime", "noexec", "nosuid", "relatime"))
@@ -28,16 +30,20 @@ class VolumeTemplate:
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with the template."""
-        yield from _unknown("spec.pvSpec", self.volume, VOLUME_FIELDS)
-        yield from _unknown("spec.pvcSpec", self.claim, CLAIM_FIELDS)
+        yield from unknown_fields("spec.pvSpec", self.volume, VOLUME_FIELDS, _VOLUME_CONSTANTS)
+        yield from unknown_fields("spec.pvcSpec", self.claim, CLAIM_FIELDS, CLAIM_CONSTANTS)
         options = self.volume.get("mountOptions") or []
         if not isinstance(options, list) or not all(option in MOUNT_OPTIONS for option in options):
             yield f"spec.pvSpec.mountOptions: write a list with any of {', '.join(sorted(MOUNT_OPTIONS))}"
 
 
-def _unknown(where: str, template: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
+def unknown_fields(
+    where: str, template: Mapping[str, Any], known: Collection[str], constants: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a problem for each field that a template may not set, nor state with the value that it has anyway."""
     for name in sorted(template.keys() - known):
-        yield f"{where}.{name}: Larder sets this field itself; {where} may set {', '.join(sorted(known))}"
+        if name not in constants or template[name] != constants[name]:
+            yield f"{where}.{name}: Larder sets this field itself; {where} may set {', '.join(sorted(known))}"
 
 
 @dataclass(frozen=True, slots=True)

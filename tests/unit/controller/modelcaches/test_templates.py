@@ -69,6 +69,11 @@ def test_nothing_else_may_be_asked_for(claim_spec: Any, volume_spec: Any, named:
     assert named in "; ".join(ClaimTemplate("team", claim_spec, volume_spec).problems(DRIVERS))
 
 
+def test_the_mode_of_the_volume_may_be_stated() -> None:
+    assert list(ClaimTemplate("team", {"volumeMode": "Filesystem"}, {}).problems(DRIVERS)) == []
+    assert "pvcSpec.volumeMode" in "; ".join(ClaimTemplate("team", {"volumeMode": "Block"}, {}).problems(DRIVERS))
+
+
 def test_an_allowed_driver_is_accepted() -> None:
     secret = S3 | {"nodePublishSecretRef": {"name": "s", "namespace": "team"}}
     assert list(ClaimTemplate("team", {}, {"csi": secret}).problems(DRIVERS)) == []

@@ -80,6 +80,13 @@ def test_a_template_that_would_change_what_is_ours_is_a_problem(template: Volume
     assert said in " ".join(template.problems())
 
 
+def test_what_a_template_states_as_it_is_anyway_is_no_problem() -> None:
+    stated = {"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"}
+    assert list(VolumeTemplate(stated, {"volumeMode": "Filesystem"}).problems()) == []
+    other = {"volumeMode": "Block", "persistentVolumeReclaimPolicy": "Delete"}
+    assert len(list(VolumeTemplate(other, {"volumeMode": "Block"}).problems())) == 3
+
+
 NAMES = st.from_regex(r"[a-z]([-a-z.]{0,250}[a-z])?", fullmatch=True)
 
 
