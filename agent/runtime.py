@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -48,6 +49,9 @@ from shared.kube.cache import Cache
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
+
+if TYPE_CHECKING:
+    from agent.devices.assembly import Devices
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _OTHER_THREADS = 5  # threads besides those of the downloads
@@ -93,6 +97,7 @@ class Agent:
         node = OwnNode(self.kube, self.settings.node_name)
         watch = InotifyWatch.open()
         reconciler = self._reconciler(node, watch)
+        devices = self._devices(reconciler)
         reflector = self._reflector(reconciler)
         state = AgentState(
             self.settings.node_name,
@@ -102,6 +107,7 @@ class Agent:
             reconciler.why_not_alive,
             reconciler.why_not_ready,
             lambda: self._rate_limiter.rate,
+            extension=devices,
         )
         server = build_server(build_app(state, build_registry(state)))
         try:
@@ -113,6 +119,7 @@ class Agent:
                     ("watch", reflector.run), ("sync", lambda: _sync(reflector, reconciler)),
                     ("status", reconciler.status_writer.run),
                     ("progress", ProgressReporter(self._activity, self._api, reconciler.wake).run),
+                    *([("devices", devices.run)] if devices else []),
                     ("memory", lambda: give_back_after(
                         lambda: len(self._activity.running), self._activity.ended.total)),
                 )]  # fmt: skip
@@ -129,6 +136,13 @@ class Agent:
             if watch:
                 watch.close()
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _devices(self, reconciler: Reconciler) -> "Devices | None":
+        if not (self.settings.devices or self.settings.withdraw_devices):
+            return None
+        from agent.devices.assembly import attach_devices  # noqa: PLC0415 - off by default, and then it takes no memory
+
+        return attach_devices(self.kube, self.settings, reconciler)
 
     async def _reconcile(self, reconciler: Reconciler, executor: ActionExecutor) -> None:
         await reconciler.prepare()

@@ -1,5 +1,6 @@
 """The agent's settings, from arguments or the environment (`LARDER_NODE_NAME` for `--node-name`)."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from agent.store.floor import AUTO, parse_floor
 from shared.kube.access import SERVICE_ACCOUNT
 from shared.log import LogLevel
+
+_PREFIX = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}/[A-Za-z0-9]?[-A-Za-z0-9_.]{0,62}")
 
 
 def _host_and_port(text: str) -> str:
@@ -27,6 +30,13 @@ def _https(text: str) -> str:
 
 def _floor(text: str) -> str:
     parse_floor(text)
+    return text
+
+
+def _prefixes(text: str) -> str:
+    for prefix in text.split(","):
+        if not _PREFIX.fullmatch(prefix) or prefix.partition("/")[0].endswith(("kubernetes.io", "k8s.io")):
+            raise ValueError(f"{prefix!r} is not DOMAIN/ or DOMAIN/WORD of your own; for example, write larder.dev/")
     return text
 
 
@@ -80,8 +90,28 @@ class AgentSettings(BaseSettings):
     startup_taint_namespaced_seconds: float = Field(
         600, ge=0, description="Seconds that a node with the startup taint waits for models of namespaces."
     )
+    devices: bool = Field(
+        default=False, description="Advertise devices on the agent's Node; needs the right to patch its status."
+    )
+    withdraw_devices: bool = Field(
+        default=False, description="Advertise nothing, and remove what was advertised before."
+    )
+    device_seconds: float = Field(60, gt=0, description="Seconds between two rounds of asking the device plugins.")
+    device_timeout_seconds: float = Field(10, gt=0, description="Seconds that a device plugin may take to answer.")
+    device_prefixes: Annotated[str, AfterValidator(_prefixes)] = Field(
+        "larder.dev/",
+        description="What the names of extended resources may begin with, separated by commas.",
+    )
+    example_devices: Path | None = Field(
+        None, description="JSON file with example devices, for trees of groups without hardware."
+    )
     log_level: LogLevel = Field("info", description="Lowest level to log: debug, info, warning or error.")
     stop_seconds: float = Field(8, gt=0, description="Seconds that running downloads get to stop.")
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """What the names of extended resources may begin with."""
+        return tuple(self.device_prefixes.split(","))
 
     @property
     def listen_address(self) -> tuple[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import structlog
 
 from agent.reconciler.activity import Activity
@@ -20,6 +21,7 @@ from agent.reconciler.status import entry_statuses, node_conditions
 from agent.reconciler.status_writer import StatusWriter
 from agent.reconciler.waiting import wait_or_timeout
 from agent.store.store import Store
+from shared.api.meta import Condition
 from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
 from shared.backoff import Backoff
 from shared.errors import LarderError
@@ -51,6 +53,8 @@ class Reconciler:
     clock: Callable[[], float]
     set_rate: Callable[[float], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    after_pass: Callable[[Observation, Space], None] | None = None
+    other_conditions: Callable[[], list[Condition]] = list
     _adopted: bool = field(default=False, init=False)
     _last_pass_s: float = field(default=math.nan, init=False)
     _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -125,6 +129,8 @@ class Reconciler:
                 await executor.act(action)
             self._report()
             self._last_pass_s = self.clock()
+            if self.after_pass:
+                self.after_pass(self.observation(), self.space())
             if actions:
                 continue
             self._adopted = self._adopted or (observation.synced and not label_changes(observation))
@@ -193,12 +199,16 @@ class Reconciler:
                 printed_used=format_bytes(space.used),
                 printed_limit=format_bytes(space.limit) if space.limit else "none",
                 printed_free=format_bytes(space.disk_free),
-                conditions=node_conditions(self.scanner.volume, space.disk_size, space.floor, node.metadata.generation),
+                conditions=self._conditions(space, node.metadata.generation),
                 ready_count=sum(s.phase == Phase.READY for s in entries),
                 entry_count=len(entries),
                 entries=entries,
             )
         )
+
+    def _conditions(self, space: Space, generation: int) -> list[Condition]:
+        own = node_conditions(self.scanner.volume, space.disk_size, space.floor, generation)
+        return [*own, *(msgspec.structs.replace(c, observed_generation=generation) for c in self.other_conditions())]
 
     async def _pause(self, due_s: float | None) -> None:
         pause_s = _MAX_PAUSE_S if due_s is None else min(due_s - self.clock(), _MAX_PAUSE_S)

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
+from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 from pydantic import BaseModel
 
 from agent.reconciler.activity import Activity
@@ -60,6 +62,19 @@ class NodeSummary(BaseModel):
     process: ProcessSummary
 
 
+class Extension(Protocol):
+    """A part of the agent that is off by default, and reports here if it is on."""
+
+    @property
+    def collector(self) -> Collector:
+        """Return its metrics."""
+        ...
+
+    def health_note(self) -> str:
+        """Return a line for the health check, empty if there is nothing to say."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class AgentState:
     """The agent's current state, read for each request; `rate_limit` is in bytes per second, 0 for none."""
@@ -72,6 +87,7 @@ class AgentState:
     why_not_ready: Callable[[], str]
     rate_limit: Callable[[], float]
     usage: Callable[[], ProcessUsage] = read_process_usage
+    extension: Extension | None = None
 
 
 def build_app(state: AgentState, registry: CollectorRegistry) -> FastAPI:
@@ -81,7 +97,8 @@ def build_app(state: AgentState, registry: CollectorRegistry) -> FastAPI:
     @app.get("/healthz")
     async def healthz() -> Response:
         """Report whether the loop is alive, and the internal errors it survived."""
-        return _health_response(state.why_not_alive(), state.activity.internal_errors.summary())
+        notes = state.activity.internal_errors.summary(), state.extension.health_note() if state.extension else ""
+        return _health_response(state.why_not_alive(), *notes)
 
     @app.get("/readyz")
     async def readyz() -> Response:
@@ -143,6 +160,6 @@ def _is_loopback(address: str) -> bool:
     return (mapped or parsed).is_loopback
 
 
-def _health_response(failure: str, note: str = "") -> Response:
-    lines = "\n".join(filter(None, (failure or "ok", note)))
+def _health_response(failure: str, *notes: str) -> Response:
+    lines = "\n".join(filter(None, (failure or "ok", *notes)))
     return Response(f"{lines}\n", _UNAVAILABLE if failure else 200, media_type="text/plain")

@@ -163,6 +163,8 @@ def build_registry(state: AgentState) -> CollectorRegistry:
     """Return a separate registry with the agent's metrics and those of its process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(AgentCollector(state))
+    if state.extension:
+        registry.register(state.extension.collector)
     ProcessCollector(registry=registry)
     register_build_info(registry)
     return registry

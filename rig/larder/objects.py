@@ -32,6 +32,10 @@ KINDS = {
 _ROOT = Path(__file__).parents[2]
 _NAMESPACE = "{{ .Release.Namespace }}"
 _ACCOUNT = re.compile(r'\{\{ include "larder\.account" \(list \. "(\w+)"\) \}\}')
+_WITHOUT_DEVICES = {
+    '{{ include "larder.agentNodeParts" . }}': "''",
+    '{{ include "larder.agentAnnotations" . }}': "k.startsWith('larder.dev/')",
+}
 _ESTABLISHED_S = 60.0
 _PLURALS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -110,7 +114,9 @@ def ensure(api: Api, manifest: dict[str, Any]) -> None:
 
 
 def without_helm(template: str, namespace: str) -> str:
-    """Render a template with this namespace and the default accounts of the chart."""
+    """Render a template with this namespace, the default accounts of the chart, and without devices."""
+    for include, text in _WITHOUT_DEVICES.items():
+        template = template.replace(include, text)
     return _ACCOUNT.sub(r"larder-\1", template.replace(_NAMESPACE, namespace))
 
 

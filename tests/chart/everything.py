@@ -17,5 +17,6 @@ EVERYTHING = {
     },
     "admission": {"pathKeys": [KEY], "clientCA": Authority().ca_pem.decode(), "clientNames": ["kube-apiserver"]},
     "networkPolicy": {"metricsFrom": [{"namespaceSelector": {}}], "egress": [{"ports": [{"port": 443}]}]},
+    "devices": {"enabled": True, "exampleConfigMap": "devices", "prefixes": ["larder.dev/", "example.com/gpu-"]},
     "imagePullSecrets": [{"name": "registry"}],
 }

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.core import Metric
 
+from agent.devices.metrics import DeviceCollector
+from agent.devices.report import DeviceReport
 from agent.reconciler.activity import DOWNLOAD, FAILED, Activity, DownloadResult
 from agent.reconciler.state_cache import Space
 from agent.server.app import AgentState
@@ -58,8 +60,9 @@ def _of_agent() -> Iterable[Metric]:
     activity.end(key, DOWNLOAD, DownloadResult(FAILED, "Unreachable"))
     activity.failures["Unreachable"] += 1
     activity.internal_errors.note("Stop", KeyError("m"))
-    report = AgentState("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), activity, str, str, lambda: 0.0)
-    return build_registry(report).collect()
+    state = AgentState("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), activity, str, str, lambda: 0.0)
+    devices = DeviceReport(1, ("models",), {"toy": "it broke"})
+    return [*build_registry(state).collect(), *DeviceCollector(lambda: devices, {}).collect()]
 
 
 def _of_controller() -> Iterable[Metric]:

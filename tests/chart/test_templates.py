@@ -221,6 +221,12 @@ def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) 
         ({"certificates": {"provider": "vault"}}, "provider"),
         ({"certificates": {"provider": "existing"}}, "secretName"),
         ({"priorityClass": {"value": 2000000000}}, "value"),
+        ({"devices": {"prefixes": []}}, "prefixes"),
+        ({"devices": {"prefixes": ["cpu"]}}, "prefixes"),
+        ({"devices": {"prefixes": ["kubernetes.io/"]}}, "prefixes"),
+        ({"devices": {"prefixes": ["node.kubernetes.io/x"]}}, "prefixes"),
+        ({"devices": {"prefixes": ["larder.dev/') || true || k.startsWith('"]}}, "prefixes"),
+        ({"devices": {"intervalSeconds": 0}}, "intervalSeconds"),
     ],
 )
 def test_the_schema_refuses(values: dict[str, Any], words: str, helm: Helm) -> None:

@@ -61,6 +61,21 @@ The account of a program. Called with (list $ "controller" | "agent"). Values of
 {{- ternary (dig "volumeClaimTemplates" "workloads" (list) $values) (list) (dig "volumeClaimTemplates" "enabled" false $values) | toJson -}}
 {{- end -}}
 
+{{- /* "true" if agents advertise devices, else empty. */ -}}
+{{- define "larder.devices" -}}
+{{- if dig "devices" "enabled" false (merge (dict) .Values) }}true{{ end -}}
+{{- end -}}
+
+{{- /* The subresources of its Node that an agent may write, in CEL; '' is the Node itself. rig/larder/objects.py has this too. */ -}}
+{{- define "larder.agentNodeParts" -}}
+''{{ if include "larder.devices" . }}, 'status'{{ end -}}
+{{- end -}}
+
+{{- /* Whether an annotation k is one that an agent may write to its Node, in CEL. rig/larder/objects.py has this too. */ -}}
+{{- define "larder.agentAnnotations" -}}
+k.startsWith('larder.dev/'){{ if include "larder.devices" . }} || k == 'KubeDevice/DeviceInfo'{{ end -}}
+{{- end -}}
+
 {{- define "larder.account" -}}
 {{- dig "serviceAccount" "name" "" (index (index . 0).Values (index . 1)) | default (printf "larder-%s" (index . 1)) -}}
 {{- end -}}

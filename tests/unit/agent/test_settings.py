@@ -29,6 +29,21 @@ def test_the_environment_fills_in_and_arguments_win(monkeypatch: pytest.MonkeyPa
     assert read_settings(NEEDED[2:]).node_name == "from-env"
 
 
+def test_devices_are_off_and_have_a_prefix_of_ours() -> None:
+    settings = read_settings(NEEDED)
+    assert (settings.devices, settings.withdraw_devices, settings.prefixes) == (False, False, ("larder.dev/",))
+    settings = read_settings([*NEEDED, "--devices", "true", "--device-prefixes", "larder.dev/,example.com/gpu-"])
+    assert (settings.devices, settings.prefixes) == (True, ("larder.dev/", "example.com/gpu-"))
+
+
+@pytest.mark.parametrize(
+    "prefixes", ["", "cpu", "/", "kubernetes.io/", "x.k8s.io/", "larder.dev/,", "Larder.dev/", "a/b/"]
+)
+def test_a_prefix_is_a_domain_of_ones_own(prefixes: str) -> None:
+    with pytest.raises(ValidationError, match="of your own"):
+        read_settings([*NEEDED, "--device-prefixes", prefixes])
+
+
 @pytest.mark.parametrize(
     "wrong",
     [["--listen", "8081"], ["--api-url", "http://c"], ["--downloads", "0"], ["--node-name", ""], ["--floor", "half"]],

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "model-registry"
+from tests.builders.distributions import install_example
+
 API = "/api/model_registry/v1alpha3"
 
 
@@ -19,8 +20,7 @@ API = "/api/model_registry/v1alpha3"
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example, installed without an index."""
     folder = tmp_path_factory.mktemp("site")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--target", str(folder), str(EXAMPLE)], check=True, capture_output=True)  # noqa: S603 - our own text
+    install_example("model-registry", folder)
     return folder
 
 

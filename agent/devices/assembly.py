@@ -1,0 +1,63 @@
+"""Puts the advertiser together from the agent's settings, and attaches it to the agent's loop."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from agent.devices.act import DevicesOfNode
+from agent.devices.advertiser import Advertiser
+from agent.devices.example import NAME as EXAMPLE
+from agent.devices.example import ExampleDevices
+from agent.devices.guarded import GuardedPlugin
+from agent.devices.loading import installed_plugins
+from agent.devices.metrics import DeviceCollector
+from agent.devices.models import NAME as MODELS
+from agent.devices.models import ModelDevices
+from agent.devices.plugin_set import RESTART, PluginSet
+from agent.devices.report import device_condition, health_note
+from agent.devices.store_contents import LatestContents
+from agent.reconciler.loop import Reconciler
+from agent.settings import AgentSettings
+from shared.kube.transport import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The devices of one agent: what runs, and what it shows."""
+
+    advertiser: Advertiser
+    collector: DeviceCollector
+
+    async def run(self) -> None:
+        """Advertise until cancelled."""
+        await self.advertiser.run()
+
+    def health_note(self) -> str:
+        """Return a line for the health check, empty if no plugin is left out."""
+        return health_note(self.advertiser.report)
+
+
+def attach_devices(kube: Kube, settings: AgentSettings, reconciler: Reconciler) -> Devices:
+    """Return the devices of the agent, told by its loop what the store holds, and reported in its ModelNode."""
+    contents = LatestContents()
+    plugins = [] if settings.withdraw_devices else _plugins(settings, contents)
+    advertiser = Advertiser(
+        node=DevicesOfNode(kube, settings.node_name),
+        node_name=settings.node_name,
+        plugins=PluginSet(plugins, reconciler.clock, RESTART),
+        contents=contents,
+        prefixes=settings.prefixes,
+        interval_s=settings.device_seconds,
+        on_report=reconciler.wake,
+        writes=Counter(),
+    )
+    reconciler.after_pass = contents.note
+    reconciler.other_conditions = lambda: [device_condition(advertiser.report)]
+    return Devices(advertiser, DeviceCollector(lambda: advertiser.report, advertiser.writes))
+
+
+def _plugins(settings: AgentSettings, contents: LatestContents) -> list[GuardedPlugin]:
+    timeout_s, prefixes = settings.device_timeout_seconds, settings.prefixes
+    found = [GuardedPlugin(MODELS, lambda: ModelDevices(lambda: contents.value), timeout_s, prefixes)]
+    if path := settings.example_devices:
+        found.append(GuardedPlugin(EXAMPLE, lambda: ExampleDevices(path), timeout_s, prefixes))
+    return [*found, *installed_plugins(timeout_s=timeout_s, prefixes=prefixes)]

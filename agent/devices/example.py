@@ -1,0 +1,68 @@
+"""The built in plugin `example`: devices from a file of the administrator, to try trees of groups without hardware.
+
+The file is JSON with the keys `capacity`, `allocatable` and `scorer` of the annotation, and `kubecap` and `kubealloc`
+for extended resources. What has no capacity has as much as is allocatable.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent.devices.plugin import Allocated
+from shared.devices.annotation import node_info_from
+from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
+
+NAME = "example"
+MAX_FILE_BYTES = 256 * 1024
+VARIABLE = "LARDER_EXAMPLE_DEVICES"
+_KEYS = {"capacity", "allocatable", "scorer", "kubecap", "kubealloc"}
+
+
+class ExampleDevices:
+    """The device plugin; the file is read again each time, because a ConfigMap may change."""
+
+    name = NAME
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offered: frozenset[str] = frozenset()
+
+    def new(self) -> None:
+        """Do nothing."""
+
+    def start(self) -> None:
+        """Read the file once. Raises OSError or ValueError."""
+        self.update_node_info(NodeInfo())
+
+    def update_node_info(self, node_info: NodeInfo) -> None:
+        """Fill in what the file says."""
+        with self._path.open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1)
+        fill_from(text, node_info)
+        self._offered = frozenset(node_info.allocatable)
+
+    def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Allocated:
+        """Return the names of the container's devices of the file in a variable, and nothing without any."""
+        del pod_info
+        own = sorted(self._offered.intersection(container_info.allocate_from.values()))
+        return (), (), {VARIABLE: ",".join(own)} if own else {}
+
+
+def fill_from(text: bytes, node_info: NodeInfo) -> None:
+    """Fill in what the text of a file says. Raises ValueError."""
+    if len(text) > MAX_FILE_BYTES:
+        raise ValueError(f"the file of example devices has more than {MAX_FILE_BYTES} bytes")
+    try:
+        values = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"the file of example devices is not JSON: {error}") from None
+    if not isinstance(values, Mapping) or (unknown := sorted(values.keys() - _KEYS)):
+        what = ", ".join(unknown) if isinstance(values, Mapping) else "no object"
+        raise ValueError(f"the file of example devices has {what:.200}; write {', '.join(sorted(_KEYS))}")
+    info = node_info_from({key: value for key, value in values.items() if not key.startswith("kube")})
+    node_info.capacity |= info.allocatable | info.capacity
+    node_info.allocatable |= info.allocatable
+    node_info.scorer |= info.scorer
+    node_info.kube_cap = values.get("kubecap", {})
+    node_info.kube_alloc = values.get("kubealloc", {})

@@ -1,0 +1,70 @@
+"""Puts the offers of all plugins together: pure functions.
+
+What one plugin offers, no other may: the later one stays out. The annotation has a limit, so a plugin whose devices
+would exceed it stays out too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.devices.annotation import MAX_NODE_RESOURCES, encode_node_info
+from shared.devices.info import NodeInfo, copy_node
+
+MAX_ANNOTATION_BYTES = 96 * 1024  # of 128 KiB that the agent's policy allows, and 256 KiB that a Node may carry
+MAX_EXTENDED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """What is advertised, by which plugins, and why others stay out."""
+
+    info: NodeInfo
+    plugins: tuple[str, ...] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+
+def combine(node_name: str, offers: Mapping[str, NodeInfo], unknown: Mapping[str, Any]) -> Combined:
+    """Return the offers as one NodeInfo, with the unknown keys of the annotation on the Node."""
+    info, plugins, failures = NodeInfo(node_name, unknown=dict(unknown)), [], {}
+    for plugin, offer in offers.items():
+        merged = _merged(info, offer)
+        if problem := _overlap(info, offer) or _excess(merged):
+            failures[plugin] = problem
+        else:
+            info = merged
+            plugins.append(plugin)
+    return Combined(info, tuple(plugins), failures)
+
+
+def is_empty(info: NodeInfo) -> bool:
+    """Return whether nothing is offered, and nothing unknown would be lost without the annotation."""
+    return not (info.capacity or info.allocatable or info.used or info.scorer or info.unknown)
+
+
+def _merged(info: NodeInfo, offer: NodeInfo) -> NodeInfo:
+    merged = copy_node(info)
+    for whole, part in zip(_lists(merged), _lists(offer), strict=True):
+        whole.update(part)
+    return merged
+
+
+def _overlap(info: NodeInfo, offer: NodeInfo) -> str:
+    taken = {name for values in _lists(info) for name in values}
+    both = sorted(taken.intersection(name for values in _lists(offer) for name in values))
+    return f"another plugin offers {both[0]} too" if both else ""
+
+
+def _excess(info: NodeInfo) -> str:
+    if len(info.kube_cap) > MAX_EXTENDED:
+        return f"there would be {len(info.kube_cap)} extended resources, and at most {MAX_EXTENDED} are advertised"
+    most = max(len(info.capacity), len(info.allocatable), len(info.used), len(info.scorer))
+    if most > MAX_NODE_RESOURCES:
+        return f"there would be {most} resources, and at most {MAX_NODE_RESOURCES} are read"
+    if (size := len(encode_node_info(info).encode())) > MAX_ANNOTATION_BYTES:
+        return f"the annotation would have {size} bytes, and at most {MAX_ANNOTATION_BYTES} are written"
+    return ""
+
+
+def _lists(info: NodeInfo) -> tuple[dict[str, int], ...]:
+    return info.capacity, info.allocatable, info.used, info.scorer, info.kube_cap, info.kube_alloc

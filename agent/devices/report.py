@@ -1,0 +1,53 @@
+"""How the devices of the node are reported: in a condition of the ModelNode and at the health endpoint."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shared.api.meta import Condition
+
+DEVICES_ADVERTISED = "DevicesAdvertised"
+_LONGEST_MESSAGE = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """The last round.
+
+    Args:
+        rounds: How many rounds have ended.
+        plugins: The plugins whose devices are advertised.
+        failures: Why others are left out, by plugin.
+        refusal: Why the Node does not say so, as reason and message; empty if it does.
+        resources: How many resources are in the annotation, and how many are extended resources.
+    """
+
+    rounds: int = 0
+    plugins: tuple[str, ...] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    refusal: tuple[str, str] | None = None
+    resources: tuple[int, int] = (0, 0)
+
+
+def device_condition(report: DeviceReport) -> Condition:
+    """Return the condition; `lastTransitionTime` and `observedGeneration` are left empty."""
+    if not report.rounds:
+        return _condition("Unknown", "Starting", "the device plugins have not answered yet")
+    if report.refusal:
+        return _condition("False", *report.refusal)
+    if report.failures:
+        return _condition("False", "PluginFailed", "; ".join(_failures(report)))
+    return _condition("True", "AllPlugins", f"advertised by {', '.join(report.plugins) or 'no plugin'}")
+
+
+def health_note(report: DeviceReport) -> str:
+    """Return one line for the health endpoint, empty without failures; the log has the reasons."""
+    return f"device plugins left out: {', '.join(sorted(report.failures))}" if report.failures else ""
+
+
+def _failures(report: DeviceReport) -> list[str]:
+    return [f"{plugin}: {reason}" for plugin, reason in sorted(report.failures.items())]
+
+
+def _condition(status: str, reason: str, message: str) -> Condition:
+    message = message[:_LONGEST_MESSAGE]
+    return Condition(type=DEVICES_ADVERTISED, status=status, reason=reason, message=message, last_transition_time="")

@@ -1,0 +1,51 @@
+"""What the store offers to pods, by an observation and the figures of the disk."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from agent.reconciler.observation import Observation
+from agent.reconciler.state_cache import Space
+
+
+@dataclass(frozen=True, slots=True)
+class StoreContents:
+    """The models that pods may use here, and the bytes that the store may take.
+
+    `used_bytes` is what cannot be used for more models: stored, reserved, or taken by others on the same disk.
+    """
+
+    ready: tuple[str, ...] = ()
+    capacity_bytes: int = 0
+    allocatable_bytes: int = 0
+    used_bytes: int = 0
+
+
+def contents_of(observation: Observation, space: Space) -> StoreContents:
+    """Return what the store offers now.
+
+    A model is ready while its snapshot is intact and the Node has its labels, so that this agrees with the labels.
+    """
+    ready = {key[0] for key in observation.held if observation.is_intact(key) and observation.has_labels(key)}
+    capacity = space.limit or space.disk_size
+    allocatable = min(capacity, max(0, space.disk_size - space.floor))
+    room = min(allocatable - space.used, space.disk_free - space.floor) - space.reserved
+    return StoreContents(tuple(sorted(ready)), capacity, allocatable, allocatable - max(0, room))
+
+
+@dataclass(slots=True)
+class LatestContents:
+    """The contents after the last pass of the agent's loop.
+
+    `known` is set by the first pass, which has corrected the labels; `changed` whenever the models change.
+    """
+
+    value: StoreContents = StoreContents()
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def note(self, observation: Observation, space: Space) -> None:
+        """Take what a pass has left behind."""
+        before, self.value = self.value, contents_of(observation, space)
+        self.known.set()
+        if before.ready != self.value.ready:
+            self.changed.set()
