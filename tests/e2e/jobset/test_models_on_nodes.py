@@ -1,4 +1,8 @@
-"""The pods of a JobSet get the model that its template names."""
+"""The pods of a JobSet get the model that its template names, on nodes that are there for this test alone."""
+
+from collections.abc import Iterator
+
+import pytest
 
 from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
@@ -21,11 +25,20 @@ def jobset(name: str, model: str) -> Json:
     return kind | {"metadata": {"name": name}, "spec": {"replicatedJobs": [job]}}
 
 
-def test_every_pod_of_its_jobs_runs_on_a_node_with_the_model(site: Site) -> None:
-    slot = {"slot": site.name()}
-    model = site.base_model(nodeSelector=slot)
-    site.cluster.add_node("with-model", slot)
+@pytest.fixture
+def slot(site: Site) -> Iterator[dict[str, str]]:
+    """The label of one of two nodes."""
+    labels = {"slot": site.name()}
+    site.cluster.add_node("with-model", labels)
     site.cluster.add_node("without-model")
+    yield labels
+    for node in ("with-model", "without-model"):
+        site.cluster.agents.pop(node).remove()
+        site.cluster.nodes.remove(node)
+
+
+def test_every_pod_of_its_jobs_runs_on_a_node_with_the_model(site: Site, slot: dict[str, str]) -> None:
+    model = site.base_model(nodeSelector=slot)
     site.wait_ready("ClusterBaseModel", model)
     name = site.name("train")
     site.api.create(JOBSETS, jobset(name, model))
