@@ -34,6 +34,7 @@ class ControllerSettings(BaseSettings):
     training_jobs: bool = False  # whether to reconcile TrainingJobs
     claims_tolerations: list[dict[str, Any]] = []  # of metadata Jobs, as JSON
     claims_image_pull_secrets: list[dict[str, str]] = []  # of metadata Jobs, in the claim's namespace, as JSON
+    dra: bool = False  # whether claims may hold models as devices, which are then in use
     models: bool = False  # whether to reconcile Models
     model_caches: bool = True  # whether to reconcile ModelCaches
     model_cache_csi_drivers: list[str] = []  # that the pvSpec of a ModelCache may name, as JSON

@@ -25,6 +25,7 @@ from controller.placement.volume_names import (
 from controller.sources.manifests import Manifests
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
+from controller.state.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import is_object_name
 from shared.api.base_model import BaseModel
@@ -72,6 +73,7 @@ class StateCatalog:
     kube: Kube
     manifests: Manifests
     services: ServiceLister
+    devices: DeviceUsers
     _paths: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
@@ -191,12 +193,21 @@ class StateCatalog:
             return True
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, live, in its namespace if it has one."""
+        """Return the pods that use any revision of a model, live, in its namespace if it has one."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
         pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
-        return sorted(
+        using = {
             f"{p.metadata.namespace}/{p.metadata.name}" for p in pods if self.cluster.pod_users.is_user(p, identity)
-        )
+        }
+        return sorted(using | await self._holders_of(identity, namespace))
+
+    async def _holders_of(self, identity: str, namespace: str) -> set[str]:
+        """Return the pods that hold any revision of a model as a device."""
+        entries = {e.key for n in self.cluster.model_nodes for e in n.spec.entries if e.id == identity}
+        try:
+            return set(await self.devices.of_model(entries, namespace))
+        except KubeError as error:
+            raise Unreachable(f"cannot list ResourceClaims from the Kubernetes API: {error}; try again") from error
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """Return the InferenceServices, including KServe's, that name a model, as `namespace/name`, listed live."""

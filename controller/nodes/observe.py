@@ -10,6 +10,7 @@ from controller.nodes.users import users_of
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
+from controller.state.device_users import DeviceUsers
 from controller.state.keys import EntryKey
 from controller.state.live_paths import paths_of_claims
 from controller.state.live_reader import LiveReader
@@ -31,6 +32,7 @@ class NodeObserver:
     kube: Kube
     live: LiveReader
     store_root: str
+    devices: DeviceUsers
     acks: Acknowledgements = field(default_factory=Acknowledgements)
 
     def view(self, name: str, granted: Iterable[str], now: datetime) -> NodeView | None:
@@ -41,6 +43,7 @@ class NodeObserver:
         node = self.cluster.node(name)
         if node is None:
             self.acks.forget(name)
+            self.cluster.device_users.pop(name, None)
             return None
         model_node, demands = self.cluster.model_node(name), self.cluster.demands_for(node)
         awaited = self._awaited(node)
@@ -62,12 +65,16 @@ class NodeObserver:
         )
 
     async def with_users(self, view: NodeView) -> NodeView:
-        """Add the node's pods, listed live."""
+        """Add the node's pods and the claims that hold its models, listed live."""
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
         pods = [decode(raw, Json) async for page in pages(self.kube, PODS, query) for raw in page.items]
         mounts_claims = any(claims_of(pod) for pod in pods)
         paths = await paths_of_claims(self.kube, self.store_root) if mounts_claims else {}
-        return replace(view, users=users_of(pods, _known(view), self.store_root, paths))
+        known = _known(view)
+        mounting = users_of(pods, known, self.store_root, paths)
+        holding = self.cluster.device_users[view.name] = await self.devices.on_node(view.name, known)
+        users = {key: (*mounting.get(key, ()), *holding.get(key, ())) for key in mounting.keys() | holding.keys()}
+        return replace(view, users=users)
 
     async def with_unwanted(self, view: NodeView, entries: Iterable[EntryKey]) -> NodeView:
         """Add which of these entries are unwanted on the node, or may be evicted, according to live reads."""

@@ -47,7 +47,8 @@ Clock = Callable[[], float]
 class ClusterState:
     """The caches and their indexes; `changed` signals a change after every index is up to date.
 
-    The caches hold what Larder manages. `unmanaged` are models of kinds that another product defined.
+    The caches hold what Larder manages. `device_users` are those of the last live list. `unmanaged` are models of kinds
+    that another product defined.
     """
 
     default_limits: NodeLimits
@@ -77,6 +78,7 @@ class ClusterState:
     waiting_pods: WaitingPods = field(default_factory=WaitingPods, init=False)
     held_revisions: HeldRevisions = field(init=False)
     unplaced: UnplacedEntries = field(init=False)
+    device_users: dict[str, Mapping[EntryKey, tuple[str, ...]]] = field(default_factory=dict, init=False)  # by node
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
     unmanaged: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)

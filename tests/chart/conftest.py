@@ -18,6 +18,7 @@ NAMESPACE = "larder-system"
 TEAMS = ("team-a", "team-b")
 VALUES = {
     "credentialNamespaces": list(TEAMS),
+    "dra": {"enabled": True},
     "inferenceServices": {"enabled": True},
     "models": {"enabled": True},
     "trainingJobs": {"enabled": True},

@@ -66,7 +66,8 @@ def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
         "larder-manifests",
         "larder-inference-services", "larder-inference-service-owners", "larder-training-jobs",
         "larder-training-job-owners", "larder-pods", "larder-store-volumes",
-        "larder-volumes", "larder-download-jobs", "larder-download-claims",
+        "larder-volumes", "larder-download-jobs", "larder-download-claims", "larder-dra", "larder-dra-events",
+        "larder-private-models",
     }  # fmt: skip
     for policy in _ours(api, policies):
         assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["metadata"]["name"]

@@ -10,6 +10,7 @@ from controller.admission.state_catalog import StateCatalog
 from controller.admission.webhooks import INJECTOR
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
+from controller.state.device_users import DeviceUsers
 from rig.admission import NAMESPACE, AdmissionSite
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
@@ -199,7 +200,13 @@ async def test_models_are_read_from_the_api_server(models: AdmissionSite, contro
     try:
         async with connect(control_plane.kubeconfig, user_agent="test") as kube:
             cluster = fresh_cluster()
-            catalog = StateCatalog(cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=False))
+            catalog = StateCatalog(
+                cluster,
+                kube,
+                Manifests(kube, "ns"),
+                ServiceUsers(kube, cluster, enabled=False),
+                DeviceUsers(kube, enabled=False),
+            )
             assert await catalog.injectable_models(NAMESPACE, ["llama-3-8b", "none", "new"]) == {"llama-3-8b": LLAMA}
             found = await catalog.injectable_models(NAMESPACE, ["llama-3-8b", "new", "llama-3-8b"])
             assert list(found) == ["llama-3-8b", "new"]

@@ -15,6 +15,7 @@ from controller.placement.allowed import AllowedSources
 from controller.sources.listings import pack
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
+from controller.state.device_users import DeviceUsers
 from shared.api.core import PODS
 from shared.api.kinds import NODE_GROUP
 from shared.api.meta import Condition
@@ -23,6 +24,7 @@ from shared.errors import Unreachable
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.manifest import File, build_manifest
+from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
 from shared.names import INJECTED_LABEL, USER_LABEL, uses_label
 from tests.builders.api_server import Objects, listed
 from tests.builders.cluster import (
@@ -46,7 +48,9 @@ def cluster() -> ClusterState:
 
 @pytest.fixture
 def catalog(cluster: ClusterState, kube: Kube) -> StateCatalog:
-    return StateCatalog(cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True))
+    return StateCatalog(
+        cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True), DeviceUsers(kube, enabled=True)
+    )
 
 
 async def test_a_namespaces_own_model_comes_first(catalog: StateCatalog, cluster: ClusterState) -> None:
@@ -96,7 +100,9 @@ async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, cluster: Clus
 
 async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(cluster: ClusterState, kube: Kube) -> None:
     cluster.allowed = AllowedSources(())
-    catalog = StateCatalog(cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True))
+    catalog = StateCatalog(
+        cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True), DeviceUsers(kube, enabled=True)
+    )
     cluster.base_models.upsert(base_model("team", "m"))
     assert found(catalog.base_model("team", "m")).reason == "SourceNotAllowed"
     model = base_model("team", "m")
@@ -219,6 +225,21 @@ async def test_live_users_are_the_pods_that_have_not_ended(catalog: StateCatalog
     objects.objects["/api/v1/namespaces/team/pods"] = listed()
     assert await catalog.live_users_of("team_m", "team") == [], "pods of other namespaces are not looked at"
     objects.down = True
+    with pytest.raises(Unreachable):
+        await catalog.live_users_of("m", "")
+
+
+async def test_live_users_hold_the_model_as_a_device_too(
+    catalog: StateCatalog, cluster: ClusterState, objects: Objects
+) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m")))
+    result = {"driver": DRIVER, "pool": "a", "device": device_name("m", "r1")}
+    pods = [{"resource": "pods", "name": "p", "uid": "u"}]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": pods}
+    objects.objects[PODS] = listed()
+    objects.objects[RESOURCE_CLAIMS] = listed({"metadata": {"name": "c", "namespace": "ns"}, "status": status})
+    assert await catalog.live_users_of("m", "") == ["ns/p"]
+    objects.refused[RESOURCE_CLAIMS] = 403
     with pytest.raises(Unreachable):
         await catalog.live_users_of("m", "")
 

@@ -97,6 +97,9 @@ async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver
     cluster.users.upsert(pod("p", "a", [("m", "r0")]))
     cluster.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p",)),)
+    cluster.device_users["a"] = {("m", "r0"): ("ns/q",)}
+    assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p", "ns/q")),)
+    cluster.device_users.clear()
     cluster.users.remove(pod("p", "a").key)
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True),)

@@ -11,10 +11,12 @@ import pytest
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState
+from controller.state.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader, object_path
 from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
+from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
 from shared.names import snapshot_path
 from tests.builders.api_server import Objects, listed, serving
 from tests.builders.clock import Clock
@@ -46,7 +48,7 @@ def cluster(clock: Clock) -> ClusterState:
 @pytest.fixture
 async def observer(cluster: ClusterState, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
     async with serving(objects, tmp_path) as kube:
-        yield NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder")
+        yield NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", DeviceUsers(kube, enabled=True))
 
 
 def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView:
@@ -81,6 +83,20 @@ async def test_what_pods_use_is_known_from_memory_and_live(
     assert view(observer).in_use == {KEY}
     volumes = [{"name": "m", "hostPath": {"path": f"/var/lib/larder/{snapshot_path(*KEY)}"}}]
     objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"volumes": volumes}})
+    assert (await observer.with_users(view(observer))).users == {KEY: ("ns/p",)}
+
+
+async def test_claims_that_hold_a_device_are_users_beside_pods_that_mount(
+    observer: NodeObserver, cluster: ClusterState, objects: Objects
+) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("other")))
+    result = {"driver": DRIVER, "pool": "a", "device": device_name(*KEY)}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+    }
+    objects.objects[PODS] = listed()
+    objects.objects[RESOURCE_CLAIMS] = listed({"metadata": {"name": "c", "namespace": "ns"}, "status": status})
     assert (await observer.with_users(view(observer))).users == {KEY: ("ns/p",)}
 
 

@@ -1,0 +1,211 @@
+"""The driver of devices: what it sees of the host, and what its token can do on a real API server."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agent.dra.settings import DraSettings, parse_allowed
+from rig import agents
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.helm import Json
+from rig.processes import wait_until
+from shared.model_devices import RESOURCE_CLAIMS, RESOURCES, SLICES
+from tests.chart.conftest import NAMESPACE, TEAMS, Render
+from tests.chart.objects import environment, kinds, only, pod_specs
+
+ON = {"dra": {"enabled": True}}
+FORBIDDEN = 403
+OWN, OTHER = "dra-a", "dra-b"
+CLASSES = {"model.larder.dev", "private-model.larder.dev", "fetch-model.larder.dev"}
+
+
+def test_it_is_off_by_default(render: Render) -> None:
+    assert not {name for _, name in kinds(render()) if "dra" in name.split("-") or name in CLASSES}
+    controller = pod_specs(render())["larder-controller"]["containers"][0]
+    assert environment(controller)["LARDER_DRA"] == "false"
+
+
+def test_the_driver_is_root_without_any_right_of_root(render: Render) -> None:
+    """Kubelet's directories belong to root; all else is as in every pod of the chart."""
+    spec = pod_specs(render(ON))["larder-dra"]
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+    assert spec["automountServiceAccountToken"] is False
+    assert container["resources"]["limits"].keys() == {"memory", "ephemeral-storage"}
+
+
+def test_the_driver_sees_four_directories_and_can_write_no_model(render: Render) -> None:
+    spec = pod_specs(render({"dra": {"enabled": True, "kubeletDir": "/data/kubelet", "cdiDir": "/etc/cdi"}}))[
+        "larder-dra"
+    ]
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+    assert paths == {
+        "store": "/var/lib/larder",
+        "driver": "/data/kubelet/plugins/model.larder.dev",
+        "registration": "/data/kubelet/plugins_registry",
+        "cdi": "/etc/cdi",
+    }
+    mounts = {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+    assert mounts["store"]["readOnly"] is True
+    assert {name: mounts[name]["mountPath"] for name in paths} == paths
+
+
+def test_the_driver_understands_its_environment(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    allow = {"devices": ["/dev/fuse"], "env": ["GPU_*"]}
+    (container,) = pod_specs(render({"dra": {"enabled": True, "allow": allow}}))["larder-dra"]["containers"]
+    given = environment(container)
+    assert {key for key in given if key.startswith("LARDER_")} <= {
+        f"LARDER_{f.upper()}" for f in DraSettings.model_fields
+    }
+    for key, value in given.items():
+        monkeypatch.setenv(key, value)
+    allowed = parse_allowed(DraSettings().allow)  # type: ignore[call-arg]  # from the environment
+    assert (allowed.mounts, allowed.devices, allowed.env) == ((), ("/dev/fuse",), ("GPU_*",))
+
+
+def test_nobody_reaches_the_driver_over_the_network(render: Render) -> None:
+    policy = only(render(ON), "NetworkPolicy", "larder-dra")
+    assert policy["spec"]["ingress"] == []
+    (container,) = pod_specs(render(ON))["larder-dra"]["containers"]
+    assert "ports" not in container
+
+
+@pytest.fixture(scope="module")
+def driver(api: Api, plane: ControlPlane) -> Iterator[Api]:
+    """A client with the token that kubelet would put into the driver's pod on a node; the policies are in force."""
+    for name in (OWN, OTHER):
+        api.create("/api/v1/nodes", {"metadata": {"name": name}})
+    pod = agents.create_agent_pod(api, OWN, probe_port=1, service_account="larder-dra", namespace=NAMESPACE)
+    found = plane.api_with_token(agents.token(api, pod))
+    wait_until(lambda: _refused(found, "POST", f"{SLICES}?dryRun=All", _slice(OTHER)), 60, "policies in force")
+    yield found
+    found.close()
+
+
+def _slice(node: str, name: str = "", **spec: Any) -> Json:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    body = {"driver": "model.larder.dev", "nodeName": node, "pool": pool, "devices": []}
+    return {"metadata": {"name": name or f"{node}-models"}, "spec": body | spec}
+
+
+def _event(**about: str) -> Json:
+    return {"metadata": {"generateName": "larder-dra."}, "involvedObject": about, "reason": "R", "message": "m"}
+
+
+def _refused(client: Api, method: str, path: str, body: Json | None = None) -> bool:
+    try:
+        client.call(method, path, body)
+    except CallRefused as refusal:
+        if refusal.status != FORBIDDEN:
+            raise
+        return True
+    return False
+
+
+def test_the_driver_writes_slices_of_its_node_and_driver_alone(driver: Api, api: Api) -> None:
+    made = driver.create(SLICES, _slice(OWN))
+    driver.call("PUT", f"{SLICES}/{OWN}-models", made)
+    api.create(SLICES, _slice(OTHER))
+    api.create(SLICES, _slice(OWN, "gpus", driver="gpu.example.org"))
+    other_pool = {"name": OTHER, "generation": 9, "resourceSliceCount": 1}
+    for body in (
+        _slice(OTHER, "x"),
+        _slice(OWN, "x", driver="gpu.example.org"),
+        _slice(OWN, "x", pool=other_pool),
+    ):
+        assert _refused(driver, "POST", SLICES, body)
+    everywhere = _slice(OWN, "x", allNodes=True)
+    del everywhere["spec"]["nodeName"]
+    assert _refused(driver, "POST", SLICES, everywhere)
+    for name in (f"{OTHER}-models", "gpus"):
+        assert _refused(driver, "PUT", f"{SLICES}/{name}", api.get(f"{SLICES}/{name}"))
+        assert _refused(driver, "DELETE", f"{SLICES}/{name}")
+    assert _refused(driver, "DELETE", SLICES)
+    driver.delete(f"{SLICES}/{OWN}-models")
+    for name in (f"{OTHER}-models", "gpus"):
+        api.delete(f"{SLICES}/{name}")
+
+
+def test_the_driver_writes_events_on_its_node_alone(driver: Api) -> None:
+    path = "/api/v1/namespaces/default/events"
+    driver.create(path, _event(kind="Node", name=OWN))
+    assert _refused(driver, "POST", path, _event(kind="Node", name=OTHER))
+    assert _refused(driver, "POST", path, _event(kind="Pod", name=OWN, namespace="default"))
+    assert _refused(driver, "POST", f"/api/v1/namespaces/{NAMESPACE}/events", _event(kind="Node", name=OWN))
+
+
+@pytest.mark.parametrize(("method", "path"), [
+    ("GET", "/api/v1/secrets"), ("GET", "/api/v1/pods"), ("GET", "/api/v1/nodes"), ("GET", "/api/v1/configmaps"),
+    ("PATCH", f"/api/v1/nodes/{OWN}"), ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/any"),
+    ("PATCH", f"{RESOURCES}/namespaces/{TEAMS[0]}/resourceclaims/any"),
+    ("PATCH", f"{RESOURCES}/namespaces/{TEAMS[0]}/resourceclaims/any/status"),
+    ("DELETE", f"{RESOURCES}/deviceclasses/model.larder.dev"), ("POST", f"{RESOURCES}/deviceclasses"),
+    ("PATCH", f"/apis/larder.dev/v1alpha1/modelnodes/{OWN}/status"),
+])  # fmt: skip
+def test_what_the_driver_must_not_do(method: str, path: str, driver: Api) -> None:
+    assert _refused(driver, method, path, {} if method != "GET" else None)
+
+
+def test_what_the_driver_must_do(driver: Api) -> None:
+    driver.get(RESOURCE_CLAIMS)
+    driver.get(f"{SLICES}?fieldSelector=spec.driver=model.larder.dev,spec.nodeName={OWN}")
+    driver.get(f"/api/v1/nodes/{OWN}")
+    driver.get("/apis/larder.dev/v1alpha1/modelnodes")
+
+
+def test_a_token_that_names_no_node_writes_nothing(api: Api, plane: ControlPlane, driver: Api) -> None:
+    del driver  # whose policies are in force
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-dra/token"
+    client = plane.api_with_token(str(api.create(path, {"spec": {}})["status"]["token"]))
+    try:
+        assert _refused(client, "POST", SLICES, _slice(OWN))
+        assert _refused(client, "POST", "/api/v1/namespaces/default/events", _event(kind="Node", name=OWN))
+    finally:
+        client.close()
+
+
+def test_the_classes_are_served(api: Api) -> None:
+    assert {each["metadata"]["name"] for each in api.get(f"{RESOURCES}/deviceclasses")["items"]} >= CLASSES
+
+
+def _claim(kind: str, *conditions: str, alternative: bool) -> tuple[str, Json]:
+    request: Json = {
+        "deviceClassName": "private-model.larder.dev",
+        "selectors": [{"cel": {"expression": condition}} for condition in conditions],
+    }
+    fetch = {"name": "fetch", "deviceClassName": "fetch-model.larder.dev"}
+    asked = {"firstAvailable": [request | {"name": "cached"}, fetch]} if alternative else {"exactly": request}
+    spec: Json = {"devices": {"requests": [{"name": "model", **asked}]}}
+    body = {"metadata": {"generateName": "c-"}, "spec": {"spec": spec} if "templates" in kind else spec}
+    return f"{RESOURCES}/namespaces/{TEAMS[0]}/{kind}", body
+
+
+@pytest.mark.parametrize("alternative", [False, True])
+@pytest.mark.parametrize("kind", ["resourceclaims", "resourceclaimtemplates"])
+def test_a_claim_for_private_models_says_its_own_namespace(
+    kind: str, api: Api, driver: Api, *, alternative: bool
+) -> None:
+    del driver  # whose policies are in force
+    own, other = (f'device.attributes["model.larder.dev"].namespace == "{team}"' for team in TEAMS)
+    for conditions in ((), (other,), (f"{own} || true",), ("true", other)):
+        with pytest.raises(CallRefused, match="needs this selector") as refused:
+            api.create(*_claim(kind, *conditions, alternative=alternative))
+        assert refused.value.status == FORBIDDEN
+    api.create(*_claim(kind, own, alternative=alternative))
+    api.create(*_claim(kind, "true", own, alternative=alternative))
+
+
+def test_claims_for_anything_else_are_left_alone(api: Api, driver: Api) -> None:
+    del driver
+    exactly = {"deviceClassName": "gpu.example.org"}
+    requests = [{"name": "gpu", "exactly": exactly}]
+    path = f"{RESOURCES}/namespaces/{TEAMS[0]}/resourceclaims"
+    api.create(path, {"metadata": {"generateName": "c-"}, "spec": {"devices": {"requests": requests}}})
+    api.create(path, {"metadata": {"generateName": "c-"}, "spec": {}})
