@@ -1,6 +1,8 @@
 """The admission catalog, answered from the cluster state."""
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -22,6 +24,7 @@ from controller.placement.volume_names import (
     is_our_claim,
     plain_name,
 )
+from controller.sources.buckets import Buckets, Rate
 from controller.sources.manifests import Manifests
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
@@ -53,6 +56,7 @@ _MOST_LISTS = 64
 _MOST_GROUP_READS = 16
 _LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
 _LONGEST_READS_S = 5.0  # of Models; it waits 10 s for their webhook
+_MODEL_READS = Rate(per_s=100, burst=1000)  # of a namespace, whose every pod may name 64 Models
 
 
 class ServiceLister(Protocol):
@@ -74,6 +78,7 @@ class StateCatalog:
     manifests: Manifests
     services: ServiceLister
     devices: DeviceUsers
+    reads: Buckets = field(default_factory=lambda: Buckets(_MODEL_READS, time.monotonic))
     _paths: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
@@ -108,6 +113,7 @@ class StateCatalog:
         try:
             async with asyncio.timeout(_LONGEST_READS_S):
                 for name in names:
+                    self._count_read(namespace)
                     model = await self._read_model(namespace, name)
                     if model is None:
                         break
@@ -226,6 +232,14 @@ class StateCatalog:
         except KubeError as error:
             raise Unreachable(f"cannot read {path} from the Kubernetes API: {error}; try again") from error
         return found is not None and self.manages(NODE_GROUP.kind, found.metadata.annotations)
+
+    def _count_read(self, namespace: str) -> None:
+        """Raise Unreachable if pods of a namespace have had too many Models read: others need the API server, too."""
+        if wait_s := self.reads.draw(namespace):
+            raise Unreachable(
+                f"the pods of namespace {namespace} name more Models than are read for one namespace, "
+                f"{_MODEL_READS.per_s:.0f} per second; try again in {math.ceil(wait_s)} s"
+            )
 
     async def _read_model(self, namespace: str, name: str) -> Model | None:
         if not is_object_name(name):

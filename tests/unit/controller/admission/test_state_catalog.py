@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,12 +13,13 @@ from controller.admission.state_catalog import StateCatalog
 from controller.claims.outcome import BLOCKING_REASONS
 from controller.inferenceservices.users import ServiceUsers
 from controller.placement.allowed import AllowedSources
+from controller.sources.buckets import Buckets, Rate
 from controller.sources.listings import pack
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.device_users import DeviceUsers
 from shared.api.core import PODS
-from shared.api.kinds import NODE_GROUP
+from shared.api.kinds import MODEL, NODE_GROUP
 from shared.api.meta import Condition
 from shared.api.model_node import EntryStatus
 from shared.errors import Unreachable
@@ -26,7 +28,7 @@ from shared.kube.transport import Kube
 from shared.manifest import File, build_manifest
 from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
 from shared.names import INJECTED_LABEL, USER_LABEL, uses_label
-from tests.builders.api_server import Objects, listed
+from tests.builders.api_server import Objects, listed, serving
 from tests.builders.cluster import (
     base_model,
     cache,
@@ -334,3 +336,19 @@ async def test_pods_that_were_given_a_model_by_its_claim_are_its_users(
     assert catalog.users_of_claim("ns", "model-llama") == ["ns/runs", "ns/waits"]
     assert catalog.users_of_claim("elsewhere", "model-llama") == []
     assert catalog.users_of_claim("ns", "model-other") == []
+
+
+async def test_the_pods_of_a_namespace_cannot_have_models_read_without_limit(
+    cluster: ClusterState, tmp_path: Path
+) -> None:
+    spec = {"source": {"oci": {"ref": "registry/model"}}, "storage": {"storageClass": "c", "size": "1Gi"}}
+    model = {"metadata": {"name": "m"}, "spec": spec, "status": {"phase": "Ready"}}
+    paths = [f"{MODEL.path_in(namespace)}/m" for namespace in ("flood", "other")]
+    async with serving(Objects(dict.fromkeys(paths, model)), tmp_path) as kube:
+        users, reads = ServiceUsers(kube, cluster, enabled=True), Buckets(Rate(1, 3), lambda: 0.0)
+        devices = DeviceUsers(kube, enabled=False)
+        catalog = StateCatalog(cluster, kube, Manifests(kube, "ns"), users, devices, reads)
+        assert len(await catalog.injectable_models("flood", ["m", "m", "m"])) == 1
+        with pytest.raises(Unreachable, match="namespace flood name more Models"):
+            await catalog.injectable_models("flood", ["m"])
+        assert await catalog.injectable_models("other", ["m"])
