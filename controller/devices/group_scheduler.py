@@ -7,10 +7,11 @@ from controller.devices.allocation import MAX_STEPS, Allocation, NodeDevices, Po
 from controller.devices.plugin import DeviceFit
 from controller.devices.shortage import Reason, Shortage, UnsupportedRequest
 from controller.devices.topology import TOPOLOGY, CardTree, best_tree, card_tree, follow_tree
-from controller.devices.translation import CARDS, add_cards, card_count, cards, fill_from_kube, lift_all
+from controller.devices.translation import CARDS, add_cards, card_count, cards, fill_from_kube, levels_of, lift_to
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resource
 
 MAX_STEPS_IN_ALL = 2_000_000
+_MOST_KNOWN = 1000  # numbers of cards, which tenants choose, with their best tree
 
 
 class DoesNotFit(Exception):
@@ -35,15 +36,18 @@ class GroupScheduler:
     def __init__(self, steps: int = MAX_STEPS_IN_ALL) -> None:
         self._steps = steps
         self._trees: dict[str, CardTree] = {}
+        self._best: dict[int, CardTree | None] = {}  # by the number of cards, until a node changes
 
     def add_node(self, node_name: str, node_info: NodeInfo) -> None:
         """Note the tree of a node's cards, after adding those that only its status has."""
         fill_from_kube(node_info)
         self._trees[node_name] = card_tree(node_info.allocatable)
+        self._best.clear()
 
     def remove_node(self, node_name: str) -> None:
         """Forget a node."""
         self._trees.pop(node_name, None)
+        self._best.clear()
 
     def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> DeviceFit:  # noqa: FBT001 - the interface of KubeDevice
         """Translate the requests of a pod, and return whether the node can serve them.
@@ -86,24 +90,32 @@ class GroupScheduler:
 
     def _translate(self, node: NodeInfo, pod: PodInfo) -> list[Reason]:
         reasons: list[Reason] = []
-        offered = cards(node.allocatable)
+        offered, levels = cards(node.allocatable), levels_of(node.allocatable)
         total = _total_cards(pod)
         for name, container in (*pod.running_containers.items(), *pod.init_containers.items()):
             wanted = pod.requests.get(TOPOLOGY, 0) or container.requests.get(TOPOLOGY, 0)
             if wanted and not container.allocate_from:
                 reasons += self._follow_best_tree(name, container, wanted, total)
             reasons += _translate_cards(name, container, node, offered)
-            container.dev_requests = lift_all(container.dev_requests, node.allocatable)
+            container.dev_requests = lift_to(container.dev_requests, levels)
         return reasons
 
     def _follow_best_tree(self, name: str, container: ContainerInfo, wanted: int, total: int) -> list[Reason]:
         if wanted != 1:
             return [UnsupportedRequest(name, TOPOLOGY, f"the value is {wanted}; 0 and 1 are supported")]
-        tree = best_tree(self._trees.values(), total)
+        tree = self._best_tree(total)
         if tree is None:
             return [UnsupportedRequest(name, TOPOLOGY, f"no node groups {total} cards by gpugrp1 and gpugrp0")]
         container.dev_requests = follow_tree(container.dev_requests, tree, card_count(container))
         return []
+
+    def _best_tree(self, count: int) -> CardTree | None:
+        """Return the best tree: the same for all containers and nodes, and as slow to find as the cluster is large."""
+        if count not in self._best:
+            if len(self._best) >= _MOST_KNOWN:
+                self._best.clear()
+            self._best[count] = best_tree(self._trees.values(), count)
+        return self._best[count]
 
 
 def _translate_cards(name: str, container: ContainerInfo, node: NodeInfo, offered: list[str]) -> list[Reason]:

@@ -6,12 +6,14 @@ A node may group its cards more deeply than a request says. The request is then 
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from shared.devices.info import GROUP_PREFIX, ContainerInfo, NodeInfo
 
 CARDS = "nvidia.com/gpu"
 MAX_CARDS = 1024  # of one node, from its status
-_LEVELS = (("gpugrp0", "gpu"), ("gpugrp1", "gpugrp0"))
+Levels: TypeAlias = tuple[tuple[str, str], ...]  # an upper level and the one below it
+_LEVELS: Levels = (("gpugrp0", "gpu"), ("gpugrp1", "gpugrp0"))
 _DEEPEST = [f"{GROUP_PREFIX}gpugrp1/0/gpugrp0/0/gpu/0/cards"]
 
 
@@ -21,10 +23,22 @@ def lift_all(requests: Mapping[str, int], offered: Iterable[str]) -> dict[str, i
     >>> lift_all({"resource/group/gpu/a/cards": 1}, ["resource/group/gpugrp0/7/gpu/3/cards"])
     {'resource/group/gpugrp0/0/gpu/a/cards': 1}
     """
-    names, lifted = list(offered), dict(requests)
-    for upper, lower in _LEVELS:
-        if any(_place(name, upper, lower) is not None for name in names):
-            lifted = _lift(lifted, upper, lower)
+    return lift_to(requests, levels_of(offered))
+
+
+def levels_of(offered: Iterable[str]) -> Levels:
+    """Return the levels that a node has above others, from its resources."""
+    names = list(offered)
+    return tuple(
+        (upper, lower) for upper, lower in _LEVELS if any(_place(name, upper, lower) is not None for name in names)
+    )
+
+
+def lift_to(requests: Mapping[str, int], levels: Levels) -> dict[str, int]:
+    """Return requests with these levels."""
+    lifted = dict(requests)
+    for upper, lower in levels:
+        lifted = _lift(lifted, upper, lower)
     return lifted
 
 

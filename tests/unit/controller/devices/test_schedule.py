@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.devices.accounting import take
+from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceFit
 from controller.devices.schedule import DeviceDecision, schedule
 from controller.devices.scorers import ENUM, LEFTOVER
 from controller.devices.shortage import PluginFailure, Shortage
 from shared.devices.annotation import InvalidDeviceInfo, node_info_from, pod_info_from, pod_info_json
-from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, copy_pod
+from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, copy_node, copy_pod
 
 PREFIX = "resource/group/"
 
@@ -215,6 +216,29 @@ def test_topology_follows_the_best_tree(*, of_pod: bool) -> None:
     }
     refused = schedule([FLAT], pod)
     assert "no node groups 2 cards" in str(refused.reasons["n"][0])
+
+
+def test_the_best_tree_is_that_of_the_nodes_that_are_there() -> None:
+    scheduler = GroupScheduler()
+    boards = node_info_from(BOARDS | {"name": "boards"})
+
+    def fits() -> bool:
+        container = ContainerInfo(dev_requests={"nvidia.com/gpu": 2}, requests={"nvidia.com/gpu": 2})
+        pod = PodInfo("p", requests={"gpu/gpu-generate-topology": 1}, running_containers={"main": container})
+        return scheduler.pod_fits_device(copy_node(boards), pod, fill_allocate_from=True).fits
+
+    assert not fits()
+    scheduler.add_node("boards", boards)
+    assert fits()
+    scheduler.remove_node("boards")
+    assert not fits()
+
+
+def test_a_topology_is_found_in_a_large_cluster_for_many_containers() -> None:
+    nodes = [NodeInfo(f"n{i}", allocatable=BOARDS["allocatable"], used={f"{PREFIX}gpu/{i}/x": 1}) for i in range(500)]
+    containers = {f"c{i}": ContainerInfo() for i in range(64)}
+    pod = PodInfo("p", requests={"gpu/gpu-generate-topology": 1}, running_containers=containers)
+    assert schedule(nodes, pod).node == "n0", "and not after half a minute, as if each container compared all nodes"
 
 
 def test_a_topology_that_is_not_supported_is_refused() -> None:
