@@ -83,6 +83,9 @@ WRONG: dict[str, Change] = {
     "the host's network": lambda spec, _: spec.update(hostNetwork=True),
     "root": lambda spec, _: spec["securityContext"].update(runAsNonRoot=False),
     "a capability": lambda _, c: c["securityContext"]["capabilities"].update(add=["SYS_ADMIN"]),
+    "priority over everybody": lambda spec, _: spec.update(priorityClassName="system-node-critical"),
+    "a node of its choice": lambda spec, _: spec.update(nodeName="n"),
+    "devices": lambda spec, _: spec.update(resourceClaims=[{"name": "d", "resourceClaimName": "d"}]),
     "a command as a probe": lambda _, c: c.update(livenessProbe={"exec": {"command": ["sh"]}}),
 }
 
@@ -90,6 +93,11 @@ WRONG: dict[str, Change] = {
 @pytest.mark.parametrize("what", WRONG)
 def test_any_other_is_refused(what: str, controller: Api, job: Json) -> None:
     assert not is_taken(controller, changed(job, WRONG[what]), TEAM)
+
+
+@pytest.mark.parametrize("count", ["parallelism", "completions"])
+def test_one_pod_at_a_time_is_enough(count: str, controller: Api, job: Json) -> None:
+    assert not is_taken(controller, job | {"spec": job["spec"] | {count: 2}}, TEAM)
 
 
 def test_it_belongs_to_a_cache_or_a_model_and_is_named_after_it(controller: Api, job: Json) -> None:
@@ -125,14 +133,15 @@ def test_only_downloads_are_deleted(controller: Api, api: Api, job: Json) -> Non
     suspended["spec"]["suspend"] = True
     suspended["spec"]["template"]["spec"]["containers"][0]["image"] = "before-an-upgrade"
     theirs = copy.deepcopy(suspended)
-    theirs["metadata"] = {"name": "theirs"}
+    name = f"theirs-{job['metadata']['name']}"  # of its own: the Job of another run may still be going
+    theirs["metadata"] = {"name": name}
     for body in (suspended, theirs):
         body["metadata"]["namespace"] = TEAM
         api.create(jobs, body)
     with pytest.raises(CallRefused):
-        controller.delete(f"{jobs}/theirs")
+        controller.delete(f"{jobs}/{name}")
     controller.delete(f"{jobs}/{job['metadata']['name']}")
-    api.delete(f"{jobs}/theirs")
+    api.delete(f"{jobs}/{name}")
 
 
 def _refusal(client: Api, path: str, body: Json) -> str:
