@@ -4,7 +4,8 @@ from contextlib import suppress
 
 from controller.claims.kinds import Job, JobPod
 from shared.kube.collection import decode, get_object, pages
-from shared.kube.errors import NotFound
+from shared.kube.errors import Conflict, NotFound
+from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 
 _JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
@@ -23,10 +24,11 @@ async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ..
     return ()
 
 
-async def delete_job(kube: Kube, namespace: str, name: str) -> None:
-    """Delete a Job with its pods."""
-    with suppress(NotFound):
-        await kube.request("DELETE", _path(namespace, name), body={"propagationPolicy": "Background"})
+async def delete_job(kube: Kube, seen: Meta) -> None:
+    """Delete the Job that was read, with its pods; never another that has its name by now."""
+    body = {"propagationPolicy": "Background", "preconditions": {"uid": seen.uid}}
+    with suppress(NotFound, Conflict):
+        await kube.request("DELETE", _path(seen.namespace, seen.name), body=body)
 
 
 def _path(namespace: str, name: str) -> str:

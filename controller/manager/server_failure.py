@@ -3,7 +3,12 @@
 from shared.kube.errors import Busy, KubeError, Unreachable
 
 # What the API server answers with a 5xx although only requests of some namespaces fail.
-_OF_SOME_NAMESPACES = ('failed calling webhook "', 'admission webhook "', "resource quota evaluation timed out")
+_OF_SOME_NAMESPACES = (
+    'failed calling webhook "',
+    'admission webhook "',
+    "conversion webhook for ",  # of the workload that would own a claim
+    "resource quota evaluation timed out",
+)
 
 
 def concerns_all(error: KubeError, *, others_succeed: bool) -> bool:

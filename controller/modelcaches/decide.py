@@ -62,9 +62,9 @@ class StartDownload:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete the Job and its pods."""
+    """Delete the Job that was read, and its pods."""
 
-    name: str
+    seen: Meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +241,8 @@ def _start(
     view: ModelCacheView, resolution: Resolution, fields: dict[str, Any], now: datetime, name: str
 ) -> list[Action]:
     if view.outdated_job is not None:
-        earlier = view.outdated_job.metadata.name
-        message = f"Job {earlier}, which downloads another revision or selection, is deleted first"
+        earlier = view.outdated_job.metadata
+        message = f"Job {earlier.name}, which downloads another revision or selection, is deleted first"
         write = WriteCacheStatus("pvcCreated", "Starting", message, fields=fields)
         return [DeleteJob(earlier), write, Requeue(_BUSY_S)]
     status, refreshed = view.cache.status, view.demand.refresh_pending
@@ -358,7 +358,7 @@ def _changed_template(view: ModelCacheView) -> str:
 def _job_removal(view: ModelCacheView) -> list[DeleteJob]:
     """Return the deletion of the Job: even a pod that has ended keeps a deleted claim from going away."""
     found = view.job
-    return [DeleteJob(found.metadata.name)] if found and found.metadata.deletion_timestamp is None else []
+    return [DeleteJob(found.metadata)] if found and found.metadata.deletion_timestamp is None else []
 
 
 def _running_job_removal(view: ModelCacheView) -> list[DeleteJob]:

@@ -148,8 +148,8 @@ class ModelCacheReconciler:
 
     async def _remove(self, key: ModelCacheKey, removal: Removal) -> None:
         match removal:
-            case DeleteJob(name):
-                await delete_job(self.actor.kube, key.namespace, name)
+            case DeleteJob(seen):
+                await delete_job(self.actor.kube, seen)
             case DeleteClaim(seen):
                 await self.actor.delete_claim(seen)
             case DeleteCacheVolume(seen):

@@ -24,7 +24,6 @@ from controller.modeloperator.decide import (
     decide,
 )
 from controller.modeloperator.keys import DownloadedModelKey
-from controller.modeloperator.manifests import job_name
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.view import DownloadedModelView
 from controller.volumes.decide import Withdraw
@@ -94,7 +93,8 @@ class ModelOperatorReconciler:
                 await self.actor.start_job(view.model, download)
                 _log.info("download_job_created", model=f"{key.namespace}/{key.name}", wanted=download.wanted)
             case DeleteModelJob():
-                await delete_job(self.actor.kube, key.namespace, job_name(view.model.metadata))
+                if view.job is not None:
+                    await delete_job(self.actor.kube, view.job.metadata)
             case WriteModelStatus():
                 await self.actor.write_status(view.model, action)
             case Requeue():

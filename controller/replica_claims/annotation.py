@@ -64,7 +64,7 @@ def _foreign_values(written: object) -> Iterator[str]:
         case dict():
             for key, value in written.items():
                 if not isinstance(key, str):
-                    yield f"the key {str(key)[:60]!r} is not a string"
+                    yield f"the key {_shown(key)} is not a string"
                 yield from _foreign_values(value)
         case list():
             for item in written:
@@ -76,4 +76,11 @@ def _foreign_values(written: object) -> Iterator[str]:
         case float() if math.isfinite(written):
             pass
         case _:
-            yield f"{str(written)[:60]!r} is not a value of JSON"
+            yield f"{_shown(written)} is not a value of JSON"
+
+
+def _shown(value: object) -> str:
+    """Return a value for a message; Python refuses to write out the largest integers."""
+    if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(str(value)[:60])

@@ -14,6 +14,7 @@ from shared.kube.errors import Busy, Conflict, KubeError, Malformed, Refused, Un
         (Busy("429 TooManyRequests: too many requests", 1, 429), True),
         (Busy("503 ServiceUnavailable: starting", None, 503), True),
         (Unreachable('500 InternalError: Internal error occurred: failed calling webhook "a.b": refused'), False),
+        (Unreachable("500 InternalError: conversion webhook for jobset.x-k8s.io/v1alpha2, Kind=JobSet failed"), False),
         (Busy('429 TooManyRequests: admission webhook "a.b" denied the request: wait', 60, 429), False),
         (Refused("403 Forbidden: exceeded quota: q", 403), False),
         (Conflict("409 Conflict: taken"), False),

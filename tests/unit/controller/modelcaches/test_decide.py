@@ -216,7 +216,7 @@ def test_a_refresh_starts_no_second_job_beside_one_that_runs() -> None:
 
 def test_a_job_for_an_earlier_selection_is_deleted_first() -> None:
     seen = view(claim=claim(), outdated_job=job())
-    assert one(DeleteJob, seen).name == job().metadata.name
+    assert one(DeleteJob, seen).seen == job().metadata
     assert not has(StartDownload, seen)
     assert result(seen) == ("pvcCreated", "Starting")
 

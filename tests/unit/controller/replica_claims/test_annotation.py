@@ -61,6 +61,8 @@ def test_a_pod_without_the_annotation_has_no_templates() -> None:
         ("- {metadata: {name: a}, spec: {accessModes: [.inf]}}", "put quotes around it"),
         (f"- {{metadata: {{name: a}}, spec: {{accessModes: [{2**64}]}}}}", "put quotes around it"),
         ("- {1: 2}", "the key '1' is not a string"),
+        (f"- 0x{'f' * 10_000}", "an integer of 40000 bits is not a value of JSON"),
+        (f"- ? 0x{'f' * 10_000}\n  : 2", "the key an integer of 40000 bits is not a string"),
         ("- {2026-13-45: 2}", ""),
         (json.dumps([template(f"v{n}") for n in range(17)]), "at most 16 are allowed"),
     ],

@@ -1,0 +1,29 @@
+"""The deletion of download Jobs."""
+
+from pathlib import Path
+
+from aiohttp import web
+
+from controller.downloads.live_jobs import delete_job
+from tests.builders.api_server import Json, connected
+from tests.builders.cluster import meta
+
+
+async def test_a_job_that_somebody_made_under_the_same_name_meanwhile_is_kept(tmp_path: Path) -> None:
+    live = {"name": "model-download-m", "uid": "theirs"}
+    asked = list[Json]()
+
+    async def serve(request: web.Request) -> web.Response:
+        body = await request.json()
+        asked.append(body)
+        if body["preconditions"]["uid"] != live["uid"]:
+            return web.json_response({"code": 409, "reason": "Conflict", "message": "uid"}, status=409)
+        live.clear()
+        return web.json_response({})
+
+    async with connected(serve, tmp_path, farewell_s=60) as kube:
+        await delete_job(kube, meta("model-download-m", namespace="team", uid="ours"))
+        assert live
+        await delete_job(kube, meta("model-download-m", namespace="team", uid="theirs"))
+    assert not live
+    assert {body["propagationPolicy"] for body in asked} == {"Background"}
