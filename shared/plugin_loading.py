@@ -40,4 +40,5 @@ def reason_of(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - even this is somebody else's code
         text = "its message cannot be read"
-    return f"{type(error).__name__}: {text}"[:LONGEST_REASON]
+    shown = "".join(letter if letter.isprintable() else " " for letter in text[:LONGEST_REASON])
+    return f"{type(error).__name__}: {shown}"[:LONGEST_REASON]

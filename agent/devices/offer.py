@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from shared.devices.annotation import node_info_from, node_info_json
+from shared.devices.annotation import encode_node_info, node_info_from, node_info_json, parse_node_info
 from shared.devices.info import NodeInfo, ResourceList
 
 MAX_EXTENDED_RESOURCES = 64
@@ -20,9 +20,10 @@ def offer_of(filled: NodeInfo, node_name: str, prefixes: Collection[str]) -> Nod
     Raises:
         ValueError: It is not device information, exceeds a limit, or names an extended resource that is not allowed.
     """
-    found = node_info_from(
-        node_info_json(NodeInfo("", filled.capacity, filled.allocatable, filled.used, filled.scorer))
-    )
+    lists = NodeInfo("", filled.capacity, filled.allocatable, filled.used, filled.scorer)
+    found = parse_node_info(
+        encode_node_info(node_info_from(node_info_json(lists)))
+    )  # names must survive the annotation
     found.name = node_name
     found.kube_cap = _extended(filled.kube_cap, "kube_cap", prefixes)
     found.kube_alloc = _extended(filled.kube_alloc, "kube_alloc", prefixes)

@@ -1,11 +1,13 @@
 """What agents may do with devices: nothing by default, and little where they are switched on."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agent.devices.decide import RECORD
+from agent.devices.act import DevicesOfNode
+from agent.devices.decide import RECORD, DeviceObservation, decide
 from agent.settings import AgentSettings
 from rig import agents
 from rig.agents import AgentPod
@@ -15,6 +17,8 @@ from rig.errors import CallRefused
 from rig.helm import LARDER, Helm, Json
 from rig.processes import wait_until
 from shared.devices.annotation import ANNOTATION
+from shared.devices.info import NodeInfo
+from shared.kube.transport import connect
 from tests.chart.conftest import NAMESPACE, VALUES, Render
 from tests.chart.objects import environment, kinds, only, pod_specs
 
@@ -140,6 +144,41 @@ def test_the_agent_writes_the_annotation(agent: Api, switched_on: Api) -> None:
     assert ANNOTATION not in switched_on.get(OWN)["metadata"]["annotations"]
     agent.patch(OWN, {"metadata": {"annotations": {ANNOTATION: "x" * 96 * 1024}}})
     agent.patch(OWN, {"metadata": {"annotations": {ANNOTATION: None}}})
+
+
+def test_all_that_the_advertiser_writes_is_allowed(
+    agent: Api, pod: AgentPod, switched_on: Api, plane: ControlPlane, tmp_path: Path
+) -> None:
+    assert agent.get(OWN)
+    kubeconfig = plane.token_kubeconfig(agents.token(switched_on, pod), tmp_path / "kubeconfig")
+    offers = {name: int(quantity) for name, quantity in GPUS.items()}
+    cards = {f"resource/group/gpu/{n}/cards": 1 for n in range(500)}
+    full = NodeInfo("x", cards, cards, {}, {}, offers, offers)
+    for info in (
+        full,
+        NodeInfo("x", kube_cap={**offers, "larder.dev/example-gpu": 5}, kube_alloc=offers),
+        NodeInfo("x"),
+    ):
+        asyncio.run(_advertise(kubeconfig, info))
+        node = switched_on.get(OWN)
+        assert (ANNOTATION in node["metadata"]["annotations"]) is (info is full)
+        assert {n: int(node["status"]["allocatable"].get(n, 0)) for n in offers} == dict.fromkeys(
+            offers, 0
+        ) | info.kube_alloc
+    assert RECORD not in switched_on.get(OWN)["metadata"]["annotations"]
+
+
+async def _advertise(kubeconfig: Path, info: NodeInfo) -> None:
+    """Do what an agent does in a round, and see that the next one has nothing to do."""
+    async with connect(kubeconfig) as kube:
+        devices = DevicesOfNode(kube, OWN.rpartition("/")[2])
+        for _ in range(4):
+            actions = decide(DeviceObservation(await devices.read(), info, ("larder.dev/", "example.com/gpu-")))
+            for action in actions:
+                await devices.apply(action, (await devices.read()).uid)
+            if not actions:
+                return
+        raise AssertionError(actions)
 
 
 CONDITION = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}

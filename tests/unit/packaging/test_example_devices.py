@@ -38,6 +38,7 @@ print(json.dumps({
     "reasons": [str(reason) for reasons in decision.reasons.values() for reason in reasons],
     "pod": pod_info_json(decision.pod),
     "mounts": {name: found.mounts for name, found in allocated.items()},
+    "devices": {name: found.devices for name, found in allocated.items()},
     "envs": {name: dict(found.envs) for name, found in allocated.items()},
 }))
 """
@@ -52,58 +53,61 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def disks(tmp_path: Path) -> Path:
-    """A node with three scratch disks."""
-    for name in ("a", "b", "c"):
-        (tmp_path / "scratch" / name).mkdir(parents=True)
-    (tmp_path / "scratch" / "README").write_text("no disk")
-    return tmp_path / "scratch"
+def dev(tmp_path: Path) -> Path:
+    """The directory /dev of a node with three ports."""
+    (tmp_path / "dev").mkdir()
+    for name in ("ttyUSB0", "ttyUSB1", "ttyACM0", "tty1", "null"):
+        (tmp_path / "dev" / name).touch()
+    return tmp_path / "dev"
 
 
-def run(site: Path, disks: Path, **requests: int) -> Any:
-    """Have a pod scheduled, each of whose containers asks for a number of disks."""
-    containers = {name: {"requests": {"larder.dev/scratch": count}} for name, count in requests.items()}
-    environ = {**os.environ, "PYTHONPATH": str(site), "SCRATCH_ROOT": str(disks)}
+def run(site: Path, dev: Path, **requests: int) -> Any:
+    """Have a pod scheduled, each of whose containers asks for a number of ports."""
+    containers = {name: {"requests": {"larder.dev/serial-port": count}} for name, count in requests.items()}
+    environ = {**os.environ, "PYTHONPATH": str(site), "SERIAL_DEV": str(dev)}
     command = [sys.executable, "-c", ACT, json.dumps({"podname": "p", "runningcontainer": containers})]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)  # noqa: S603 - our own text
     return json.loads(done.stdout)
 
 
-def test_disks_are_advertised_chosen_and_mounted(site: Path, disks: Path) -> None:
-    found = run(site, disks, one=1, two=2)
-    assert found["allocatable"] == {f"resource/group/scratch/{name}/disk": 1 for name in "abc"}
-    assert found["kube_cap"] == {"larder.dev/scratch": 3}
+def test_ports_are_advertised_chosen_and_given(site: Path, dev: Path) -> None:
+    found = run(site, dev, one=1, two=2)
+    assert found["allocatable"] == {
+        f"resource/group/serial/{name}/port": 1 for name in ("ttyACM0", "ttyUSB0", "ttyUSB1")
+    }
+    assert found["kube_cap"] == {"larder.dev/serial-port": 3}
     assert found["node"] == "n1"
     given = {
         name: set(container["allocatefrom"].values()) for name, container in found["pod"]["runningcontainer"].items()
     }
     assert [len(given["one"]), len(given["two"]), len(given["one"] | given["two"])] == [1, 2, 3]
     for name, chosen in given.items():
-        letters = sorted(resource.split("/")[3] for resource in chosen)
-        assert found["mounts"][name] == [[f"/scratch/{each}", str(disks / each), False] for each in letters]
-        assert found["envs"][name] == {"SCRATCH_DIRS": ":".join(f"/scratch/{each}" for each in letters)}
+        paths = sorted(f"/dev/{resource.split('/')[3]}" for resource in chosen)
+        assert found["devices"][name] == paths
+        assert found["envs"][name] == {"SERIAL_PORTS": ",".join(paths)}
+        assert found["mounts"][name] == [["/dev/serial/by-id", "/dev/serial/by-id", True]]
 
 
-def test_a_pod_that_asks_for_none_gets_none(site: Path, disks: Path) -> None:
-    found = run(site, disks, one=0)
-    assert (found["node"], found["mounts"], found["envs"]) == ("n1", {"one": []}, {"one": {}})
+def test_a_pod_that_asks_for_none_gets_none(site: Path, dev: Path) -> None:
+    found = run(site, dev, one=0)
+    assert (found["node"], found["devices"], found["mounts"]) == ("n1", {"one": []}, {"one": []})
 
 
 @pytest.mark.parametrize(
     ("requests", "words"),
     [
-        ({"one": 4}, "container one: larder.dev/scratch: requested 4, used 0, capacity 3"),
-        ({"one": 2, "two": 2}, "container two: resource/group/scratch/"),
+        ({"one": 4}, "container one: larder.dev/serial-port: requested 4, used 0, capacity 3"),
+        ({"one": 2, "two": 2}, "container two: resource/group/serial/"),
     ],
 )
-def test_too_many_disks_are_refused_with_the_reason(
-    requests: dict[str, int], words: str, site: Path, disks: Path
+def test_too_many_ports_are_refused_with_the_reason(
+    requests: dict[str, int], words: str, site: Path, dev: Path
 ) -> None:
-    found = run(site, disks, **requests)
+    found = run(site, dev, **requests)
     assert found["node"] is None
     assert any(words in reason for reason in found["reasons"])
 
 
-def test_a_node_without_the_directory_has_no_disks(site: Path, tmp_path: Path) -> None:
+def test_a_node_without_the_directory_has_no_ports(site: Path, tmp_path: Path) -> None:
     found = run(site, tmp_path / "none", one=1)
-    assert "start: FileNotFoundError" in found["failures"]["scratch"]
+    assert "start: FileNotFoundError" in found["failures"]["serial"]

@@ -5,18 +5,21 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.devices.allocation import MAX_MOUNTS, DeviceAllocation
 from agent.devices.guarded import DevicePluginError, GuardedPlugin
 from agent.devices.plugin import Mount
+from shared.devices.annotation import encode_node_info, parse_node_info
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 from tests.builders.device_plugins import CARD, Hanging, StubDevice, raising
 
 POD, CONTAINER = PodInfo("p"), ContainerInfo(allocate_from={"resource/group/gpu/0/cards": CARD})
 
 
-def guarded(timeout_s: float = 10.0, **parts: Any) -> GuardedPlugin:
-    plugin = GuardedPlugin("label", lambda: StubDevice(**parts), timeout_s)
+def guarded(**parts: Any) -> GuardedPlugin:
+    plugin = GuardedPlugin("label", lambda: StubDevice(**parts), 60)
     plugin.load()
     return plugin
 
@@ -63,6 +66,11 @@ def test_a_message_that_cannot_be_read_is_no_problem() -> None:
         guarded(fill=raising(Silent())).node_info("n1")
 
 
+def test_a_message_is_one_printable_line() -> None:
+    with pytest.raises(DevicePluginError, match=r"ValueError: one  two   three$"):
+        guarded(fill=raising(ValueError("one\n two\x1b\ud800 three"))).node_info("n1")
+
+
 def test_a_long_message_is_cut() -> None:
     with pytest.raises(DevicePluginError) as caught:
         guarded(fill=raising(ValueError("x" * 100_000))).node_info("n1")
@@ -81,6 +89,7 @@ def test_a_long_message_is_cut() -> None:
         (([], [], {"A": 1}), "the value of A is not a text"),
         (([], [], {"A": "x" * 40_000}), "the value of A is not a text"),
         (([], [], {"A": "a\0b"}), "the value of A is not a text"),
+        (([], [], {"A": "\ud800"}), "surrogates not allowed"),
         (([], [], {f"A{n}": "" for n in range(300)}), "more than 256 envs"),
         (([], ["dev/null"], {}), "the device 'dev/null' is not an absolute path"),
         (([], [7], {}), "the device 7 is not an absolute path"),
@@ -100,9 +109,41 @@ def test_nonsense_is_no_allocation(answer: object, words: str) -> None:
     assert words in str(caught.value)
 
 
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.binary(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9) | st.integers(), inner, max_size=3),
+)
+
+
+@given(ODD, ODD, ODD, ODD, ODD)
+def test_whatever_is_filled_in_is_refused_or_can_be_read_back(
+    capacity: Any, allocatable: Any, used: Any, scorer: Any, extended: Any
+) -> None:
+    def fill(info: NodeInfo) -> None:
+        info.capacity, info.allocatable, info.used, info.scorer = capacity, allocatable, used, scorer
+        info.kube_cap = extended
+
+    try:
+        found = guarded(fill=fill).node_info("n1")
+    except DevicePluginError:
+        return
+    assert parse_node_info(encode_node_info(found)).allocatable == found.allocatable == (allocatable or {})
+
+
+@given(ODD, ODD, ODD)
+def test_whatever_is_allocated_is_refused_or_plain(mounts: Any, devices: Any, envs: Any) -> None:
+    try:
+        found = allocated((mounts, devices, envs))
+    except DevicePluginError:
+        return
+    assert all(path.startswith("/") for path in found.devices)
+    assert all(isinstance(text, str) for pair in found.envs.items() for text in pair)
+
+
 def test_a_plugin_that_hangs_has_one_thread_and_is_back_once_it_returns() -> None:
     hanging = Hanging()
-    plugin = guarded(0.05, answer=hanging)
+    plugin = guarded(answer=hanging)
+    plugin._timeout_s = 0.05  # no sooner, because even loading can take longer
     with pytest.raises(DevicePluginError, match=r"allocate: did not return within 0.05 s"):
         plugin.allocate(POD, CONTAINER)
     for _ in range(20):

@@ -50,13 +50,13 @@ def test_a_name_that_is_taken_is_left_out() -> None:
 def test_one_that_hangs_in_start_is_left_out_and_the_others_go_on() -> None:
     hanging = Hanging()
     plugins = [
-        GuardedPlugin("hangs", lambda: StubDevice("hangs", on_start=hanging), 0.05),
+        GuardedPlugin("hangs", lambda: StubDevice("hangs", on_start=hanging), 2),
         GuardedPlugin("works", lambda: StubDevice("works")),
     ]
     loaded = start_plugins(plugins)
     hanging.let_go.set()
     assert [plugin.name for plugin in loaded.plugins] == ["works"]
-    assert "start: did not return within 0.05 s" in loaded.failures["hangs"]
+    assert "start: did not return within 2 s" in loaded.failures["hangs"]
 
 
 def test_what_is_installed_is_found() -> None:

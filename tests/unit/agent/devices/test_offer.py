@@ -36,6 +36,7 @@ def test_capacity_and_allocatable_complete_each_other() -> None:
         ({"allocatable": {CARD: 1.5}}, "not a whole number"),
         ({"capacity": {7: 1}}, "not a text"),
         ({"used": {"a" * 600: 1}}, "a name of 600 characters"),
+        ({"allocatable": {"resource/group/\ud800/0/x": 1}}, "surrogates not allowed"),
         ({"scorer": {CARD: "1"}}, "a text of 1 characters, not a whole number"),
         ({"allocatable": {f"a/{n}": 1 for n in range(5000)}}, "at most 4096 are read"),
         ({"kube_cap": None}, "kube_cap is not a dict"),
