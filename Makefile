@@ -3,8 +3,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Tests run in so many processes. Those with servers mostly wait; each process has about 2 GiB of servers.
-UNIT_WORKERS ?= 2
+# Tests run in so many processes: some wait, and those with servers mostly do; each of those has about 2 GiB of servers.
+UNIT_WORKERS ?= 3
 TEST_WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE  # without kept bytecode, every worker and every program compiles all modules again
 

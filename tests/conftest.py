@@ -34,12 +34,16 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep what thousands of test items are made of out of every later garbage collection."""
+    """Keep what thousands of test items are made of out of every later garbage collection, and collect more rarely.
+
+    The usual threshold of 700 objects costs the unit tests a twelfth of their processor time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
         gc.enable()
 
 

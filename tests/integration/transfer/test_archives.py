@@ -32,7 +32,8 @@ from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.builders.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
+from tests.builders.archives import MAKERS, declaring, member, tar, tar_gz, zipped
+from tests.builders.refused_archives import REFUSED
 from tests.builders.stores import plan_of
 from tests.integration.store.rot import flip_a_bit
 from tests.integration.transfer.unpacking import SOON_S, FetchBlobs, assert_nothing_but, content, fetch_two_at_a_time

@@ -22,7 +22,8 @@ from rig.processes import wait_until
 from shared.errors import DigestMismatch, InsufficientStorage, InvalidURI, LarderError, TooManyFiles, UnsafePath
 from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
-from tests.builders.archives import REFUSED, member, tar, tar_gz
+from tests.builders.archives import member, tar, tar_gz
+from tests.builders.refused_archives import REFUSED
 from tests.builders.stores import plan_of
 from tests.integration.store.rot import flip_a_bit
 from tests.integration.transfer.unpacking import assert_nothing_but, content, fetch_two_at_a_time

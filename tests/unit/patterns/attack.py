@@ -57,6 +57,8 @@ def _characters(nodes: Sequence[Node], flags: int) -> list[str]:
 
 
 def _one(node: Node, flags: int) -> str:
+    if node[0] is codes.LITERAL:
+        return chr(node[1])
     found: str = next(c for c in (*_PREFERRED, *map(chr, range(256)), "\u2603") if fits(node, c, flags))
     return found
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from shared.sources.memory import MemorySource
-from tests.builders.archives import MAKERS, REFUSED, member, tar, zipped
+from tests.builders.archives import MAKERS, member, tar, zipped
+from tests.builders.refused_archives import REFUSED
 from tests.integration.cli.fetch.command import Command
 
 FILES = {"m/config.json": b"{}", "m/model.safetensors": os.urandom(5 * 2**20), "m/sub/tokenizer.json": b"[]"}

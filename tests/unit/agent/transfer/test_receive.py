@@ -19,7 +19,7 @@ from shared.manifest import File
 from shared.sources.memory import MemoryBody, MemorySource
 from shared.sources.port import Body
 
-CONTENT = bytes(n % 251 for n in range(1_000_000))
+CONTENT = (bytes(range(251)) * 4_000)[:1_000_000]
 HALF = len(CONTENT) // 2
 
 

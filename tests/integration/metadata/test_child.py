@@ -1,0 +1,213 @@
+"""A child process reads one model; whatever becomes of it costs that model its metadata and nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from controller.metadata.order import COMMAND, SourceOrder
+from rig.processes import wait_until
+from rig.scripted_http import ScriptedRequest, reply, scripted
+from shared.errors import Unreachable
+from shared.manifest import File, Manifest, build_manifest
+from shared.metadata.confined import ChildLimits
+from shared.metadata.process import Child, child_environment
+from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.schemes import open_source
+from shared.sources.settings import SourceSettings, settings_from_environ
+from shared.uri.model_uri import parse_uri
+from tests.builders.model_files import gguf, safetensors
+
+USUAL = ChildLimits()
+CONFINED = """
+import os, signal, sys, time
+from shared.metadata.confined import ChildLimits, confine
+confine(ChildLimits(cpu_s=1, memory_bytes=200 * 2**20))
+"""
+
+
+def order_of(manifest: Manifest, settings: SourceSettings, limits: ChildLimits = USUAL, **more: object) -> SourceOrder:
+    given = {"credentials": ANONYMOUS, "revision": manifest.revision, "left_out": 0} | more
+    return SourceOrder(manifest=manifest.encode(), digest=manifest.digest, settings=settings, limits=limits, **given)  # type: ignore[arg-type]
+
+
+def order_of_folder(folder: Path, limits: ChildLimits = USUAL) -> SourceOrder:
+    settings = SourceSettings(local_roots=(str(folder),))
+    return order_of(open_source(parse_uri(f"local://{folder}"), ANONYMOUS, settings).resolve(), settings, limits)
+
+
+def folder_with(path: Path, **files: bytes) -> Path:
+    for name, body in files.items():
+        (path / name.replace("__", ".")).write_bytes(body)
+    return path
+
+
+def is_gone(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def script(body: str) -> Child:
+    return Child(command=(sys.executable, "-c", body))
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> SourceOrder:
+    config = json.dumps({"model_type": "llama"}).encode()
+    return order_of_folder(
+        folder_with(tmp_path, config__json=config, m__safetensors=safetensors({"w": ("BF16", (9,))}))
+    )
+
+
+def test_a_child_reads_what_it_is_asked_to(order: SourceOrder) -> None:
+    reading = Child(COMMAND).read(order)
+    assert reading.metadata
+    assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 9)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("import os; os.kill(os.getpid(), 11)", "by signal 11"),
+        ("import os; os._exit(7)", "with code 7"),
+        ("raise ValueError", "with code 1"),
+        ("pass", "cannot be used"),
+        ("print('{}')", "cannot be used"),
+        ("print('[' * 4000)", "cannot be used"),
+        ("print({'reason': 'Broken'})", "cannot be used"),
+        ('print(\'{"metadata": {"parameters": "many"}}\')', "cannot be used"),
+        ("import sys; sys.stdout.buffer.write(bytes(range(256)))", "cannot be used"),
+        ("while True: print('x' * 1000)", "more than 4096 bytes"),
+        ("import sys; sys.stdin.close()", "cannot be used"),
+        (CONFINED + "while True: pass", "of processor time"),
+        (CONFINED + "bytes(10**9)", "with code 1"),
+        (CONFINED + "os.write(os.memfd_create('x'), b'x')", "with code 1"),
+    ],
+)  # fmt: skip
+def test_a_child_that_dies_or_hands_back_nonsense_is_a_reason(order: SourceOrder, body: str, words: str) -> None:
+    reading = script(body).read(order)
+    assert (reading.reason, reading.metadata) == ("MetadataFailed", None)
+    assert words in reading.message
+
+
+def test_a_child_that_was_killed_from_outside_was_interrupted(order: SourceOrder) -> None:
+    reading = script("import os; os.kill(os.getpid(), 9)").read(order)
+    assert (reading.reason, reading.metadata) == ("MetadataInterrupted", None)
+    assert "killed from outside" in reading.message
+
+
+@pytest.mark.parametrize(
+    "body", ["time.sleep(600)", "os.close(1); os.close(2); time.sleep(600)", "os.write(2, bytes(10**7))"]
+)
+def test_a_child_that_hangs_is_killed_and_gone(tmp_path: Path, body: str) -> None:
+    limits = ChildLimits(wall_s=1.0)
+    child = script(f"import os, time; {body}")
+    reading = child.read(order_of_folder(folder_with(tmp_path, config__json=b"{}"), limits))
+    assert reading.reason == "MetadataInterrupted"
+    assert child._process
+    with pytest.raises(ProcessLookupError):
+        os.kill(child._process.pid, 0)
+
+
+def starts_another(reported: Path, pipes: str) -> Child:
+    """Return a child that starts a program, tells its number in a file, and ends before it."""
+    return script(
+        f"import os, subprocess; number = subprocess.Popen(['sleep', '600']{pipes}).pid; "
+        f"open('{reported}.new', 'w').write(str(number)); os.rename('{reported}.new', '{reported}')"
+    )
+
+
+def test_what_a_child_has_started_is_killed_with_it(order: SourceOrder, tmp_path: Path) -> None:
+    reported = tmp_path / "pid"
+    reading = starts_another(reported, ", stdout=-3, stderr=-3").read(order)
+    assert reading.reason == "MetadataFailed"
+    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
+
+
+def test_what_a_child_has_started_and_holds_its_pipes_ends_with_the_reading(order: SourceOrder, tmp_path: Path) -> None:
+    reported = tmp_path / "pid"
+    child, outcome = starts_another(reported, ""), list[Exception]()
+
+    def read() -> None:
+        try:
+            child.read(order)
+        except Unreachable as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    wait_until(reported.exists, 60, "the child to start another")
+    assert thread.is_alive()
+    child.end()
+    thread.join(60)
+    assert len(outcome) == 1
+    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
+
+
+def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path) -> None:
+    tokens = {"tokenizer.ggml.tokens": ["" for _ in range(2_000_000)]}
+    folder = folder_with(tmp_path, m__gguf=gguf(tokens, {}))
+    slow = Child(COMMAND).read(order_of_folder(folder, ChildLimits(cpu_s=0)))
+    assert (slow.reason, "processor time" in slow.message) == ("MetadataFailed", True)
+    large = Child(COMMAND).read(order_of_folder(folder, ChildLimits(memory_bytes=2**20)))
+    assert (large.reason, "MiB of memory" in large.message) == ("MetadataFailed", True)
+
+
+def test_a_reading_that_nobody_waits_for_is_ended_at_once(order: SourceOrder) -> None:
+    asked, answer_now = threading.Event(), threading.Event()
+
+    def answer(_: ScriptedRequest) -> bytes:
+        asked.set()
+        answer_now.wait(60)
+        return reply(200, b"{}")
+
+    child, outcome = Child(COMMAND), list[Exception]()
+
+    def read(order: SourceOrder) -> None:
+        try:
+            child.read(order)
+        except Unreachable as error:
+            outcome.append(error)
+
+    with scripted(answer) as hub:
+        settings = settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
+        listed = build_manifest("hf://o/m@c", "c", [File("config.json", 2)])
+        thread = threading.Thread(target=read, args=(order_of(listed, settings),))
+        thread.start()
+        assert asked.wait(60)
+        child.end()
+        thread.join(60)
+        answer_now.set()
+    assert len(outcome) == 1
+    late = Child(COMMAND)
+    late.end()
+    with pytest.raises(Unreachable):
+        late.read(order)
+
+
+def test_credentials_go_over_standard_input_and_to_the_source_alone(order: SourceOrder) -> None:
+    listed = build_manifest("hf://o/m@c", "c", [File("config.json", 22)])
+    with scripted(lambda _: reply(200, b'{"model_type": "llama"}'[:22])) as hub:
+        settings = settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
+        Child(COMMAND).read(order_of(listed, settings, credentials=Credentials({"HF_TOKEN": "hf_secret"})))
+        assert {asked.headers.get("authorization") for asked in hub.asked} == {"Bearer hf_secret"}
+    given = child_environment({"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "LARDER_X": "y", "HTTPS_PROXY": "u:p@h"})
+    assert given.keys() == {"PATH", "MALLOC_ARENA_MAX", "PYTHONUTF8"}
+    seen = script("import os, sys; sys.exit('HOME' in os.environ)").read(order)
+    assert "cannot be used" in seen.message
+
+
+def test_a_program_that_cannot_be_started_is_tried_again_later(order: SourceOrder) -> None:
+    with pytest.raises(Unreachable, match="no process can be started"):
+        Child(command=("/does/not/exist",)).read(order)
+
+
+def test_without_an_order_a_child_ends_with_a_fault() -> None:
+    done = subprocess.run(COMMAND, input=b"nonsense", capture_output=True, check=False, timeout=60)  # noqa: S603
+    assert (done.returncode, done.stdout) == (1, b"")
