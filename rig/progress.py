@@ -79,7 +79,7 @@ def way_out(output: str) -> str:
     """Return what to do about a failed build, as far as its output shows."""
     lowered = output.lower()
     return next(
-        (advice for words, advice in _WAYS_OUT if any(word in lowered for word in words)),
+        (advice for phrases, advice in _WAYS_OUT if any(word in lowered for word in phrases)),
         "see the lines above; compiled packages are kept, so the next run continues from there",
     )
 

@@ -6,7 +6,7 @@ import ssl
 import aiohttp
 
 _ADVICE = "check that it is running and reachable from this machine"
-_TRUST = "configure the CA that signed it"
+_CA_ADVICE = "configure the CA that signed it"
 
 
 def no_response_message(error: Exception, server: str) -> str:
@@ -18,7 +18,7 @@ def no_response_message(error: Exception, server: str) -> str:
 def _why(error: Exception) -> tuple[str, str]:
     match error:
         case aiohttp.ClientConnectorCertificateError():
-            return f"its certificate is not trusted ({_certificate_problem(error.certificate_error)})", _TRUST
+            return f"its certificate is not trusted ({_certificate_problem(error.certificate_error)})", _CA_ADVICE
         case aiohttp.ClientSSLError() | ssl.SSLError():
             return "TLS failed, so it may not be an https port", "check its address"
         case aiohttp.ClientConnectorDNSError():

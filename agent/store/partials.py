@@ -7,7 +7,7 @@ loses no byte that has its line. This one has the first and the third MiB:
     0 1048576
     2097152 3145728
 
-After a crash of the whole node, ranges are trusted only if a publisher's digest will verify them (`held_spans`).
+After a crash of the whole node, ranges are trusted only if a publisher's digest will verify them (`held_ranges`).
 """
 
 import os
@@ -138,7 +138,7 @@ def open_partial(directory: Path, key: str, size: int, *, digest: bool, cached: 
         return _create(place, key, size, cached=cached) or _reopen(Path(place), key, size, digest=digest, cached=cached)
 
 
-def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> ByteRanges:
+def held_ranges(directory: Path, key: str, size: int, *, digest: bool) -> ByteRanges:
     """Return the byte ranges of a content that are present.
 
     Without a digest to verify them, bytes written before this boot do not count: a crash may have kept the file's
@@ -171,7 +171,7 @@ def _create(place: str, key: str, size: int, *, cached: bool) -> Partial | None:
 
 
 def _reopen(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Partial:
-    held = held_spans(path.parent, key, size, digest=digest)
+    held = held_ranges(path.parent, key, size, digest=digest)
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):
         remove_tree(path)  # planted by somebody; the target of a link stays
@@ -217,5 +217,5 @@ def _decode(text: bytes) -> tuple[str, ByteRanges]:
     """Return the boot in which the ranges were written, and the ranges; a line cut short by a crash is skipped."""
     boot, *lines = text[: text.rfind(b"\n") + 1].decode(errors="replace").splitlines() or [""]
     numbers = (line.split() for line in lines)
-    spans = (ByteRange(int(n[0]), int(n[1])) for n in numbers if len(n) == 2 and all(map(str.isdecimal, n)))  # noqa: PLR2004 - start and end
-    return boot, ByteRanges(spans)
+    ranges = (ByteRange(int(n[0]), int(n[1])) for n in numbers if len(n) == 2 and all(map(str.isdecimal, n)))  # noqa: PLR2004 - start and end
+    return boot, ByteRanges(ranges)

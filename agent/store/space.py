@@ -9,7 +9,7 @@ from agent.store import unpacked
 from agent.store.disk import translated
 from agent.store.download_plan import DownloadPlan
 from agent.store.overhead import content_overhead, snapshot_overhead
-from agent.store.partials import held_spans
+from agent.store.partials import held_ranges
 from agent.store.reservations import Bounds, Ledger, StoreRoom, room_left, shortage, why_refused
 from agent.store.snapshot import read_snapshot
 from agent.store.state import StoreState
@@ -102,7 +102,7 @@ class StoreSpace:
         The files of archives count in addition to the archives, as far as they are known.
         """
         fetched = sum(
-            file.size - held_spans(self._layout.partial, key, file.size, digest=bool(file.digest)).size_bytes
+            file.size - held_ranges(self._layout.partial, key, file.size, digest=bool(file.digest)).size_bytes
             for key, file in self._missing(plan).items()
         )
         if not plan.archives:

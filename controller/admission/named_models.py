@@ -57,12 +57,12 @@ def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVo
         return _in_hub_layout(draft, models, containers, volumes)
     clear_hub_layout(draft)
     _drop_others(draft, models, volumes)
-    given, variables = [], variables_of([model.name for model in models], annotations)
+    mounted, variables = [], variables_of([model.name for model in models], annotations)
     for model, path, name in zip(models, _paths(models, annotations.get(MOUNT_PATH, "")), variables, strict=True):
-        given.append(
+        mounted.append(
             mount_model(draft, model, MountRequest(_volume_of(model), path, {name: path}, containers), volumes)
         )
-    return given
+    return mounted
 
 
 def release_named_models(draft: Json, volumes: PodVolumes) -> None:
@@ -88,15 +88,15 @@ def _in_hub_layout(
     draft: Json, models: Sequence[CatalogModel], containers: frozenset[str], volumes: PodVolumes
 ) -> list[InjectionResult]:
     cache = checked_mount_path(annotations_of(draft).get(MOUNT_PATH, "") or _HUB_PATH)
-    given, places = [], [hub_place(model, cache) for model in models]
+    mounted, places = [], [hub_place(model, cache) for model in models]
     clear_hub_layout(draft, {place.snapshot for place in places})
     _drop_others(draft, models, volumes)
     for model, place in zip(models, places, strict=True):
         name = _volume_of(model)
         variables = {key: cache if value is None else value for key, value in HUB_VARIABLES.items()}
-        given.append(mount_model(draft, model, MountRequest(name, place.snapshot, variables, containers), volumes))
+        mounted.append(mount_model(draft, model, MountRequest(name, place.snapshot, variables, containers), volumes))
         mount_refs(draft, refs_volume(name, place), place, containers)
-    return given
+    return mounted
 
 
 def references_in(text: str) -> list[str]:

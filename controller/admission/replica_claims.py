@@ -21,7 +21,7 @@ from controller.claimtemplates.templates import (
     templates_without_volume,
 )
 from controller.replica_claims.annotation import TEMPLATES_ANNOTATION, read_templates
-from controller.replica_claims.gate import CLAIMS_GATE, CLAIMS_LABEL, GIVEN_ANNOTATION, read_given, write_given
+from controller.replica_claims.gate import CLAIMS_GATE, CLAIMS_LABEL, GIVEN_ANNOTATION, read_record, write_record
 from controller.replica_claims.identity import NoIdentity, controller_of, identity_of
 from controller.replica_claims.workload_kinds import WorkloadKinds
 
@@ -46,18 +46,20 @@ def give_claims(pod: Json, workloads: WorkloadKinds) -> None:
         return
     templates = _templates(annotations, workloads)
     identity = _identity(pod, workloads)
-    given = _given(pod["spec"], templates, identity, read_given(annotations))
-    if given and (node := pod["spec"].get("nodeName")):
+    provided = _provided(pod["spec"], templates, identity, read_record(annotations))
+    if provided and (node := pod["spec"].get("nodeName")):
         raise InvalidClaims(
             f"annotation {TEMPLATES_ANNOTATION}: spec.nodeName already binds the pod to {node}, so it cannot wait for "
             "its claims; remove nodeName, or use a node selector"
         )
-    _mount(pod["spec"], given, identity)
-    ensure_gate(pod["spec"], CLAIMS_GATE, gated=bool(given))
+    _mount(pod["spec"], provided, identity)
+    ensure_gate(pod["spec"], CLAIMS_GATE, gated=bool(provided))
     others = {key: value for key, value in labels_of(pod).items() if key != CLAIMS_LABEL}
-    replace_items(pod["metadata"], "labels", others | ({CLAIMS_LABEL: "true"} if given else {}))
+    replace_items(pod["metadata"], "labels", others | ({CLAIMS_LABEL: "true"} if provided else {}))
     kept = {key: value for key, value in annotations.items() if key != GIVEN_ANNOTATION}
-    replace_items(pod["metadata"], "annotations", kept | ({GIVEN_ANNOTATION: write_given(given)} if given else {}))
+    replace_items(
+        pod["metadata"], "annotations", kept | ({GIVEN_ANNOTATION: write_record(provided)} if provided else {})
+    )
 
 
 def add_placeholders(job: Mapping[str, Any], workloads: WorkloadKinds) -> list[Json]:
@@ -120,7 +122,7 @@ def _identity(pod: Mapping[str, Any], workloads: WorkloadKinds) -> str:
         raise InvalidClaims(f"annotation {TEMPLATES_ANNOTATION}: {error}") from error
 
 
-def _given(
+def _provided(
     spec: Json, templates: Sequence[VolumeClaimTemplate], identity: str, before: Collection[str]
 ) -> list[VolumeClaimTemplate]:
     """Return the templates that the pod gets claims from: a volume of its own wins over a template of the same name.
@@ -138,9 +140,9 @@ def _is_ours(volume: Mapping[str, Any], identity: str, before: Collection[str]) 
     return claim == PLACEHOLDER or (_name_of(volume) in before and claim == claim_name(_name_of(volume), identity))
 
 
-def _mount(spec: Json, given: Sequence[VolumeClaimTemplate], identity: str) -> None:
+def _mount(spec: Json, provided: Sequence[VolumeClaimTemplate], identity: str) -> None:
     """Let the volumes of these templates name the claims."""
-    claims = {template.name: claim_name(template.name, identity) for template in given}
+    claims = {template.name: claim_name(template.name, identity) for template in provided}
     found = spec.get("volumes") or []
     kept = [_volume(name, claims.pop(name)) if (name := _name_of(v)) in claims else v for v in found]
     volumes = [*kept, *(_volume(name, claim) for name, claim in claims.items())]

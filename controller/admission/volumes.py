@@ -104,9 +104,9 @@ def pod_volumes(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settin
 
 def _claims_of_caches(pod: Mapping[str, Any], namespace: str, catalog: Catalog) -> Iterator[str]:
     """Yield the claims of the ModelCaches that an earlier pass gave the pod."""
-    given = {identity for identity, _ in read_models(pod)}
-    if given:
-        yield from (cache.claim for cache in catalog.model_caches(namespace) if cache.id in given and cache.claim)
+    identities = {identity for identity, _ in read_models(pod)}
+    if identities:
+        yield from (cache.claim for cache in catalog.model_caches(namespace) if cache.id in identities and cache.claim)
 
 
 def claim_of(volume: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from shared.kube.transport import Kube
 _log = structlog.get_logger()
 _SETTLED = (*COMPLETE_PHASES, Phase.FAILED, Phase.ABSENT)
 _POLL_S = 5.0
-_HANDOVER_S = 0.5
+_OVERLAP_S = 0.5
 _CATCH_UP_S = 0.2
 _POLLS_PER_LIST = 25
 
@@ -91,7 +91,7 @@ class GrantsReconciler:
         if before != granted:
             _log.info("grants_changed", granted=sorted(granted - before), revoked=sorted(before - granted))
         if before - granted:
-            return _HANDOVER_S
+            return _OVERLAP_S
         return _POLL_S if any(c.wants or c.holds for c in contenders) else None
 
     def _limits(self) -> dict[str, int]:

@@ -19,6 +19,6 @@ def concerns_all(error: KubeError, *, others_succeed: bool) -> bool:
         others_succeed: Whether a creation in another namespace has succeeded since this one began. A webhook that
             never answers looks like a server that never answers, but only to the namespaces that it serves.
     """
-    if any(words in str(error) for words in _OF_SOME_NAMESPACES):
+    if any(phrase in str(error) for phrase in _OF_SOME_NAMESPACES):
         return False  # a webhook also chooses the status of its denial, 429 for example
     return isinstance(error, Busy) or (isinstance(error, Unreachable) and not others_succeed)

@@ -76,8 +76,8 @@ class ModelCacheActor:
             AuthDenied: The Secret cannot be used.
             KubeError: The request failed; another attempt may succeed.
         """
-        given = await self.secrets.credentials_of(view.demand)
-        body = download_job(view.cache, order, tuple(given.values), given.hosts, self.jobs)
+        credentials = await self.secrets.credentials_of(view.demand)
+        body = download_job(view.cache, order, tuple(credentials.values), credentials.hosts, self.jobs)
         await create_exclusively(
             self.kube,
             f"/apis/batch/v1/namespaces/{view.demand.namespace}/jobs",

@@ -35,7 +35,9 @@ from shared.uri.model_uri import HfUri, parse_uri
 
 READY = "Downloaded"
 _BUSY_S, _IDLE_S, _RECHECK_S, _REFUSED_S = 5.0, 300.0, 20.0, 60.0
-_IN_USE_PACE = 0.25  # of the time since the deletion: pods of a cache that is still in use are listed ever more rarely
+_RECHECK_FRACTION = (
+    0.25  # of the time since the deletion: pods of a cache that is still in use are listed ever more rarely
+)
 _FIRST_RETRY, _LONGEST_RETRY = timedelta(seconds=15), timedelta(minutes=10)
 _FIRST_ACTION, _LONGEST_ACTION = timedelta(minutes=15), timedelta(minutes=60)
 _RELEASED = ("Released", "Failed")  # phases of a volume whose claim is gone
@@ -381,7 +383,7 @@ def _decide_deleted(view: ModelCacheView, now: datetime, finalizer_s: float) -> 
     deleted = datetime.fromisoformat(view.cache.metadata.deletion_timestamp or "")
     if view.users:
         message = f"the cache is deleted once these pods have ended: {', '.join(view.users[:5])}"
-        pause_s = (now - deleted).total_seconds() * _IN_USE_PACE
+        pause_s = (now - deleted).total_seconds() * _RECHECK_FRACTION
         return [WriteCacheStatus("Deleting", "InUse", message), Requeue(min(max(pause_s, _BUSY_S), _IDLE_S))]
     end = deleted + timedelta(seconds=finalizer_s)
     steps = _removals(view)

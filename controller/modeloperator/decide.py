@@ -104,8 +104,8 @@ def decide(view: DownloadedModelView, now: datetime) -> list[Action]:
     if resize is None:
         return actions
     condition = (resize.reason, resize.message)
-    told = (replace(a, resizing=condition) if isinstance(a, WriteModelStatus) else a for a in actions)
-    return [*([GrowClaim(resize.size)] if _may_grow(view, resize) else []), *told, Requeue(_FAILED_S)]
+    updated = (replace(a, resizing=condition) if isinstance(a, WriteModelStatus) else a for a in actions)
+    return [*([GrowClaim(resize.size)] if _may_grow(view, resize) else []), *updated, Requeue(_FAILED_S)]
 
 
 def _resize(view: DownloadedModelView) -> Resize | None:

@@ -60,7 +60,7 @@ class NodeObserver:
             group_of=self._groups_of_claims(node),
             retained=self.cluster.retained(),
             awaited=awaited,
-            recalled=self._recalled(name, awaited, demands),
+            restored=self._restored(name, awaited, demands),
             held=self._held(model_node, demands),
         )
 
@@ -87,14 +87,14 @@ class NodeObserver:
     def _awaited(self, node: Node) -> frozenset[EntryKey]:
         """Return the snapshots that pods on the node mount and that are not complete there."""
         statuses = self.cluster.statuses.of(node)
-        given = self.cluster.pod_users.given_on(node.metadata.name)
-        return frozenset(key for key in given if key not in statuses or statuses[key].phase not in COMPLETE_PHASES)
+        mounted = self.cluster.pod_users.snapshots_on(node.metadata.name)
+        return frozenset(key for key in mounted if key not in statuses or statuses[key].phase not in COMPLETE_PHASES)
 
-    def _recalled(self, name: str, awaited: frozenset[EntryKey], demands: Iterable[Demand]) -> dict[EntryKey, Entry]:
+    def _restored(self, name: str, awaited: frozenset[EntryKey], demands: Iterable[Demand]) -> dict[EntryKey, Entry]:
         """Return the awaited entries that only other nodes list; only there is their manifest known."""
         missing = awaited - self.cluster.sizes_listed(name).keys()
         uids = {d.id: d.uid for d in demands} if missing else {}
-        allowed = (key for key in missing if key[0] in uids and self.cluster.may_recall(key))
+        allowed = (key for key in missing if key[0] in uids and self.cluster.may_restore(key))
         found = ((key, self.cluster.listed_for(uids[key[0]], key)) for key in allowed)
         return {key: entry for key, entry in found if entry is not None}
 

@@ -49,7 +49,7 @@ class NodeView:
         protected: Entries chosen for eviction that may not be evicted, according to the same reads.
         unplaced: Entries that do not fit into the ModelNode, each with the reason.
         awaited: Snapshots that pods on the node mount and that are not complete there.
-        recalled: Those of them that the ModelNode does not list, as another node lists them.
+        restored: Those of them that the ModelNode does not list, as another node lists them.
         held: Listed revisions that no longer serve but stay for pods without a node, with the seconds left.
     """
 
@@ -69,7 +69,7 @@ class NodeView:
     retained: RetainedObjects = _NOTHING_RETAINED
     unplaced: Mapping[EntryKey, str] = field(default_factory=dict)
     awaited: frozenset[EntryKey] = frozenset()
-    recalled: Mapping[EntryKey, Entry] = field(default_factory=dict)
+    restored: Mapping[EntryKey, Entry] = field(default_factory=dict)
     held: Mapping[EntryKey, float] = field(default_factory=dict)
 
     def listed(self) -> dict[EntryKey, Entry]:

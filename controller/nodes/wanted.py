@@ -57,7 +57,7 @@ def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
     Those are the serving one, those that pods on the node wait for, and those held for pods without a node.
     """
     present = view.listed().keys() | view.reported().keys()
-    available = present | (view.recalled.keys() - view.unplaced.keys())
+    available = present | (view.restored.keys() - view.unplaced.keys())
     needed = (view.awaited | view.held.keys()) & available
     demanded: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
@@ -104,7 +104,7 @@ def _wanted_entry(
 
 
 def _new_entry(view: NodeView, key: EntryKey) -> Entry:
-    found = view.recalled.get(key, Entry(id=key[0], revision=key[1]))
+    found = view.restored.get(key, Entry(id=key[0], revision=key[1]))
     return Entry(id=found.id, revision=found.revision, uri=found.uri, manifest=found.manifest, size=found.size)
 
 

@@ -21,15 +21,15 @@ def mounted_templates(
     found = tuple(template for template in templates if claim_name(template.name, identity) in mounted)
     if GIVEN_ANNOTATION not in annotations:
         return found  # an older release admitted the pod
-    given = read_given(annotations)
-    return tuple(template for template in found if template.name in given)
+    recorded = read_record(annotations)
+    return tuple(template for template in found if template.name in recorded)
 
 
-def write_given(templates: Sequence[VolumeClaimTemplate]) -> str:
+def write_record(templates: Sequence[VolumeClaimTemplate]) -> str:
     """Return the record of the templates that a pod was given claims from."""
     return ",".join(template.name for template in templates)
 
 
-def read_given(annotations: Mapping[str, str]) -> frozenset[str]:
+def read_record(annotations: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the templates in a pod's record; whether there are such templates is not known here."""
     return frozenset(annotations.get(GIVEN_ANNOTATION, "").split(","))

@@ -206,7 +206,7 @@ class ClusterState:
         entries = (entry for found in known for entry in found.spec.entries)
         return next((e for e in entries if e.key == key and e.manifest and any(c.uid == uid for c in e.claims)), None)
 
-    def may_recall(self, key: EntryKey) -> bool:
+    def may_restore(self, key: EntryKey) -> bool:
         """Return whether a node may get a revision as another node lists it: one that serves, or did a while ago.
 
         Otherwise a tenant could bring old files to every node, by pods that name them.

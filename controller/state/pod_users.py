@@ -80,7 +80,7 @@ class PodUsers:
         """Return the watched pods on a node."""
         return [pod for key in self._by_node.of(name) if (pod := self.pods.get(key)) is not None]
 
-    def given_on(self, name: str) -> frozenset[EntryKey]:
+    def snapshots_on(self, name: str) -> frozenset[EntryKey]:
         """Return the snapshots that watched pods on a node were given and mount; an annotation proves nothing."""
         return frozenset(
             key

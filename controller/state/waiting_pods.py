@@ -70,9 +70,9 @@ def _snapshots(pod: Pod | None) -> list[EntryKey]:
     """Return what a pod waits for; nothing at all, as a snapshot, if it has our gate but was given no snapshot."""
     if pod is None or pod.status.phase not in _NOT_STARTED:
         return []
-    given = promised_snapshots(pod.metadata.namespace, pod.metadata.annotations)
+    promised = promised_snapshots(pod.metadata.namespace, pod.metadata.annotations)
     gated = any(gate.name == MODEL_GATE for gate in pod.spec.scheduling_gates)
-    return given or ([NO_SNAPSHOT] if gated else [])
+    return promised or ([NO_SNAPSHOT] if gated else [])
 
 
 def _unbound(pod: Pod | None) -> Iterable[EntryKey]:

@@ -58,7 +58,7 @@ class TrainingPod(Object, frozen=True, kw_only=True):
         return sum(status.restart_count for status in self.status.container_statuses)
 
     @property
-    def exits(self) -> list[tuple[str, Terminated]]:
+    def failed_containers(self) -> list[tuple[str, Terminated]]:
         """The containers that ended with an error, by name."""
         ended = ((status.name, status.state.terminated) for status in self.status.container_statuses)
         return [(name, end) for name, end in ended if end is not None and end.exit_code != 0]

@@ -61,12 +61,14 @@ def is_replaced(pod: TrainingPod, policy: RestartPolicy) -> bool:
     """Return whether a failed pod gets a successor: always after a disruption, else by the policy of its role."""
     if pod.is_disrupted or policy in ("Always", "OnFailure"):
         return True
-    return policy == "ExitCode" and all(end.exit_code >= _FIRST_RETRYABLE_CODE for _, end in pod.exits)
+    return policy == "ExitCode" and all(end.exit_code >= _FIRST_RETRYABLE_CODE for _, end in pod.failed_containers)
 
 
 def describe_failure(pod: TrainingPod) -> str:
     """Return which pod failed and how."""
-    how = ", ".join(f"container {name} with exit code {end.exit_code} ({end.reason})" for name, end in pod.exits[:3])
+    how = ", ".join(
+        f"container {name} with exit code {end.exit_code} ({end.reason})" for name, end in pod.failed_containers[:3]
+    )
     return f"pod {pod.metadata.name} failed: {how or pod.status.reason or 'it gave no reason'}"
 
 

@@ -27,7 +27,7 @@ _NEXT_BATCH_S = 0.1
 _NEXT_LOOK_S = 5.0
 _MOST_AT_ONCE = 50
 _STEP_PERCENT = 10
-_MOST_TOLD = 5
+_MAX_NOTIFIED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +112,14 @@ def _gated(view: WaitingView, rest: list[WaitingPod]) -> list[Action]:
 
 def _progress(view: WaitingView, rest: list[WaitingPod]) -> list[Action]:
     found = [(w.pod, w.missing) for w in rest if w.missing is not None]
-    return [_progress_of(view, pod, missing) for pod, missing in found[:_MOST_TOLD]]
+    return [_progress_of(view, pod, missing) for pod, missing in found[:_MAX_NOTIFIED]]
 
 
 def _progress_of(view: WaitingView, pod: Pod, missing: MissingFiles) -> ReportOnPods:
-    trouble = _trouble(missing)
-    if trouble:
+    delay = _delay(missing)
+    if delay:
         news = f"{missing.phase} {missing.reason} {missing.node_ready} {bool(missing.obstacle)}"
-        return ReportOnPods((pod,), DELAYED, f"{_title(view)} is not on node {trouble}", news, warn=True)
+        return ReportOnPods((pod,), DELAYED, f"{_title(view)} is not on node {delay}", news, warn=True)
     size = format_bytes(missing.total_bytes) if missing.total_bytes else "unknown size"
     how_far = f"{format_bytes(missing.done_bytes)} of {size}, {missing.percent} %"
     message = (
@@ -129,7 +129,7 @@ def _progress_of(view: WaitingView, pod: Pod, missing: MissingFiles) -> ReportOn
     return ReportOnPods((pod,), WAITING, message, f"{missing.phase} {missing.percent // _STEP_PERCENT}")
 
 
-def _trouble(missing: MissingFiles) -> str:
+def _delay(missing: MissingFiles) -> str:
     """Return the node and what keeps it from getting the files, or an empty string."""
     if not missing.node_ready:
         return (
@@ -142,8 +142,8 @@ def _trouble(missing: MissingFiles) -> str:
 
 
 def _here(view: WaitingView, rest: list[WaitingPod]) -> list[Action]:
-    """Tell the pods that were told to wait that the files are there."""
-    done = [w for w in rest if w.bound and w.missing is None and w.told]
+    """Report the arrival of the files on pods on which an Event says that they wait."""
+    done = [w for w in rest if w.bound and w.missing is None and w.notified]
     return [ReportOnPods((w.pod,), HERE, f"{_title(view)} is on node {w.pod.spec.node_name}{_mount(w)}") for w in done]
 
 

@@ -35,12 +35,12 @@ class WaitingPodsObserver:
     progress: ProgressTracker
     _next: dict[WaitingKey, int] = field(default_factory=dict, init=False)  # where the last search for nodes stopped
 
-    async def view(self, key: WaitingKey, told: Collection[str] = (), resting: Collection[str] = ()) -> WaitingView:
+    async def view(self, key: WaitingKey, notified: Collection[str] = (), resting: Collection[str] = ()) -> WaitingView:
         """Return the pods of a key.
 
         Args:
             key: The namespace and the snapshot.
-            told: The uids of the pods that an Event told to wait.
+            notified: The uids of the pods on which an Event says that they wait.
             resting: The uids of those for which a change failed a short time ago.
         """
         pods = self._pods(key)
@@ -54,7 +54,7 @@ class WaitingPodsObserver:
                 replace(
                     self._waiting(key, pod, demands),
                     fits=pod.metadata.uid in fits,
-                    told=pod.metadata.uid in told,
+                    notified=pod.metadata.uid in notified,
                     resting=pod.metadata.uid in resting,
                 )
                 for pod in pods
@@ -122,7 +122,7 @@ class WaitingPodsObserver:
         if reason := self.cluster.unplaced.reason(name, key.snapshot):
             return reason
         resolved = {d.resolution.revision for d in demands if d.resolution}
-        if key.revision in resolved or self.cluster.may_recall(key.snapshot):
+        if key.revision in resolved or self.cluster.may_restore(key.snapshot):
             return ""
         return "no other node gets this revision any more; delete the pod, so that its successor gets another"
 

@@ -48,7 +48,7 @@ class WaitingPod:
         fits: Whether a node that it may run on has the files of all its models. Known for gated pods only.
         missing: What its node lacks; None if the files are there, or it has no node.
         fails: Whether it asks to be ended on a node without the files.
-        told: Whether an Event has said that it waits for the files.
+        notified: Whether an Event says that it waits for the files.
         resting: Whether a change of it failed a short time ago.
     """
 
@@ -58,7 +58,7 @@ class WaitingPod:
     fits: bool = False
     missing: MissingFiles | None = None
     fails: bool = False
-    told: bool = False
+    notified: bool = False
     resting: bool = False
 
     @property

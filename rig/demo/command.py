@@ -29,13 +29,13 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="larder demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave the demo running and print its KUBECONFIG")
     parser.add_argument("--stop", metavar="PID", type=int, help="stop a demo that was left running")
-    given = parser.parse_args(arguments)
-    if given.stop:
-        return _stop(given.stop)
+    options = parser.parse_args(arguments)
+    if options.stop:
+        return _stop(options.stop)
     console = Console(highlight=False, soft_wrap=True)
     try:
         build.setup(os.environ, console.print)
-        return _run(console, keep=given.keep)
+        return _run(console, keep=options.keep)
     except LarderError as error:
         sys.stderr.write(f"{error.reason}: {error}\n")
         return 1

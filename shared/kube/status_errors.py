@@ -21,7 +21,7 @@ def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str
     status = _status(body)
     code = code or status.code
     text = f"{code} {status.reason}: {status.message}"
-    if any(words in status.message for words in _STARTING):
+    if any(phrase in status.message for phrase in _STARTING):
         return Busy(text, None, code)
     match code:
         case 404:

@@ -102,15 +102,15 @@ def split_patterns(text: str) -> tuple[str, ...]:
     return tuple(p.strip() for p in text.replace("\n", ",").split(",") if p.strip())
 
 
-def _one_of(name: str, parameters: Mapping[str, str], words: Mapping[str, T]) -> T | None:
+def _one_of(name: str, parameters: Mapping[str, str], values: Mapping[str, T]) -> T | None:
     text = parameters.get(name, "").strip()
-    if text and text not in words:
-        raise ValueError(f"storage.parameters.{name} is {text!r}; write {' or '.join(words)}")
-    return words[text] if text else None
+    if text and text not in values:
+        raise ValueError(f"storage.parameters.{name} is {text!r}; write {' or '.join(values)}")
+    return values[text] if text else None
 
 
-def _patterns(given: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(sorted({p.strip() for p in given} - {""}))
+def _patterns(patterns: Iterable[str]) -> tuple[str, ...]:
+    found = tuple(sorted({p.strip() for p in patterns} - {""}))
     if len(found) > MAX_PATTERNS:
         raise ValueError(f"there are {len(found)} file patterns; write at most {MAX_PATTERNS}")
     if longest := next((p for p in found if len(p) > LONGEST_PATTERN), None):

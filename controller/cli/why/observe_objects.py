@@ -51,8 +51,8 @@ class ObjectObserver:
             sets = await list_objects(self.kube, _collection("ReplicaSet", namespace), Workload, labels)
         pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", ObservedPod, labels)
         found = workload_of(kind, body, sets, pods, ())
-        about = [meta.uid for meta in (body.metadata, found.newest.metadata if found.newest else None) if meta]
-        warnings = tuple([event for uid in about for event in await self._warnings(namespace, uid)])
+        uids = [meta.uid for meta in (body.metadata, found.newest.metadata if found.newest else None) if meta]
+        warnings = tuple([event for uid in uids for event in await self._warnings(namespace, uid)])
         return replace(found, warnings=warnings, around=await self.around_all(found.pods))
 
     async def tree(self, kind: ServedKind, namespace: str, name: str) -> ObservedTree | None:
@@ -88,14 +88,14 @@ class ObjectObserver:
         ]
         theirs = {pod.metadata.uid for workload in found for pod in workload.pods}
         loose = tuple(p for p in pods if p.metadata.uid in below - theirs)
-        told = {uid for w in found for uid in (w.body.metadata.uid, w.newest.metadata.uid if w.newest else "")}
-        about = {root.metadata.uid, *below} - told - {pod.metadata.uid for pod in pods}
+        reported = {uid for w in found for uid in (w.body.metadata.uid, w.newest.metadata.uid if w.newest else "")}
+        unreported = {root.metadata.uid, *below} - reported - {pod.metadata.uid for pod in pods}
         return ObservedTree(
             kind.kind,
             root,
             tuple([replace(w, around=await self.around_all(w.pods)) for w in found]),
             loose,
-            tuple(event for event in warnings if event.involved_object.uid in about),
+            tuple(event for event in warnings if event.involved_object.uid in unreported),
             await self.around_all(loose),
             tuple(sorted(hidden)),
         )

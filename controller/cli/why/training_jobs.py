@@ -55,5 +55,5 @@ def _roles(found: ObservedTree) -> Iterator[Finding]:
     status = found.root.status if isinstance(found.root.status, Mapping) else {}
     roles = status.get("replicaStatuses")
     for role, counts in sorted(roles.items()) if isinstance(roles, Mapping) else ():
-        told = [f"{counts.get(field, 0)} {words}" for field, words in _STATES if counts.get(field)]
-        yield fact(f"role {role}", "Replicas", ", ".join(told) or "no pods")
+        states = [f"{counts.get(field, 0)} {label}" for field, label in _STATES if counts.get(field)]
+        yield fact(f"role {role}", "Replicas", ", ".join(states) or "no pods")

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from agent.store.partials import SUFFIX, held_spans
+from agent.store.partials import SUFFIX, held_ranges
 from rig import plain_http
 from rig.api import Api
 from rig.errors import CallRefused
@@ -222,7 +222,7 @@ class Bench:
         """How much of the largest unfinished file the next agent would find."""
         top = self.root / "partial"
         keys = [part.stem for part in top.glob(f"*{SUFFIX}")]
-        return max((held_spans(top, key, _ANY_SIZE, digest=True).size_bytes for key in keys), default=0)
+        return max((held_ranges(top, key, _ANY_SIZE, digest=True).size_bytes for key in keys), default=0)
 
     def damage(self, model: Model, path: str) -> Path:
         """Return a file of the snapshot, its directory and itself made writable as root would."""

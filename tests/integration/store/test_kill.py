@@ -14,7 +14,7 @@ from typing import IO, Protocol
 import pytest
 
 from agent.store.download_plan import DownloadPlan
-from agent.store.partials import held_spans
+from agent.store.partials import held_ranges
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from shared.sources.memory import MemoryRepository, MemorySource
@@ -74,7 +74,7 @@ def examine(root: Path, wanted: MemorySource) -> int:
     by_key = {key: wanted.files[file.path] for key, file in plan_of(wanted).contents().items()}
     for part in (root / "partial").glob("*.part"):
         bytes_here, body = part.read_bytes(), by_key[part.stem]
-        for span in held_spans(part.parent, part.stem, len(body), digest=True):
+        for span in held_ranges(part.parent, part.stem, len(body), digest=True):
             assert bytes_here[span.start : span.end] == body[span.start : span.end]
     for blob in (root / "blobs" / "sha256").iterdir():
         assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name

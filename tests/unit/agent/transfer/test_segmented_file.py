@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.partials import held_spans, open_partial
+from agent.store.partials import held_ranges, open_partial
 from agent.store.verify import Check
 from agent.transfer.segmented_file import PIECE_BYTES, Segment, SegmentedFile
 from rig.processes import wait_until
@@ -62,7 +62,7 @@ def test_the_file_is_put_together_whatever_the_order(size: int, moves: list[tupl
         for segment in segments:
             segmented.give_back(segment)
         held = list(segmented.partial.held)
-        reported = list(held_spans(segmented.partial.path.parent, KEY, size, digest=True))
+        reported = list(held_ranges(segmented.partial.path.parent, KEY, size, digest=True))
         assert list(ByteRanges([*held, *reported])) == held
         assert reported == held or not segmented.missing_bytes  # of a whole file the last bytes need not be reported
         while segment := segmented.take_segment():
@@ -91,7 +91,7 @@ def test_a_kill_costs_a_connection_no_more_than_an_eighth_of_a_mebibyte(tmp_path
         for _ in range(37):
             for segment in segments:
                 put(segmented, segment, step)
-        reported = held_spans(
+        reported = held_ranges(
             tmp_path, KEY, size, digest=True
         ).size_bytes  # what the next process finds after a kill now
         assert segmented.partial.held.size_bytes - reported <= len(segments) * 2**17
@@ -104,8 +104,8 @@ def test_bytes_of_an_earlier_boot_count_only_where_a_digest_will_tell(tmp_path: 
         segmented.give_back(segment)
     reported = tmp_path / f"{KEY}.map"
     reported.write_text("another-boot\n" + reported.read_text().partition("\n")[2])
-    assert held_spans(tmp_path, KEY, 1000, digest=True).size_bytes == 500
-    assert held_spans(tmp_path, KEY, 1000, digest=False).size_bytes == 0
+    assert held_ranges(tmp_path, KEY, 1000, digest=True).size_bytes == 500
+    assert held_ranges(tmp_path, KEY, 1000, digest=False).size_bytes == 0
 
 
 def test_a_map_without_its_file_says_nothing_of_the_next_one(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_map_without_its_file_says_nothing_of_the_next_one(tmp_path: Path) -> 
         segment = taken(segmented.take_segment())
         put(segmented, segment, 10)
         segmented.give_back(segment)
-        assert list(held_spans(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 10)]
+        assert list(held_ranges(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 10)]
 
 
 def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
         segment = taken(segmented.take_segment(50))
         put(segmented, segment, 50)
         segmented.give_back(segment)
-    assert list(held_spans(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 150)]
+    assert list(held_ranges(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 150)]
 
 
 def test_a_share_ends_the_segment_of_who_fetches_all_that_follows() -> None:

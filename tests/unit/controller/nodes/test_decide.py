@@ -69,7 +69,7 @@ def test_an_entry_that_pods_wait_for_says_so_until_it_is_complete() -> None:
 def test_what_a_pod_waits_for_is_listed_as_another_node_lists_it() -> None:
     old, new = ("m", "r0"), demand(serving="r0")
     there = entry(revision="r0", manifest="e" * 64, size=7, in_use=True, priority=5, granted=True)
-    seen = replace(view(new, spec=spec_of()), awaited=frozenset({old}), recalled={old: there})
+    seen = replace(view(new, spec=spec_of()), awaited=frozenset({old}), restored={old: there})
     (write,) = decide(seen, NOW, PACE)
     assert isinstance(write, Write)
     first, second = write.spec.entries

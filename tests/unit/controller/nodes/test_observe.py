@@ -124,10 +124,10 @@ async def test_what_a_pod_waits_for_is_known_from_another_node_that_lists_it(
     old = ("m", "r0")
     cluster.users.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
     assert view(observer).awaited == {old}
-    assert view(observer).recalled == {}
+    assert view(observer).restored == {}
     there = entry("m", "r0", manifest="d" * 64)
     cluster.model_nodes.upsert(model_node("b", there))
-    assert view(observer).recalled == {old: there}
+    assert view(observer).restored == {old: there}
 
 
 async def test_a_node_gets_no_revision_that_stopped_serving_long_ago(
@@ -140,10 +140,10 @@ async def test_a_node_gets_no_revision_that_stopped_serving_long_ago(
     cluster.users.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
     cluster.model_nodes.upsert(model_node("b", entry("m", "r0", manifest="d" * 64)))
     clock.now += 599
-    assert view(observer).recalled
+    assert view(observer).restored
     clock.now += 1
     assert view(observer).awaited == {old}
-    assert view(observer).recalled == {}
+    assert view(observer).restored == {}
 
 
 async def test_a_revision_that_no_longer_serves_is_held_for_pods_without_a_node(

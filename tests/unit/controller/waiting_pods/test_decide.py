@@ -45,7 +45,7 @@ def view(*pods: WaitingPod, **fields: Any) -> WaitingView:
     return WaitingView(KEY, pods, **fields)
 
 
-def told(actions: list[Action]) -> list[ReportOnPods]:
+def notified(actions: list[Action]) -> list[ReportOnPods]:
     return [action for action in actions if isinstance(action, ReportOnPods)]
 
 
@@ -75,7 +75,7 @@ def test_a_gate_without_a_model_has_nothing_to_wait_for() -> None:
     lost = gated()
     actions = decide(WaitingView(WaitingKey("ns", "", ""), (lost,), declared=False, obtainable=False))
     assert ungated(actions) == [lost.pod]
-    assert told(actions) == []
+    assert notified(actions) == []
 
 
 def test_few_pods_change_at_one_time_so_that_others_have_their_turn() -> None:
@@ -101,33 +101,33 @@ def test_a_pod_on_a_node_without_the_files_hears_how_far_they_are() -> None:
     ],
 )
 def test_what_keeps_the_files_from_coming_is_a_warning(missing: dict[str, Any], says: str) -> None:
-    (event,) = told(decide(view(bound(missing=replace(MISSING, **missing)))))
+    (event,) = notified(decide(view(bound(missing=replace(MISSING, **missing)))))
     assert (event.reason, event.warn, event.owners) == (DELAYED, True, False)
     assert says in event.message
 
 
 def test_the_same_state_is_no_news_and_the_next_step_is() -> None:
     def news(**missing: Any) -> str:
-        return told(decide(view(bound(missing=replace(MISSING, **missing)))))[0].news
+        return notified(decide(view(bound(missing=replace(MISSING, **missing)))))[0].news
 
     assert news() == news(done_bytes=MISSING.done_bytes + 2**20)
     assert len({news(), news(done_bytes=6 * 2**30), news(phase="Waiting")}) == 3
 
 
 def test_at_most_five_pods_hear_of_the_progress() -> None:
-    assert len(told(decide(view(*(bound(f"p{i}") for i in range(100)))))) == 5
+    assert len(notified(decide(view(*(bound(f"p{i}") for i in range(100)))))) == 5
 
 
 def test_once_the_files_are_there_those_that_waited_hear_of_it_and_no_other() -> None:
-    waited = bound("p", missing=None, told=True)
+    waited = bound("p", missing=None, notified=True)
     actions = decide(view(waited, bound("q", missing=None), on_some_node=True))
-    assert [(e.pods, e.reason, e.warn) for e in told(actions)] == [((waited.pod,), HERE, False)]
+    assert [(e.pods, e.reason, e.warn) for e in notified(actions)] == [((waited.pod,), HERE, False)]
     assert not any(isinstance(a, Requeue) for a in actions)
 
 
 def test_only_a_pod_that_was_on_its_node_before_the_files_hears_of_the_mount() -> None:
     heard = {
-        placement: told(decide(view(bound(placement=placement, missing=None, told=True))))[0].message
+        placement: notified(decide(view(bound(placement=placement, missing=None, notified=True))))[0].message
         for placement in ("preferred", "gated")
     }
     assert heard["preferred"].endswith("is on node a; kubelet mounts it within two minutes")
@@ -154,9 +154,9 @@ def test_pods_that_may_not_be_ended_yet_hold_up_no_other_and_keep_nobody_busy() 
 
 @pytest.mark.parametrize("lost", [waiting(), gated(), bound()], ids=["unbound", "gated", "bound"])
 def test_a_pod_whose_model_or_revision_is_gone_is_told_with_its_owner(lost: WaitingPod) -> None:
-    (event,) = told(decide(view(lost, declared=False, obtainable=False)))
+    (event,) = notified(decide(view(lost, declared=False, obtainable=False)))
     assert (event.pods, event.reason, event.warn, event.owners) == ((lost.pod,), REMOVED, True, True)
-    (event,) = told(decide(view(lost, serving="r2", obtainable=False)))
+    (event,) = notified(decide(view(lost, serving="r2", obtainable=False)))
     assert (event.pods, event.reason, event.warn, event.owners) == ((lost.pod,), REVISION_GONE, True, True)
     assert "new pods get r2; delete the pod" in event.message
 
@@ -183,7 +183,7 @@ states = st.builds(
     fits=st.booleans(),
     missing=st.sampled_from([None, MISSING]),
     fails=st.booleans(),
-    told=st.booleans(),
+    notified=st.booleans(),
 )
 
 

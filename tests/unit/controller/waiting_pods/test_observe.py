@@ -1,4 +1,4 @@
-"""What a decision on pods that wait is told."""
+"""What a decision on pods that wait is based on."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -238,4 +238,4 @@ async def test_pods_are_seen_in_the_order_of_their_creation(
         fields: dict[str, Any] = {"creation_timestamp": created, "annotations": {"larder.dev/models": "m@r1"}}
         cluster.users.upsert(Pod(metadata=meta(name, namespace="ns", **fields)))
     seen = await observer.view(KEY, {"uid-old"})
-    assert [(w.pod.metadata.name, w.told) for w in seen.pods] == [("old", True), ("new", False)]
+    assert [(w.pod.metadata.name, w.notified) for w in seen.pods] == [("old", True), ("new", False)]
