@@ -37,8 +37,9 @@ class RegistryAuth:
     """Permission to pull from one repository. Thread-safe; a token is kept until the registry refuses it.
 
     The docker config binds each account to its registry. The account is sent to a token service only if that service
-    is at the registry's own host and port, is a known one of that registry, or is named by the credentials. A user's
-    ambient credentials cannot name hosts, so for them any port of the registry's host will do.
+    is at the registry's own host and port, is a known one of that registry, or is named by the credentials. Another
+    token service gets the account that the docker config has for it, if any. A user's ambient credentials cannot name
+    hosts, so for them any port of the registry's host will do.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class RegistryAuth:
         place = self._withheld_from.netloc
         grant = HostGrant(self._withheld_from.host, withheld=True, ambient=self._credentials.ambient, place=place)
         subject = RequestSubject(f"a token for {self._uri}", REGISTRY, grant)
-        return denied(subject, "it is the registry's token service")
+        error = denied(subject, "it is the registry's token service")
+        return error if grant.ambient else AuthDenied(f"{error}, or add an entry for {place} to auths")
 
     def _authenticate(self, challenged: Challenged, used: dict[str, str]) -> dict[str, str]:
         """Return headers other than the refused ones. Raises AuthDenied if there are none."""
@@ -114,7 +116,8 @@ class RegistryAuth:
                 "not used; ask the operator of the registry to correct its realm"
             )
         if account and not self._may_send_account(realm):
-            account, self._withheld_from = Account(), realm
+            account = account_for(realm.netloc, self._credentials.values)
+            self._withheld_from = None if account else realm
         scope = {"service": challenge.service, "scope": f"repository:{self._repository}:pull"}
         subject = RequestSubject(f"a token for {self._uri}", REGISTRY, self._grant_for(realm, account))
         if account.identity_token:
