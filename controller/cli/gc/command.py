@@ -7,7 +7,7 @@ from itertools import groupby
 
 from controller.cli.cluster import add_cluster_options, add_namespace_options, run_on_cluster
 from controller.cli.gc.decide import ObservedClaim, OrphanedClaim, orphaned_claims
-from controller.cli.gc.observe import OrphanObserver
+from controller.cli.gc.observe import ClaimUsers, OrphanObserver
 from controller.cli.table import Column, lay_out
 from shared.api.core import claims_in
 from shared.exit_codes import printable
@@ -66,19 +66,22 @@ async def _collect_namespace(
     users = await OrphanObserver(kube).users(namespace) if any(not orphan.kept for orphan in orphans) else {}
     results = list[tuple[OrphanedClaim, str]]()
     for orphan in orphans:
-        pods = users.get(Key(namespace, orphan.claim.name), ())
-        kept = orphan.kept or (f"mounted by pod {pods[0]}" if pods else "")
-        results.append((orphan, f"kept: {kept}" if kept else await _delete(kube, orphan.claim)))
+        pods = users.get(Key(namespace, orphan.claim.name), ClaimUsers())
+        kept = orphan.kept or (f"mounted by pod {pods.active[0]}" if pods.active else "")
+        results.append((orphan, f"kept: {kept}" if kept else await _delete(kube, orphan.claim, pods.ended)))
     return results
 
 
-async def _delete(kube: Kube, claim: ObservedClaim) -> str:
+async def _delete(kube: Kube, claim: ObservedClaim, ended: Sequence[str]) -> str:
     try:
         path = f"{claims_in(claim.namespace)}/{claim.name}"
         deleted = await delete_if_present(kube, path, claim.uid, claim.resource_version)
     except KubeError as error:
         return f"failed: {error}"
-    return "deleted" if deleted else "kept: it has changed meanwhile; run the command again"
+    if not deleted:
+        return "kept: it has changed meanwhile; run the command again"
+    # Kubernetes protects the claim from deletion while a pod names it, even one that has ended
+    return f"deleted; it goes with pod {ended[0]}, which has ended" if ended else "deleted"
 
 
 def lines_of(rows: Sequence[tuple[OrphanedClaim, str]], width: int) -> Iterator[str]:

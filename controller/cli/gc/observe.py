@@ -1,7 +1,7 @@
 """Reads the claims that Larder created, their owners, and the pods that mount them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controller.cli.gc.decide import GoneOwner, LiveOwner, ObservedClaim, Owner, UnknownOwner
@@ -44,6 +44,14 @@ class LabelledClaim(Object, frozen=True, kw_only=True):
         return str(self.status.capacity.get("storage") or self.spec.resources.requests.get("storage") or "")
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimUsers:
+    """Names of the pods that mount a claim: those that may use it, and those that have ended."""
+
+    active: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class OrphanObserver:
     """Reads live; it never writes."""
@@ -60,17 +68,20 @@ class OrphanObserver:
         ours = [claim for claim in listed if any(key.startswith(_KIND_PREFIXES) for key in claim.metadata.labels)]
         owners = {claim.key: await self._owner_of(claim) for claim in ours}
         users = await self.users(namespace) if any(not isinstance(o, LiveOwner) for o in owners.values()) else {}
-        return [_observed(claim, owners[claim.key], users.get(claim.key, ())) for claim in ours]
+        return [_observed(claim, owners[claim.key], users.get(claim.key, ClaimUsers()).active) for claim in ours]
 
-    async def users(self, namespace: str = "") -> dict[Key, tuple[str, ...]]:
-        """Return the pods that mount each claim and have not ended. Raises KubeError."""
+    async def users(self, namespace: str = "") -> dict[Key, ClaimUsers]:
+        """Return the pods that mount each claim. Raises KubeError."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
-        found = dict[Key, tuple[str, ...]]()
+        found = dict[Key, ClaimUsers]()
         for pod in await list_objects(self.kube, path, Pod):
-            if pod.status.phase not in TERMINAL:
-                for claim in pod.spec.claims:
-                    key = Key(pod.metadata.namespace, claim)
-                    found[key] = (*found.get(key, ()), pod.metadata.name)
+            for claim in pod.spec.claims:
+                key, name = Key(pod.metadata.namespace, claim), pod.metadata.name
+                known = found.get(key, ClaimUsers())
+                if pod.status.phase in TERMINAL:
+                    found[key] = replace(known, ended=(*known.ended, name))
+                else:
+                    found[key] = replace(known, active=(*known.active, name))
         return found
 
     async def _owner_of(self, claim: LabelledClaim) -> Owner:
