@@ -128,8 +128,22 @@ def test_it_runs_nothing_where_the_cluster_s_own_parts_run(namespace: str, contr
         ({"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]}, "no privileges"),
         ({"initContainers": [{"name": "d", "image": "i", "ports": [{"containerPort": 1, "hostPort": 1}]}]}, "no priv"),
         ({"serviceAccountName": "admin"}, "runs as account default, or as one that an administrator lists"),
+        ({"securityContext": {"seLinuxOptions": {"type": "spc_t"}}}, "are confined by"),
+        ({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}, "are confined by"),
+        (
+            {
+                "containers": [
+                    {"name": "c", "image": "i", "securityContext": {"seccompProfile": {"type": "Unconfined"}}}
+                ]
+            },
+            "are confined by",
+        ),
+        ({"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}, "calls safe"),
     ],
-    ids=["network", "ipc", "hostPath", "privileged", "hostPort", "account"],
+    ids=[
+        *("network", "ipc", "hostPath", "privileged", "hostPort", "account"),
+        *("SELinux", "AppArmor", "seccomp", "sysctl"),
+    ],
 )
 def test_pods_do_not_reach_the_node(spec: Json, message: str, controller: Api, api: Api) -> None:
     api.ensure(f"/api/v1/namespaces/{OPENED}/serviceaccounts", {"metadata": {"name": "admin"}})
