@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from controller.claimtemplates.templates import ClaimOwner
+from controller.manager.event_recorder import EventSubject, subject_of
 from controller.replica_claims.identity import controller_of
 from controller.replica_claims.workload_kinds import POD, WorkloadKind, WorkloadKinds
 from shared.kube.collection import decode
@@ -31,12 +32,12 @@ class NoWorkload:
 
 @dataclass(slots=True)
 class WorkloadOwners:
-    """Reads controllers live, only their metadata; what was found is kept for ten seconds for the pods beside."""
+    """Reads controllers live, only their metadata; the answer is kept for ten seconds for the pods beside."""
 
     kube: Kube
     kinds: WorkloadKinds
     clock: Callable[[], float]
-    _known: dict[str, tuple[float, ClaimOwner]] = field(default_factory=dict, init=False)  # by uid of the controller
+    _known: dict[EventSubject, tuple[float, ClaimOwner | NoWorkload]] = field(default_factory=dict, init=False)
 
     async def of(self, namespace: str, controller: Reference) -> ClaimOwner | NoWorkload:
         """Return the workload at the top of a pod's controllers.
@@ -47,13 +48,15 @@ class WorkloadOwners:
         Raises:
             KubeError: The request failed; another attempt may succeed.
         """
-        uid, now = str(controller.get("uid", "")), self.clock()
+        subject, now = subject_of(namespace, controller), self.clock()
+        if subject is None:
+            return NoWorkload(OWNER_GONE, "the pod names a controller that cannot exist")
         self._known = {key: found for key, found in self._known.items() if now - found[0] < _KEPT_S}
-        if uid in self._known:
-            return self._known[uid][1]
+        if subject in self._known:  # by all that the reference says, for a tenant may write the uid of another's
+            return self._known[subject][1]
         found = await self._top(namespace, controller)
-        if isinstance(found, ClaimOwner) and len(self._known) < _MOST_KEPT:
-            self._known[uid] = now, found
+        if len(self._known) < _MOST_KEPT:
+            self._known[subject] = now, found
         return found
 
     async def is_alive(self, namespace: str, owner: ClaimOwner) -> bool:

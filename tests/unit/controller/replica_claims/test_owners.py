@@ -128,3 +128,16 @@ async def test_pods_of_one_workload_share_a_read_for_ten_seconds(tmp_path: Path)
         now[0] = 10.0
         await owners.of("team", reference("Job", "train"))
     assert len(server.asked) == 2
+
+
+async def test_a_reference_with_the_uid_of_another_workload_says_nothing_about_that(tmp_path: Path) -> None:
+    server = chain(("Job", "train"))
+    async with serving(server, tmp_path) as kube:
+        owners = WorkloadOwners(kube, KINDS, lambda: 0.0)
+        forged = reference("Job", "none", uid="uid-Job-train")
+        for _ in range(500):
+            assert isinstance(await owners.of("team", forged), NoWorkload)
+        assert len(server.asked) == 1, "what is not there is not read again and again"
+        assert isinstance(await owners.of("team", reference("Job", "train")), ClaimOwner)
+        assert isinstance(await owners.of("elsewhere", reference("Job", "train")), NoWorkload)
+        assert isinstance(await owners.of("team", reference("Job", "train", uid="x" * 100_000)), NoWorkload)
