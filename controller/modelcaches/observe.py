@@ -38,7 +38,6 @@ from shared.kube.objects import Key
 from shared.kube.transport import Kube
 
 _LOCAL = "local"
-_UNCROWDED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +99,9 @@ class ModelCacheObserver:
         using = (pod.metadata for pod in pods if view.is_ours and pod.names(view.claim_name))
         return tuple(sorted(meta.name for meta in using if meta.labels.get(COMPONENT[0]) != COMPONENT[1]))
 
-    def crowding(self, namespace: str) -> int:
-        """Return by how much to slow down looks at the caches of a namespace, so that it costs no more than 20 would.
-
-        Changes of claims and of the downloads' pods wake a cache anyway.
-        """
-        caches = self.cluster.model_caches_in(namespace)
-        return 1 + sum(cache.status.storage_status != "Ready" for cache in caches) // _UNCROWDED
+    def waiting_in(self, namespace: str) -> int:
+        """Return how many caches of a namespace are not Ready."""
+        return sum(cache.status.storage_status != "Ready" for cache in self.cluster.model_caches_in(namespace))
 
     def _known_users(self, view: ModelCacheView) -> Iterator[str]:
         namespace, claim = view.demand.namespace, view.claim_name

@@ -10,6 +10,7 @@ import structlog
 from controller.downloads.live_jobs import delete_job
 from controller.manager.actions import Requeue
 from controller.manager.failed_creations import FailedCreations
+from controller.manager.look_delay import look_delay_s
 from controller.manager.provision_queue import ProvisionOrder
 from controller.manager.provisioner import Provisioner, ProvisionRequest
 from controller.modelcaches.act import ModelCacheActor
@@ -35,7 +36,6 @@ from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.errors import AuthDenied
 from shared.kube.errors import KubeError, NotFound, Refused
 
-_LONGEST_LOOK_S = 300.0
 _log = structlog.get_logger()
 
 
@@ -89,7 +89,7 @@ class ModelCacheReconciler:
         delay_s = await self._decide(key, view)
         if delay_s is None:
             return None
-        return max(delay_s, min(delay_s * self.observer.crowding(key.namespace), _LONGEST_LOOK_S))
+        return look_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and pods wake a cache anyway
 
     async def _release(self, key: ModelCacheKey) -> None:
         """Remove our finalizer from a deleted cache; its Job and its claim go with it, because it owns them."""

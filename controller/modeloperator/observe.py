@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from controller.claims.kinds import Job, JobPod
 from controller.downloads.live_jobs import pods_of_job, read_job
 from controller.downloads.progress import ProgressReader
+from controller.manager.conditions import UPDATING
 from controller.manager.creation_failure import CreationFailure
 from controller.modeloperator.keys import DownloadedModelKey
 from controller.modeloperator.manifests import LONGEST_NAME, claim_name, job_name
@@ -13,10 +14,12 @@ from controller.modeloperator.source import source_of, wanted_digest
 from controller.modeloperator.view import DownloadedModelView
 from controller.placement.allowed import AllowedSources
 from controller.state.cluster_state import ClusterState
+from controller.state.index import Index
 from controller.state.signal import Signal
 from shared.api.core import STORAGE_CLASSES, StorageClass
 from shared.api.kinds import MODEL
-from shared.api.model import Model
+from shared.api.meta import holds
+from shared.api.model import Model, ModelObjectStatus
 from shared.errors import InvalidURI
 from shared.kube.cache import Cache
 from shared.kube.collection import get_object, list_objects
@@ -41,9 +44,15 @@ class ModelOperatorObserver:
     progress: ProgressReader[DownloadedModelKey]
     changed: Signal[Model | None, Model | None] = field(default_factory=Signal, init=False)
     models: Cache[Model] = field(init=False)
+    _models_in: Index[str, Key] = field(default_factory=Index, init=False)  # by namespace
 
     def __post_init__(self) -> None:
-        self.models = Cache(self.changed.emit)
+        self.models = Cache(self._model_changed)
+
+    def waiting_in(self, namespace: str) -> int:
+        """Return how many Models of a namespace are not Ready, or wait for an update."""
+        found = (self.models.get(key) for key in self._models_in.of(namespace))
+        return sum(model is not None and _is_waiting(model.status) for model in found)
 
     async def view(
         self, key: DownloadedModelKey, failure: CreationFailure | None, position: int | None
@@ -82,9 +91,20 @@ class ModelOperatorObserver:
         percent = self.progress.percent_of(key, pods)
         return replace(view, storage_class=storage_class, job=job, pods=pods, percent=percent)
 
+    def _model_changed(self, before: Model | None, after: Model | None) -> None:
+        known = after or before
+        if known is not None:
+            namespace = known.metadata.namespace
+            self._models_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
+            self.changed.emit(before, after)
+
     async def _mounted(self, namespace: str, claim: str) -> frozenset[str] | None:
         """Read live which versions pods mount: what is deleted because the cache is behind would be lost."""
         return mounted_paths(await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", MountingPod), claim)
+
+
+def _is_waiting(status: ModelObjectStatus) -> bool:
+    return status.phase != "Ready" or holds(status.conditions, UPDATING)
 
 
 def _belongs_to(pod: JobPod, job: Job) -> bool:

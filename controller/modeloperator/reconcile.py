@@ -11,6 +11,7 @@ import structlog
 from controller.downloads.live_jobs import delete_job
 from controller.manager.actions import Requeue
 from controller.manager.failed_creations import FailedCreations
+from controller.manager.look_delay import look_delay_s
 from controller.manager.provision_queue import ProvisionOrder
 from controller.manager.provisioner import Provisioner, ProvisionRequest
 from controller.modeloperator.act import ModelOperatorActor
@@ -63,7 +64,10 @@ class ModelOperatorReconciler:
             self.observer.progress.forget(key)
             self.actor.metrics.forget(Key(key.namespace, key.name))
             return None
-        return await self._decide(key, view)
+        delay_s = await self._decide(key, view)
+        if delay_s is None:
+            return None
+        return look_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and Jobs wake a Model anyway
 
     async def _decide(self, key: DownloadedModelKey, view: DownloadedModelView) -> float | None:
         actions = decide(view, self.now())

@@ -67,6 +67,7 @@ class TrainingJobObserver:
             service_obstacle=_service_obstacle(job, service),
             failures={name: failure for name, failure in failures if failure is not None},
             queue=self.queue_state(key),
+            active=self.jobs.active_in(key.namespace),
         )
 
     def _replica(

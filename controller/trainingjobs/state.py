@@ -6,6 +6,7 @@ from controller.state.index import Index
 from controller.state.signal import Signal
 from controller.trainingjobs.keys import TrainingJobKey
 from controller.trainingjobs.kinds import TrainingPod
+from controller.trainingjobs.outcome import has_ended
 from shared.api.training_job import TrainingJob
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Meta, Object
@@ -28,6 +29,7 @@ class TrainingJobs:
     jobs: Cache[TrainingJob] = field(init=False)
     pods: Cache[TrainingPod] = field(init=False)
     services: Cache[Object] = field(init=False)
+    _jobs_in: Index[str, Key] = field(default_factory=Index, init=False)  # by namespace
     _pods_of: Index[str, Key] = field(default_factory=Index, init=False)  # by the uid of the job
 
     def __post_init__(self) -> None:
@@ -38,6 +40,11 @@ class TrainingJobs:
     def job(self, key: TrainingJobKey) -> TrainingJob | None:
         """Return a job, or None."""
         return self.jobs.get(Key(key.namespace, key.name))
+
+    def active_in(self, namespace: str) -> int:
+        """Return how many jobs of a namespace have not ended."""
+        found = (self.jobs.get(key) for key in self._jobs_in.of(namespace))
+        return sum(job is not None and not has_ended(job.status) for job in found)
 
     def pods_of(self, uid: str) -> list[TrainingPod]:
         """Return the pods that a job controls."""
@@ -64,6 +71,8 @@ class TrainingJobs:
         known = after or before
         if known is None:
             return
+        namespace = known.metadata.namespace
+        self._jobs_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
         signal = self.part_changed if _wants_the_same(before, after) else self.changed
         signal.emit(TrainingJobKey(*known.key))
 

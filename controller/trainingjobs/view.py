@@ -70,6 +70,7 @@ class TrainingJobView:
         service_obstacle: What keeps it from getting its Service, or None.
         failures: Why objects could not be created, by role; the Service's under an empty name.
         queue: Its claims in the queue.
+        active: How many jobs of the namespace have not ended.
     """
 
     job: TrainingJob
@@ -81,3 +82,4 @@ class TrainingJobView:
     service_obstacle: JobObstacle | None = None
     failures: Mapping[str, CreationFailure] = field(default_factory=dict)
     queue: QueueState = QueueState()
+    active: int = 1

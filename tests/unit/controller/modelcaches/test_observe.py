@@ -90,10 +90,10 @@ def user(name: str, phase: str = "Running") -> Pod:
 def test_a_namespace_with_many_caches_is_looked_at_more_rarely() -> None:
     cluster = fresh_cluster()
     reads = observer(cast("Any", None), cluster)
-    assert reads.crowding("team") == 1
+    assert reads.waiting_in("team") == 0
     for number in range(1000):
         found = cache()
         cluster.model_caches.upsert(
             msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, name=f"m-{number}"))
         )
-    assert (reads.crowding("team"), reads.crowding("other")) == (51, 1)
+    assert (reads.waiting_in("team"), reads.waiting_in("other")) == (1000, 0)

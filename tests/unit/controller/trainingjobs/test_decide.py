@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from controller.manager.actions import Requeue
 from controller.manager.exclusive_names import name_taken
 from controller.trainingjobs.decide import (
+    LOOK_AGAIN_S,
     MOST_QUEUED,
     MOST_REPLACED,
     PODS_AT_ONCE,
@@ -113,7 +114,11 @@ def test_of_a_large_job_only_the_next_claims_of_each_role_are_in_the_queue() -> 
 
 
 def test_a_job_whose_claims_found_no_room_in_the_queue_asks_again() -> None:
-    assert min(action.after_s for action in only(decide(Observed(training_job()).view(), NOW), Requeue)) <= 10
+    found = Observed(training_job())
+    assert only(decide(found.view(), NOW), Requeue) == [Requeue(LOOK_AGAIN_S)]
+    for number in range(40):
+        found.jobs.jobs.upsert(training_job(name=f"other-{number}"))
+    assert only(decide(found.view(), NOW), Requeue) == [Requeue(3 * LOOK_AGAIN_S)], "more rarely among many jobs"
 
 
 def test_masters_come_first() -> None:
