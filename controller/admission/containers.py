@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.admission.errors import MountConflict
+from controller.admission.errors import InvalidRequest, MountConflict
 from controller.admission.paths import is_within
 from controller.admission.pod_annotations import Json
 
 MODEL_PATH = "MODEL_PATH"
+_MOST_MOUNTS = 5000  # in all containers, each of which is compared with the place of each model
 # Injected by meshes and platforms: they serve no model, and their owners expect them unchanged.
 SIDECARS = frozenset(
     ("istio-proxy", "istio-init", "istio-validation", "linkerd-proxy", "linkerd-init", "queue-proxy", "vault-agent")
@@ -39,6 +40,13 @@ def containers_of(spec: Mapping[str, Any]) -> Iterator[Json]:
     """Yield the init containers and the containers, in start order."""
     yield from spec.get("initContainers") or []
     yield from spec.get("containers") or []
+
+
+def check_mounts(spec: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest if a pod has so many mounts that comparing them with those of models takes long."""
+    count = sum(len(mounts_of(container)) for container in containers_of(spec))
+    if count > _MOST_MOUNTS:
+        raise InvalidRequest(f"the pod has {count} volumeMounts, and one with models may have {_MOST_MOUNTS}")
 
 
 def mounts_of(container: Mapping[str, Any]) -> list[Json]:
@@ -83,8 +91,8 @@ def take_mounts(container: Json, volumes: Collection[str]) -> list[str]:
 
 def drop_variables(container: Json, variable: str, paths: Collection[str]) -> None:
     """Remove the variables that pointed at mounts which are gone: `variable`, or one that it is the first part of."""
-    known = container.get("env") or []
-    kept = [v for v in known if v.get("value") not in paths or not f"{v.get('name')}_".startswith(f"{variable}_")]
+    known, gone = container.get("env") or [], frozenset(paths)
+    kept = [v for v in known if v.get("value") not in gone or not f"{v.get('name')}_".startswith(f"{variable}_")]
     if len(kept) < len(known):
         container["env"] = kept
 

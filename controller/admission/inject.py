@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.admission.base_models import inject_base_model, release_base_model
 from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.containers import check_mounts
 from controller.admission.kserve import inject_cache
 from controller.admission.named_models import inject_named_models, release_named_models
 from controller.admission.patch import json_patch
@@ -52,6 +53,7 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     """
     if not has_keys(pod):
         return Injection()
+    check_mounts(pod["spec"])
     draft: Json = copy.deepcopy(dict(pod))
     _clear_records(draft)
     volumes = pod_volumes(pod, namespace, catalog, settings)

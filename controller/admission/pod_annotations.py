@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controller.placement.pod_placement import MODELS_ANNOTATION, PLACEMENT_ANNOTATION, Placement
+from controller.placement.pod_placement import (
+    LONGEST_TEXT,
+    MODELS_ANNOTATION,
+    MOST_MODELS,
+    PLACEMENT_ANNOTATION,
+    Placement,
+)
 from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume, write_claims
 from controller.replica_claims.annotation import TEMPLATES_ANNOTATION
 from shared.names import USER_LABEL, USES_PREFIX, uses_label
@@ -60,8 +66,11 @@ def write_models(models: list[tuple[str, str]]) -> str:
 
 
 def read_models(pod: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the ids and revisions in the pod's annotation."""
-    listed = [part.strip() for part in annotations_of(pod).get(MODELS, "").split(",")]
+    """Return the ids and revisions in the pod's annotation; none if it has more than admission ever writes."""
+    text = annotations_of(pod).get(MODELS, "")
+    if len(text) > LONGEST_TEXT or text.count(",") >= MOST_MODELS:
+        return []
+    listed = [part.strip() for part in text.split(",")]
     return [(identity, revision) for identity, _, revision in (part.partition("@") for part in listed) if identity]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from itertools import product
 from typing import Any
 
+import msgspec
+
 from controller.admission.errors import MountConflict
 from controller.admission.pod_annotations import Json
 
@@ -14,6 +16,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _PARTS = ("matchExpressions", "matchFields")
 _MOST_TERMS = 100  # bounds the product of two long lists
+_LONGEST_BYTES = 256 * 1024  # of the product, which is written into the pod
 
 Term = Mapping[str, list[Json]]
 
@@ -47,7 +50,12 @@ def ensure_affinity(spec: Json, added: Mapping[str, Any]) -> None:
         return
     own = terms_of(node_affinity)
     bounded = len(own) <= _MOST_TERMS
-    if bounded and own and all(any(_implies(term, other) for other in theirs) for term in own):
+    if own and _size_bytes(own, len(theirs)) + _size_bytes(theirs, len(own)) > _LONGEST_BYTES:
+        raise MountConflict(
+            "the pod's required node affinity and that of its model combine to more than "
+            f"{_LONGEST_BYTES // 1024} KiB; use fewer or shorter terms"
+        )
+    if bounded and own and _implied(own, theirs):
         return
     if not bounded or len(own) * len(theirs) > _MOST_TERMS:
         raise MountConflict(
@@ -151,13 +159,28 @@ def _without(term: Term, expression: Json) -> Json:
     return {part: asked for part, asked in left.items() if asked}
 
 
-def _implies(term: Term, other: Term) -> bool:
-    """Return whether a term requires everything that the other requires."""
-    return all(asked in (term.get(part) or []) for part in _PARTS for asked in other.get(part) or [])
+def _size_bytes(terms: Collection[Term], copies: int) -> int:
+    return len(msgspec.json.encode(terms)) * copies
+
+
+def _implied(own: Collection[Term], theirs: Collection[Term]) -> bool:
+    """Return whether each of the own terms requires everything that one of theirs requires."""
+    known = [_keys(other) for other in theirs]
+    return all(any(other <= asked for other in known) for asked in map(_keys, own))
+
+
+def _keys(term: Term) -> frozenset[tuple[str, bytes]]:
+    """Return what a term requires, in a form that is compared in no time however long it is."""
+    return frozenset(_key(part, asked) for part in _PARTS for asked in term.get(part) or [])
+
+
+def _key(part: str, asked: Json) -> tuple[str, bytes]:
+    return part, msgspec.json.encode(asked, order="deterministic")
 
 
 def _join(term: Term, other: Term) -> Json:
     joined = {part: [*(term.get(part) or [])] for part in _PARTS}
+    known = _keys(term)
     for part in _PARTS:
-        joined[part] += [asked for asked in other.get(part) or [] if asked not in joined[part]]
+        joined[part] += [asked for asked in other.get(part) or [] if _key(part, asked) not in known]
     return {part: asked for part, asked in joined.items() if asked}

@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.admission.containers import SIDECARS, MountPlace, containers_of, ensure_mount, mounts_of, path_of
+from controller.admission.containers import (
+    SIDECARS,
+    MountPlace,
+    check_mounts,
+    containers_of,
+    ensure_mount,
+    mounts_of,
+    path_of,
+)
 from controller.admission.errors import InvalidRequest, ModelNotFound, ModelNotReady, MountConflict
 from controller.admission.inject import Injection
 from controller.admission.injectable_model import READY, InjectableModel
@@ -42,6 +50,7 @@ def inject_models(pod: Mapping[str, Any], namespace: str, models: Mapping[str, I
     names = requested_names(annotations)
     if names is None:
         return Injection()
+    check_mounts(pod["spec"])
     wanted = [_usable(name, models.get(name), namespace) for name in names]
     request = read_request(names, annotations)
     variables = all_variables(wanted, request.paths) if request.variables else {}
