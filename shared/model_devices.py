@@ -45,6 +45,11 @@ class AllocatedDevice(ApiStruct, frozen=True, kw_only=True):
     device: str = ""
     share_id: str = msgspec.field(default="", name="shareID")
 
+    @property
+    def main_request(self) -> str:
+        """The name of the request, without that of its alternative."""
+        return self.request.partition("/")[0]
+
 
 class AllocatedDevices(ApiStruct, frozen=True, kw_only=True):
     """The devices of an allocation."""

@@ -93,7 +93,7 @@ def _suffixes(results: Sequence[AllocatedDevice]) -> list[str]:
     """Return the last part of the variables of each device: the request, numbered from its second device on."""
     found: list[str] = []
     for result in results:
-        name = _OTHER.sub("_", result.request.partition("/")[0].upper()).strip("_") or "MODEL"
+        name = _OTHER.sub("_", result.main_request.upper()).strip("_") or "MODEL"
         number = sum(each == name or each.startswith(f"{name}#") for each in found)
         found.append(f"{name}#{number + 1}" if number else name)
     return [each.replace("#", "_") for each in found]

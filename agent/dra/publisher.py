@@ -46,6 +46,7 @@ class SlicePublisher:
 
         Raises KubeError; Conflict means that somebody else wrote them meanwhile.
         """
+        had_taints = self.taints
         query = selectors(field_selector=slices_selector(self.owner.name))
         found = [decode(raw, Json) async for page in pages(self.kube, SLICES, query) for raw in page.items]
         listed = [fetch_json(), *(device_json(each) for each in devices if self.taints or not each.taint)]
@@ -55,6 +56,8 @@ class SlicePublisher:
         if actions:
             self.generation = max(self.generation, generation_of(actions))
             _LOG.info("devices_published", devices=len(listed), generation=self.generation)
+        if had_taints and not self.taints:
+            await self.publish(devices)
         return bool(actions)
 
     async def _apply(self, action: SliceAction) -> None:
@@ -70,7 +73,7 @@ class SlicePublisher:
         """Notice what the API server dropped, because it is too old or a feature gate is off."""
         pairs = list(zip(written["spec"]["devices"], kept["spec"].get("devices") or (), strict=False))
         if any("taints" in ours and "taints" not in theirs for ours, theirs in pairs):
-            self.taints = False  # the next run publishes the devices without those that should get no new pods
+            self.taints = False  # devices that should get no new pods are left out instead
             _LOG.warning("device_taints_not_served", action="switch on the feature gate DRADeviceTaints")
         if not self._warned and any("allowMultipleAllocations" not in theirs for _, theirs in pairs):
             self._warned = True

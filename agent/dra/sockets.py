@@ -162,7 +162,7 @@ def _claim_ref(claim: Any) -> KubeletClaim:  # noqa: ANN401 - grpc has no types
 def _device(prepared: PreparedDevice) -> Any:  # noqa: ANN401 - grpc has no types
     allocated = prepared.allocated
     device = _Device(
-        request_names=[allocated.request],
+        request_names=[allocated.main_request],  # kubelet compares it with what containers name
         pool_name=allocated.pool,
         device_name=allocated.device,
         cdi_device_ids=[prepared.cdi_id],

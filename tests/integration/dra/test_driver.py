@@ -248,7 +248,8 @@ def test_the_fallback_gives_no_model_where_there_is_none(bench: DraBench) -> Non
         for name, condition in (("cached", TINY), ("fetch", "cached == false"))
     ]}]})  # fmt: skip
     bench.pod(claim)
-    bench.prepared(claim)
+    (device,) = bench.kubelet.prepare(claim)[claim["metadata"]["uid"]].devices
+    assert list(device.request_names) == ["model"], "containers name the request, not its alternative"
     (edits,) = bench.edits(claim)
     assert edits == {"env": ["MODEL_CACHED=false", "MODEL_CACHED_MODEL=false"]}
 

@@ -1,0 +1,89 @@
+"""What a device plugin, installed as its authors would, adds to the container of a pod that was given its devices."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rig.larder.cluster_driver import Json
+from tests.integration.dra.bench import DraBench
+
+PLUGIN = """
+from agent.devices.plugin import Mount
+
+class Toys:
+    name = "toys"
+
+    def new(self):
+        pass
+
+    def start(self):
+        pass
+
+    def update_node_info(self, node_info):
+        pass
+
+    def allocate(self, pod_info, container_info):
+        paths = [f"/dev/{place.rpartition('/')[2]}" for place in container_info.allocate_from.values()]
+        return [Mount("/usr/lib/toys", "/opt/toys", True)], paths, {"TOYS": ",".join(paths)}
+"""
+ALLOW = {"mounts": ["/opt/toys"], "devices": ["/dev/fu*"], "env": ["TOYS"]}
+
+
+@pytest.fixture
+def toys(bench: DraBench, tmp_path: Path) -> DraBench:
+    """The plugin is installed; what it may add is up to the test."""
+    site = tmp_path / "site"
+    info = site / "larder_toys-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "larder_toys.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: larder-toys\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[larder.devices]\ntoys = larder_toys:Toys\n")
+    bench.environ["PYTHONPATH"] = str(site)
+    return bench
+
+
+def _claimed(bench: DraBench, place: str, node: str = "") -> Json:
+    """Return the claim of a pod that a scheduler gave a device."""
+    entry = bench.hold("tiny")
+    bench.want(entry)
+    bench.start_registered()
+    bench.wait_devices(entry)
+    claim = bench.claim("model == 'tiny'")
+    info = {
+        "nodename": node or bench.node,
+        "runningcontainer": {"main": {"requests": {"toy": 1}, "allocatefrom": {"toy": f"toys/{place}"}}},
+    }
+    bench.pod(claim, annotations={"KubeDevice/DeviceInfo": json.dumps(info)})
+    return claim
+
+
+def test_what_the_allow_list_has_reaches_the_container(toys: DraBench) -> None:
+    toys.allow = json.dumps(ALLOW)
+    claim = _claimed(toys, "fuse")
+    toys.prepared(claim)
+    (edits,) = toys.edits(claim)
+    assert edits["deviceNodes"] == [{"path": "/dev/fuse"}]
+    assert "TOYS=/dev/fuse" in edits["env"]
+    added = [mount for mount in edits["mounts"] if mount["containerPath"] == "/usr/lib/toys"]
+    assert [(mount["hostPath"], mount["options"][0]) for mount in added] == [("/opt/toys", "ro")]
+
+
+def test_what_it_lacks_stops_the_container_and_is_named(toys: DraBench) -> None:
+    toys.allow = json.dumps(ALLOW)
+    claim = _claimed(toys, "sda")
+    assert "device /dev/sda" in toys.refused(claim)
+    assert not toys.cdi_path(claim).exists()
+
+
+def test_by_default_no_plugin_is_asked(toys: DraBench) -> None:
+    claim = _claimed(toys, "fuse")
+    toys.prepared(claim)
+    assert "deviceNodes" not in toys.edits(claim)[0]
+
+
+def test_what_was_given_on_another_node_is_not_given_here(toys: DraBench) -> None:
+    toys.allow = json.dumps(ALLOW)
+    claim = _claimed(toys, "fuse", node="elsewhere")
+    toys.prepared(claim)
+    assert "deviceNodes" not in toys.edits(claim)[0]

@@ -1,0 +1,64 @@
+"""What the publisher does where the API server drops fields, against a real HTTP server in its place."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from agent.dra.devices import LEAVING_TAINT, HeldModel, ModelDevice
+from agent.dra.publisher import SlicePublisher
+from agent.dra.slices import PoolOwner
+from shared.model_devices import FETCH_DEVICE
+from tests.builders.api_server import connected
+
+OPEN = ModelDevice(HeldModel("open", "r", "/m"))
+LEAVING = ModelDevice(HeldModel("leaving", "r", "/m"), LEAVING_TAINT)
+
+
+class _OldServer:
+    """Keeps slices, without what its feature gates do not know."""
+
+    def __init__(self) -> None:
+        self.slices: dict[str, dict[str, Any]] = {}
+        self.writes = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": list(self.slices.values())})
+        body = await request.json()
+        self.writes += 1
+        body["metadata"]["resourceVersion"] = str(self.writes)
+        for device in body["spec"]["devices"]:
+            device.pop("taints", None)
+            device.pop("allowMultipleAllocations", None)
+        self.slices[body["metadata"]["name"]] = body
+        return web.json_response(body)
+
+    def names(self) -> list[str]:
+        return [device["name"] for body in self.slices.values() for device in body["spec"]["devices"]]
+
+
+@pytest.fixture
+def server() -> _OldServer:
+    return _OldServer()
+
+
+@pytest.fixture
+async def publisher(server: _OldServer, tmp_path: Path) -> AsyncIterator[SlicePublisher]:
+    async with connected(server.answer, tmp_path) as kube:
+        yield SlicePublisher(kube, PoolOwner("n", "u1"))
+
+
+async def test_dropped_fields_are_not_written_again_and_again(publisher: SlicePublisher, server: _OldServer) -> None:
+    assert await publisher.publish([OPEN])
+    assert not await publisher.publish([OPEN])
+    assert server.writes == 1
+    assert server.names() == [FETCH_DEVICE, OPEN.model.device]
+
+
+async def test_without_taints_what_leaves_is_left_out(publisher: SlicePublisher, server: _OldServer) -> None:
+    assert await publisher.publish([OPEN, LEAVING])
+    assert server.names() == [FETCH_DEVICE, OPEN.model.device]
+    assert not await publisher.publish([OPEN, LEAVING])
