@@ -7,8 +7,19 @@ from controller.claims.controller import claims_controller
 from controller.claims.job import JobSettings
 from controller.claims.observe import ClaimObserver
 from controller.claims.reconcile import ClaimReconciler
+from controller.devices.entry_points import load_schedulers
 from controller.downloads.job import DownloadJobSettings
 from controller.downloads.progress import ProgressReader
+from controller.extender.accounts import DeviceAccounts
+from controller.extender.bind import DeviceBinder
+from controller.extender.callers import extender_callers
+from controller.extender.controller import DeviceInformers, extender_controller
+from controller.extender.metrics import ExtenderMetrics
+from controller.extender.reconcile import DeviceNodeReconciler
+from controller.extender.reservations import ReservationStore
+from controller.extender.server import ExtenderServer
+from controller.extender.service import ExtenderService
+from controller.extender.worker import DeviceWorker
 from controller.garbage.collector import GarbageCollector
 from controller.garbage.controller import garbage_task
 from controller.garbage.observe import GarbageObserver
@@ -281,6 +292,28 @@ def _training_jobs(replica: Replica) -> Controller[Any]:
     return training_jobs_controller(jobs, volumes, reconciler, enabled=replica.settings.training_jobs)
 
 
+def _extender(replica: Replica) -> Controller[Any]:
+    accounts, clock, enabled = DeviceAccounts(), replica.clock, replica.settings.scheduler
+    informers = DeviceInformers(accounts)
+    reconciler = DeviceNodeReconciler(accounts, LimitedEvents(replica.events, clock))
+    if enabled:
+        metrics = ExtenderMetrics(replica.metrics.registry)
+        loaded = load_schedulers()
+        for name, reason in loaded.failures.items():
+            metrics.plugin_failed(name)
+            replica.metrics.internal_errors.note("scheduler_plugin", RuntimeError(reason), plugin=name)
+        worker = DeviceWorker(accounts, loaded.plugins, clock, metrics.plugin_failed)
+        store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
+        binder = DeviceBinder(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
+        service = ExtenderService(replica.cluster, worker, clock)
+        replica.routes.append(
+            lambda callers: ExtenderServer(
+                service, binder, extender_callers(callers.keys), replica.manager.is_synced, metrics
+            ).router()
+        )
+    return extender_controller(accounts, informers, reconciler, enabled=enabled)
+
+
 def _provisioner(replica: Replica) -> LeaderTask:
     return LeaderTask("provisioner", replica.provisioner.run)
 
@@ -300,6 +333,7 @@ FEATURES: tuple[AddFeature, ...] = (
     _training_jobs,
     _replica_claims,
     _model_operator,
+    _extender,
     _provisioner,
     _uncached_services,
     _garbage,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from controller.admission.callers import Callers
 from controller.admission.metrics import AdmissionMetrics
@@ -56,6 +56,8 @@ class Replica:
     ) -> None:
         self.settings, self.sources, self.kube, self.metrics = settings, sources, kube, Metrics()
         self.source_environment = source_environment or {}  # for download Jobs
+        self.identity = identity
+        self.routes: list[Callable[[Callers], APIRouter]] = []  # of features, beside admission and the agents' API
         self.clock = asyncio.get_running_loop().time
         defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
@@ -103,7 +105,7 @@ class Replica:
         return datetime.now(UTC)
 
     def api_app(self, leader: LeaderClient, callers: Callers) -> FastAPI:
-        """Return the app served over TLS: admission and the agents' API."""
+        """Return the app served over TLS: admission, the agents' API, and what features add."""
         settings = self.settings
         app = FastAPI(openapi_url=None)
         app.add_middleware(CountRequests, count=self.metrics.request)
@@ -116,6 +118,7 @@ class Replica:
             settings.placement,
             frozenset(settings.model_cache_csi_drivers),
             settings.workloads,
+            settings.scheduler,
         )
         app.include_router(admission_router(self.catalog, rules, callers, reviews.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
@@ -129,6 +132,8 @@ class Replica:
             self.manager.is_leading,
         )
         app.include_router(api.router())
+        for route in self.routes:
+            app.include_router(route(callers))
         return app
 
 

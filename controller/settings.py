@@ -77,6 +77,7 @@ class ControllerSettings(BaseSettings):
     claim_template_workloads: list[dict[str, str]] = []  # whose pods may have claims from an annotation, as JSON
     mount: Literal["claim", "hostPath"] = "claim"  # how pods get models, unless they say
     placement: Placement = "required"  # how pods with models are placed, unless they say
+    scheduler: bool = False  # whether to serve the extender of larder-scheduler
     workers: int = 8
     log_level: LogLevel = "info"
 

@@ -142,7 +142,7 @@ class ControlPlane(Running):
 
     def api_for(self, user: str, groups: Sequence[str] = ()) -> Api:
         """Return a blocking client for this user and these groups; the caller closes it."""
-        context = self._context()
+        context = self.client_context()
         with tempfile.NamedTemporaryFile(dir=self.state) as file:
             pair = self._authority.issue(user, groups)
             file.write(pair.private_pem + pair.public_pem)
@@ -152,7 +152,7 @@ class ControlPlane(Running):
 
     def api_with_token(self, token: str) -> Api:
         """Return a blocking client with a bearer token; the caller closes it."""
-        return Api(self.url, self._context(), token)
+        return Api(self.url, self.client_context(), token)
 
     def server_certificate(self, dns: Sequence[str] = (), ips: Sequence[str] = (LOOPBACK,)) -> Pair:
         """Return a server certificate by the same authority, for our webhooks and APIs."""
@@ -161,7 +161,8 @@ class ControlPlane(Running):
     def _apiserver_flags(self) -> list[str]:
         return flags.apiserver(self._files, self.server[1], self._etcd_url, self._options.address)
 
-    def _context(self) -> ssl.SSLContext:
+    def client_context(self) -> ssl.SSLContext:
+        """Return what verifies the servers of this control plane."""
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def _write_credentials(self) -> None:
@@ -181,7 +182,7 @@ class ControlPlane(Running):
 
     def _start_etcd(self) -> None:
         etcd = self._run("etcd", self._binaries.etcd, flags.etcd(self._files, self._etcd_url, free_port()))
-        etcd.wait_ready(lambda: flags.healthy(f"{self._etcd_url}/health", self._context()), _READY_S)
+        etcd.wait_ready(lambda: flags.healthy(f"{self._etcd_url}/health", self.client_context()), _READY_S)
 
     def _start_apiserver(self) -> None:
         apiserver = self._run(
@@ -206,7 +207,7 @@ class ControlPlane(Running):
 
     def _wait_follower(self, name: str, process: Process) -> None:
         url = f"https://{LOOPBACK}:{self._follower_ports[name]}/healthz"
-        process.wait_ready(partial(flags.healthy, url, self._context()), _READY_S)
+        process.wait_ready(partial(flags.healthy, url, self.client_context()), _READY_S)
 
     def _run(self, name: str, path: Path, arguments: Sequence[str]) -> Process:
         program = Program(name, [*self._options.enter, str(path), *arguments])

@@ -8,6 +8,7 @@ from typing import Any
 from controller.admission.base_models import inject_base_model, release_base_model
 from controller.admission.catalog import Catalog, CatalogModel
 from controller.admission.containers import check_mounts
+from controller.admission.device_scheduling import concerns_scheduler, ensure_scheduled
 from controller.admission.kserve import inject_cache
 from controller.admission.named_models import inject_named_models, release_named_models
 from controller.admission.patch import json_patch
@@ -51,7 +52,8 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
 
     A pod that names a base model gets it or is rejected; a KServe pod without a matching cache keeps its own download.
     """
-    if not has_keys(pod):
+    to_schedule = settings.scheduler and concerns_scheduler(pod)
+    if not has_keys(pod) and not to_schedule:
         return Injection()
     check_mounts(pod["spec"])
     draft: Json = copy.deepcopy(dict(pod))
@@ -72,6 +74,8 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     if placed and draft["spec"].get("nodeName"):
         warnings.append(_BOUND_PREFERRED if volumes.placement == "preferred" else _BOUND)
     give_claims(draft, settings.workloads)
+    if to_schedule:
+        warnings += ensure_scheduled(draft)
     unread = next((r.unread for r in results if r.unread), None)
     return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings), unread)
 

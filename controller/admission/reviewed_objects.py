@@ -35,6 +35,7 @@ class ReviewedPodSpec(Struct, rename="camel", frozen=True):
     node_selector: _Texts = UNSET
     affinity: _Fields = UNSET
     scheduling_gates: _Items = UNSET
+    scheduler_name: _Text = UNSET
 
 
 class ReviewedPod(Struct, frozen=True):

@@ -10,6 +10,8 @@ from controller.admission.pod_annotations import POD_KEYS, Json
 from controller.admission.rules.registered import RULES
 from controller.admission.server import INJECT_PATH, MUTATE_JOBS_PATH, MUTATE_PATH, VALIDATE_PATH, path_with
 from controller.replica_claims.annotation import TEMPLATES_ANNOTATION
+from shared.devices.annotation import ANNOTATION as DEVICE_INFO
+from shared.devices.scheduler import SCHEDULER_NAME
 from shared.names import INJECTED_LABEL, USES_PREFIX
 
 INJECTOR = "model-injector"
@@ -124,9 +126,13 @@ _HAS_TEMPLATES = (
 
 
 def _asks() -> str:
-    keys = " || ".join(f"{json.dumps(key)} in object.metadata.annotations" for key in POD_KEYS)
+    keys = " || ".join(f"{json.dumps(key)} in object.metadata.annotations" for key in (*POD_KEYS, DEVICE_INFO))
     labelled = f"object.metadata.labels.exists(k, k.startsWith({json.dumps(USES_PREFIX)}))"
-    return f"(has(object.metadata.annotations) && ({keys})) || (has(object.metadata.labels) && {labelled})"
+    ours = f"object.spec.schedulerName == {json.dumps(SCHEDULER_NAME)}"
+    return (
+        f"(has(object.metadata.annotations) && ({keys})) || (has(object.metadata.labels) && {labelled}) || "
+        f"(has(object.spec.schedulerName) && {ours})"
+    )
 
 
 def _mounts_store(store_root: str) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 
-from controller.devices.group_scheduler import GroupScheduler
+from controller.devices.group_scheduler import DoesNotFit, GroupScheduler
 from controller.devices.plugin import DeviceFit, DeviceScheduler
 from controller.devices.shortage import PluginFailure, Reason
 from shared.devices.info import NodeInfo, PodInfo
@@ -49,6 +49,20 @@ class PluginChain:
             fits, score = fits and answer.fits, score + answer.score
             reasons += answer.reasons
         return DeviceFit(fits, tuple(reasons), score if fits else 0.0)
+
+    def allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> tuple[Reason, ...]:
+        """Have all plugins fill `dev_requests` and `allocate_from` for the chosen node; return why not, if one refuses.
+
+        A plugin that raises anything but DoesNotFit is named in the reason.
+        """
+        for plugin in self._plugins:
+            try:
+                plugin.pod_allocate(node_info, pod_info)
+            except DoesNotFit as error:
+                return error.reasons
+            except Exception as error:  # noqa: BLE001 - somebody else's code; the reason reaches the user
+                return tuple(_failure(plugin, f"pod_allocate failed: {type(error).__name__}: {error}").reasons)
+        return ()
 
     def take(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
         """Have all plugins add to `used` what a pod uses."""

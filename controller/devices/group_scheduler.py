@@ -38,6 +38,10 @@ class GroupScheduler:
         self._trees: dict[str, CardTree] = {}
         self._best: dict[int, CardTree | None] = {}  # by the number of cards, until a node changes
 
+    def renew(self, steps: int) -> None:
+        """Replace what is left of the budget, for callers that keep this object."""
+        self._steps = steps
+
     def add_node(self, node_name: str, node_info: NodeInfo) -> None:
         """Note the tree of a node's cards, after adding those that only its status has."""
         fill_from_kube(node_info)

@@ -48,7 +48,7 @@ def schedule(
     fits: dict[str, tuple[DeviceFit, PodInfo]] = {}
     seen: dict[Hashable, tuple[DeviceFit, PodInfo]] = {}
     for name, node in nodes.items():
-        key = name if plugins else (_devices(node), pod.node_name == name)
+        key = name if plugins else (offered_devices(node), pod.node_name == name)
         if key not in seen:
             candidate = pod_for(pod, name)
             seen[key] = chain.fit(node, candidate), candidate
@@ -87,6 +87,6 @@ def _by_name(node_infos: Iterable[NodeInfo | Mapping[str, Any]]) -> dict[str, No
     return dict(sorted(nodes.items()))
 
 
-def _devices(node: NodeInfo) -> Hashable:
+def offered_devices(node: NodeInfo) -> Hashable:
     """Return what the group scheduler sees of a node; equal ones are computed once."""
     return tuple(frozenset(each.items()) for each in (node.allocatable, node.used, node.scorer))

@@ -40,6 +40,7 @@ class Informers:
             informer.sink,
             self._on_restart(informer.resource),
             label_selector=informer.label_selector,
+            field_selector=informer.field_selector,
             timing=ReflectorTiming() if informer.waited_for else _OPTIONAL_TIMING,
         )
         self._reflectors.append((informer, reflector))

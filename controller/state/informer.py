@@ -20,6 +20,7 @@ class Informer(Generic[T]):
         sink: Receives the objects, such as a cache.
         definition: CustomResourceDefinition of the kind, if it may not exist yet; watching starts once it does.
         label_selector: Limits the collection to objects with these labels.
+        field_selector: Limits the collection to objects with these fields.
         name: Name in metrics and logs; defaults to the last segment of the path.
         waited_for: Whether decisions need its list; until it is read, a replica is not ready and does not campaign.
     """
@@ -31,6 +32,7 @@ class Informer(Generic[T]):
     label_selector: str = ""
     name: str = ""
     waited_for: bool = True
+    field_selector: str = ""
 
     @property
     def resource(self) -> str:

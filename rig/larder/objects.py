@@ -90,8 +90,9 @@ def install_roles(api: Api, namespace: str) -> None:
 
 
 def open_to_services(api: Api, namespace: str) -> None:
-    """Allow InferenceServices and TrainingJobs in a namespace, as an administrator would."""
-    labels = {"larder.dev/inference-services": "true", "larder.dev/training-jobs": "true"}
+    """Allow InferenceServices, TrainingJobs and bindings in a namespace, as an administrator would."""
+    kinds = ("inference-services", "training-jobs", "device-scheduling")
+    labels = {f"larder.dev/{kind}": "true" for kind in kinds}
     api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
 
 
@@ -125,7 +126,8 @@ def _templates(namespace: str) -> Iterator[dict[str, Any]]:
     folder = _ROOT / "charts" / "larder" / "templates"
     for name in (
         "controller-rbac.yaml", "model-caches.yaml", "agent-rbac.yaml", "agent-policies.yaml",
-        "inference-services.yaml", "models.yaml", "training-jobs.yaml",
+        "inference-services.yaml", "models.yaml", "training-jobs.yaml", "device-scheduling.yaml",
+        "device-annotations.yaml",
     ):  # fmt: skip
         lines = without_helm((folder / name).read_text(), namespace).splitlines()
         plain = (line for line in lines if not line.startswith("{{") and "{{- include" not in line)

@@ -1,0 +1,149 @@
+"""Which devices each node has and which pods use them; kept in memory, on the event loop alone."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import structlog
+
+from controller.extender.asked_devices import allocated_devices
+from controller.extender.device_objects import DeviceNode, DevicePod, whole_numbers
+from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_node_info
+from shared.devices.info import NodeInfo, PodInfo
+
+_log = structlog.get_logger("extender")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeAccount:
+    """The devices of one node and the pods that use them at one moment; neither is ever changed.
+
+    `problem` says why the annotation of the node cannot be read: it then has no devices.
+    """
+
+    name: str
+    uid: str
+    advertised: NodeInfo
+    problem: str
+    pods: Mapping[str, PodInfo]  # by uid
+
+
+@dataclass(slots=True)
+class DeviceAccounts:
+    """The accounts of all nodes, kept by two informers and by the pods that are being bound here."""
+
+    _nodes: dict[str, NodeAccount] = field(default_factory=dict, init=False)
+    _pods: dict[str, dict[str, PodInfo]] = field(default_factory=dict, init=False)  # by node and uid
+    _assumed: dict[str, str] = field(default_factory=dict, init=False)  # the node by uid
+    _changed: set[str] = field(default_factory=set, init=False)
+
+    def node(self, name: str) -> NodeAccount | None:
+        """Return the account of a node, or None if there is no such node."""
+        return self._nodes.get(name)
+
+    def __iter__(self) -> Iterator[NodeAccount]:
+        return iter(list(self._nodes.values()))
+
+    def changes(self) -> dict[str, NodeAccount | None]:
+        """Return what changed since the last call, by node; None for a node that is gone."""
+        changed = {name: self._nodes.get(name) for name in self._changed}
+        self._changed = set()
+        return changed
+
+    def forget_changes(self) -> None:
+        """Let the next `changes` return every node."""
+        self._changed |= self._nodes.keys()
+
+    def node_changed(self, before: DeviceNode | None, after: DeviceNode | None) -> None:
+        """Follow a Node."""
+        if after is None:
+            if before is not None:
+                self._nodes.pop(before.metadata.name, None)
+                self._changed.add(before.metadata.name)
+            return
+        if before is not None and _same_devices(before, after):
+            return
+        name = after.metadata.name
+        advertised, problem = _advertised(after)
+        pods = MappingProxyType(dict(self._pods.get(name, {})))
+        self._nodes[name] = NodeAccount(name, after.metadata.uid, advertised, problem, pods)
+        self._changed.add(name)
+
+    def pod_changed(self, before: DevicePod | None, after: DevicePod | None) -> None:
+        """Follow a pod of our scheduler: it uses devices while it is on a node and has not ended."""
+        known = after or before
+        if known is None:
+            return
+        uid = known.metadata.uid
+        if after is None or after.spec.node_name or after.has_ended:
+            self._settle(uid, after)
+        old, new = _allocation(before), _allocation(after)
+        if old is not None and (new is None or old[0] != new[0]):
+            self._release(old[0], uid)
+        if after is not None and new is not None:
+            self._take(new[0], uid, new[1])
+
+    def assume(self, uid: str, name: str, info: PodInfo) -> None:
+        """Count a pod on a node before its binding is seen."""
+        self.give_up(uid)
+        self._assumed[uid] = name
+        self._take(name, uid, info)
+
+    def give_up(self, uid: str) -> None:
+        """Give back what was assumed of a pod; harmless if its binding has been seen."""
+        name = self._assumed.pop(uid, None)
+        if name is not None:
+            self._release(name, uid)
+
+    def _settle(self, uid: str, pod: DevicePod | None) -> None:
+        """Replace what was assumed of a pod by what is known now."""
+        name = self._assumed.pop(uid, None)
+        if name is not None and (pod is None or not pod.holds_devices or pod.spec.node_name != name):
+            self._release(name, uid)
+
+    def _take(self, name: str, uid: str, info: PodInfo) -> None:
+        pods = self._pods.setdefault(name, {})
+        if pods.get(uid) != info:
+            pods[uid] = info
+            self._renew(name)
+
+    def _release(self, name: str, uid: str) -> None:
+        pods = self._pods.get(name, {})
+        if pods.pop(uid, None) is not None:
+            self._renew(name)
+        if not pods:
+            self._pods.pop(name, None)
+
+    def _renew(self, name: str) -> None:
+        account = self._nodes.get(name)
+        if account is not None:
+            pods = MappingProxyType(dict(self._pods.get(name, {})))
+            self._nodes[name] = replace(account, pods=pods)
+            self._changed.add(name)
+
+
+def _allocation(pod: DevicePod | None) -> tuple[str, PodInfo] | None:
+    info = allocated_devices(pod) if pod is not None else None
+    return (info.node_name, info) if info is not None else None
+
+
+def _advertised(node: DeviceNode) -> tuple[NodeInfo, str]:
+    """Return what a node advertises; nothing, and why, if its annotation is wrong."""
+    problem, text = "", node.metadata.annotations.get(ANNOTATION, "")
+    try:
+        info = parse_node_info(text) if text else NodeInfo()
+    except InvalidDeviceInfo as error:
+        info, problem = NodeInfo(), f"annotation {ANNOTATION} of the node: {error}"
+        _log.warning("node_devices_unreadable", node=node.metadata.name, error=str(error)[:500])
+    info.name = node.metadata.name
+    info.kube_cap = whole_numbers(node.status.capacity)
+    info.kube_alloc = whole_numbers(node.status.allocatable)
+    return info, problem
+
+
+def _same_devices(before: DeviceNode, after: DeviceNode) -> bool:
+    return (
+        before.metadata.uid == after.metadata.uid
+        and before.metadata.annotations.get(ANNOTATION) == after.metadata.annotations.get(ANNOTATION)
+        and before.status == after.status
+    )

@@ -1,0 +1,92 @@
+"""What a pod asks for, and what it got: plain functions of its annotation and its containers."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from controller.devices.topology import TOPOLOGY
+from controller.devices.translation import CARDS
+from controller.extender.device_objects import DevicePod, whole_numbers
+from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
+from shared.devices.info import ContainerInfo, PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDevices:
+    """What the containers of a pod ask for.
+
+    `info` is never changed. `key` is equal for pods that ask the same. `follows_topology` says that the best tree of
+    cards in the cluster decides what is asked.
+    """
+
+    info: PodInfo
+    key: bytes
+    follows_topology: bool = False
+
+    def __bool__(self) -> bool:
+        """Return whether it asks for any device."""
+        return bool(self.key)
+
+
+def asked_devices(pod: DevicePod) -> AskedDevices:
+    """Return what a pod asks for: requests and scorers of its annotation, and cards that its containers request.
+
+    What only a scheduler may have written there is left out. Raises InvalidDeviceInfo.
+    """
+    text = pod.metadata.annotations.get(ANNOTATION, "")
+    written = parse_pod_info(text) if text else PodInfo()
+    info = PodInfo(
+        name=pod.metadata.name,
+        requests=written.requests,
+        init_containers=_asked(written.init_containers),
+        running_containers=_asked(written.running_containers),
+        unknown=written.unknown,
+    )
+    for containers, listed in (
+        (info.init_containers, pod.spec.init_containers),
+        (info.running_containers, pod.spec.containers),
+    ):
+        known = {container.name for container in listed}
+        if strangers := sorted(containers.keys() - known):
+            raise InvalidDeviceInfo(f"the pod has no container {strangers[0]!r}, for which the annotation asks")
+        for container in listed:
+            count = whole_numbers(container.resources.requests).get(CARDS, 0)
+            if count:
+                containers.setdefault(container.name, ContainerInfo()).kube_requests = {CARDS: count}
+    everything = (*info.running_containers.values(), *info.init_containers.values())
+    topology = bool(info.requests.get(TOPOLOGY)) or any(each.requests.get(TOPOLOGY) for each in everything)
+    return AskedDevices(info, _key(info), topology)
+
+
+def allocated_devices(pod: DevicePod) -> PodInfo | None:
+    """Return what a pod on a node got; nothing if its annotation is not a scheduler's or is for another node."""
+    text = pod.metadata.annotations.get(ANNOTATION, "")
+    if not text or not pod.holds_devices:
+        return None
+    try:
+        info = parse_pod_info(text)
+    except InvalidDeviceInfo:
+        return None
+    return info if info.node_name == pod.spec.node_name else None
+
+
+def _asked(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]:
+    return {
+        name: ContainerInfo(requests=each.requests, scorer=each.scorer, unknown=each.unknown)
+        for name, each in containers.items()
+    }
+
+
+def _key(info: PodInfo) -> bytes:
+    """Return a text of everything that decides where the pod fits; empty if it asks for nothing."""
+    containers = [
+        {
+            name: (each.requests, each.scorer, each.kube_requests)
+            for name, each in group.items()
+            if each.requests or each.kube_requests
+        }
+        for group in (info.running_containers, info.init_containers)
+    ]
+    if not info.requests and not any(containers):
+        return b""
+    return msgspec.json.encode((info.requests, containers), order="deterministic")

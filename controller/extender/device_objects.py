@@ -1,0 +1,81 @@
+"""The fields of Nodes and Pods that the accounts of devices need."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api.meta import ApiStruct
+from shared.kube.objects import Object
+from shared.quantity import parse_quantity
+
+TERMINAL_PHASES = ("Succeeded", "Failed")
+
+
+class NodeResources(ApiStruct, frozen=True, kw_only=True):
+    """What Kubernetes itself counts on a node."""
+
+    capacity: dict[str, Any] = {}
+    allocatable: dict[str, Any] = {}
+
+
+class DeviceNode(Object, frozen=True, kw_only=True):
+    """A Node, as far as its devices are concerned."""
+
+    status: NodeResources = NodeResources()
+
+
+class RequestedResources(ApiStruct, frozen=True, kw_only=True):
+    """The requests of a container."""
+
+    requests: dict[str, Any] = {}
+
+
+class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
+    """A container and what it requests of Kubernetes."""
+
+    name: str = ""
+    resources: RequestedResources = RequestedResources()
+
+
+class DevicePodSpec(ApiStruct, frozen=True, kw_only=True):
+    """The node of a pod, its scheduler and its containers."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    containers: list[DeviceContainer] = []
+    init_containers: list[DeviceContainer] = []
+
+
+class PodPhase(ApiStruct, frozen=True, kw_only=True):
+    """The phase of a pod."""
+
+    phase: str = ""
+
+
+class DevicePod(Object, frozen=True, kw_only=True):
+    """A Pod, as far as its devices are concerned."""
+
+    spec: DevicePodSpec = DevicePodSpec()
+    status: PodPhase = PodPhase()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its containers have ended for good."""
+        return self.status.phase in TERMINAL_PHASES
+
+    @property
+    def holds_devices(self) -> bool:
+        """Whether it is on a node and has not ended."""
+        return bool(self.spec.node_name) and not self.has_ended
+
+
+def whole_numbers(resources: Mapping[str, Any]) -> dict[str, int]:
+    """Return the quantities that are whole numbers; what is not a quantity counts as absent."""
+    found: dict[str, int] = {}
+    for name, value in resources.items():
+        if isinstance(value, str) and value.endswith("m"):
+            continue
+        try:
+            found[name] = parse_quantity(value)
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,166 @@
+"""Which nodes a pod's devices fit on, and which of them it gets: everything that the worker thread does.
+
+Equal nodes are computed once, and equal questions only when something changed.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.devices.chain import PluginChain
+from controller.devices.group_scheduler import GroupScheduler
+from controller.devices.plugin import DeviceScheduler
+from controller.devices.schedule import offered_devices, pod_for
+from controller.devices.shortage import Reason, SearchTooLong
+from controller.extender.accounts import NodeAccount
+from controller.extender.asked_devices import AskedDevices
+from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
+
+MAX_STEPS = 20_000  # of the search per pod and kind of node: a few hundredths of a second
+_MAX_RESULTS = 50_000
+_MAX_KINDS = 20_000
+_LONGEST_REASON = 200
+UNKNOWN_NODE = "its devices are not known yet"
+OUT_OF_TIME = "there was no time to look for devices; it is tried again"
+
+
+class NodeFit(NamedTuple):
+    """Whether a pod's devices fit on a node, why not, and the node's score."""
+
+    fits: bool
+    reason: str = ""
+    score: float = 0.0
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A node as plugins see it: `base` without pods, `info` with what `pods` use; `kind` is equal for equal nodes."""
+
+    account: NodeAccount
+    base: NodeInfo
+    info: NodeInfo
+    kind: Hashable = None
+
+
+class FitEvaluator:
+    """Answers for the nodes that it was told of; used by one thread."""
+
+    def __init__(self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float]) -> None:
+        self._plugins, self._clock = tuple(plugins), clock
+        self._groups = GroupScheduler()
+        self._chain = PluginChain(self._plugins, self._groups)
+        self._nodes: dict[str, _Prepared] = {}
+        self._kinds: dict[Hashable, int] = {}
+        self._results: dict[Hashable, NodeFit] = {}
+        self._trees = 0  # changes with the trees of cards that topology requests follow
+        self._serial = 0
+
+    def sync(self, changes: Mapping[str, NodeAccount | None]) -> None:
+        """Take over changed nodes, and forget those that are gone."""
+        for name, account in changes.items():
+            known = self._nodes.get(name)
+            if account is None:
+                if self._nodes.pop(name, None) is not None:
+                    self._chain.remove_node(name)
+                    self._trees += 1
+            elif known is None or known.account.advertised is not account.advertised:
+                self._add(account)
+            else:
+                self._count(known, account)
+
+    def fits(self, asked: AskedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
+        """Return for each node whether the pod fits; those that the clock leaves no time for do not, this time."""
+        answers: dict[Hashable, NodeFit] = {}
+        pod_name = asked.info.name if self._plugins else ""
+        asked_key = (asked.key, self._trees if asked.follows_topology else 0, pod_name)
+        found: list[NodeFit] = []
+        for name in names:
+            node = self._nodes.get(name)
+            if node is None:
+                found.append(NodeFit(fits=False, reason=UNKNOWN_NODE))
+                continue
+            key = (asked_key, node.kind)
+            fit = answers.get(key) or self._results.get(key)
+            if fit is None:
+                fit = self._evaluate(asked, node, key, until)
+            answers[key] = fit
+            found.append(fit if fit.fits or not node.account.problem else fit._replace(reason=node.account.problem))
+        return found
+
+    def allocate(self, asked: AskedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
+        """Return the pod with its devices on a node where exactly these pods use devices, or why there are none."""
+        node = self._nodes.get(name)
+        if node is None:
+            return f"node {name} is gone"
+        info = copy_node(node.base)
+        for uid in sorted(pods):
+            self._chain.take(info, copy_pod(pods[uid]))
+        self._groups.renew(MAX_STEPS)
+        fit = self._chain.fit(copy_node(info), pod_for(asked.info, name))
+        if not fit.fits:
+            return _printed(fit.reasons)
+        pod = pod_for(asked.info, name)
+        self._groups.renew(MAX_STEPS)
+        if reasons := self._chain.allocate(info, pod):
+            return _printed(reasons)
+        pod.node_name = name
+        return pod
+
+    def _evaluate(self, asked: AskedDevices, node: _Prepared, key: Hashable, until: float) -> NodeFit:
+        if self._clock() > until:
+            return NodeFit(fits=False, reason=OUT_OF_TIME)
+        self._groups.renew(MAX_STEPS)
+        info = copy_node(node.info) if self._plugins else node.info
+        fits, reasons, score = self._chain.fit(info, pod_for(asked.info, node.info.name))
+        fit = NodeFit(fits, "" if fits else _printed(reasons), score)
+        if len(self._results) >= _MAX_RESULTS:
+            self._results.clear()
+        self._results[key] = fit
+        return fit
+
+    def _add(self, account: NodeAccount) -> None:
+        base = copy_node(account.advertised)
+        self._chain.add_node(base)
+        self._trees += 1
+        node = _Prepared(account, base, copy_node(base))
+        for uid in sorted(account.pods):
+            self._chain.take(node.info, copy_pod(account.pods[uid]))
+        self._nodes[account.name] = node
+        self._set_kind(node)
+
+    def _count(self, node: _Prepared, account: NodeAccount) -> None:
+        """Give back what pods no longer use, and take what others do."""
+        before, after = node.account.pods, account.pods
+        for uid in [uid for uid in before if before[uid] is not after.get(uid)]:
+            self._chain.give_back(node.info, copy_pod(before[uid]))
+        for uid in [uid for uid in after if after[uid] is not before.get(uid)]:
+            self._chain.take(node.info, copy_pod(after[uid]))
+        node.account = account
+        self._set_kind(node)
+
+    def _set_kind(self, node: _Prepared) -> None:
+        if self._plugins:  # each may look at anything
+            self._serial += 1
+            node.kind = (node.info.name, self._serial)
+            return
+        if len(self._kinds) >= _MAX_KINDS:
+            self._kinds.clear()
+            self._results.clear()
+            self._serial += 1  # so that no number stands for two kinds
+        kind = self._kinds.setdefault(offered_devices(node.info), len(self._kinds))
+        node.kind = (kind, self._serial)
+
+
+def _printed(reasons: Iterable[Reason]) -> str:
+    """Return the first reason, short enough for an event that repeats it for each kind of node."""
+    texts = [
+        f"container {each.container}: no allocation found within {MAX_STEPS} steps; ask for fewer groups, or advertise "
+        "fewer levels"
+        if isinstance(each, SearchTooLong)
+        else str(each)
+        for each in reasons
+    ]
+    if not texts:
+        return "a scheduler plugin refuses it and gives no reason"
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return texts[0][: _LONGEST_REASON - len(more)] + more

@@ -1,0 +1,46 @@
+"""Metrics of the scheduler extender."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+VERBS = ("filter", "prioritize", "bind")
+OUTCOMES = ("answered", "refused", "failed")
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.035, 0.05, 0.1, 0.25, 0.5, 2.5)
+
+
+class ExtenderMetrics:
+    """Metrics of this replica's answers; every series of an answer exists from the start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "larder_extender_duration_seconds",
+            "Time to answer the scheduler.",
+            ["verb", "outcome"],
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+        for verb in VERBS:
+            for outcome in OUTCOMES:
+                self._seconds.labels(verb, outcome)
+        self._conflicts = Counter(
+            "larder_extender_reservation_conflicts",
+            "DeviceReservations decided again because another replica was first.",
+            registry=registry,
+        )
+        self._plugin_failed = Gauge(
+            "larder_scheduler_plugin_failed",
+            "1 for a scheduler plugin that could not be loaded, or hung and is not asked any more.",
+            ["plugin"],
+            registry=registry,
+        )
+
+    def answered(self, verb: str, outcome: str, took_s: float) -> None:
+        """Count an answer."""
+        self._seconds.labels(verb, outcome).observe(took_s)
+
+    def conflict(self) -> None:
+        """Count a reservation that another replica was faster than."""
+        self._conflicts.inc()
+
+    def plugin_failed(self, plugin: str, _reason: str = "") -> None:
+        """Report a plugin that is not asked (any more)."""
+        self._plugin_failed.labels(plugin).set(1)

@@ -1,0 +1,33 @@
+"""How much of a pod's models a node has: plain functions of labels and of the room in its store."""
+
+from collections.abc import Collection, Mapping
+from enum import IntEnum
+
+from shared.names import draining_label, fetching_label, ready_label, snapshot_label
+
+Snapshot = tuple[str, str]
+
+
+class ModelPreference(IntEnum):
+    """How well a node serves a pod with models; the higher, the better, and worth so much of the priority."""
+
+    NOTHING = 0
+    HAS_ROOM = 3
+    FETCHES = 6
+    HAS_MODEL = 9
+
+
+def model_preference(snapshots: Collection[Snapshot], labels: Mapping[str, str], *, has_room: bool) -> ModelPreference:
+    """Return what a node is for the worst of a pod's snapshots; `has_room` is whether its store could take them."""
+    return min((_of_one(*each, labels, has_room=has_room) for each in snapshots), default=ModelPreference.NOTHING)
+
+
+def _of_one(identity: str, revision: str, labels: Mapping[str, str], *, has_room: bool) -> ModelPreference:
+    leaves = draining_label(identity, revision) in labels
+    if labels.get(snapshot_label(identity, revision)) == "true" and not leaves:
+        if labels.get(ready_label(identity)) == "true":
+            return ModelPreference.HAS_MODEL
+        return ModelPreference.FETCHES
+    if labels.get(fetching_label(identity, revision)) == "true":
+        return ModelPreference.FETCHES
+    return ModelPreference.HAS_ROOM if has_room else ModelPreference.NOTHING

@@ -1,0 +1,162 @@
+"""The devices of a node that pods get while their bindings are on the way, visible to every replica.
+
+One Lease per node holds them. Whoever reserves a device writes the Lease with the resourceVersion that he decided by,
+so of two replicas that decide at the same time, one has to decide again.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from shared.devices.annotation import InvalidDeviceInfo, pod_info_from, pod_info_json
+from shared.devices.info import PodInfo
+from shared.kube.collection import decode, get_object
+from shared.kube.errors import Conflict, NotFound
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+
+PREFIX = "larder-devices-"
+RESERVED_ANNOTATION = "larder.dev/reserved-devices"
+NODE_ANNOTATION = "larder.dev/node"
+EXPIRES_S = 120.0  # longer than any request is on its way
+_LONGEST_NAME = 253
+_TIMEOUT_S = 5.0
+Json = dict[str, Any]
+
+
+class _Record(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    uid: str
+    devices: Json
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReservation:
+    """The devices that a pod gets with its binding."""
+
+    namespace: str
+    name: str
+    uid: str
+    info: PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReservations:
+    """What the Lease of a node says, and the version of it; no version where there is no Lease yet."""
+
+    node: str
+    node_uid: str
+    version: str = ""
+    entries: tuple[DeviceReservation, ...] = ()
+
+
+def lease_name(node: str) -> str:
+    """Return the name of the Lease of a node.
+
+    >>> lease_name("node-1")
+    'larder-devices-node-1'
+    """
+    name = PREFIX + node
+    return name if len(name) <= _LONGEST_NAME else PREFIX + hashlib.sha256(node.encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class ReservationStore:
+    """Reads and writes the Leases; what this replica wrote last is not read again."""
+
+    kube: Kube
+    namespace: str
+    identity: str
+    clock: Callable[[], float]
+    _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
+    _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)  # when, by node and uid
+
+    async def of(self, node: str, node_uid: str) -> DeviceReservations:
+        """Return the reservations of a node. Raises KubeError."""
+        known = self._known.get(node)
+        if known is None or known.node_uid != node_uid:
+            found = await get_object(self.kube, self._path(node), Object)
+            known = DeviceReservations(node, node_uid)
+            if found is not None:
+                entries = _read(found.metadata.annotations.get(RESERVED_ANNOTATION, ""))
+                known = replace(known, version=found.metadata.resource_version, entries=entries)
+            self._known[node] = known
+        for entry in known.entries:
+            self._seen.setdefault((node, entry.uid), self.clock())
+        return known
+
+    async def write(self, wanted: DeviceReservations) -> None:
+        """Write the reservations of a node, if nobody has written since they were read.
+
+        Raises:
+            Conflict: Somebody has; the next `of` reads them.
+            KubeError: The outcome is unknown, or the API server refuses it; the next `of` reads them.
+        """
+        self._known.pop(wanted.node, None)
+        try:
+            if wanted.version:
+                body = await self.kube.request(
+                    "PUT", self._path(wanted.node), body=self._lease(wanted), timeout_s=_TIMEOUT_S
+                )
+            else:
+                body = await self.kube.request("POST", self._collection, body=self._lease(wanted), timeout_s=_TIMEOUT_S)
+        except NotFound as error:
+            raise Conflict(str(error)) from error
+        self._known[wanted.node] = replace(wanted, version=decode(body, Object).metadata.resource_version)
+        uids = {entry.uid for entry in wanted.entries}
+        self._seen = {key: at for key, at in self._seen.items() if key[0] != wanted.node or key[1] in uids}
+
+    def is_expired(self, node: str, uid: str) -> bool:
+        """Return whether a reservation was first seen here so long ago that no binding is on its way any more."""
+        return self.clock() - self._seen.get((node, uid), self.clock()) >= EXPIRES_S
+
+    def forget(self, node: str) -> None:
+        """Forget a node that is gone; its Lease goes with it."""
+        self._known.pop(node, None)
+        self._seen = {key: at for key, at in self._seen.items() if key[0] != node}
+
+    @property
+    def _collection(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    def _path(self, node: str) -> str:
+        return f"{self._collection}/{lease_name(node)}"
+
+    def _lease(self, wanted: DeviceReservations) -> Json:
+        metadata: Json = {
+            "name": lease_name(wanted.node),
+            "namespace": self.namespace,
+            "labels": {"app.kubernetes.io/part-of": "larder"},
+            "annotations": {NODE_ANNOTATION: wanted.node, RESERVED_ANNOTATION: _written(wanted.entries)},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": wanted.node, "uid": wanted.node_uid}],
+        }
+        if wanted.version:
+            metadata["resourceVersion"] = wanted.version
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": {"holderIdentity": self.identity},
+        }
+
+
+def _written(entries: tuple[DeviceReservation, ...]) -> str:
+    records = [_Record(each.namespace, each.name, each.uid, pod_info_json(each.info)) for each in entries]
+    return msgspec.json.encode(records).decode()
+
+
+def _read(text: str) -> tuple[DeviceReservation, ...]:
+    """Return the reservations in the annotation; one that cannot be read is not one of ours, and is left out."""
+    if not text:
+        return ()
+    try:
+        records = msgspec.json.decode(text, type=list[_Record])
+        return tuple(
+            DeviceReservation(each.namespace, each.name, each.uid, pod_info_from(each.devices)) for each in records
+        )
+    except (msgspec.DecodeError, RecursionError, InvalidDeviceInfo):
+        return ()

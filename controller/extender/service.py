@@ -1,0 +1,92 @@
+"""Answers filter and prioritize from memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from controller.extender.asked_devices import AskedDevices, asked_devices
+from controller.extender.decide import ScoredNode, filter_result, priorities
+from controller.extender.device_objects import DevicePod
+from controller.extender.model_preference import ModelPreference, Snapshot, model_preference
+from controller.extender.wire import ExtenderArgs, ExtenderFilterResult, HostPriority
+from controller.extender.worker import DeviceWorker
+from controller.placement.pod_placement import promised_snapshots
+from controller.state.cluster_state import ClusterState
+from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
+
+_EVALUATION_S = 0.25  # below the time within which the worker must answer
+
+
+class Unanswerable(Exception):
+    """The scheduler's question cannot be answered."""
+
+
+@dataclass(slots=True)
+class ExtenderService:
+    """What the scheduler may ask before it binds a pod."""
+
+    cluster: ClusterState
+    worker: DeviceWorker
+    clock: Callable[[], float]
+
+    async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
+        """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime."""
+        return filter_result(await self._scored(args.pod, _names(args), []))
+
+    async def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:
+        """Return the priority of each node. Raises Unanswerable, NoAnswerInTime."""
+        snapshots = _snapshots(args.pod)
+        return priorities(await self._scored(args.pod, _names(args), snapshots), wants_models=bool(snapshots))
+
+    async def _scored(self, pod: DevicePod, names: list[str], snapshots: Sequence[Snapshot]) -> list[ScoredNode]:
+        preferences = self._preferences(names, snapshots)
+        try:
+            asked = asked_devices(pod)
+        except InvalidDeviceInfo as error:
+            reason = f"annotation {ANNOTATION} of the pod: {error}"[:300]
+            return [ScoredNode(name, fits=False, reason=reason) for name in names]
+        if not asked:
+            return [ScoredNode(name, models=each) for name, each in zip(names, preferences, strict=True)]
+        return await self._with_devices(asked, names, preferences)
+
+    async def _with_devices(
+        self, asked: AskedDevices, names: list[str], preferences: list[ModelPreference]
+    ) -> list[ScoredNode]:
+        until = self.clock() + _EVALUATION_S
+        fits = await self.worker.run(lambda evaluator: evaluator.fits(asked, names, until))
+        return [ScoredNode(name, *fit, each) for name, fit, each in zip(names, fits, preferences, strict=True)]
+
+    def _preferences(self, names: list[str], snapshots: Sequence[Snapshot]) -> list[ModelPreference]:
+        if not snapshots:
+            return [ModelPreference.NOTHING] * len(names)
+        needed = sum(self._size(each) for each in snapshots)
+        return [self._preference(name, snapshots, needed) for name in names]
+
+    def _preference(self, name: str, snapshots: Sequence[Snapshot], needed: int) -> ModelPreference:
+        node = self.cluster.node(name)
+        if node is None:
+            return ModelPreference.NOTHING
+        store = self.cluster.model_node(name)
+        has_room = False
+        if store is not None:
+            status = store.status
+            free = status.disk_free - status.floor - status.reserved
+            if status.limit:
+                free = min(free, status.limit - status.used - status.reserved)
+            has_room = free >= needed
+        return model_preference(snapshots, node.metadata.labels, has_room=has_room)
+
+    def _size(self, snapshot: Snapshot) -> int:
+        """Return the bytes of a snapshot, or 0 if they are unknown."""
+        resolved = (demand.resolution for demand in self.cluster.same_id(snapshot[0]) if demand.id == snapshot[0])
+        return max((each.size_bytes for each in resolved if each and each.revision == snapshot[1]), default=0)
+
+
+def _names(args: ExtenderArgs) -> list[str]:
+    if args.node_names is None:
+        raise Unanswerable("there are no NodeNames; set nodeCacheCapable: true in the configuration of the extender")
+    return args.node_names
+
+
+def _snapshots(pod: DevicePod) -> list[Snapshot]:
+    """Return the snapshots that admission gave a pod."""
+    return promised_snapshots(pod.metadata.namespace, pod.metadata.annotations)

@@ -1,0 +1,96 @@
+"""Scheduler plugins under watch: which one is running and since when, so that one that hangs is known by name."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from controller.devices.plugin import DeviceFit, DeviceScheduler
+from shared.devices.info import NodeInfo, PodInfo
+
+T = TypeVar("T")
+
+
+class Abandoned(BaseException):
+    """Ends a thread that nobody waits for any more; no plugin or chain catches it."""
+
+
+class RunningCall(NamedTuple):
+    """The plugin that is running, and when it was called, in the seconds of the clock."""
+
+    plugin: str
+    began_s: float
+
+
+class PluginWatch:
+    """What one worker thread is doing; the thread writes, the event loop reads.
+
+    `failed` is called, in the thread, with the plugin and the error of a call that has no answer to put it into.
+    """
+
+    def __init__(self, clock: Callable[[], float], failed: Callable[[str, str], None] = lambda *_: None) -> None:
+        self._clock, self._failed = clock, failed
+        self.running: RunningCall | None = None
+        self.abandoned = False
+
+    def call(self, plugin: str, work: Callable[[], T]) -> T:
+        """Return the result of one call. Raises Abandoned if nobody waits for the thread any more."""
+        self.running = RunningCall(plugin, self._clock())
+        try:
+            return work()
+        finally:
+            self.running = None
+            if self.abandoned:
+                raise Abandoned
+
+    def tell(self, plugin: str, what: str, work: Callable[[], None]) -> None:
+        """Make a call without an answer; an error is reported, and the others go on."""
+        try:
+            self.call(plugin, work)
+        except Exception as error:  # noqa: BLE001 - somebody else's code
+            self._failed(plugin, f"{what} failed: {type(error).__name__}: {error}"[:500])
+
+    def hanging(self, longest_s: float) -> str:
+        """Return the plugin whose call has taken longer than that, or an empty string."""
+        running = self.running
+        return running.plugin if running is not None and self._clock() - running.began_s >= longest_s else ""
+
+
+class WatchedPlugin:
+    """A plugin whose calls are watched."""
+
+    def __init__(self, plugin: DeviceScheduler, watch: PluginWatch) -> None:
+        self._plugin, self._watch = plugin, watch
+        self.name, self.using_group_scheduler = plugin.name, plugin.using_group_scheduler
+
+    def add_node(self, node_name: str, node_info: NodeInfo) -> None:
+        """Note a node that is new or has changed."""
+        self._watch.call(self.name, lambda: self._plugin.add_node(node_name, node_info))
+
+    def remove_node(self, node_name: str) -> None:
+        """Forget a node."""
+        self._watch.tell(self.name, "remove_node", lambda: self._plugin.remove_node(node_name))
+
+    def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> DeviceFit:  # noqa: FBT001 - the interface of KubeDevice
+        """Return whether a pod fits."""
+        return self._watch.call(
+            self.name,
+            lambda: self._plugin.pod_fits_device(node_info, pod_info, fill_allocate_from=fill_allocate_from),
+        )
+
+    def pod_allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Fill the allocation."""
+        self._watch.call(self.name, lambda: self._plugin.pod_allocate(node_info, pod_info))
+
+    def take_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Add to `used`."""
+        self._watch.tell(self.name, "take_pod_resources", lambda: self._plugin.take_pod_resources(node_info, pod_info))
+
+    def return_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Subtract from `used`."""
+        self._watch.tell(
+            self.name, "return_pod_resources", lambda: self._plugin.return_pod_resources(node_info, pod_info)
+        )
+
+
+def watched(plugins: Sequence[DeviceScheduler], watch: PluginWatch) -> list[WatchedPlugin]:
+    """Return the plugins under one watch."""
+    return [WatchedPlugin(plugin, watch) for plugin in plugins]

@@ -1,0 +1,123 @@
+"""The thread that decides about devices: nothing that takes long runs on the event loop.
+
+A thread cannot be stopped. If a plugin hangs in one, the thread is abandoned, and another goes on without the plugin.
+"""
+
+import asyncio
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+import structlog
+
+from controller.devices.plugin import DeviceScheduler
+from controller.extender.accounts import DeviceAccounts
+from controller.extender.evaluator import FitEvaluator
+from controller.extender.watched_plugin import Abandoned, PluginWatch, watched
+from shared.daemon_thread import start_daemon_thread
+
+HANGS_S = 0.2
+ANSWER_S = 0.35  # below the httpTimeout of the scheduler, 0.5 s
+_MAX_WAITING = 64
+T = TypeVar("T")
+Drop = Callable[[str, str], None]
+_log = structlog.get_logger("extender")
+
+
+class NoAnswerInTime(Exception):
+    """The worker is busy, or a plugin hung; the scheduler tries the pod again."""
+
+
+class _Thread:
+    """One thread with an evaluator of its own."""
+
+    def __init__(self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float]) -> None:
+        self.watch = PluginWatch(clock, _failed)
+        self._evaluator = FitEvaluator(watched(plugins, self.watch), clock)
+        self._waiting: queue.SimpleQueue[Callable[[FitEvaluator], None]] = queue.SimpleQueue()
+        start_daemon_thread(self._work, "larder-devices")
+
+    @property
+    def length(self) -> int:
+        return self._waiting.qsize()
+
+    def submit(self, work: Callable[[FitEvaluator], T]) -> "Future[T]":
+        outcome: Future[T] = Future()
+
+        def run(evaluator: FitEvaluator) -> None:
+            if not outcome.set_running_or_notify_cancel():
+                return
+            try:
+                outcome.set_result(work(evaluator))
+            except Exception as error:  # noqa: BLE001 - it is raised again in the caller's task
+                outcome.set_exception(error)
+
+        self._waiting.put(run)
+        return outcome
+
+    def _work(self) -> None:
+        while not self.watch.abandoned:
+            try:
+                self._waiting.get()(self._evaluator)
+            except Abandoned:
+                return
+
+
+def _failed(plugin: str, error: str) -> None:
+    _log.warning("scheduler_plugin_failed", plugin=plugin, error=error)
+
+
+class DeviceWorker:
+    """Runs questions about devices one after another, each within a time.
+
+    Args:
+        accounts: What the evaluator must know before it answers.
+        plugins: The scheduler plugins.
+        clock: Monotonic seconds.
+        dropped: Called with the name of a plugin that is not asked any more, and why.
+
+    """
+
+    def __init__(
+        self,
+        accounts: DeviceAccounts,
+        plugins: Sequence[DeviceScheduler],
+        clock: Callable[[], float],
+        dropped: Drop = lambda *_: None,
+    ) -> None:
+        self._accounts, self._plugins, self._clock, self._dropped = accounts, list(plugins), clock, dropped
+        self._thread = _Thread(self._plugins, clock)
+
+    async def run(self, work: Callable[[FitEvaluator], T], within_s: float = ANSWER_S) -> T:
+        """Return the answer of the evaluator, which first takes over all changes. Raises NoAnswerInTime."""
+        thread = self._thread
+        if thread.length >= _MAX_WAITING:
+            raise NoAnswerInTime(f"{_MAX_WAITING} questions about devices wait already; the pod is tried again")
+        changes = self._accounts.changes()
+
+        # Never cancelled: a later question relies on these changes.
+        taken = thread.submit(lambda evaluator: evaluator.sync(changes)) if changes else None
+        asked = thread.submit(work)
+        try:
+            async with asyncio.timeout(within_s):
+                if taken is not None:
+                    await asyncio.shield(asyncio.wrap_future(taken))
+                return await asyncio.wrap_future(asked)
+        except TimeoutError:
+            asked.cancel()
+            self._check(thread)
+            raise NoAnswerInTime(f"no decision about devices within {within_s:.2f} s; the pod is tried again") from None
+
+    def _check(self, thread: _Thread) -> None:
+        """Go on without a plugin that hangs, in another thread."""
+        name = thread.watch.hanging(HANGS_S)
+        if not name or thread is not self._thread:
+            return
+        thread.watch.abandoned = True
+        self._plugins = [plugin for plugin in self._plugins if plugin.name != name]
+        reason = f"a call did not return within {HANGS_S} s"
+        _log.error("scheduler_plugin_dropped", plugin=name, reason=reason)
+        self._dropped(name, reason)
+        self._accounts.forget_changes()
+        self._thread = _Thread(self._plugins, self._clock)

@@ -1,0 +1,74 @@
+"""The scheduler of the chart, started as in a cluster: an unmodified kube-scheduler with our extender."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from controller.extender.callers import extender_key
+from rig import control_plane_flags as flags
+from rig.binaries import Binaries
+from rig.control_plane import ControlPlane
+from rig.larder.programs import ADMISSION_KEY, ControllerProgram
+from rig.ports import LOOPBACK, free_port
+from rig.processes import Process, Program
+from rig.running import Running
+from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
+
+_READY_S = 120.0
+
+
+class LarderScheduler(Running):
+    """Asks one replica of the controller, where a cluster has a Service."""
+
+    def __init__(self, binaries: Binaries, plane: ControlPlane, controller: ControllerProgram, state: Path) -> None:
+        self._binaries, self._plane, self._controller, self._state = binaries, plane, controller, state
+        self._process: Process | None = None
+
+    @property
+    def log(self) -> Path:
+        """What it printed."""
+        return self._state / "larder-scheduler.log"
+
+    def start(self) -> None:
+        """Start it, and wait until it is healthy."""
+        self._state.mkdir(parents=True, exist_ok=True)
+        files, port = flags.Files(self._plane.state), free_port()
+        kubeconfig = self._plane.kubeconfig_for("system:kube-scheduler")
+        config = self._state / "scheduler.json"
+        config.write_text(json.dumps(scheduler_config(self._controller, kubeconfig)))
+        argv = [str(self._binaries.kube_scheduler), *flags.scheduler(files, port, config)]
+        self._process = Process(Program("larder-scheduler", argv), self.log)
+        url = f"https://{LOOPBACK}:{port}/healthz"
+        self._process.wait_ready(partial(flags.healthy, url, self._plane.client_context()), _READY_S)
+
+    def stop(self) -> None:
+        """Stop it."""
+        if self._process is not None:
+            self._process.stop()
+
+
+def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[str, Any]:
+    """Return the configuration of the chart, for one replica."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": SCHEDULER_NAME}],
+        "extenders": [
+            {
+                "urlPrefix": f"{controller.url}/scheduler/{extender_key(ADMISSION_KEY)}",
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "bindVerb": "bind",
+                "weight": 100,
+                "enableHTTPS": True,
+                "tlsConfig": {"caFile": str(controller.ca)},
+                "nodeCacheCapable": True,
+                "httpTimeout": "500ms",
+                "ignorable": False,
+                "managedResources": [{"name": DEVICES_RESOURCE, "ignoredByScheduler": True}],
+            }
+        ],
+    }

@@ -1,0 +1,102 @@
+"""The scheduler that the chart installs, and what comes with it."""
+
+import base64
+from typing import Any
+
+import yaml
+
+from controller.extender.callers import extender_key
+from rig.helm import Json
+from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
+from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.everything import EVERYTHING, KEY
+from tests.chart.objects import only
+
+_ON = {"scheduler": {"enabled": True}, "admission": {"pathKeys": [KEY]}}
+_ITS_OBJECTS = {"larder-scheduler", "larder-bindings", "larder-device-leases", "larder-device-annotations"}
+
+
+def scheduler_config(rendered: list[Json]) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(
+        base64.b64decode(only(rendered, "Secret", SCHEDULER_NAME)["data"]["config.yaml"])
+    )
+    return found
+
+
+def environment(rendered: list[Json]) -> dict[str, str]:
+    (container,) = only(rendered, "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
+    return {each["name"]: each.get("value", "") for each in container["env"]}
+
+
+def test_it_is_off_by_default(render: Render) -> None:
+    rendered = render({})
+    assert not {body["metadata"]["name"] for body in rendered} & {*_ITS_OBJECTS, "larder-device-scheduling"}
+    assert environment(rendered)["LARDER_SCHEDULER"] == "false"
+
+
+def test_it_asks_the_controller_about_pods_that_request_devices(render: Render) -> None:
+    rendered = render(_ON)
+    config = scheduler_config(rendered)
+    assert config["profiles"] == [{"schedulerName": SCHEDULER_NAME}]
+    assert config["extenders"] == [
+        {
+            "urlPrefix": f"https://larder.{NAMESPACE}.svc:443/scheduler/{extender_key(KEY)}",
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "bindVerb": "bind",
+            "weight": 100,
+            "enableHTTPS": True,
+            "tlsConfig": {"caFile": "/etc/larder/tls/ca.crt"},
+            "nodeCacheCapable": True,
+            "httpTimeout": "500ms",
+            "ignorable": False,
+            "managedResources": [{"name": DEVICES_RESOURCE, "ignoredByScheduler": True}],
+        }
+    ]
+    assert environment(rendered)["LARDER_SCHEDULER"] == "true"
+
+
+def test_its_pods_get_no_private_key_and_the_image_of_the_cluster(render: Render) -> None:
+    pod = only(render(_ON), "Deployment", SCHEDULER_NAME)["spec"]["template"]["spec"]
+    tls = next(volume["secret"] for volume in pod["volumes"] if volume["name"] == "tls")
+    assert tls["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    repository, tag = pod["containers"][0]["image"].rsplit(":", 1)
+    assert repository.endswith("/kube-scheduler")
+    assert tag.startswith("v1.")
+    digest = f"sha256:{'a' * 64}"
+    own = {"scheduler": {"enabled": True, "image": {"repository": "r/s", "digest": digest}}} | {
+        "admission": _ON["admission"]
+    }
+    (container,) = only(render(own), "Deployment", SCHEDULER_NAME)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"r/s@{digest}"
+
+
+def test_a_new_configuration_restarts_it(render: Render) -> None:
+    def noted(values: Json) -> str:
+        template = only(render(values), "Deployment", SCHEDULER_NAME)["spec"]["template"]
+        return str(template["metadata"]["annotations"]["larder.dev/configuration"])
+
+    heavier = _ON | {"scheduler": {"enabled": True, "weight": 7}}
+    other_key = _ON | {"admission": {"pathKeys": [KEY[::-1]]}}
+    assert len({noted(values) for values in (_ON, heavier, other_key)}) == 3
+
+
+def test_everything_together_renders(render: Render) -> None:
+    assert scheduler_config(render(EVERYTHING | {"scheduler": {"enabled": True}}))
+
+
+def test_what_it_may_do_is_what_kube_scheduler_may_and_its_own_lease(render: Render) -> None:
+    rendered = render(_ON)
+    roles = {
+        body["roleRef"]["name"]
+        for body in rendered
+        if body["kind"] in {"ClusterRoleBinding", "RoleBinding"} and body["subjects"][0]["name"] == SCHEDULER_NAME
+    }
+    assert roles == {
+        "system:kube-scheduler",
+        "system:volume-scheduler",
+        "extension-apiserver-authentication-reader",
+        SCHEDULER_NAME,
+    }
+    named = [r for r in only(rendered, "Role", SCHEDULER_NAME)["rules"] if r["verbs"] != ["create"]]
+    assert [rule["resourceNames"] for rule in named] == [[SCHEDULER_NAME]]

@@ -1,0 +1,47 @@
+"""Two replicas that serve the extender, and a real kube-scheduler that asks the first of them."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from rig.binaries import Binaries
+from rig.larder.scheduler import LarderScheduler
+from rig.larder.site import Site
+from shared.devices.annotation import ANNOTATION
+from tests.builders.devices import card
+from tests.integration.system.sites import opened
+
+AddNode = Callable[..., str]
+
+
+@pytest.fixture(scope="package")
+def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    state = tmp_path_factory.mktemp("extender")
+    settings = {"LARDER_SCHEDULER": "true", "LARDER_LEASE_SECONDS": "4"}
+    with (
+        opened(binaries, state, settings, {}, replicas=2) as site,
+        LarderScheduler(binaries, site.cluster.plane, site.cluster.controllers[0], state / "scheduler"),
+    ):
+        yield site
+
+
+@pytest.fixture
+def add_node(site: Site) -> Iterator[AddNode]:
+    """Add nodes with devices; they go with the test, and so do its pods."""
+    names = list[str]()
+
+    def add(devices: Mapping[str, int] | None = None, annotation: str | None = None) -> str:
+        name = site.name("node")
+        site.cluster.add_node(name, agent=False)
+        names.append(name)
+        text = json.dumps({"name": name, "allocatable": dict({card("a"): 1} if devices is None else devices)})
+        site.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {ANNOTATION: annotation or text}}})
+        return name
+
+    yield add
+    pods = "/api/v1/namespaces/default/pods"
+    for pod in site.api.get(pods)["items"]:
+        site.api.delete(f"{pods}/{pod['metadata']['name']}", grace_s=0)
+    for name in names:
+        site.cluster.nodes.remove(name)

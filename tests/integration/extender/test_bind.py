@@ -1,0 +1,216 @@
+"""Binding with devices on a real API server: one write, one winner, and devices that come back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from controller.extender.device_objects import DeviceNode
+from controller.extender.reservations import RESERVED_ANNOTATION, lease_name
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from shared.devices.annotation import ANNOTATION
+from shared.kube.transport import Kube, connect
+from tests.builders.devices import CARD, Json, card
+from tests.integration.extender.replicas import (
+    LEASES,
+    PODS,
+    ExtenderReplica,
+    create_node,
+    create_pod,
+    replica,
+)
+
+_RACES = 500
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def api(control_plane: ControlPlane) -> Api:
+    return control_plane.api
+
+
+@pytest.fixture
+async def kube(control_plane: ControlPlane) -> AsyncIterator[Kube]:
+    async with connect(control_plane.kubeconfig) as kube:
+        yield kube
+
+
+@pytest.fixture
+def node(api: Api, request: pytest.FixtureRequest) -> Iterator[Json]:
+    """A node with one card; what ran on it goes with it."""
+    name = f"card-{abs(hash(request.node.name)) % 10**8}"
+    yield create_node(api, name, {card("a"): 1})
+    for pod in api.get(f"{PODS}?fieldSelector=spec.schedulerName=larder-scheduler")["items"]:
+        api.delete(f"{PODS}/{pod['metadata']['name']}", grace_s=0)
+    api.delete(f"/api/v1/nodes/{name}")
+    api.delete(f"{LEASES}/{lease_name(name)}")
+
+
+@pytest.fixture
+def one(kube: Kube, node: Json) -> ExtenderReplica:
+    found = replica(kube, "one")
+    found.follow_node(node)
+    return found
+
+
+@pytest.fixture
+def two(kube: Kube, node: Json) -> ExtenderReplica:
+    found = replica(kube, "two")
+    found.follow_node(node)
+    return found
+
+
+def name_of(body: Json) -> str:
+    return str(body["metadata"]["name"])
+
+
+def read(api: Api, pod: Json) -> Json:
+    return api.get(f"{PODS}/{name_of(pod)}")
+
+
+def reserved(api: Api, node: Json) -> list[str]:
+    lease = api.get(f"{LEASES}/{lease_name(name_of(node))}")
+    return [each["name"] for each in json.loads(lease["metadata"]["annotations"][RESERVED_ANNOTATION])]
+
+
+async def test_allocation_and_node_come_in_one_write(api: Api, one: ExtenderReplica, node: Json) -> None:
+    pod = create_pod(api, "asks", {CARD: 1})
+    assert await one.bind(pod, name_of(node)) == ""
+    bound = read(api, pod)
+    written = json.loads(bound["metadata"]["annotations"][ANNOTATION])
+    assert bound["spec"]["nodeName"] == written["nodename"] == name_of(node)
+    assert written["runningcontainer"]["main"] == {
+        "requests": {CARD: 1},
+        "devrequests": {CARD: 1},
+        "allocatefrom": {CARD: card("a")},
+    }
+
+
+async def test_a_pod_without_devices_is_bound_as_it_is(api: Api, one: ExtenderReplica, node: Json) -> None:
+    pod = create_pod(api, "plain")
+    assert await one.bind(pod, name_of(node)) == ""
+    assert read(api, pod)["spec"]["nodeName"] == name_of(node)
+    assert not api.answers(f"{LEASES}/{lease_name(name_of(node))}")
+    assert await one.bind(pod, name_of(node)) == ""
+    assert "is on node" in await one.bind(pod, "other")
+
+
+async def test_a_replica_that_is_far_behind_sees_the_devices_of_others(
+    api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
+) -> None:
+    first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
+    assert await one.bind(first, name_of(node)) == ""
+    assert f"container main: {CARD}: requested 1, used 1, capacity 1" in await two.bind(second, name_of(node))
+    assert "nodeName" not in read(api, second)["spec"]
+    assert ANNOTATION in read(api, second)["metadata"]["annotations"]
+    api.delete(f"{PODS}/first", grace_s=0)
+    assert await two.bind(second, name_of(node)) == ""
+    assert await one.bind(first, name_of(node)) == "the pod is gone"
+
+
+async def test_a_pod_that_ended_has_no_devices(api: Api, one: ExtenderReplica, node: Json) -> None:
+    first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
+    assert await one.bind(first, name_of(node)) == ""
+    api.patch(f"{PODS}/first/status", {"status": {"phase": "Succeeded"}})
+    assert await one.bind(second, name_of(node)) == ""
+
+
+async def test_of_two_replicas_one_wins_the_last_device_in_every_race(
+    api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
+) -> None:
+    rounds = list[int]()
+    for race in range(_RACES):
+        pods = [create_pod(api, f"race-{race}-{each}", {CARD: 1}) for each in ("x", "y")]
+        answers = await asyncio.gather(one.bind(pods[0], name_of(node)), two.bind(pods[1], name_of(node)))
+        bound = [pod for pod in (read(api, pod) for pod in pods) if pod["spec"].get("nodeName")]
+        rounds.append(len(bound))
+        assert answers.count("") == len(bound), answers
+        for pod in pods:
+            api.delete(f"{PODS}/{name_of(pod)}", grace_s=0)
+    assert rounds == [1] * _RACES
+    assert one.conflicts or two.conflicts  # they did meet
+
+
+async def test_a_binding_that_fails_gives_the_devices_back(api: Api, one: ExtenderReplica, node: Json) -> None:
+    held = create_pod(api, "held", {CARD: 1}, schedulingGates=[{"name": "test.example.org/held"}])
+    error = await one.bind(held, name_of(node))
+    assert "was not bound, and its devices are free again" in error
+    assert ANNOTATION in read(api, held)["metadata"]["annotations"]
+    assert "allocatefrom" not in read(api, held)["metadata"]["annotations"][ANNOTATION]
+    assert reserved(api, node) == []
+    account = one.accounts.node(name_of(node))
+    assert account is not None
+    assert not account.pods
+    other = create_pod(api, "other", {CARD: 1})
+    assert await one.bind(other, name_of(node)) == ""
+
+
+async def test_a_node_that_went_between_filter_and_bind_is_refused(api: Api, one: ExtenderReplica, node: Json) -> None:
+    pod, name = create_pod(api, "late", {CARD: 1}), name_of(node)
+    one.accounts.node_changed(msgspec.convert(node, DeviceNode), None)
+    assert await one.bind(pod, name) == f"node {name} is gone"
+    assert "nodeName" not in read(api, pod)["spec"]
+
+
+async def test_a_reservation_of_a_replica_that_died_ends(kube: Kube, api: Api, node: Json) -> None:
+    """It died between the reservation and the binding, which may still be on its way."""
+    dead, waiting = create_pod(api, "dead", {CARD: 1}), create_pod(api, "waiting", {CARD: 1})
+    entry = {
+        "runningcontainer": {
+            "main": {"requests": {CARD: 1}, "devrequests": {CARD: 1}, "allocatefrom": {CARD: card("a")}}
+        }
+    }
+    record = {
+        "namespace": "default",
+        "name": "dead",
+        "uid": dead["metadata"]["uid"],
+        "devices": entry | {"nodename": name_of(node)},
+    }
+    lease = {
+        "metadata": {"name": lease_name(name_of(node)), "annotations": {RESERVED_ANNOTATION: json.dumps([record])}}
+    }
+    api.create(LEASES, lease | {"spec": {}})
+    clock = Clock()
+    later = replica(kube, "later", clock=clock)
+    later.follow_node(node)
+    assert "requested 1, used 1" in await later.bind(waiting, name_of(node))
+    clock.now = 121
+    assert await later.bind(waiting, name_of(node)) == ""
+    assert reserved(api, node) == ["waiting"]
+
+
+async def test_a_pod_whose_binding_was_in_doubt_gets_the_same_device_again(kube: Kube, api: Api, node: Json) -> None:
+    name = name_of(node)
+    api.patch(
+        f"/api/v1/nodes/{name}",
+        {"metadata": {"annotations": {ANNOTATION: json.dumps({"allocatable": {card("a"): 1, card("b"): 1}})}}},
+    )
+    pod = create_pod(api, "doubt", {CARD: 1})
+    entry = {
+        "runningcontainer": {
+            "main": {"requests": {CARD: 1}, "devrequests": {CARD: 1}, "allocatefrom": {CARD: card("a")}}
+        }
+    }
+    record = {
+        "namespace": "default",
+        "name": "doubt",
+        "uid": pod["metadata"]["uid"],
+        "devices": entry | {"nodename": name},
+    }
+    lease = {"metadata": {"name": lease_name(name), "annotations": {RESERVED_ANNOTATION: json.dumps([record])}}}
+    api.create(LEASES, lease | {"spec": {}})
+    again = replica(kube, "again")
+    again.follow_node(api.get(f"/api/v1/nodes/{name}"))
+    assert await again.bind(pod, name) == ""
+    assert card("a") in read(api, pod)["metadata"]["annotations"][ANNOTATION]

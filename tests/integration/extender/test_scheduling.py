@@ -1,0 +1,167 @@
+"""A real kube-scheduler with the extender: pods get devices, wait for them, and learn why."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+
+from rig.errors import CallRefused
+from rig.larder.site import Site
+from rig.pods import plain_pod
+from shared.devices.annotation import ANNOTATION
+from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
+from tests.builders.devices import CARD, card
+
+AddNode = Callable[..., str]
+_PODS = "/api/v1/namespaces/default/pods"
+
+
+def asking(site: Site, count: int = 1, namespace: str = "default", **spec: object) -> str:
+    """Create a pod whose container asks for cards, as in the README of KubeDevice, and return its name."""
+    asks = {f"resource/group/gpu/{i}/cards": 1 for i in range(count)}
+    pod = plain_pod(site.name("pod"), {ANNOTATION: json.dumps({"runningcontainer": {"main": {"requests": asks}}})})
+    pod["spec"] |= spec
+    return str(site.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)["metadata"]["name"])
+
+
+def is_bound(site: Site, *names: str) -> bool:
+    return all(site.pod_node(name) for name in names)
+
+
+def cards_of(site: Site, *names: str) -> Counter[tuple[str, str]]:
+    """Return how often each card of each node was allocated to these pods."""
+    found: Counter[tuple[str, str]] = Counter()
+    for name in names:
+        pod = site.api.get(f"{_PODS}/{name}")
+        info = json.loads(pod["metadata"]["annotations"][ANNOTATION])
+        assert info["nodename"] == pod["spec"]["nodeName"]
+        for place in info["runningcontainer"]["main"]["allocatefrom"].values():
+            found[info["nodename"], place] += 1
+    return found
+
+
+def unscheduled(site: Site, name: str) -> str:
+    """Return what the scheduler says of a pod that it did not place."""
+    conditions = site.api.get(f"{_PODS}/{name}")["status"].get("conditions", [])
+    return " ".join(c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False")
+
+
+def test_a_pod_with_the_annotation_gets_its_device_with_its_node(site: Site, add_node: AddNode) -> None:
+    add_node({})
+    node = add_node({card("a"): 1})
+    name = asking(site)
+    pod = site.api.get(f"{_PODS}/{name}")
+    assert pod["spec"]["schedulerName"] == SCHEDULER_NAME
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {DEVICES_RESOURCE: "1"}
+    site.until(lambda: is_bound(site, name), "the pod to be bound")
+    assert cards_of(site, name) == {(node, card("a")): 1}
+
+
+def test_events_say_what_each_node_lacks_and_a_device_that_comes_back_is_used(site: Site, add_node: AddNode) -> None:
+    add_node({card("a"): 1})
+    first = asking(site)
+    site.until(lambda: is_bound(site, first), "the first pod to be bound")
+    second = asking(site)
+    lacks = f"container main: {CARD}: requested 1, used 1, capacity 1"
+    site.until(lambda: lacks in unscheduled(site, second), "the reason")
+    site.until(lambda: any(lacks in event["message"] for event in site.events(second)), "the event")
+    site.delete_pod(first)
+    site.until(lambda: is_bound(site, second), "the second pod to be bound")
+
+
+def test_a_pod_that_ended_gives_its_devices_back(site: Site, add_node: AddNode) -> None:
+    add_node({card("a"): 1})
+    first = asking(site)
+    site.until(lambda: is_bound(site, first), "the first pod to be bound")
+    site.api.patch(f"{_PODS}/{first}/status", {"status": {"phase": "Succeeded"}})
+    second = asking(site)
+    site.until(lambda: is_bound(site, second), "the second pod to be bound")
+
+
+def test_a_request_that_no_node_can_hold_names_capacity(site: Site, add_node: AddNode) -> None:
+    add_node({card("a"): 1})
+    pod = plain_pod(site.name("pod"), {ANNOTATION: json.dumps({"runningcontainer": {"main": {"requests": {CARD: 9}}}})})
+    name = site.api.create(_PODS, pod)["metadata"]["name"]
+    site.until(lambda: f"container main: {CARD}: requested 9, used 0, capacity 1" in unscheduled(site, name), "it")
+
+
+def test_many_pods_at_once_never_share_a_device(site: Site, add_node: AddNode) -> None:
+    for _ in range(4):
+        add_node({card(str(i)): 1 for i in range(4)})
+    names = [asking(site) for _ in range(20)]
+    site.until(lambda: sum(bool(site.pod_node(name)) for name in names) == 16, "sixteen pods to be bound")
+    bound = [name for name in names if site.pod_node(name)]
+    assert set(cards_of(site, *bound).values()) == {1}
+    waiting = [name for name in names if name not in bound]
+    for name in bound[:4]:
+        site.delete_pod(name)
+    site.until(lambda: is_bound(site, *waiting), "the others to be bound")
+    assert set(cards_of(site, *bound[4:], *waiting).values()) == {1}
+
+
+def test_a_node_that_comes_or_changes_wakes_the_pods_that_wait(site: Site, add_node: AddNode) -> None:
+    node = add_node({})
+    name = asking(site, 2)
+    site.until(lambda: "capacity 0" in unscheduled(site, name), "the pod to wait")
+    text = json.dumps({"allocatable": {card("a"): 1, card("b"): 1}})
+    site.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {ANNOTATION: text}}})
+    site.until(lambda: is_bound(site, name), "the pod to be bound")
+    assert cards_of(site, name) == {(node, card("a")): 1, (node, card("b")): 1}
+
+
+def test_a_malformed_node_hurts_no_other_and_is_reported(site: Site, add_node: AddNode) -> None:
+    bad, good = add_node(annotation='{"allocatable": {"resource/group/gpu/a/cards": "many"}}'), add_node({card("a"): 1})
+    name = asking(site)
+    site.until(lambda: site.pod_node(name) == good, "the pod to be bound")
+    site.until(lambda: any(e["reason"] == "InvalidDeviceInfo" for e in site.events(bad)), "an event on the node")
+    second = asking(site)
+    site.until(lambda: "annotation KubeDevice/DeviceInfo of the node" in unscheduled(site, second), "the reason")
+
+
+def test_a_malformed_pod_is_refused(site: Site) -> None:
+    pod = plain_pod(site.name("pod"), {ANNOTATION: '{"runningcontainer": {"other": {"requests": {"a": 1}}}}'})
+    try:
+        site.api.create(_PODS, pod)
+    except CallRefused as refused:
+        assert "the pod has no container 'other'" in str(refused)  # noqa: PT017 - whatever else is raised fails the test
+    else:
+        raise AssertionError("the pod was admitted")
+
+
+def test_a_namespace_that_was_not_opened_gets_no_pods_and_is_told_how(site: Site, add_node: AddNode) -> None:
+    add_node({card("a"): 1})
+    namespace = site.name("closed")
+    site.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"), "the account")
+    name = asking(site, namespace=namespace)
+    events = f"/api/v1/namespaces/{namespace}/events"
+    how = f"kubectl label namespace {namespace} larder.dev/device-scheduling=true"
+    site.until(lambda: any(how in event["message"] for event in site.api.get(events)["items"]), "the event")
+    site.api.patch(
+        f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
+    )
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+    site.until(lambda: bool(site.api.get(path)["spec"].get("nodeName")), "the pod to be bound")
+    site.api.delete(path, grace_s=0)
+    site.api.delete(f"/api/v1/namespaces/{namespace}")
+
+
+def test_without_the_extender_pods_wait_and_others_do_not(site: Site, add_node: AddNode) -> None:
+    """After its start, a replica knows again what the pods use."""
+    controller = site.cluster.controllers[0]
+    add_node({card("a"): 1, card("b"): 1})
+    first = asking(site)
+    site.until(lambda: is_bound(site, first), "the first pod to be bound")
+    site.cluster.aim_webhooks(site.cluster.controllers[1])
+    controller.process.kill()
+    second, third, plain = asking(site), asking(site), site.name("plain")
+    site.api.create(_PODS, plain_pod(plain))
+    site.until(lambda: is_bound(site, plain), "the plain pod to be bound")
+    site.until(lambda: "connection refused" in unscheduled(site, second), "the reason")
+    assert not site.pod_node(second)
+    controller.start()
+    site.until(lambda: sum(is_bound(site, name) for name in (second, third)) == 1, "one of the pods to be bound")
+    late = second if is_bound(site, second) else third
+    assert set(cards_of(site, first, late).values()) == {1}
+    waits = third if late == second else second
+    site.until(lambda: "used 1, capacity 1" in unscheduled(site, waits), "the other to learn why it waits")
+    site.cluster.aim_webhooks(controller)

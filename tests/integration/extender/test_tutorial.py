@@ -1,0 +1,19 @@
+"""docs/device-scheduling.md does what it says: its commands, in order, with the answers that it shows."""
+
+import os
+from pathlib import Path
+
+from rig.binaries import Binaries
+from rig.larder.site import Site
+from tests.integration.extender.conftest import AddNode
+from tests.readers.console import Shell
+
+PAGE = Path(__file__).parents[3] / "docs" / "device-scheduling.md"
+_ANSWER_S = 120.0
+
+
+def test_every_command_of_the_page_answers_as_shown(site: Site, add_node: AddNode, binaries: Binaries) -> None:
+    add_node({})
+    path = f"{binaries.kubectl.parent}:{os.environ['PATH']}"
+    shell = Shell({**os.environ, "KUBECONFIG": str(site.cluster.plane.kubeconfig), "PATH": path}, Path.cwd())
+    assert shell.follow(PAGE, _ANSWER_S) > 8

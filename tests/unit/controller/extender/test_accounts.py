@@ -1,0 +1,95 @@
+"""Accounts follow nodes and pods in whatever order these are seen."""
+
+import msgspec
+
+from controller.extender.accounts import DeviceAccounts
+from controller.extender.asked_devices import allocated_devices
+from controller.extender.device_objects import DevicePod
+from shared.devices.info import PodInfo
+from tests.builders.devices import CARD, bound_pod, card, device_node, device_pod
+
+
+def accounts_with(*names: str) -> DeviceAccounts:
+    accounts = DeviceAccounts()
+    for name in names:
+        accounts.node_changed(None, device_node(name, {card("a"): 1}))
+    return accounts
+
+
+def users(accounts: DeviceAccounts, name: str) -> set[str]:
+    account = accounts.node(name)
+    assert account is not None
+    return set(account.pods)
+
+
+def got(pod: DevicePod) -> PodInfo:
+    info = allocated_devices(pod)
+    assert info is not None
+    return info
+
+
+def test_pods_that_are_seen_before_their_node_count() -> None:
+    accounts = DeviceAccounts()
+    accounts.pod_changed(None, bound_pod("p", "n", "a"))
+    accounts.node_changed(None, device_node("n", {card("a"): 1}))
+    assert users(accounts, "n") == {"uid-p"}
+
+
+def test_devices_come_back_when_a_pod_ends_or_goes() -> None:
+    accounts, pod = accounts_with("n"), bound_pod("p", "n", "a")
+    for gone in (None, bound_pod("p", "n", "a", "Succeeded"), bound_pod("p", "n", "a", "Failed")):
+        accounts.pod_changed(None, pod)
+        assert users(accounts, "n") == {"uid-p"}
+        accounts.pod_changed(pod, gone)
+        assert users(accounts, "n") == set()
+
+
+def test_a_pod_that_is_being_bound_counts_until_it_is_seen_or_given_up() -> None:
+    accounts, waiting, pod = accounts_with("n", "m"), device_pod("p", {CARD: 1}), bound_pod("p", "n", "a")
+    accounts.assume("uid-p", "n", got(pod))
+    accounts.pod_changed(None, waiting)
+    assert users(accounts, "n") == {"uid-p"}
+    accounts.pod_changed(waiting, pod)
+    accounts.give_up("uid-p")
+    assert users(accounts, "n") == {"uid-p"}
+    accounts.assume("uid-q", "n", got(pod))
+    accounts.give_up("uid-q")
+    assert users(accounts, "n") == {"uid-p"}
+
+
+def test_a_pod_that_was_bound_elsewhere_or_deleted_is_no_longer_assumed() -> None:
+    accounts, waiting = accounts_with("n", "m"), device_pod("p", {CARD: 1})
+    accounts.assume("uid-p", "n", got(bound_pod("p", "n", "a")))
+    accounts.pod_changed(waiting, bound_pod("p", "m", "a"))
+    assert (users(accounts, "n"), users(accounts, "m")) == (set(), {"uid-p"})
+    accounts.assume("uid-q", "n", got(bound_pod("q", "n", "a")))
+    accounts.pod_changed(device_pod("q", {CARD: 1}), None)
+    assert users(accounts, "n") == set()
+
+
+def test_a_malformed_annotation_costs_one_node_its_devices() -> None:
+    accounts = DeviceAccounts()
+    accounts.node_changed(None, device_node("bad", annotation='{"allocatable": {"resource/group/gpu/a/cards": -1}}'))
+    accounts.node_changed(None, device_node("good", {card("a"): 1}))
+    bad, good = accounts.node("bad"), accounts.node("good")
+    assert bad is not None
+    assert good is not None
+    assert bad.advertised.allocatable == {}
+    assert "allocatable['resource/group/gpu/a/cards'] is -1" in bad.problem
+    assert good.advertised.allocatable == {card("a"): 1}
+    assert good.advertised.kube_alloc == {"cpu": 4}
+
+
+def test_changes_name_each_node_once_and_only_where_devices_changed() -> None:
+    accounts = accounts_with("n", "m")
+    assert accounts.changes().keys() == {"n", "m"}
+    before = device_node("n", {card("a"): 1})
+    accounts.node_changed(before, msgspec.structs.replace(before, metadata=before.metadata))
+    assert accounts.changes() == {}
+    accounts.pod_changed(None, bound_pod("p", "n", "a"))
+    accounts.node_changed(device_node("m"), None)
+    changed = accounts.changes()
+    assert changed.keys() == {"n", "m"}
+    assert changed["m"] is None
+    accounts.forget_changes()
+    assert accounts.changes().keys() == {"n"}

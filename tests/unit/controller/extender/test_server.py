@@ -1,0 +1,138 @@
+"""What the endpoints take, from whom, and what they answer."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from controller.admission.callers import Callers
+from controller.extender.accounts import DeviceAccounts
+from controller.extender.bind import DeviceBinder
+from controller.extender.callers import extender_callers, extender_key
+from controller.extender.device_objects import DevicePod
+from controller.extender.metrics import ExtenderMetrics
+from controller.extender.reservations import ReservationStore
+from controller.extender.server import ExtenderServer
+from controller.extender.service import ExtenderService
+from controller.extender.worker import DeviceWorker
+from controller.placement.groups import NodeLimits
+from controller.state.cluster_state import ClusterState
+from shared.kube.cache import Cache
+from tests.builders.api_server import Objects, serving
+from tests.builders.devices import CARD, card, device_node, pod_json
+
+KEY = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class Extender:
+    """The endpoints on two nodes, and a client of them."""
+
+    def __init__(self, client: httpx.AsyncClient, registry: CollectorRegistry) -> None:
+        self.client, self.registry, self.ready = client, registry, True
+
+    async def ask(self, verb: str, body: object, key: str = extender_key(KEY)) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.client.post(f"/scheduler/{key}/{verb}", content=content)
+
+
+@pytest.fixture
+async def extender(tmp_path: Path) -> AsyncIterator[Extender]:
+    accounts, registry = DeviceAccounts(), CollectorRegistry()
+    accounts.node_changed(None, device_node("a", {card("x"): 1}))
+    accounts.node_changed(None, device_node("b"))
+    async with serving(Objects(), tmp_path) as kube:
+        worker = DeviceWorker(accounts, [], time.monotonic)
+        cluster = ClusterState(NodeLimits(0, 0), time.monotonic)
+        pods: Cache[DevicePod] = Cache(accounts.pod_changed)
+        binder = DeviceBinder(kube, accounts, pods, worker, ReservationStore(kube, "ns", "me", time.monotonic))
+        app = FastAPI(openapi_url=None)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://larder") as client:
+            found = Extender(client, registry)
+            server = ExtenderServer(
+                ExtenderService(cluster, worker, time.monotonic),
+                binder,
+                extender_callers(lambda: [KEY]),
+                lambda: found.ready,
+                ExtenderMetrics(registry),
+            )
+            app.include_router(server.router())
+            yield found
+
+
+def args(**fields: Any) -> dict[str, Any]:
+    return {"Pod": pod_json("p", {CARD: 1}), "Nodes": None, "NodeNames": ["a", "b"]} | fields
+
+
+async def test_filter_and_prioritize_answer_in_the_names_of_go(extender: Extender) -> None:
+    found = (await extender.ask("filter", args())).json()
+    assert found == {
+        "NodeNames": ["a"],
+        "FailedAndUnresolvableNodes": {"b": f"container main: {CARD}: requested 1, used 0, capacity 0"},
+        "Error": "",
+    }
+    assert (await extender.ask("prioritize", args())).json() == [{"Host": "a", "Score": 10}, {"Host": "b", "Score": 0}]
+
+
+async def test_a_malformed_annotation_of_the_pod_fits_nowhere_and_says_so(extender: Extender) -> None:
+    found = (await extender.ask("filter", args(Pod=pod_json("p", annotation="{")))).json()
+    assert found["NodeNames"] == []
+    assert (
+        "annotation KubeDevice/DeviceInfo of the pod: the text is not JSON" in found["FailedAndUnresolvableNodes"]["a"]
+    )
+
+
+async def test_whole_nodes_are_not_taken(extender: Extender) -> None:
+    found = await extender.ask("filter", args(NodeNames=None, Nodes={"items": []}))
+    assert "set nodeCacheCapable: true" in found.json()["Error"]
+
+
+async def test_a_bind_that_fails_says_why(extender: Extender) -> None:
+    body = {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "a"}
+    assert (await extender.ask("bind", body)).json() == {"Error": "the pod is gone"}
+    assert (
+        extender.registry.get_sample_value(
+            "larder_extender_duration_seconds_count", {"verb": "bind", "outcome": "refused"}
+        )
+        == 1
+    )
+
+
+@pytest.mark.parametrize("key", ["wrong", KEY, extender_key(KEY)[:-1] + "0"])
+async def test_strangers_and_the_key_of_admission_are_not_known(extender: Extender, key: str) -> None:
+    answer = await extender.ask("filter", args(), key)
+    assert (answer.status_code, answer.text) == (404, "Not Found")
+    assert not Callers(lambda: [KEY]).denial(KEY, {})
+    assert Callers(lambda: [KEY]).denial(extender_key(KEY), {})
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"[" * 100_000, 400),
+        (b"{}", 400),
+        (b'{"Pod": {"metadata": 1}}', 400),
+        (b" " * (4 * 2**20 + 1), 413),
+    ],
+    ids=["json", "depth", "empty", "type", "size"],
+)
+async def test_hostile_bodies_are_refused(extender: Extender, body: bytes, status: int) -> None:
+    assert (await extender.ask("filter", body)).status_code == status
+
+
+async def test_before_the_cluster_is_read_nothing_is_answered(extender: Extender) -> None:
+    extender.ready = False
+    assert (await extender.ask("filter", args())).status_code == 503
+
+
+async def test_many_questions_at_once_are_all_answered(extender: Extender) -> None:
+    answers = await asyncio.gather(*(extender.ask("filter", args()) for _ in range(100)))
+    assert {tuple(answer.json()["NodeNames"]) for answer in answers} <= {("a",), ()}
+    assert sum(answer.json()["NodeNames"] == ["a"] for answer in answers) >= 60

@@ -1,0 +1,109 @@
+"""Scheduler plugins that raise, hang or answer nonsense, and a worker that is busy."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from controller.devices.plugin import DeviceFit
+from controller.extender.accounts import DeviceAccounts
+from controller.extender.asked_devices import asked_devices
+from controller.extender.evaluator import FitEvaluator, NodeFit
+from controller.extender.worker import DeviceWorker, NoAnswerInTime
+from tests.builders.devices import CARD, ScriptedPlugin, bound_pod, card, device_node, device_pod
+
+LATER = float("inf")
+ASKED = asked_devices(device_pod("q", {CARD: 1}))
+
+
+def fail() -> None:
+    raise ValueError("no idea")
+
+
+@pytest.fixture
+def accounts() -> DeviceAccounts:
+    found = DeviceAccounts()
+    found.node_changed(None, device_node("n", {card("a"): 1, card("b"): 1}))
+    found.pod_changed(None, bound_pod("p", "n", "a"))
+    return found
+
+
+def fits(evaluator: FitEvaluator) -> NodeFit:
+    return evaluator.fits(ASKED, ["n"], LATER)[0]
+
+
+@pytest.mark.parametrize("method", ["add_node", "pod_fits_device"])
+async def test_a_plugin_that_raises_refuses_the_node_and_is_named(accounts: DeviceAccounts, method: str) -> None:
+    fit = await DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic).run(fits, 10)
+    assert fit == NodeFit(fits=False, reason=f"scheduler plugin odd: {method} failed: ValueError: no idea")
+
+
+@pytest.mark.parametrize("method", ["take_pod_resources", "return_pod_resources", "remove_node"])
+async def test_one_that_raises_where_nothing_is_asked_refuses_nothing(accounts: DeviceAccounts, method: str) -> None:
+    worker = DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic)
+    assert (await worker.run(fits, 10)).fits
+    accounts.pod_changed(bound_pod("p", "n", "a"), None)
+    assert (await worker.run(fits, 10)).score == 0.5
+    accounts.node_changed(device_node("n"), None)
+    assert not (await worker.run(fits, 10)).fits
+
+
+@pytest.mark.parametrize("answer", [7, "yes", ("a", "b"), DeviceFit(fits=True, score=float("nan")), [True, (), "1"]])
+async def test_nonsense_refuses_the_node_and_is_named(accounts: DeviceAccounts, answer: object) -> None:
+    fit = await DeviceWorker(accounts, [ScriptedPlugin(pod_fits_device=lambda: answer)], time.monotonic).run(fits, 10)
+    assert not fit.fits or answer == [True, (), "1"]
+    assert "scheduler plugin odd: pod_fits_device" in fit.reason or fit.fits
+
+
+async def test_a_plugin_that_refuses_without_reason_is_not_silent(accounts: DeviceAccounts) -> None:
+    plugin = ScriptedPlugin(pod_fits_device=lambda: (False, (), 0.0))
+    assert (
+        "refuses it and gives no reason"
+        in (await DeviceWorker(accounts, [plugin], time.monotonic).run(fits, 10)).reason
+    )
+
+
+async def test_an_allocation_that_raises_is_refused(accounts: DeviceAccounts) -> None:
+    worker = DeviceWorker(accounts, [ScriptedPlugin(pod_allocate=fail)], time.monotonic)
+    found = await worker.run(lambda evaluator: evaluator.allocate(ASKED, "n", {}), 10)
+    assert found == "scheduler plugin odd: pod_allocate failed: ValueError: no idea"
+
+
+@pytest.mark.parametrize("method", ["add_node", "pod_fits_device", "take_pod_resources"])
+async def test_a_plugin_that_hangs_is_dropped_and_the_others_go_on(accounts: DeviceAccounts, method: str) -> None:
+    over, dropped, good = threading.Event(), list[str](), ScriptedPlugin("good")
+    worker = DeviceWorker(
+        accounts, [ScriptedPlugin(**{method: over.wait}), good], time.monotonic, lambda name, _: dropped.append(name)
+    )
+    with pytest.raises(NoAnswerInTime, match="the pod is tried again"):
+        await worker.run(fits)
+    assert dropped == ["odd"]
+    assert (await worker.run(fits, 10)).fits
+    over.set()  # the thread that was abandoned asks nobody any more
+    assert (await worker.run(fits, 10)).fits
+    assert good.asked == ["n"]
+    assert dropped == ["odd"]
+
+
+async def test_a_question_that_takes_long_drops_no_plugin(accounts: DeviceAccounts) -> None:
+    """Many calls are slow, or the search is: no single call hangs."""
+    dropped, over = list[str](), threading.Event()
+    worker = DeviceWorker(accounts, [ScriptedPlugin()], time.monotonic, lambda name, _: dropped.append(name))
+    with pytest.raises(NoAnswerInTime):
+        await worker.run(lambda _: over.wait(), 0.3)
+    over.set()
+    assert (await worker.run(fits, 10)).fits
+    assert dropped == []
+
+
+async def test_questions_beyond_the_limit_are_refused_at_once(accounts: DeviceAccounts) -> None:
+    over = threading.Event()
+    worker = DeviceWorker(accounts, [], time.monotonic)
+    waiting = [asyncio.create_task(worker.run(lambda _: over.wait(), 10)) for _ in range(66)]
+    await asyncio.sleep(0)
+    with pytest.raises(NoAnswerInTime, match="wait already"):
+        await worker.run(fits)
+    over.set()
+    done = await asyncio.gather(*waiting, return_exceptions=True)
+    assert sum(each is True for each in done) >= 60
