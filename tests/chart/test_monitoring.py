@@ -16,6 +16,7 @@ from agent.server.app import AgentState
 from agent.server.metrics import build_registry
 from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import OUTCOMES
+from controller.extender.metrics import ExtenderMetrics
 from controller.manager.metrics import Metrics
 from controller.manager.state_metrics import StateMetrics
 from controller.modeloperator.download_end import DownloadEnd
@@ -70,6 +71,7 @@ def _of_controller() -> Iterable[Metric]:
     known.caches.upsert(cache("m", "gpus"))
     AdmissionMetrics(metrics.registry)
     EvictionMetrics(metrics.registry)
+    ExtenderMetrics(metrics.registry).plugin_failed("toys")
     ModelDownloadMetrics(metrics.registry).count(Key("team", "llama"), DownloadEnd("j1", "hf"))
     gauges = [controller.gauges for controller in controllers_of(known, metrics.registry)]
     metrics.registry.register(StateMetrics(lambda: True, lambda: 0, gauges))
