@@ -10,7 +10,7 @@ from controller.admission.paths import is_within
 from controller.admission.pod_annotations import Json
 
 MODEL_PATH = "MODEL_PATH"
-_MOST_MOUNTS = 5000  # in all containers, each of which is compared with the place of each model
+_MOST_MOUNTS = 1500  # in all containers: they are compared with one another and with the place of each model
 # Injected by meshes and platforms: they serve no model, and their owners expect them unchanged.
 SIDECARS = frozenset(
     ("istio-proxy", "istio-init", "istio-validation", "linkerd-proxy", "linkerd-init", "queue-proxy", "vault-agent")

@@ -46,7 +46,8 @@ def chosen_containers(pod: Json, annotation: str, chosen: Sequence[str]) -> froz
     Raises MountConflict if the pod lacks one of them.
     """
     names = [str(container.get("name")) for container in containers_of(pod["spec"])]
-    if absent := [name for name in chosen if name not in names]:
+    known = frozenset(names)
+    if absent := [name for name in chosen if name not in known]:
         raise MountConflict(
             f"annotation {annotation} names {', '.join(map(repr, absent))}, but the pod has no container of that name; "
             f"it has {', '.join(names)}"

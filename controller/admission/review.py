@@ -11,6 +11,7 @@ from controller.admission.reviewed_objects import ReviewedObject, ReviewedPod
 from shared.errors import LarderError
 
 API_VERSION = "admission.k8s.io/v1"
+LONGEST_MESSAGE = 4000  # a pod may have a megabyte of names, which some refusals list
 _FORBIDDEN = 403
 _MOST_VALUES = 150_000  # each takes up to 90 bytes of memory for 3 bytes of JSON
 
@@ -105,7 +106,7 @@ def allow(request: AdmissionRequest, patch: Sequence[dict[str, Any]] = (), warni
 def refuse(request: AdmissionRequest, error: LarderError) -> bytes:
     """Return the response that rejects the request with the error's reason and message."""
     code = error.code if isinstance(error, AdmissionRefused) else _FORBIDDEN
-    status = {"status": "Failure", "code": code, "reason": error.reason, "message": str(error)}
+    status = {"status": "Failure", "code": code, "reason": error.reason, "message": str(error)[:LONGEST_MESSAGE]}
     return _answer({"uid": request.uid, "allowed": False, "status": status})
 
 

@@ -20,8 +20,8 @@ from controller.admission.model_injector.annotations import requested_names
 from controller.admission.model_injector.inject import inject_models
 from controller.admission.pod_annotations import Json, annotations_of
 from controller.admission.replica_claims import add_placeholders
+from controller.admission.review import LONGEST_MESSAGE, MalformedReviewError, allow, read_review, refuse
 from controller.admission.review import AdmissionRequest as Review
-from controller.admission.review import MalformedReviewError, allow, read_review, refuse
 from controller.admission.rules.registered import RULES
 from controller.admission.settings import AdmissionSettings
 from controller.admission.validate import needs_check
@@ -209,10 +209,10 @@ async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
     try:
         return await decide(review), "allowed"
     except (AdmissionRefused, InvalidURI) as error:
-        _log.info("admission_refused", reason=error.reason, message=str(error), **about)
+        _log.info("admission_refused", reason=error.reason, message=str(error)[:LONGEST_MESSAGE], **about)
         return refuse(review, error), "denied"
     except LarderError as error:
-        _log.warning("admission_failed", reason=error.reason, message=str(error), **about)
+        _log.warning("admission_failed", reason=error.reason, message=str(error)[:LONGEST_MESSAGE], **about)
         failure = f"{error}; this {about['kind']} was not reviewed, so try again"
         return refuse(review, AdmissionFailure(failure)), "failed"
     except Exception as error:  # noqa: BLE001 - the API server always needs a readable answer

@@ -12,6 +12,7 @@ from controller.admission.inject import inject
 from controller.admission.injectable_model import InjectableModel
 from controller.admission.model_injector.annotations import INJECT
 from controller.admission.model_injector.inject import inject_models
+from controller.admission.model_mounts import chosen_containers
 from controller.admission.pod_annotations import MODELS, NAMED_MODELS
 from controller.admission.scheduling import ensure_affinity
 from controller.admission.settings import AdmissionSettings
@@ -36,9 +37,9 @@ def test_a_list_of_models_that_admission_never_wrote_is_dropped_unread() -> None
 
 
 def test_more_mounts_than_any_pod_needs_are_refused() -> None:
-    mounts = [{"name": "v", "mountPath": f"/d/{number}"} for number in range(5001)]
+    mounts = [{"name": "v", "mountPath": f"/d/{number}"} for number in range(1501)]
     spec = {"containers": [{"volumeMounts": mounts}]}
-    with pytest.raises(InvalidRequest, match="5001 volumeMounts"):
+    with pytest.raises(InvalidRequest, match="1501 volumeMounts"):
         inject(
             {"metadata": {"annotations": {NAMED_MODELS: "m"}}, "spec": spec},
             "team",
@@ -46,7 +47,7 @@ def test_more_mounts_than_any_pod_needs_are_refused() -> None:
             AdmissionSettings(),
         )
     named = {"metadata": {"annotations": {INJECT: "m"}}, "spec": spec}
-    with pytest.raises(InvalidRequest, match="5001 volumeMounts"):
+    with pytest.raises(InvalidRequest, match="1501 volumeMounts"):
         inject_models(named, "team", {"m": InjectableModel("m", "Ready", "model-m")})
 
 
@@ -74,3 +75,9 @@ def test_variables_of_many_mounts_are_found_in_one_pass() -> None:
     }
     drop_variables(container, "MODEL_PATH", take_mounts(container, {"larder-0123456789"}))
     assert container == {"env": [{"name": "MODEL_PATH_29999", "value": "/d/29999"}], "volumeMounts": []}
+
+
+def test_many_chosen_containers_are_looked_up_and_not_searched() -> None:
+    names = [f"c{number}" for number in range(30_000)]
+    pod = {"spec": {"containers": [{"name": name} for name in names]}}
+    assert chosen_containers(pod, "larder.dev/container", names) == frozenset(names)

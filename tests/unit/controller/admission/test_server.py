@@ -49,6 +49,18 @@ async def test_a_pod_is_answered_with_a_patch(catalog: MemoryCatalog) -> None:
     assert "/spec/nodeSelector" in paths
 
 
+async def test_a_refusal_is_short_however_much_the_pod_has_to_list(
+    catalog: MemoryCatalog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = base_model_pod("p", "llama")
+    pod["metadata"]["annotations"]["larder.dev/model-container"] = "none"
+    pod["spec"]["containers"] = [{"name": f"container-{number}", "image": "i"} for number in range(5000)]
+    answer = await _answer(catalog, "/mutate-pods", admission_review("Pod", namespace="default", object=pod))
+    assert answer["status"]["message"].startswith("annotation larder.dev/model-container names 'none'")
+    assert len(answer["status"]["message"]) == 4000
+    assert len(capsys.readouterr().out) < 10_000
+
+
 async def test_the_request_s_namespace_counts(catalog: MemoryCatalog) -> None:
     answer = await _answer(
         catalog, "/mutate-pods", admission_review("Pod", namespace="team", object=base_model_pod("p", "llama"))
