@@ -128,7 +128,7 @@ async def steadily(send: Send, rate: float, seconds: float) -> Series:
     return series
 
 
-def tell(what: str, seconds: list[float]) -> None:
+def print_result(what: str, seconds: list[float]) -> None:
     """Print how many there are, and the quantiles."""
     found, last = sorted(seconds) or [math.nan], max(len(seconds) - 1, 0)
     shown = (f"p{q * 100:<3.0f} {found[min(int(q * len(seconds)), last)] * 1e3:7.2f} ms" for q in QUANTILES)
@@ -183,9 +183,11 @@ async def measure(cluster: LarderCluster, token: str, rate: float, seconds: floa
             before_s = cpu_s(cluster.controllers[0].process.pid)
             found = await steadily(send, rate, seconds)
             used_s = cpu_s(cluster.controllers[0].process.pid) - before_s
-            tell(what, [took_s for _, took_s in found.calls])
-            tell("  those that were sent on time", [took_s for late_s, took_s in found.calls if late_s < ON_TIME_S])
-            tell("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
+            print_result(what, [took_s for _, took_s in found.calls])
+            print_result(
+                "  those that were sent on time", [took_s for late_s, took_s in found.calls if late_s < ON_TIME_S]
+            )
+            print_result("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
             sys.stdout.write(f"  {found.wrong} without the right answer; ")
             sys.stdout.write(f"CPU of the controller for each: {used_s / len(found.calls) * 1e3:.2f} ms\n")
 
@@ -226,5 +228,5 @@ def main(rate: float, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    given = [float(argument) for argument in sys.argv[1:]]
-    main(*(*given, *DEFAULTS[len(given) :]))
+    arguments = [float(argument) for argument in sys.argv[1:]]
+    main(*(*arguments, *DEFAULTS[len(arguments) :]))

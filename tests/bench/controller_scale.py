@@ -178,6 +178,6 @@ async def main(scale: Scale) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(argument) for argument in sys.argv[1:]]
-    nodes, models, groups = (*given, *DEFAULTS[len(given) :])
+    arguments = [int(argument) for argument in sys.argv[1:]]
+    nodes, models, groups = (*arguments, *DEFAULTS[len(arguments) :])
     asyncio.run(main((nodes, models, groups)))

@@ -134,5 +134,5 @@ async def main(models: int, nodes: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(argument) for argument in sys.argv[1:]]
-    asyncio.run(main(*given, *DEFAULTS[len(given) :]))
+    arguments = [int(argument) for argument in sys.argv[1:]]
+    asyncio.run(main(*arguments, *DEFAULTS[len(arguments) :]))

@@ -69,10 +69,10 @@ def view(**fields: Any) -> ClaimView:
     """A ClusterBaseModel at `models/llama` of a bound claim `team/data`, with nothing in its spec."""
     asked = {name: fields.pop(name) for name in ("refresh", "refreshed") if name in fields}
     uri = fields.pop("uri", "pvc://team/data/models/llama")
-    given = demand(kind="ClusterBaseModel", uid="model-1", uri=uri, on_claim=True, **asked)
+    model = demand(kind="ClusterBaseModel", uid="model-1", uri=uri, on_claim=True, **asked)
     status = fields.pop("status", BaseModelStatus())
     defaults: dict[str, Any] = {
-        "demand": given,
+        "demand": model,
         "generation": 1,
         "place": place_of(uri, ""),
         "skip": False,

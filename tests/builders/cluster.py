@@ -103,8 +103,8 @@ def base_model(namespace: str, name: str, *, secret: str = "", **parameters: str
 
 def entry(model: str, revision: str = "r1", *, kind: str = "ClusterModelCache", **fields: Any) -> Entry:
     claims = [Claim(kind=kind, name=model, uid=f"uid-{model}")]
-    given: dict[str, Any] = {"claims": claims, "uri": f"hf://org/{model}@main"} | fields
-    return Entry(id=model, revision=revision, **given)
+    values: dict[str, Any] = {"claims": claims, "uri": f"hf://org/{model}@main"} | fields
+    return Entry(id=model, revision=revision, **values)
 
 
 def entry_status(model: str, phase: str = "Ready", revision: str = "r1", **fields: Any) -> EntryStatus:

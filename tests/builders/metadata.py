@@ -30,8 +30,8 @@ def view(**fields: Any) -> MetadataView:
     asked = {name: fields.pop(name) for name in of_demand if name in fields}
     defaults: dict[str, Any] = {"resolution": resolution(), "serving": "r1"}
     wanted = demand(kind="ClusterBaseModel", uid="model-1", uri="hf://org/m@main", **(defaults | asked))
-    given: dict[str, Any] = {"demand": wanted, "generation": 1, "status": BaseModelStatus(), "spec": {}} | fields
-    return MetadataView(**given)
+    values: dict[str, Any] = {"demand": wanted, "generation": 1, "status": BaseModelStatus(), "spec": {}} | fields
+    return MetadataView(**values)
 
 
 def reported(actions: list[Action]) -> WriteMetadata:

@@ -61,5 +61,5 @@ def view(model: ServedModel = READY, **fields: Any) -> ServiceView:
 def demand(name: str = "m", namespace: str = "", uri: str = "hf://o/m@main", **fields: Any) -> Demand:
     """A base model's demand."""
     kind = fields.pop("kind", "BaseModel" if namespace else "ClusterBaseModel")
-    given = {"uid": f"{kind}-{namespace}-{name}", "id": f"{namespace}_{name}", **fields}
-    return any_demand(name, kind=kind, namespace=namespace, uri=uri, **given)
+    defaults = {"uid": f"{kind}-{namespace}-{name}", "id": f"{namespace}_{name}", **fields}
+    return any_demand(name, kind=kind, namespace=namespace, uri=uri, **defaults)

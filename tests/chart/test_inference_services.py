@@ -126,8 +126,8 @@ def with_container(place: str = "containers", **fields: object) -> Json:
 
 def test_nothing_is_made_where_no_administrator_opened_a_namespace(controller: Api, api: Api) -> None:
     for index in range(3):
-        said = refusal_of(controller, manifests("default")[index])
-        assert "kubectl label namespace default larder.dev/inference-services=true" in said
+        message = refusal_of(controller, manifests("default")[index])
+        assert "kubectl label namespace default larder.dev/inference-services=true" in message
     api.ensure("/api/v1/namespaces", {"metadata": {"name": "closed", "labels": {next(iter(LABEL)): "false"}}})
     assert not takes(controller, manifests("closed")[0])
 

@@ -141,9 +141,9 @@ def _vouches(authority: bytes, certificate: bytes) -> bool:
 def test_another_ca_comes_in_three_steps_none_of_which_leaves_anybody_behind(cluster: Helm, api: Api) -> None:
     first = _data(api, TLS)
     api.delete(CA)
-    said = cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    output = cluster.upgrade(LARDER, VALUES, NAMESPACE)
     both, authority = _data(api, TLS), _data(api, CA)["ca.crt"]
-    assert "Its CA is being replaced" in said
+    assert "Its CA is being replaced" in output
     assert both["ca.crt"] == _trusted(api) == authority + first["ca.crt"]
     assert (both["tls.crt"], both["tls.key"]) == (first["tls.crt"], first["tls.key"])
     assert time.time() < int(_annotations(api)[RENEW_AFTER]) < time.time() + 3700
@@ -264,9 +264,9 @@ def test_the_notes_say_what_to_do_about_pod_security(cluster: Helm, api: Api) ->
     asked = "pod-security.kubernetes.io/enforce=privileged"
     assert asked in cluster.upgrade(LARDER, VALUES, NAMESPACE)
     api.patch(f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": dict([asked.split("=")])}})
-    said = cluster.upgrade(LARDER, VALUES, NAMESPACE)
-    assert asked not in said
-    assert "WARNING" not in said
+    output = cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert asked not in output
+    assert "WARNING" not in output
 
 
 def test_uninstalling_leaves_the_kinds_and_what_they_hold(cluster: Helm, plane: ControlPlane, render: Render) -> None:

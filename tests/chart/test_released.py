@@ -49,14 +49,14 @@ def _unchangeable(workload: Json) -> object:
 
 def test_the_release_for_todays_images_is_otherwise_as_it_was(helm: Helm, tmp_path: Path) -> None:
     """Upgrades are tried from it, with today's images: only what those cannot start without is added."""
-    released, given = (
+    released, proposed = (
         {(o["kind"], o["metadata"]["name"]): o for o in helm.template(chart, {}, NAMESPACE)}
         for chart in (last_release(LARDER), last_release_for_todays_images(tmp_path))
     )
-    assert given.keys() - released.keys() == {("Secret", "larder-admission")}
-    changed = {key[0] for key, before in released.items() if given[key] != before and key[0] != "Secret"}
+    assert proposed.keys() - released.keys() == {("Secret", "larder-admission")}
+    changed = {key[0] for key, before in released.items() if proposed[key] != before and key[0] != "Secret"}
     assert changed == {"ClusterRole", "Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-    pod = given["Deployment", "larder-controller"]["spec"]["template"]["spec"]
+    pod = proposed["Deployment", "larder-controller"]["spec"]["template"]["spec"]
     assert {"LARDER_ADMISSION_KEYS", "LARDER_MOUNT"} <= {v["name"] for v in pod["containers"][0]["env"]}
 
 

@@ -61,15 +61,15 @@ PATHS = pytest.mark.parametrize(
 @PATHS
 @pytest.mark.parametrize("mount", [{}, {"readOnly": True}, {"readOnly": True, "subPath": "made/by/kubelet"}])
 def test_nobody_mounts_the_store_who_was_not_given_a_model(path: str, mount: Json, api: Api) -> None:
-    words = _refusal(api, _pod(path, mount))
-    assert "volumes store are in the store of models, /var/lib/larder: remove them" in words
+    message = _refusal(api, _pod(path, mount))
+    assert "volumes store are in the store of models, /var/lib/larder: remove them" in message
 
 
 @PATHS
 @pytest.mark.parametrize("place", ["containers", "initContainers"])
 def test_a_writable_mount_is_refused_wherever_it_stands(path: str, place: str, api: Api) -> None:
-    words = _refusal(api, _given(path, {}, place=place), SYSTEM)
-    assert "volumes store are in the store of models, /var/lib/larder: set readOnly: true" in words
+    message = _refusal(api, _given(path, {}, place=place), SYSTEM)
+    assert "volumes store are in the store of models, /var/lib/larder: set readOnly: true" in message
     twice = _given(path, {"readOnly": True}, {"readOnly": False, "mountPath": "/w"}, place=place)
     assert _refusal(api, twice, SYSTEM)
 
@@ -100,9 +100,9 @@ WIDE = pytest.mark.parametrize(
 )
 def test_nobody_comes_from_above(path: str, mount: Json, api: Api) -> None:
     """A mount of / shows the store, by a sub-path or not, and /proc/1/root is /."""
-    words = _refusal(api, _pod(path, mount))
-    assert "volumes store lead to the store of models, /var/lib/larder, from above" in words
-    assert "kubectl label namespace default larder.dev/allow-host-paths=true" in words
+    message = _refusal(api, _pod(path, mount))
+    assert "volumes store lead to the store of models, /var/lib/larder, from above" in message
+    assert "kubectl label namespace default larder.dev/allow-host-paths=true" in message
 
 
 @WIDE
@@ -165,11 +165,11 @@ def _volume(**source: Json) -> Json:
 def test_a_volume_of_the_cluster_is_no_way_around(source: str, path: str, refused: bool, api: Api) -> None:  # noqa: FBT001 - a parameter
     try:
         api.create("/api/v1/persistentvolumes?dryRun=All", _volume(**{source: {"path": path}}))
-        words = ""
+        message = ""
     except CallRefused as refusal:
-        words = str(refusal)
-    assert ("is in the store of models, /var/lib/larder, or leads to it" in words) is refused
-    assert bool(words) is refused
+        message = str(refusal)
+    assert ("is in the store of models, /var/lib/larder, or leads to it" in message) is refused
+    assert bool(message) is refused
 
 
 def test_other_volumes_of_the_cluster_are_left_alone(api: Api) -> None:

@@ -82,19 +82,19 @@ def test_both_programs_understand_their_environment(render: Render, monkeypatch:
     programs: list[tuple[str, type[BaseSettings]]] = [("controller", ControllerSettings), ("agent", AgentSettings)]
     for name, settings in programs:
         (container,) = specs[f"larder-{name}"]["containers"]
-        given = environment(container)
+        variables = environment(container)
         known = {f"LARDER_{field.upper()}" for field in settings.model_fields}
         known |= {"LARDER_ALLOW_ADDRESSES", "LARDER_S3_ADDRESSING"}
-        assert {key for key in given if key.startswith("LARDER_")} <= known
+        assert {key for key in variables if key.startswith("LARDER_")} <= known
         with monkeypatch.context() as patch:
-            for key, value in given.items():
+            for key, value in variables.items():
                 patch.setenv(key, value)
             settings()
-        assert given["LARDER_ALLOW_ADDRESSES"] == "10.1.0.0/16,fd00::/8"
-        assert given["HF_ENDPOINT"] == "https://hub.example.com"
-        assert given["LARDER_S3_ADDRESSING"] == "virtual"
+        assert variables["LARDER_ALLOW_ADDRESSES"] == "10.1.0.0/16,fd00::/8"
+        assert variables["HF_ENDPOINT"] == "https://hub.example.com"
+        assert variables["LARDER_S3_ADDRESSING"] == "virtual"
         mounted = {m["mountPath"] for m in container["volumeMounts"]}
-        assert given["SSL_CERT_FILE"].rpartition("/")[0] in mounted
+        assert variables["SSL_CERT_FILE"].rpartition("/")[0] in mounted
 
 
 def test_the_programs_find_each_other(render: Render) -> None:
@@ -194,7 +194,7 @@ def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) 
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "phrase"),
     [
         ({"replicas": 3}, "replicas"),
         ({"controller": {"replicas": 0}}, "replicas"),
@@ -229,8 +229,8 @@ def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) 
         ({"devices": {"intervalSeconds": 0}}, "intervalSeconds"),
     ],
 )
-def test_the_schema_refuses(values: dict[str, Any], words: str, helm: Helm) -> None:
-    with pytest.raises(HelmFailed, match=words):
+def test_the_schema_refuses(values: dict[str, Any], phrase: str, helm: Helm) -> None:
+    with pytest.raises(HelmFailed, match=phrase):
         helm.template(LARDER, values, NAMESPACE)
 
 
@@ -290,9 +290,9 @@ def _crds(helm: Helm, **values: Json) -> dict[str, Json]:
 
 def test_kinds_that_others_may_have_are_not_rendered_by_chance(helm: Helm) -> None:
     """Argo CD renders without seeing the cluster: a definition of OME or KServe would be replaced."""
-    words = r"helm sees no cluster .* Set groups\.\w+"
+    phrase = r"helm sees no cluster .* Set groups\.\w+"
     for values in ({}, {"groups": {"ome.io": True}}, {"groups": {"ome.io": False, "serving.kserve.io": "auto"}}):
-        with pytest.raises(HelmFailed, match=words):
+        with pytest.raises(HelmFailed, match=phrase):
             _crds(helm, **values)
     assert _crds(helm, groups={"ome.io": False, "serving.kserve.io": False}).keys() == OWN_KINDS
     assert _crds(helm, groups={"ome.io": True, "serving.kserve.io": True}).keys() == CRD_NAMES

@@ -110,8 +110,8 @@ def test_it_makes_what_a_job_owns_and_nothing_else(kind: str, controller: Api) -
 
 @pytest.mark.parametrize("kind", PLURALS)
 def test_nothing_is_made_where_no_administrator_opened_a_namespace(kind: str, controller: Api) -> None:
-    said = refusal_of(controller, manifests("default")[kind])
-    assert "kubectl label namespace default larder.dev/training-jobs=true" in said
+    message = refusal_of(controller, manifests("default")[kind])
+    assert "kubectl label namespace default larder.dev/training-jobs=true" in message
 
 
 @pytest.mark.parametrize("namespace", [NAMESPACE, "kube-system"])

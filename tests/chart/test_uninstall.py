@@ -95,15 +95,15 @@ def test_every_page_of_a_long_list_is_read(hook: _Direct, api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "made", "ready", "words"),
+    ("wanted", "made", "ready", "missing"),
     [(3, 1, 1, "2 of 3 agents have no pod"), (3, 3, 0, "none of 3 agents is ready"), (3, 3, 2, ""), (0, 0, 0, "")],
 )
 def test_the_test_of_an_installation_finds_agents_that_pod_security_refused(
-    wanted: int, made: int, ready: int, words: str
+    wanted: int, made: int, ready: int, missing: str
 ) -> None:
     status = {"desiredNumberScheduled": wanted, "currentNumberScheduled": made, "numberReady": ready}
-    if not words:
+    if not missing:
         assert HOOKS["agents"]({"status": status}, "ns") == f"agents: {ready} of {wanted} ready"
         return
-    with pytest.raises(SystemExit, match=words):
+    with pytest.raises(SystemExit, match=missing):
         HOOKS["agents"]({"status": status}, "ns")

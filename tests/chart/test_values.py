@@ -69,9 +69,9 @@ def test_an_account_of_another_name_has_the_rights_and_the_bounds(program: str, 
     assert f"system:serviceaccount:{NAMESPACE}:mine" in str(rendered)
     controller = environment(_template(rendered, "controller")["spec"]["containers"][0])
     assert (controller["LARDER_AGENT_SERVICE_ACCOUNT"] == "mine") is (program == "agent")
-    given = render({program: {"serviceAccount": {"create": False, "name": "theirs"}}})
-    assert ("ServiceAccount", "theirs") not in kinds(given)
-    assert _template(given, program)["spec"]["serviceAccountName"] == "theirs"
+    objects = render({program: {"serviceAccount": {"create": False, "name": "theirs"}}})
+    assert ("ServiceAccount", "theirs") not in kinds(objects)
+    assert _template(objects, program)["spec"]["serviceAccountName"] == "theirs"
 
 
 @PROGRAMS
@@ -90,9 +90,9 @@ def test_the_controller_on_the_host_s_network(render: Render) -> None:
     (container,) = spec["containers"]
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
     assert {p["name"]: p["containerPort"] for p in container["ports"]} == {"https": 9443, "health": 9080}
-    given = environment(container)
-    assert (given["LARDER_LISTEN"], given["LARDER_LISTEN_HEALTH"]) == ("[::]:9443", "[::]:9080")
-    assert given["LARDER_ADVERTISE"] == "[$(POD_IP)]:9443"
+    variables = environment(container)
+    assert (variables["LARDER_LISTEN"], variables["LARDER_LISTEN_HEALTH"]) == ("[::]:9443", "[::]:9080")
+    assert variables["LARDER_ADVERTISE"] == "[$(POD_IP)]:9443"
     strategy = only(rendered, "Deployment", "larder-controller")["spec"]["strategy"]
     assert strategy == {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}, "two of them do not fit on one node"
     (port,) = only(rendered, "Service", "larder-metrics")["spec"]["ports"]

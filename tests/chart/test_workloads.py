@@ -174,6 +174,6 @@ def test_nobody_may_do_everything(rendered: list[Json]) -> None:
     for o in rendered:
         for rule in o.get("rules") or []:
             if o["kind"] in ("Role", "ClusterRole"):
-                words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
-                assert "*" not in words, o["metadata"]["name"]
+                resources = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+                assert "*" not in resources, o["metadata"]["name"]
                 assert not {"escalate", "bind", "impersonate", "deletecollection"} & set(rule["verbs"])

@@ -43,7 +43,7 @@ class Reader:
     site: Installation
     folder: Path
     environ: dict[str, str]
-    said: dict[str, str] = field(default_factory=dict)
+    output: dict[str, str] = field(default_factory=dict)
 
     def type_all(self) -> None:
         """Type every block of commands, and save every file."""
@@ -51,7 +51,7 @@ class Reader:
             if language == "yaml":
                 self.save_values(text)
             elif not text.startswith(_NOT_HERE):
-                self.said[text] = self.type(text)
+                self.output[text] = self.type(text)
 
     def save_values(self, text: str) -> None:
         """Save the page's values, with what is different here: where images and models come from."""
@@ -69,7 +69,7 @@ class Reader:
 
     def said_by(self, word: str) -> str:
         """Return what the block with this word printed."""
-        (found,) = [said for text, said in self.said.items() if word in text]
+        (found,) = [output for text, output in self.output.items() if word in text]
         return found
 
 

@@ -199,8 +199,8 @@ def test_the_documented_way_removes_every_file_and_label(site: Installation, tmp
     site.wait_ready("ClusterBaseModel", model)
     assert _files(site)
     try:
-        said = _sh(site, _commands(0), tmp_path)
-        assert re.search(r"^one +<none>$", said, re.MULTILINE), said
+        output = _sh(site, _commands(0), tmp_path)
+        assert re.search(r"^one +<none>$", output, re.MULTILINE), output
         assert _files(site) == []
         assert not any(_ours(label) for label in site.labels("one"))
     finally:
@@ -248,9 +248,9 @@ def test_helm_s_test_finds_agents_that_pod_security_refused(site: Installation) 
         site.until(lambda: _agents_made(site) == _nodes(site) - 1, "its count")
         with pytest.raises(HelmFailed):
             site.cluster.helm.run("test", RELEASE, "--namespace", NAMESPACE)
-        said = site.cluster.kubectl("logs", f"--namespace={NAMESPACE}", "larder-test")
-        assert "have no pod" in said
-        assert f"kubectl label namespace {NAMESPACE} {level}=privileged" in said
+        output = site.cluster.kubectl("logs", f"--namespace={NAMESPACE}", "larder-test")
+        assert "have no pod" in output
+        assert f"kubectl label namespace {NAMESPACE} {level}=privileged" in output
     finally:
         site.api.patch(namespace, {"metadata": {"labels": {level: "privileged"}}})
     site.until(lambda: site.agent("one") is not None, "the agent")

@@ -64,11 +64,11 @@ class Shell:
         """Type every command of a page until it answers as shown; return how many there were."""
         typed = list(steps(page))
         for step in typed:
-            said = list[str]()
+            output = list[str]()
             try:
-                wait_until(lambda s=step, seen=said: self._answers(s, seen), within_s, step.command)  # type: ignore[misc]
+                wait_until(lambda s=step, seen=output: self._answers(s, seen), within_s, step.command)  # type: ignore[misc]
             except StartFailed:
-                shown = f"{step.command}\nthe page: {step.answer}\nthe last answer: {said[-1]}"
+                shown = f"{step.command}\nthe page: {step.answer}\nthe last answer: {output[-1]}"
                 pytest.fail(shown, pytrace=False)
         return len(typed)
 
@@ -79,15 +79,15 @@ class Shell:
             argv, cwd=self.folder, env=self.environ, capture_output=True, text=True, check=False
         )
 
-    def _answers(self, step: Step, said: list[str]) -> bool:
+    def _answers(self, step: Step, output: list[str]) -> bool:
         """Tell whether a command answers with these pieces in their order; a refusal must be one."""
         done = self.run(step.command)
-        said.append(words_of(done.stdout + done.stderr))
+        output.append(words_of(done.stdout + done.stderr))
         if not step.answer:
             return done.returncode == 0
         at = 0
         for piece in step.answer:
-            at = said[-1].find(piece, at)
+            at = output[-1].find(piece, at)
             if at < 0:
                 return False
             at += len(piece)

@@ -53,7 +53,7 @@ def summary(figures: QueueFigures, claims: int, qps: float, jobs: int, work: Pat
         for number, one in enumerate(figures.leaderships, start=1)
     )
     cpu = ", ".join(f"{name} {ms:.1f} ms" for name, ms in sorted(figures.cpu_ms.items(), key=lambda item: -item[1]))
-    kept, verdict = ("kept" if figures.is_on_rate(qps) else "NOT kept"), ("met" if figures.is_good(qps) else "NOT met")
+    kept, result = ("kept" if figures.is_on_rate(qps) else "NOT kept"), ("met" if figures.is_good(qps) else "NOT met")
     number = "one TrainingJob" if jobs == 1 else f"{jobs} TrainingJobs"
     requested = (
         f"{claims:,} replicas of {number}, each with a claim, at {qps:g} claims per second with a burst of {BURST}. "
@@ -61,7 +61,7 @@ def summary(figures: QueueFigures, claims: int, qps: float, jobs: int, work: Pat
     )
     found = (
         f"{figures.lost} lost, {figures.twice} created twice, {figures.out_of_order} out of order, the rate within 5 % "
-        f"{kept}: the target is {verdict}. CPU time for each claim with its pod: {cpu}."
+        f"{kept}: the target is {result}. CPU time for each claim with its pod: {cpu}."
     )
     head = "| leader | claims | seconds | per second, without the first burst |\n|---|---|---|---|"
     parts = ("## Claims of training jobs", fill(requested, _WIDTH), where(work), f"{head}\n{rows}", fill(found, _WIDTH))

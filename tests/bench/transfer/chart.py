@@ -44,9 +44,9 @@ def line(title: str, points: Sequence[tuple[float, float]], limit: float, unit: 
     return _svg(height, parts)
 
 
-def _text(x: float, y: float, words: str, kind: str = "") -> str:
+def _text(x: float, y: float, phrase: str, kind: str = "") -> str:
     mark = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{mark}>{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{mark}>{escape(phrase)}</text>'
 
 
 def _svg(height: int, parts: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ _IN_MEMORY = ("tmpfs", "ramfs")
 
 def describe(tools: Tools, work: Path) -> list[str]:
     """Return lines of Markdown: date, machine, versions."""
-    versions = ", ".join(f"{name} {said}" for name, said in tools.versions().items())
+    versions = ", ".join(f"{name} {version}" for name, version in tools.versions().items())
     return [where(work), f"- {versions}"]
 
 

@@ -37,9 +37,9 @@ def run_measured(measure: Path, command: Command, scratch: Path) -> Measured:
     """Run to the end, with the children's costs included. Raises RunFailed."""
     cost, log = scratch / "cost", scratch / "log"
     argv = [str(measure), str(cost), *command.argv]
-    with (command.list_file or Path(os.devnull)).open("rb") as given, log.open("wb") as out:
+    with (command.list_file or Path(os.devnull)).open("rb") as stdin, log.open("wb") as out:
         child = subprocess.Popen(  # noqa: S603 - contenders are written down in this package
-            argv, env=environment(command.env, scratch), stdin=given, stdout=out, stderr=out, start_new_session=True
+            argv, env=environment(command.env, scratch), stdin=stdin, stdout=out, stderr=out, start_new_session=True
         )
         try:
             child.wait(_TIMEOUT_S)

@@ -32,7 +32,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def troubles(results: Sequence[Result], left_out: Mapping[str, str]) -> str:
     """Return those without figures, each with its reason; empty where there are none."""
-    found = {result.contender.name: result.trouble for result in results if result.trouble} | dict(left_out)
+    found = {result.contender.name: result.failure for result in results if result.failure} | dict(left_out)
     return "\n".join(f"- no figures: {name}: {reason}" for name, reason in found.items())
 
 

@@ -28,7 +28,7 @@ class Result:
 
     contender: Contender
     runs: list[Measured] = field(default_factory=list)
-    trouble: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Bench:
 
     def run(self, load: Load, contenders: Sequence[Contender], rounds: int) -> list[Result]:
         """Return the results in the order of the contenders."""
-        results = [Result(contender, trouble=self._why_not(contender)) for contender in contenders]
+        results = [Result(contender, failure=self._why_not(contender)) for contender in contenders]
         for number in range(rounds):
             for result in results:
-                if not result.trouble:
+                if not result.failure:
                     self._run_once(load, result, f"{load.name}, round {number + 1}")
         shutil.rmtree(self._spent, ignore_errors=True)
         return results
@@ -74,7 +74,7 @@ class Bench:
             measured = run_measured(self.tools.programs["measure"], command, scratch)
             check_files(load, target)
         except RunFailed as error:
-            result.runs, result.trouble = [], str(error)
+            result.runs, result.failure = [], str(error)
             self.say(f"{title}: {name}: {error}")
         else:
             result.runs.append(measured)

@@ -67,7 +67,7 @@ class Pool:
         self.larder.until(is_there, f"the pod of {name}")
         return str(found[0]["metadata"]["name"])
 
-    def says_karpenter(self, pod: str) -> list[str]:
+    def karpenter_events(self, pod: str) -> list[str]:
         """Return what Karpenter told about a pod."""
         about = f"involvedObject.name={pod},source=karpenter"
         events = self.larder.api.get(f"/api/v1/namespaces/default/events?fieldSelector={about}")["items"]

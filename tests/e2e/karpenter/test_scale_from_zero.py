@@ -10,7 +10,9 @@ def test_only_a_pod_that_does_not_require_the_files_gets_a_node(pool: Pool) -> N
     larder = pool.larder
     pool.apply(pool.example("nodepool.yaml"))
     requires = pool.deploy("required")
-    larder.until(lambda: any("incompatible" in said for said in pool.says_karpenter(requires)), "Karpenter to refuse")
+    larder.until(
+        lambda: any("incompatible" in event for event in pool.karpenter_events(requires)), "Karpenter to refuse"
+    )
     assert pool.node_claims() == []
 
     prefers = pool.deploy("preferred")

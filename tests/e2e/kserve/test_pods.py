@@ -134,8 +134,8 @@ def test_a_server_that_wants_to_write_is_reported(site: KServeSite, uri: str) ->
     assert mounts(site.pod(name)) == AT_MODELS
     template = site.template(name)
     copy = {"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"] | {"name": site.larder.name("copy")}}
-    said = site.create_by_kubectl(copy | {"spec": template["spec"]})
-    assert 'Warning: larder: annotation storage.kserve.io/readonly is "false"' in said
+    output = site.create_by_kubectl(copy | {"spec": template["spec"]})
+    assert 'Warning: larder: annotation storage.kserve.io/readonly is "false"' in output
 
 
 def test_a_transformer_of_its_own_is_not_marked_and_one_that_downloads_is_given_the_cache(

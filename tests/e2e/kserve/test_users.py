@@ -37,8 +37,8 @@ def test_a_stopped_service_holds_its_cache_whatever_field_names_it(site: KServeS
     ]
     assert "is used by 4 InferenceServices: " in refusal(site, cache)
     for service in services:
-        words = refusal(site, cache)
-        assert f"default/{service}" in words
+        message = refusal(site, cache)
+        assert f"default/{service}" in message
         site.larder.api.delete(f"{SERVICES}/{service}")
         site.larder.until(lambda name=service: not site.larder.api.answers(f"{SERVICES}/{name}"), f"{service} to go")  # type: ignore[misc]
     site.larder.delete("ClusterModelCache", cache)
@@ -64,8 +64,8 @@ def test_a_part_that_is_absent_makes_no_user(site: KServeSite) -> None:
     cache = site.cache(uri)
     there = site.service({"model": MODEL | {"storageUri": f"{uri}/config.json"}}, STOPPED)
     absent = site.service({"model": MODEL | {"storageUri": f"{uri}/absent"}}, STOPPED)
-    words = refusal(site, cache)
-    assert f"is used by 1 InferenceService: default/{there}" in words
+    message = refusal(site, cache)
+    assert f"is used by 1 InferenceService: default/{there}" in message
     site.larder.api.delete(f"{SERVICES}/{there}")
     site.larder.delete("ClusterModelCache", cache)
     assert site.larder.api.answers(f"{SERVICES}/{absent}")

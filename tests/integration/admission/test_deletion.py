@@ -26,8 +26,8 @@ def model(site: AdmissionSite) -> Iterator[str]:
 def test_a_model_that_a_service_names_is_not_deleted(model: str, site: AdmissionSite) -> None:
     answer = site.kubectl("delete", "clusterbasemodel", model)
     assert answer.returncode != 0
-    words = "ClusterBaseModel served is used by 1 InferenceService: team/svc; delete those first, or let them end"
-    assert words in answer.stderr
+    phrase = "ClusterBaseModel served is used by 1 InferenceService: team/svc; delete those first, or let them end"
+    assert phrase in answer.stderr
     assert "InUse" in answer.stderr
     site.catalog.services = {}
     assert site.api.delete(f"{BASE}/{model}")

@@ -36,9 +36,13 @@ LLAMA = InjectableModel(
 
 @pytest.fixture(scope="module")
 def models(site: AdmissionSite) -> Iterator[AdmissionSite]:
-    given = [LLAMA, InjectableModel("pending", "Pending", ""), InjectableModel("llama-3.1", "Ready", "model-llama-3.1")]
-    given += [InjectableModel(f"m{i}", "Ready", f"model-m{i}", source_type="url") for i in range(20)]
-    site.catalog.injectable.update({(NAMESPACE, model.name): model for model in given})
+    models = [
+        LLAMA,
+        InjectableModel("pending", "Pending", ""),
+        InjectableModel("llama-3.1", "Ready", "model-llama-3.1"),
+    ]
+    models += [InjectableModel(f"m{i}", "Ready", f"model-m{i}", source_type="url") for i in range(20)]
+    site.catalog.injectable.update({(NAMESPACE, model.name): model for model in models})
     path = f"{site.pods}?dryRun=All"
     probe = plain_pod("probe", {INJECT: "none"})
     wait_until(lambda: site.refuses(path, probe), 60, "the injector")

@@ -36,7 +36,7 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "phrase"),
     [
         (
             _base_model("a", "ftp://h/m"),
@@ -60,11 +60,11 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
         ),
     ],
 )
-def test_what_is_plainly_wrong_is_refused_with_what_to_write(body: Json, words: str, site: AdmissionSite) -> None:
+def test_what_is_plainly_wrong_is_refused_with_what_to_write(body: Json, phrase: str, site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=body)
     assert answer.returncode != 0
     assert 'admission webhook "models.larder.dev" denied the request: ' in answer.stderr
-    assert words in answer.stderr
+    assert phrase in answer.stderr
 
 
 def test_a_vendor_s_model_is_taken_with_a_warning(site: AdmissionSite) -> None:

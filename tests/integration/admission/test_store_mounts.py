@@ -72,8 +72,8 @@ def test_a_mount_without_a_model_is_refused(site: AdmissionSite) -> None:
 
 
 def test_a_forged_annotation_opens_nothing(site: AdmissionSite) -> None:
-    words = _refusal(site, _thief("forger", **{MODELS: "team-a_private@beef"}))
-    assert "volume 'stolen' mounts" in words
+    message = _refusal(site, _thief("forger", **{MODELS: "team-a_private@beef"}))
+    assert "volume 'stolen' mounts" in message
 
 
 @pytest.mark.parametrize("path", [PRIVATE, f"/{PRIVATE}", "/var/lib", "/"])

@@ -202,7 +202,7 @@ def test_a_plugin_that_does_not_work_stays_out_and_the_others_go_on(devices: Dev
     devices.wait(lambda: devices.has_condition("False", "PluginFailed"), "the condition")
     condition = devices.condition()
     assert condition
-    for words in (
+    for phrase in (
         "toy_absent: device plugin toy_absent: load: OSError: no libtoy",
         "toy_fails: device plugin fails: start: RuntimeError: no toy found",
         "hangs: device plugin hangs: update_node_info: ",
@@ -210,7 +210,7 @@ def test_a_plugin_that_does_not_work_stays_out_and_the_others_go_on(devices: Dev
         "raises: device plugin raises: update_node_info: RuntimeError: the toy is broken",
         "steals: device plugin steals: update_node_info: ValueError: kube_cap has nvidia.com/gpu",
     ):
-        assert words in condition.message
+        assert phrase in condition.message
     assert devices.metric('larder_device_plugin_advertised{plugin="works"}') == 1
     assert devices.metric('larder_device_plugin_advertised{plugin="hangs"}') == 0
     assert devices.bench.is_ready(), "models do not wait for devices"

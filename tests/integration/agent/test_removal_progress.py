@@ -41,11 +41,11 @@ def test_it_is_reported_in_metrics_in_progress_and_in_the_status_while_it_runs(h
         return [entry for report in list(bench.controller.progress) for entry in report.entries]
 
     bench.wait_for(lambda: in_the_middle in reported(), "the controller to be reported how far it is")
-    words = f"{format_bytes(ONE)} of at most {format_bytes(TOTAL)} are gone"
+    phrase = f"{format_bytes(ONE)} of at most {format_bytes(TOTAL)} are gone"
 
     def says() -> bool:
         status = bench.status(model.entry)
-        return status is not None and (status.phase, status.message) == ("Draining", words)
+        return status is not None and (status.phase, status.message) == ("Draining", phrase)
 
     bench.wait_for(says, "the ModelNode to say how far it is")
     assert scrape(bench.url)["larder_snapshots_removed_total"] == 0

@@ -41,9 +41,11 @@ class Cluster:
             "spec": SPECS[definition.kind],
         }
         self.plane.api.create(path, body)
-        self.tell(name, definition, namespace, **status)
+        self.set_status(name, definition, namespace, **status)
 
-    def tell(self, name: str, definition: Definition = CLUSTER_MODEL_CACHE, namespace: str = "", **status: Any) -> None:
+    def set_status(
+        self, name: str, definition: Definition = CLUSTER_MODEL_CACHE, namespace: str = "", **status: Any
+    ) -> None:
         """Change a model's status."""
         path = definition.path_in(namespace) if namespace else definition.path
         self.plane.api.patch(f"{path}/{name}/status", {"status": status})

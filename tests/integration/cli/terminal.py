@@ -15,7 +15,7 @@ _ARGV = [sys.executable, "-m", "shared.cli"]
 _COLOUR = re.compile(r"\x1b\[[0-9;]{1,9}m")
 
 
-class Said(NamedTuple):
+class Message(NamedTuple):
     """How a command ended and what it wrote."""
 
     code: int
@@ -23,11 +23,11 @@ class Said(NamedTuple):
     err: str
 
 
-def piped(kubeconfig: Path, *arguments: str) -> Said:
+def piped(kubeconfig: Path, *arguments: str) -> Message:
     """Run a command with pipes."""
     argv = [*_ARGV, *arguments, f"--kubeconfig={kubeconfig}"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=_environ())  # noqa: S603 - our own command
-    return Said(done.returncode, done.stdout, done.stderr)
+    return Message(done.returncode, done.stdout, done.stderr)
 
 
 def start(kubeconfig: Path, *arguments: str) -> "subprocess.Popen[str]":
@@ -36,7 +36,7 @@ def start(kubeconfig: Path, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environ())  # noqa: S603 - our own command
 
 
-def at_terminal(columns: int, kubeconfig: Path, *arguments: str) -> Said:
+def at_terminal(columns: int, kubeconfig: Path, *arguments: str) -> Message:
     """Run a command at a terminal that is so many columns wide, and leave out its colours."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -46,7 +46,7 @@ def at_terminal(columns: int, kubeconfig: Path, *arguments: str) -> Said:
         os.close(theirs)
         out = _drained(ours)
         err = running.stderr.read() if running.stderr else ""
-    return Said(running.returncode, _COLOUR.sub("", out.replace("\r\n", "\n")), err)
+    return Message(running.returncode, _COLOUR.sub("", out.replace("\r\n", "\n")), err)
 
 
 def _drained(terminal: int) -> str:

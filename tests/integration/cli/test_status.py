@@ -46,13 +46,13 @@ def fleet(cluster: Cluster) -> Iterator[str]:
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
 def test_no_terminal_is_too_narrow_for_what_matters(cluster: Cluster, fleet: str, columns: int) -> None:
-    said = at_terminal(columns, cluster.plane.kubeconfig, "status")
-    assert (said.code, said.err) == (0, "")
-    head, row, *rest = said.out.splitlines()
+    output = at_terminal(columns, cluster.plane.kubeconfig, "status")
+    assert (output.code, output.err) == (0, "")
+    head, row, *rest = output.out.splitlines()
     assert [w for w in head.split() if w in ("STATE", "READY", "REASON")] == ["STATE", "READY", "REASON"]
     assert {"Downloading", "38/40", SHORT} <= set(row.split())
     assert fleet.startswith(row.split()[0].removeprefix("cmc/"))
-    assert max(map(len, said.out.splitlines())) <= columns
+    assert max(map(len, output.out.splitlines())) <= columns
     assert f"{NODES[39]}): {SHORT}: need 5, have 3" in " ".join(line.strip() for line in rest)
 
 
@@ -100,10 +100,10 @@ def tenant(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.usefixtures("fleet")
 def test_a_tenant_sees_his_namespace_and_what_he_may_not_see(cluster: Cluster, tenant: Path) -> None:
-    said = piped(tenant, "status")
-    assert said.code == 0
-    assert [line.split()[0] for line in said.out.splitlines()] == ["MODEL", "bm/team/of-team"]
-    assert said.err.splitlines() == [
+    output = piped(tenant, "status")
+    assert output.code == 0
+    assert [line.split()[0] for line in output.out.splitlines()] == ["MODEL", "bm/team/of-team"]
+    assert output.err.splitlines() == [
         "Note: ClusterBaseModels are not shown: you may not list clusterbasemodels.ome.io in the cluster",
         "Note: ClusterModelCaches are not shown: you may not list clustermodelcaches.serving.kserve.io in the cluster",
         "Note: ModelCaches are not shown: you may not list modelcaches.serving.kserve.io in this namespace",
@@ -111,7 +111,7 @@ def test_a_tenant_sees_his_namespace_and_what_he_may_not_see(cluster: Cluster, t
         "Note: TrainingJobs are not shown: you may not list trainingjobs.larder.dev in this namespace",
     ]
     everywhere = piped(tenant, "status", "-A")
-    assert (everywhere.code, everywhere.out) == (0, said.out)
+    assert (everywhere.code, everywhere.out) == (0, output.out)
     assert everywhere.err.startswith("Note: BaseModels: only those in namespace team are shown: you may not list")
     foreign = piped(tenant, "status", "-n", "foreign")
     assert (foreign.code, foreign.out) == (1, "")
@@ -149,9 +149,9 @@ def test_a_watch_writes_a_line_for_each_change_and_asks_nothing_again(cluster: C
         assert line_of(running)[:3] == ["cmc/m", "Pending", "0/40"]
         wait_until(lambda: len(cluster.asked("larder-cli")) == before + 18, _END_S, "six watches")
         for count in range(1, 21):
-            cluster.tell("m", nodesReadyCount=count, storageStatus="Downloading")
+            cluster.set_status("m", nodesReadyCount=count, storageStatus="Downloading")
             assert line_of(running)[:3] == ["cmc/m", "Downloading", f"{count}/40"]
-        cluster.tell("m", files=3)  # nobody sees that: no line
+        cluster.set_status("m", files=3)  # nobody sees that: no line
         cluster.declare("n", CLUSTER_BASE_MODEL, state="In_Transit")
         assert line_of(running)[:2] == ["cbm/n", "Pending"]
         assert line_of(running)[:2] == ["cbm/n", "In_Transit"]
@@ -172,11 +172,11 @@ def test_a_watch_outlives_the_api_server(cluster: Cluster) -> None:
         assert [line_of(running)[0] for _ in range(2)] == ["MODEL", "cmc/m"]
         cluster.plane.stop_apiserver()
         assert running.stderr
-        said = running.stderr.readline()
-        assert said.startswith(f"Unreachable: the API server at {cluster.plane.url} does not answer: ")
-        assert said.endswith("; the output may be out of date until it answers again\n")
+        output = running.stderr.readline()
+        assert output.startswith(f"Unreachable: the API server at {cluster.plane.url} does not answer: ")
+        assert output.endswith("; the output may be out of date until it answers again\n")
         cluster.plane.resume_apiserver()
-        cluster.tell("m", storageStatus="Ready", nodesReadyCount=1)
+        cluster.set_status("m", storageStatus="Ready", nodesReadyCount=1)
         assert line_of(running)[:3] == ["cmc/m", "Ready", "1/1"]
     cluster.delete("m")
 
@@ -193,9 +193,9 @@ def test_a_watch_of_one_node_in_json(cluster: Cluster) -> None:
     with watching(cluster, "--node=a", "-o", "json") as running:
         assert running.stdout
         assert json.loads(running.stdout.readline())["state"] == "Waiting"
-        cluster.tell("m", nodes=on("Ready"))
+        cluster.set_status("m", nodes=on("Ready"))
         assert json.loads(running.stdout.readline())["state"] == "Ready"
-        cluster.tell("m", nodes=on("Ready")[1:])
+        cluster.set_status("m", nodes=on("Ready")[1:])
         assert json.loads(running.stdout.readline())["state"] == "Gone"
     cluster.delete("m")
 
@@ -217,9 +217,9 @@ def test_a_watch_ends_where_nobody_reads_it(cluster: Cluster) -> None:
 def test_a_cluster_without_larder(cluster: Cluster, tmp_path: Path) -> None:
     config = json.loads(cluster.plane.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] += "/apis/nothing-is-here"
-    said = piped(kubeconfig.write(config, tmp_path / "config"), "status")
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith("NotFound: the cluster serves none of Larder's kinds; install the chart larder-crds")
+    output = piped(kubeconfig.write(config, tmp_path / "config"), "status")
+    assert (output.code, output.out) == (1, "")
+    assert output.err.startswith("NotFound: the cluster serves none of Larder's kinds; install the chart larder-crds")
     wrong = piped(cluster.plane.kubeconfig, "status", "--context=nope")
     assert (wrong.code, wrong.out) == (1, "")
     assert wrong.err.startswith("NoCluster: cannot use context nope of the kubeconfig")

@@ -40,13 +40,13 @@ def test_a_pod_that_claims_a_model_gets_it_read_only(bench: DraBench, entry: Ent
 
 def test_a_device_says_what_the_model_is(bench: DraBench, entry: Entry) -> None:
     (device,) = bench.devices().values()
-    said = {name: next(iter(value.values())) for name, value in device["attributes"].items()}
+    attributes = {name: next(iter(value.values())) for name, value in device["attributes"].items()}
     assert device["allowMultipleAllocations"]
-    assert said["model"] == "tiny"
-    assert said["revision"] == attribute_text(entry.revision)
-    assert said["sizeBytes"] == sum(map(len, FILES.values()))
-    assert said["architecture"] == "LlamaForCausalLM"
-    assert said["cached"]
+    assert attributes["model"] == "tiny"
+    assert attributes["revision"] == attribute_text(entry.revision)
+    assert attributes["sizeBytes"] == sum(map(len, FILES.values()))
+    assert attributes["architecture"] == "LlamaForCausalLM"
+    assert attributes["cached"]
 
 
 @pytest.mark.usefixtures("entry")

@@ -34,5 +34,5 @@ def test_only_a_kubeconfig_loads_the_kubernetes_client(tmp_path: Path, *, in_clu
     }
     (tmp_path / "config").write_text(json.dumps(config))
     argv = [sys.executable, "-W", "error", "-c", CONNECT, "" if in_cluster else f"{tmp_path}/config", str(tmp_path)]
-    said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own text
-    assert said.split() == (["https://10.0.0.1:443", "False"] if in_cluster else ["http://127.0.0.1:1", "True"])
+    output = subprocess.run(argv, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own text
+    assert output.split() == (["https://10.0.0.1:443", "False"] if in_cluster else ["http://127.0.0.1:1", "True"])

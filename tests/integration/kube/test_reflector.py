@@ -66,7 +66,7 @@ class Watched:
             self.deleted[before.metadata.name] += 1
         self._progress.set()
 
-    def trouble(self, error: Exception, _: float) -> None:
+    def on_error(self, error: Exception, _: float) -> None:
         self.troubles.append(type(error).__name__)
         self._progress.set()
 
@@ -86,7 +86,7 @@ class Watched:
 @asynccontextmanager
 async def watching(kube: Kube, namespace: str, **more: Any) -> AsyncIterator[Watched]:
     watched = Watched()
-    watched.reflector = Reflector(kube, maps(namespace), ConfigMap, watched.cache, watched.trouble, **more)
+    watched.reflector = Reflector(kube, maps(namespace), ConfigMap, watched.cache, watched.on_error, **more)
     running = asyncio.create_task(watched.reflector.run())
     try:
         async with asyncio.timeout(SOON_S):
@@ -238,5 +238,5 @@ async def test_one_object_that_does_not_fit_blinds_nobody(kube: Kube, namespace:
             await seen.wait()
     assert cache.get(Key(namespace, "bad")) == held
     assert troubles
-    assert all("/bad" in trouble or "kube-root-ca.crt" in trouble for trouble in troubles)
+    assert all("/bad" in on_error or "kube-root-ca.crt" in on_error for on_error in troubles)
     running.cancel()

@@ -31,8 +31,8 @@ confine(ChildLimits(cpu_s=1, memory_bytes=200 * 2**20))
 
 
 def order_of(manifest: Manifest, settings: SourceSettings, limits: ChildLimits = USUAL, **more: object) -> SourceOrder:
-    given = {"credentials": ANONYMOUS, "revision": manifest.revision, "left_out": 0} | more
-    return SourceOrder(manifest=manifest.encode(), digest=manifest.digest, settings=settings, limits=limits, **given)  # type: ignore[arg-type]
+    environ = {"credentials": ANONYMOUS, "revision": manifest.revision, "left_out": 0} | more
+    return SourceOrder(manifest=manifest.encode(), digest=manifest.digest, settings=settings, limits=limits, **environ)  # type: ignore[arg-type]
 
 
 def order_of_folder(folder: Path, limits: ChildLimits = USUAL) -> SourceOrder:
@@ -72,7 +72,7 @@ def test_a_child_reads_what_it_is_asked_to(order: SourceOrder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "phrase"),
     [
         ("import os; os.kill(os.getpid(), 11)", "by signal 11"),
         ("import os; os._exit(7)", "with code 7"),
@@ -90,10 +90,10 @@ def test_a_child_reads_what_it_is_asked_to(order: SourceOrder) -> None:
         (CONFINED + "os.write(os.memfd_create('x'), b'x')", "with code 1"),
     ],
 )  # fmt: skip
-def test_a_child_that_dies_or_hands_back_nonsense_is_a_reason(order: SourceOrder, body: str, words: str) -> None:
+def test_a_child_that_dies_or_hands_back_nonsense_is_a_reason(order: SourceOrder, body: str, phrase: str) -> None:
     reading = script(body).read(order)
     assert (reading.reason, reading.metadata) == ("MetadataFailed", None)
-    assert words in reading.message
+    assert phrase in reading.message
 
 
 def test_a_child_that_was_killed_from_outside_was_interrupted(order: SourceOrder) -> None:
@@ -197,8 +197,8 @@ def test_credentials_go_over_standard_input_and_to_the_source_alone(order: Sourc
         settings = settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
         Child(COMMAND).read(order_of(listed, settings, credentials=Credentials({"HF_TOKEN": "hf_secret"})))
         assert {asked.headers.get("authorization") for asked in hub.asked} == {"Bearer hf_secret"}
-    given = child_environment({"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "LARDER_X": "y", "HTTPS_PROXY": "u:p@h"})
-    assert given.keys() == {"PATH", "MALLOC_ARENA_MAX", "PYTHONUTF8"}
+    environ = child_environment({"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "LARDER_X": "y", "HTTPS_PROXY": "u:p@h"})
+    assert environ.keys() == {"PATH", "MALLOC_ARENA_MAX", "PYTHONUTF8"}
     seen = script("import os, sys; sys.exit('HOME' in os.environ)").read(order)
     assert "cannot be used" in seen.message
 

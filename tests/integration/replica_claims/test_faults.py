@@ -106,9 +106,9 @@ def test_a_quota_is_told_on_the_pod_and_by_larder_why(tenant: Tenant) -> None:
     (missing,) = {"data-train-0", "data-train-1"} - set(tenant.claims())
     argv = [sys.executable, "-m", "shared.cli", "why", f"--kubeconfig={tenant.site.cluster.plane.kubeconfig}"]
     argv.append(f"pod/{tenant.namespace}/{pod['metadata']['name']}")
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own command
-    assert f"! claim/{missing}: ClaimRefused" in said
-    assert "exceeded quota" in said
+    output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own command
+    assert f"! claim/{missing}: ClaimRefused" in output
+    assert "exceeded quota" in output
 
 
 def test_who_empties_the_record_makes_his_own_pod_run_without_claims_and_no_other(tenant: Tenant) -> None:

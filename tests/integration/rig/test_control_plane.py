@@ -11,9 +11,9 @@ from rig.errors import CallRefused
 
 def test_kubectl_gets_along_with_it(control_plane: ControlPlane, binaries: Binaries) -> None:
     argv = [str(binaries.kubectl), "--kubeconfig", str(control_plane.kubeconfig), "version"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True)  # noqa: S603 - our own kubectl
-    assert f"Server Version: v{KUBERNETES_VERSION}" in said.stdout
-    assert said.stderr == ""
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)  # noqa: S603 - our own kubectl
+    assert f"Server Version: v{KUBERNETES_VERSION}" in done.stdout
+    assert done.stderr == ""
 
 
 def test_users_have_only_what_rbac_gives_them(control_plane: ControlPlane) -> None:

@@ -76,13 +76,13 @@ def test_a_version_in_the_registry_is_fetched(site: Path, registry: str, files: 
 
 
 @pytest.mark.parametrize(
-    ("uri", "words"),
+    ("uri", "phrase"),
     [
         ("model-registry://llama/4", "SourceNotFound: model-registry://llama/4: the registry has no /model_version"),
         ("model-registry://llama", "write model-registry://MODEL/VERSION"),
     ],
 )
-def test_what_the_registry_lacks_is_one_line(site: Path, registry: str, uri: str, words: str, tmp_path: Path) -> None:
+def test_what_the_registry_lacks_is_one_line(site: Path, registry: str, uri: str, phrase: str, tmp_path: Path) -> None:
     done = fetch(site, uri, tmp_path / "model", MODEL_REGISTRY_URL=registry)
     assert done.returncode == 1
-    assert words in done.stderr
+    assert phrase in done.stderr

@@ -111,7 +111,7 @@ def test_without_a_token_none_is_looked_for(
 
 
 @pytest.mark.parametrize(
-    ("access", "token", "error", "words"),
+    ("access", "token", "error", "phrase"),
     [
         (RepositoryAccess(frozenset({"hf_good"})), "", AuthDenied, "it is private or does not exist"),
         (RepositoryAccess(frozenset({"hf_good"})), "hf_bad", AuthDenied, "refuses these credentials"),
@@ -120,12 +120,12 @@ def test_without_a_token_none_is_looked_for(
     ],
 )
 def test_who_may_not_read_is_told_what_to_do(
-    hub: Hub, folder: Path, open_repo: Open, access: RepositoryAccess, token: str, error: type[LarderError], words: str
+    hub: Hub, folder: Path, open_repo: Open, access: RepositoryAccess, token: str, error: type[LarderError], phrase: str
 ) -> None:
     commit = hub.push(REPO, folder, access=access)
     source = open_repo(commit, Credentials({"HF_TOKEN": token}))
     for act in (source.resolve, lambda: source.open(File("config.json", 2))):
-        with pytest.raises(error, match=words):
+        with pytest.raises(error, match=phrase):
             act()
 
 
@@ -258,8 +258,8 @@ def test_a_store_on_an_address_that_is_not_opened_is_refused(hub: Hub, folder: P
 
 def test_a_hub_that_is_not_there_or_is_none(hub: Hub, folder: Path) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
-    for endpoint, words in (("http://127.0.0.1:9", "cannot be listed"), (hub.store_endpoint, "status|wants")):
+    for endpoint, phrase in (("http://127.0.0.1:9", "cannot be listed"), (hub.store_endpoint, "status|wants")):
         source = open_source(parse_uri(f"hf://{REPO}"), ANONYMOUS, SourceSettings(hf_endpoint=endpoint))
-        with pytest.raises(LarderError, match=words):
+        with pytest.raises(LarderError, match=phrase):
             source.resolve()
         source.close()

@@ -131,18 +131,18 @@ def test_what_is_not_there_is_named(bucket: str, open_uri: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "phrase"),
     [
         ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "refuses these credentials .*SignatureDoesNotMatch"),
         ({"AWS_ACCESS_KEY_ID": "nobody"}, "refuses these credentials .*InvalidAccessKeyId"),
     ],
 )
-def test_wrong_keys_are_denied(s3: S3, bucket: str, open_uri: Open, change: dict[str, str], words: str) -> None:
+def test_wrong_keys_are_denied(s3: S3, bucket: str, open_uri: Open, change: dict[str, str], phrase: str) -> None:
     s3.put(bucket, "m/x", b"1")
     keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key, **change}
     source = open_uri(f"s3://{bucket}/m", Credentials(keys))
     for act in (source.resolve, lambda: source.open(File("x", 1))):
-        with pytest.raises(AuthDenied, match=words) as caught:
+        with pytest.raises(AuthDenied, match=phrase) as caught:
             act()
         assert s3.secret_key not in str(caught.value)
 

@@ -103,8 +103,8 @@ def test_what_came_in_parts_is_listed_with_their_digest_and_checked_by_it(shop: 
     parts = [BODY[start : start + PART_BYTES] for start in range(0, len(BODY), PART_BYTES)]
     below, exact = shop.listed(), shop.listed(f"s3://{shop.bucket}/{KEY}")
     assert below.digest == exact.digest == digest_of(kind, *parts)
-    status, said = shop.fetch()
-    assert (status, "verified by digest" in said) == (0, True), said
+    status, result = shop.fetch()
+    assert (status, "verified by digest" in result) == (0, True), result
     assert (shop.to / "weights.safetensors").read_bytes() == BODY
 
 
@@ -114,9 +114,9 @@ def test_a_bit_that_flipped_behind_the_server_s_back_is_found(shop: Shop, kind: 
     with shop.s3.path(shop.bucket, KEY).open("r+b") as stored:
         byte = os.pread(stored.fileno(), 1, PART_BYTES + 5)[0]
         os.pwrite(stored.fileno(), bytes([byte ^ 1]), PART_BYTES + 5)
-    status, said = shop.fetch()
+    status, result = shop.fetch()
     assert status == 1
-    assert said.splitlines()[-1].startswith(f"DigestMismatch: 'weights.safetensors': expected {kind}-parts ")
+    assert result.splitlines()[-1].startswith(f"DigestMismatch: 'weights.safetensors': expected {kind}-parts ")
     assert not (shop.to / "weights.safetensors").exists()
 
 
@@ -142,5 +142,5 @@ def test_parts_of_different_lengths_leave_the_size_to_check(shop: Shop) -> None:
         parts.append({"PartNumber": number, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]})
     client.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
     assert (shop.listed().digest, shop.listed().size) == ("", 18 * MIB)
-    status, said = shop.fetch()
-    assert (status, "verified by size" in said) == (0, True), said
+    status, result = shop.fetch()
+    assert (status, "verified by size" in result) == (0, True), result

@@ -61,7 +61,7 @@ def test_a_plugin_does_not_take_a_scheme_of_ours(site: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "words"),
+    ("uri", "phrase"),
     [
         ("broken://x", "plugin_bad:open_it of the distribution plugin-bad) cannot be loaded: OSError: no libfoo"),
         ("absent://x", "plugin_bad_not"),
@@ -71,8 +71,8 @@ def test_a_plugin_does_not_take_a_scheme_of_ours(site: Path) -> None:
         ("other://x", "pvc://, "),
     ],
 )
-def test_a_broken_plugin_is_named_and_concerns_its_scheme_alone(site: Path, uri: str, words: str) -> None:
+def test_a_broken_plugin_is_named_and_concerns_its_scheme_alone(site: Path, uri: str, phrase: str) -> None:
     refused, opened = run(site, uri, "s3://bucket/m")
     assert refused.startswith("InvalidURI ")
-    assert words in refused
+    assert phrase in refused
     assert "S3Source" in opened

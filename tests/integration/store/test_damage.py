@@ -83,13 +83,13 @@ def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_repaired(
     assert store.snapshots.all()[0].damaged == (path,)
     before = source.served_bytes
     result = fetch_blobs(source, store, prove_access=False)
-    mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs)
+    repaired = store.snapshots.repair(snapshot, plan_of(source), result.blobs)
     assert source.served_bytes - before in (0, len(source.files[path]))
-    assert store.snapshots.check(mended) == []
-    assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == source.files
-    assert mended.path.stat().st_mode & 0o777 == 0o555
-    assert (mended.path / "original").stat().st_mode & 0o777 == 0o555
-    assert not list(mended.path.rglob(".new-*"))
+    assert store.snapshots.check(repaired) == []
+    assert {f.path: (repaired.path / f.path).read_bytes() for f in repaired.files} == source.files
+    assert repaired.path.stat().st_mode & 0o777 == 0o555
+    assert (repaired.path / "original").stat().st_mode & 0o777 == 0o555
+    assert not list(repaired.path.rglob(".new-*"))
 
 
 def test_an_open_file_keeps_its_bytes_while_it_is_repaired(
@@ -125,8 +125,8 @@ def test_a_lost_mark_is_damage_and_is_written_again(
     remove(snapshot.path / ".completed")
     assert store.snapshots.check(snapshot) == [".completed"]
     assert store.snapshots.all() == []
-    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
-    assert store.snapshots.all() == [mended]
+    repaired = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
+    assert store.snapshots.all() == [repaired]
 
 
 def test_a_lost_directory_is_committed_again(
@@ -134,8 +134,8 @@ def test_a_lost_directory_is_committed_again(
 ) -> None:
     remove_tree(root / "models" / "llama")
     assert len(store.snapshots.check(snapshot)) == len(source.files) + 1
-    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
-    assert store.snapshots.check(mended) == []
+    repaired = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
+    assert store.snapshots.check(repaired) == []
 
 
 def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
@@ -146,8 +146,8 @@ def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
     remove_tree(unsealed(snapshot.path / "original"))
     (snapshot.path / "original").symlink_to(aim)
     assert sorted(store.snapshots.check(snapshot)) == ["original/config.json", NESTED]
-    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
-    assert store.snapshots.check(mended) == []
+    repaired = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
+    assert store.snapshots.check(repaired) == []
     assert list(aim.iterdir()) == []
 
 

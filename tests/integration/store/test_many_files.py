@@ -22,8 +22,8 @@ def test_ten_thousand_files_come_stay_are_repaired_and_go(
     gone = "dir-07/00007.json"
     remove_tree_of(snapshot, gone)
     assert store.snapshots.check(snapshot) == [gone]
-    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store, prove_access=False).blobs)
-    assert store.snapshots.check(mended) == []
+    repaired = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store, prove_access=False).blobs)
+    assert store.snapshots.check(repaired) == []
     store.snapshots.remove("llama", snapshot.revision)
     assert store.blobs.paths() == {}
 

@@ -25,8 +25,8 @@ def test_each_name_keeps_its_own_bytes_and_is_repaired_and_removed(
     for path in (LONGEST, DECOMPOSED, "Config.json"):
         remove_tree(snapshot.path / path)
     assert sorted(store.snapshots.check(snapshot)) == sorted([LONGEST, DECOMPOSED, "Config.json"])
-    mended = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
-    assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == FILES
+    repaired = store.snapshots.repair(snapshot, plan_of(source), fetch_blobs(source, store).blobs)
+    assert {f.path: (repaired.path / f.path).read_bytes() for f in repaired.files} == FILES
     store.snapshots.remove("llama", snapshot.revision)
     assert store.blobs.paths() == {}
 

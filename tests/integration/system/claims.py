@@ -147,15 +147,15 @@ def ready_model(site: Site, name: str) -> str:
     return model
 
 
-def until_refused(site: Site, model: str, words: str) -> None:
+def until_refused(site: Site, model: str, phrase: str) -> None:
     """Return once the replica that answers refuses pods of the model in these words: it may hear of them last."""
 
     def says_so() -> bool:
         with pytest.raises(CallRefused) as refusal:
             site.api.create(PODS, base_model_pod("early", model))
-        return words in str(refusal.value)
+        return phrase in str(refusal.value)
 
-    site.until(says_so, f"pods of {model} to be refused: {words}")
+    site.until(says_so, f"pods of {model} to be refused: {phrase}")
 
 
 def admitted(site: Site, model: str) -> Json:

@@ -47,11 +47,11 @@ def test_the_nodes_own_agent_gets_manifest_and_credentials(site: Site, client: h
     (entry,) = site.entries("a", cache)
     manifest = client.get(f"/v1/manifests/{entry['manifest']}", headers=token_of(site, "a"))
     assert [f["path"] for f in manifest.json()["files"]] == ["weights.bin"]
-    given = client.post("/v1/credentials", json=wanted(site, cache), headers=token_of(site, "a"))
-    (grant,) = given.json()["grants"]
+    credentials = client.post("/v1/credentials", json=wanted(site, cache), headers=token_of(site, "a"))
+    (grant,) = credentials.json()["grants"]
     assert grant["values"]["AWS_SECRET_ACCESS_KEY"] == site.s3.secret_key
     assert grant["hosts"] == [f"127.0.0.1:{site.s3.port}"]
-    assert given.headers["cache-control"] == "no-store"
+    assert credentials.headers["cache-control"] == "no-store"
 
 
 def test_another_nodes_agent_gets_neither(site: Site, client: httpx.Client, cache: str) -> None:

@@ -229,10 +229,10 @@ def test_a_pod_that_waits_for_a_claim_of_one_pod_is_reported_until_it_runs(site:
     held = wait_service(site, service, "ClaimInUse")
     (first,) = [pod for pod in pods if site.api.get(f"{PODS}/{pod}")["spec"].get("nodeName")]
     (waiting,) = pods - {first}
-    words = f"pod {waiting} waits: PVC {name} is ReadWriteOncePod and in use by pod {first} on node "
-    assert words in held
+    phrase = f"pod {waiting} waits: PVC {name} is ReadWriteOncePod and in use by pod {first} on node "
+    assert phrase in held
     assert "{type: Recreate}" in held
-    assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(words)
+    assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(phrase)
     assert site.ready_condition("ClusterBaseModel", model)["status"] == "True", "whoever has it goes on"
     site.api.patch(f"{SERVICES}/{service}", {"spec": {"replicas": {"min": 1}}})
     wait_service(site, service, "Serving")
@@ -256,9 +256,9 @@ def test_a_pod_on_another_node_than_its_volume_is_reported_until_it_runs(site: S
     service = serve(site, model, 1, nodeName=machine)
     (pod,) = [p["metadata"]["name"] for p in serving_pods(site, service, 1)]
     say(site, pod, "Pending", PodReadyToStartContainers="False", Ready="False")
-    words = f"pod {pod} on node {machine} waits: PVC {name} is ReadWriteOnce and in use by pod {other} on node a"
-    assert f"{words}; it starts when that pod ends" in wait_service(site, service, "ClaimInUse")
-    assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(words)
+    phrase = f"pod {pod} on node {machine} waits: PVC {name} is ReadWriteOnce and in use by pod {other} on node a"
+    assert f"{phrase}; it starts when that pod ends" in wait_service(site, service, "ClaimInUse")
+    assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(phrase)
     site.api.delete(f"{PODS}/{other}", grace_s=0)
     say(site, pod, "Running", PodReadyToStartContainers="True", Ready="True")
     wait_service(site, service, "Serving")

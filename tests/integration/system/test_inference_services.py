@@ -213,7 +213,7 @@ def test_what_it_made_goes_with_it(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "phrase"),
     [
         ({}, "set exactly one of spec.model and spec.storageUri"),
         ({"model": {"name": "m"}, "storageUri": "hf://a/b"}, "set exactly one of spec.model and spec.storageUri"),
@@ -222,8 +222,8 @@ def test_what_it_made_goes_with_it(site: Site) -> None:
         ({"model": {"name": "m"}, "template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
     ],
 )
-def test_what_is_plainly_wrong_is_refused(spec: Json, words: str, site: Site) -> None:
-    with pytest.raises(CallRefused, match=words):
+def test_what_is_plainly_wrong_is_refused(spec: Json, phrase: str, site: Site) -> None:
+    with pytest.raises(CallRefused, match=phrase):
         serve(site, **spec)
 
 
@@ -245,8 +245,8 @@ def test_a_service_without_pods_holds_its_model_until_it_goes(site: Site) -> Non
         site, "ClusterBaseModel", model
     )
     delete_unguarded(site, "ClusterBaseModel", model)
-    words = site.wait_reason("ClusterBaseModel", model, "InUse")
-    assert words == f"still in use by InferenceService default/{name}; delete them, or wait until they end"
+    message = site.wait_reason("ClusterBaseModel", model, "InUse")
+    assert message == f"still in use by InferenceService default/{name}; delete them, or wait until they end"
     assert "is being deleted" in says(site, name, "ModelNotReady", "ModelReady")
     site.delete(KIND, name)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
@@ -283,8 +283,8 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
     (mount,) = [m for m in side["volumeMounts"] if m["name"] == "larder-model"]
     assert (mount["subPath"], mount["readOnly"]) == ("models/llama", True)
     assert all(m["name"] != "larder-model" for m in main.get("volumeMounts", []))
-    said = refused(site, "BaseModel", model)
-    assert f"1 InferenceService: default/{name} and 1 pod: default/{pod['metadata']['name']}" in said
+    message = refused(site, "BaseModel", model)
+    assert f"1 InferenceService: default/{name} and 1 pod: default/{pod['metadata']['name']}" in message
     site.delete(KIND, name)
     site.until(lambda: not site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"], "the pod to go")
     site.delete("BaseModel", model)
@@ -303,8 +303,8 @@ def test_services_of_kserve_hold_the_cache_that_they_ask_for(site: Site) -> None
                 "metadata": {"name": service, "annotations": annotations},
                 "spec": {"predictor": {"model": {"storageUri": f"{uri}/part"}}}}  # fmt: skip
         site.api.create(KSERVE_SERVICES, body)
-    said = refused(site, "ClusterModelCache", cache)
-    assert f"is used by 1 InferenceService: default/{name}; delete those first" in said
+    message = refused(site, "ClusterModelCache", cache)
+    assert f"is used by 1 InferenceService: default/{name}; delete those first" in message
     longer = site.cache(f"{uri}/part")
     site.until(lambda: bool(site.ready_condition("ClusterModelCache", longer)), "the cache without files to be known")
     assert f"default/{name}" in refused(site, "ClusterModelCache", cache), "pods do not get the longer one"
@@ -326,17 +326,17 @@ def test_a_service_of_kserve_says_once_for_each_reason_why_its_pods_are_not_cach
         pod["metadata"]["labels"] = {"serving.kserve.io/inferenceservice": name}
         pods.append(site.pod(pod)["metadata"]["name"])
 
-    def said() -> list[str]:
+    def events() -> list[str]:
         found = [e for e in site.events(name) if e["involvedObject"]["uid"] == uid]
         return [e["message"] for e in found if e["reason"] == "ModelNotCached"]
 
     run("s3://nowhere/a")
-    site.until(lambda: len(said()) == 1, "the reason to be reported on the service")
-    assert "no ClusterModelCache holds s3://nowhere/a" in said()[0]
+    site.until(lambda: len(events()) == 1, "the reason to be reported on the service")
+    assert "no ClusterModelCache holds s3://nowhere/a" in events()[0]
     run("s3://nowhere/a")
     run("s3://nowhere/b")
-    site.until(lambda: any("s3://nowhere/b" in message for message in said()), "the other reason")
-    assert len(said()) == 2
+    site.until(lambda: any("s3://nowhere/b" in message for message in events()), "the other reason")
+    assert len(events()) == 2
     for pod in pods:
         site.delete_pod(pod)
     site.api.delete(f"{KSERVE_SERVICES}/{name}")

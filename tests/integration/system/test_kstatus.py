@@ -28,14 +28,14 @@ def kubectl_wait(site: Site, binaries: Binaries) -> Wait:
 
 def history(site: Site, kind: str, name: str, end: Status) -> list[Status]:
     """Return what kstatus said of an object until it said this."""
-    said: list[Status] = []
+    statuses: list[Status] = []
 
     def has_ended() -> bool:
-        said.append(kstatus(site.get(kind, name)))
-        return said[-1] == end
+        statuses.append(kstatus(site.get(kind, name)))
+        return statuses[-1] == end
 
     site.until(has_ended, f"{kind} {name} to be {end}")
-    return said
+    return statuses
 
 
 def test_the_life_of_a_cache(site: Site, kubectl_wait: Wait) -> None:

@@ -54,7 +54,7 @@ def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
 
     The tests of each program by itself have the exact figures.
     """
-    before, given, checked = agent(site, "a"), credentials_given(site), reviews(site, "/validate", "allowed")
+    before, served, checked = agent(site, "a"), credentials_given(site), reviews(site, "/validate", "allowed")
     cache = site.cache(site.push())
     size_bytes = site.wait_ready("ClusterModelCache", cache)["size"]
     after = agent(site, "a")
@@ -66,7 +66,7 @@ def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
     assert moved('larder_verified_bytes_total{source="hf"}') >= size_bytes
     assert moved('larder_downloads_ended_total{kind="download",reason="",result="complete"}') >= 1
     assert after['larder_models{phase="Ready"}'] >= 1
-    assert credentials_given(site) - given >= 2  # nodes a and b
+    assert credentials_given(site) - served >= 2  # nodes a and b
     assert reviews(site, "/validate", "allowed") - checked >= 1
 
     def reported() -> bool:

@@ -270,9 +270,9 @@ def test_a_class_without_its_provisioner_is_named_until_a_volume_comes(site: Sit
     assert "correct spec.pvcSpec.storageClassName" in message
     events = f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.name={cache},reason=ClaimNotBound"
     site.until(lambda: any(e["type"] == "Warning" for e in site.api.get(events)["items"]), "the event")
-    said = why(f"mc/{cache}")
-    assert said.startswith(f"ModelCache {NAMESPACE}/{cache}: ClaimNotBound\n")
-    assert "correct spec.pvcSpec.storageClassName" in said
+    output = why(f"mc/{cache}")
+    assert output.startswith(f"ModelCache {NAMESPACE}/{cache}: ClaimNotBound\n")
+    assert "correct spec.pvcSpec.storageClassName" in output
     job = job_of(site, cache)
     volume_for(site, cache, storage_class=lost)
     site.until(lambda: site.ready_condition(KIND, cache)["reason"] != "ClaimNotBound", "the reason to go")

@@ -44,22 +44,22 @@ def refusal(site: Site, path: str) -> str:
     """Return why the pods of a workload cannot be created: an Event on it, or on the ReplicaSet of a Deployment."""
     name = path.rpartition("/")[2]
 
-    def said() -> list[str]:
+    def messages() -> list[str]:
         events = site.api.get("/api/v1/namespaces/default/events")["items"]
         about = re.compile(rf"{name}(-[a-z0-9]+)?")
         found = [e for e in events if e["reason"] == "FailedCreate" and about.fullmatch(e["involvedObject"]["name"])]
         return [str(e["message"]) for e in found]
 
-    site.until(lambda: bool(said()), f"the refusal of the pods of {name}")
-    return said()[0]
+    site.until(lambda: bool(messages()), f"the refusal of the pods of {name}")
+    return messages()[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_name_that_no_model_has_is_refused_with_similar_names(site: Site, model: str, kind: str) -> None:
     path = workload(site, kind, f"{model}x")
-    said = refusal(site, path)
-    assert f"namespace default sees no model '{model}x', neither a BaseModel or ModelCache of its own nor" in said
-    assert re.search(rf"similar names are [^;]*{model}[,;]", said)
+    message = refusal(site, path)
+    assert f"namespace default sees no model '{model}x', neither a BaseModel or ModelCache of its own nor" in message
+    assert re.search(rf"similar names are [^;]*{model}[,;]", message)
     site.api.delete(path)
 
 
@@ -90,9 +90,9 @@ def is_admitted(site: Site, text: str) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_name_that_several_kinds_have_is_refused_with_the_candidates(site: Site, twins: str, kind: str) -> None:
     path = workload(site, kind, twins)
-    said = refusal(site, path)
-    assert f"several models with different files are named '{twins}'; write one of" in said
-    assert f"basemodel/{twins}, clusterbasemodel/{twins}" in said
+    message = refusal(site, path)
+    assert f"several models with different files are named '{twins}'; write one of" in message
+    assert f"basemodel/{twins}, clusterbasemodel/{twins}" in message
     site.api.delete(path)
 
 

@@ -65,13 +65,13 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
 
     site.until(lambda: not site.snapshot(other, name, old).exists(), "the old one to go where nobody uses it")
     site.until(lambda: reported(site, name, "Removing") == ("True", "InUse"), "the old one to be kept")
-    words = f"revision {old[:12]} on {home}: kept while in use by default/{first}"
-    site.until(lambda: words in condition(site, KIND, name, "Removing")["message"], "the user to be named")
+    phrase = f"revision {old[:12]} on {home}: kept while in use by default/{first}"
+    site.until(lambda: phrase in condition(site, KIND, name, "Removing")["message"], "the user to be named")
     assert site.snapshot(home, name, old).joinpath("config.json").read_bytes() == before["config.json"]
     assert snapshot_label(name, old) in admitted["spec"]["nodeSelector"]
-    said = why(f"cbm/{name}")
-    assert f"kept while in use by default/{first}" in said
-    assert f"MultipleRevisions: {home}: " in said
+    output = why(f"cbm/{name}")
+    assert f"kept while in use by default/{first}" in output
+    assert f"MultipleRevisions: {home}: " in output
     states = {home: sorted([old, new]), other: [new]}
 
     def here() -> dict[str, list[str]]:
@@ -178,8 +178,8 @@ def is_reported_with_room(site: Site, name: str) -> bool:
     """Tell whether a cache says of its update what its node says of its room."""
     status = site.status("ClusterModelCache", name)
     updating: dict[str, str] = next((c for c in status.get("conditions", []) if c["type"] == "Updating"), {})
-    words = [n["message"] for n in status.get("nodes", []) if n.get("reason") == "InsufficientStorage"]
-    return updating.get("reason") == "InsufficientStorage" and words != [] and words[0] in updating["message"]
+    phrase = [n["message"] for n in status.get("nodes", []) if n.get("reason") == "InsufficientStorage"]
+    return updating.get("reason") == "InsufficientStorage" and phrase != [] and phrase[0] in updating["message"]
 
 
 def test_an_edit_to_a_source_that_is_not_there_leaves_the_old_one_serving(site: Site) -> None:

@@ -50,9 +50,9 @@ def test_a_base_model_may_change_its_mind(site: Site) -> None:
     assert "leftOut" not in whole
     assert len(files_of(site.snapshot("c", model, whole["servingRevision"]))) == 5
 
-    wish = {"allowPatterns": "*.json, *.safetensors\noriginal/", "ignorePatterns": "*.pth"}
+    selection = {"allowPatterns": "*.json, *.safetensors\noriginal/", "ignorePatterns": "*.pth"}
     path = path_of("ClusterBaseModel", model)
-    site.api.patch(path, {"spec": {"storage": {"parameters": wish}}})
+    site.api.patch(path, {"spec": {"storage": {"parameters": selection}}})
     site.until(lambda: site.status("ClusterBaseModel", model)["servingRevision"] != whole["servingRevision"], "a flip")
     some = site.wait_ready("ClusterBaseModel", model)
     assert files_of(site.snapshot("c", model, some["servingRevision"])) == {
@@ -77,8 +77,8 @@ def test_other_files_of_the_same_source_are_a_conflict(site: Site) -> None:
     message = site.wait_reason("ClusterBaseModel", name, "NameConflict")
     assert f"ClusterModelCache {name} is older" in message
     assert "a different selection of its files" in message
-    wish = {"allowPatterns": "*.json"}
-    site.api.patch(path_of("ClusterBaseModel", name), {"spec": {"storage": {"parameters": wish}}})
+    selection = {"allowPatterns": "*.json"}
+    site.api.patch(path_of("ClusterBaseModel", name), {"spec": {"storage": {"parameters": selection}}})
     site.wait_ready("ClusterBaseModel", name)
     both = [["ClusterBaseModel", "ClusterModelCache"]]
     site.until(lambda: site.claimants("a", name) == both, "both to claim one entry")
@@ -94,8 +94,8 @@ def test_patterns_that_fit_nothing_are_reported_with_what_there_is(site: Site) -
 
 
 def test_a_typo_in_a_parameter_is_refused(site: Site) -> None:
-    words = r"invalid file selection: storage\.parameters\.allowPickle is 'no'; write true or false"
-    with pytest.raises(CallRefused, match=words):
+    phrase = r"invalid file selection: storage\.parameters\.allowPickle is 'no'; write true or false"
+    with pytest.raises(CallRefused, match=phrase):
         site.base_model(nodeSelector={"kubernetes.io/hostname": "c"}, parameters={"allowPickle": "no"})
 
 

@@ -18,7 +18,7 @@ MODELS = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/basemodels"
 
 
 @pytest.mark.parametrize(
-    ("uri", "words"),
+    ("uri", "phrase"),
     [
         ("ftp://host/model", "ftp://"),
         ("hf://only-one-part", "hf://ORG/REPO"),
@@ -26,10 +26,10 @@ MODELS = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/basemodels"
         ("no uri at all", "hf://"),
     ],
 )
-def test_what_is_plainly_wrong_is_refused_at_once(site: Site, uri: str, words: str) -> None:
-    with pytest.raises(CallRefused, match=words):
+def test_what_is_plainly_wrong_is_refused_at_once(site: Site, uri: str, phrase: str) -> None:
+    with pytest.raises(CallRefused, match=phrase):
         site.cache(uri)
-    with pytest.raises(CallRefused, match=words):
+    with pytest.raises(CallRefused, match=phrase):
         site.base_model(uri)
 
 

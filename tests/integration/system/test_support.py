@@ -235,11 +235,11 @@ def test_the_index_names_every_file(bundle: Bundle) -> None:
 
 
 def test_what_could_not_be_read_is_said_and_the_rest_is_there(site: Site, tmp_path: Path) -> None:
-    made, said = run(site, "somebody-without-rights", tmp_path)
+    made, output = run(site, "somebody-without-rights", tmp_path)
     errors = made.text("errors.txt")
     for part in ("nodes.jsonl", "objects/modelnodes.jsonl", "namespace/pods.jsonl", "cluster/kinds.jsonl"):
         assert re.search(rf"^{re.escape(part)}: GET .*: Refused: 403", errors, re.MULTILINE), part
-    assert "items are missing, see errors.txt" in said
+    assert "items are missing, see errors.txt" in output
     assert json.loads(made.text("versions.json"))["server"]["major"] == "1"
 
 

@@ -376,9 +376,9 @@ def test_larder_why_explains_a_job(site: Site, why: Why) -> None:
     job = train(site)
     wait_phase(site, job, "Pending", 1)
     says(site, job, "Starting")
-    said = why(f"tj/{job}")
-    assert f"TrainingJob {NAMESPACE}/{job}: Starting" in said
-    assert f"pod/{job}-worker-0: claim/data-{job}-worker-0: NotBound" in said
+    output = why(f"tj/{job}")
+    assert f"TrainingJob {NAMESPACE}/{job}: Starting" in output
+    assert f"pod/{job}-worker-0: claim/data-{job}-worker-0: NotBound" in output
     site.delete(KIND, job)
 
 

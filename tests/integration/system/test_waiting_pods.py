@@ -224,8 +224,8 @@ def test_a_pod_whose_model_or_revision_is_gone_hears_it_with_its_owner(site: Sit
     selected = f"{_PODS}?labelSelector=app={web}"
     site.until(lambda: bool(site.api.get(selected)["items"]), "the pod")
     pod = site.api.get(selected)["items"][0]["metadata"]["name"]
-    for reason, given in (("ModelRevisionGone", f"{model}@{'0' * 40}"), ("ModelRemoved", "never-declared@r1")):
-        site.api.patch(f"{_PODS}/{pod}", {"metadata": {"annotations": {"larder.dev/models": given}}})
+    for reason, snapshot in (("ModelRevisionGone", f"{model}@{'0' * 40}"), ("ModelRemoved", "never-declared@r1")):
+        site.api.patch(f"{_PODS}/{pod}", {"metadata": {"annotations": {"larder.dev/models": snapshot}}})
         site.until(lambda r=reason: r in reasons(site, pod), "the pod to be told")  # type: ignore[misc]
         site.until(lambda r=reason: r in reasons(site, web), "its owner to be told")  # type: ignore[misc]
     site.api.delete(f"{sets}/{web}")

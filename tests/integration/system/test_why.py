@@ -33,14 +33,14 @@ def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) 
     group = site.group(label, storageLimit="3Mi")
     name = site.cache(site.push(size_bytes=8 * 2**20), group=group)
     site.wait_reason("ClusterModelCache", name, "InsufficientStorage")
-    said = why(f"cmc/{name}", exits=1)
-    assert said.splitlines()[0] == f"ClusterModelCache {name}: {name} on node/c: InsufficientStorage"
-    assert "need" in said
-    assert "fix: remove a model, raise storageLimit" in said
-    assert re.search(r"controller: Leading: controller-\d_\w+ is the leader", said)
-    said = why("node/c")
-    assert "limit 3.0 MiB" in said
-    assert f"! {name} on node/c: InsufficientStorage" in said
+    output = why(f"cmc/{name}", exits=1)
+    assert output.splitlines()[0] == f"ClusterModelCache {name}: {name} on node/c: InsufficientStorage"
+    assert "need" in output
+    assert "fix: remove a model, raise storageLimit" in output
+    assert re.search(r"controller: Leading: controller-\d_\w+ is the leader", output)
+    output = why("node/c")
+    assert "limit 3.0 MiB" in output
+    assert f"! {name} on node/c: InsufficientStorage" in output
     assert "c; each can hold 3Mi" in why(f"mcng/{group}")
     site.delete("ClusterModelCache", name)
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
@@ -49,10 +49,10 @@ def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) 
 def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
     bare = site.cache(site.upload())
     site.wait_reason("ClusterModelCache", bare, "AuthDenied")
-    said = why(f"clustermodelcache/{bare}", exits=1)
-    assert "! source: AuthDenied" in said
-    assert "names no Secret" in said
-    assert f"create a Secret in namespace {NAMESPACE}, label it larder.dev/credentials=true" in said
+    output = why(f"clustermodelcache/{bare}", exits=1)
+    assert "! source: AuthDenied" in output
+    assert "names no Secret" in output
+    assert f"create a Secret in namespace {NAMESPACE}, label it larder.dev/credentials=true" in output
 
     secret = site.name("token")
     data = {"token": base64.b64encode(b"a-wrong-token").decode()}
@@ -60,9 +60,9 @@ def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
     site.api.create(SECRETS, {"metadata": {"name": secret, "labels": labels}, "data": data})
     named = site.cache(site.push(access=RepositoryAccess(frozenset({"the-right-token"}))), credentialsSecret=secret)
     site.wait_reason("ClusterModelCache", named, "AuthDenied")
-    said = why(f"cmc/{named}", exits=1)
-    assert f"Secret {secret} in namespace {NAMESPACE}" in said
-    assert "a-wrong-token" not in said
+    output = why(f"cmc/{named}", exits=1)
+    assert f"Secret {secret} in namespace {NAMESPACE}" in output
+    assert "a-wrong-token" not in output
 
 
 def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
@@ -70,11 +70,11 @@ def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
     name, pod = site.base_model(nodeSelector=nowhere), site.name("early")
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
     site.pod(base_model_pod(pod, name), behind="not resolved yet")
-    said = why(f"pod/{pod}")
-    assert f". admission: Injected: the pod was given {name}@" in said
-    assert f"! labels: NoNodeHasLabel: model-cache-ready-{name}: no node has it" in said
-    assert f"! ClusterBaseModel {name}: NoNodes" in said
-    assert f"larder why clusterbasemodel/{name}" in said
+    output = why(f"pod/{pod}")
+    assert f". admission: Injected: the pod was given {name}@" in output
+    assert f"! labels: NoNodeHasLabel: model-cache-ready-{name}: no node has it" in output
+    assert f"! ClusterBaseModel {name}: NoNodes" in output
+    assert f"larder why clusterbasemodel/{name}" in output
     assert f"why={nowhere['why']} is on 0" in why(f"cbm/{name}")
     site.label("c", nowhere)
     site.until(lambda: site.pod_node(pod) == "c", "the pod to be placed")
@@ -91,8 +91,8 @@ def test_a_pod_that_its_own_selector_keeps_from_the_nodes_with_the_model(
     body = base_model_pod(pod, name)
     body["spec"]["nodeSelector"] = {"gpu": "yes"}
     site.pod(body)
-    said = why(f"pod/{pod}")
-    assert "! node/c: DoesNotFit: the node has the model, but lacks gpu=yes, which the pod selects" in said
+    output = why(f"pod/{pod}")
+    assert "! node/c: DoesNotFit: the node has the model, but lacks gpu=yes, which the pod selects" in output
     site.delete_pod(pod)
 
 
@@ -109,9 +109,9 @@ def test_a_node_without_an_agent(site: Site, why: Why) -> None:
     try:
         name = site.base_model(nodeSelector={"why": bare})
         site.until(lambda: site.status("ClusterBaseModel", name).get("nodesTotal") == 1, "the node to be a target")
-        said = why(f"node/{bare}")
-        assert f"! node/{bare}: NoAgent: the node has no pod of DaemonSet larder-agent" in said
-        assert "agent.tolerations" in said
+        output = why(f"node/{bare}")
+        assert f"! node/{bare}: NoAgent: the node has no pod of DaemonSet larder-agent" in output
+        assert "agent.tolerations" in output
         assert f"! node/{bare}: NoAgent" in why(f"cbm/{name}")
     finally:
         site.cluster.nodes.remove(bare)
@@ -128,13 +128,13 @@ def test_what_has_nothing_in_its_way(site: Site, why: Why) -> None:
 def test_a_workload_whose_pods_admission_refuses(site: Site, why: Why, kind: str) -> None:
     name, short = site.name("web"), {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "Job": "job"}
     path = create_workload(site, kind, name, base_model_pod("any", "nobody"))
-    words = "there is no BaseModel 'nobody' in namespace default and no ClusterBaseModel of that name"
+    phrase = "there is no BaseModel 'nobody' in namespace default and no ClusterBaseModel of that name"
     site.until(
-        lambda: f"! admission: PodRefused: {words}" in why(f"{short[kind]}/{name}"), "the refusal to be reported"
+        lambda: f"! admission: PodRefused: {phrase}" in why(f"{short[kind]}/{name}"), "the refusal to be reported"
     )
-    said = why(f"{kind.lower()}/default/{name}")
-    assert said.splitlines()[0] == f"{kind} default/{name}: template: ModelNotFound"
-    assert said.count(words) == 1
+    output = why(f"{kind.lower()}/default/{name}")
+    assert output.splitlines()[0] == f"{kind} default/{name}: template: ModelNotFound"
+    assert output.count(phrase) == 1
     site.api.delete(f"{path}/{name}")
 
 
@@ -180,8 +180,8 @@ def test_a_tenant_asks_about_what_is_his(site: Site, why: Why, tmp_path: Path) -
     token = str(site.api.create(f"{accounts}/dev/token", {"spec": {}})["status"]["token"])
     own = f"--kubeconfig={site.cluster.plane.token_kubeconfig(token, tmp_path / 'kubeconfig')}"
     create_workload(site, "Deployment", name, base_model_pod("any", "nobody"), team)
-    words = "! admission: PodRefused: there is no BaseModel 'nobody'"
-    site.until(lambda: words in why(f"deploy/{name}", own, "-n", team), "the refusal to be reported")
+    phrase = "! admission: PodRefused: there is no BaseModel 'nobody'"
+    site.until(lambda: phrase in why(f"deploy/{name}", own, "-n", team), "the refusal to be reported")
     model, path = site.name("m"), f"/apis/ome.io/v1beta1/namespaces/{team}/basemodels"
     body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": model}}
     storage = {"storageUri": site.push(), "nodeSelector": {"kubernetes.io/hostname": "c"}}

@@ -41,15 +41,15 @@ def test_a_service_is_explained_by_what_blocks_its_pods_and_both_groups_are_name
         owner(made, "serving.kserve.io/v1beta1", "InferenceService"),
         base_model_pod("any", "nobody"),
     )
-    said = why(f"isvc/{ours}", exits=1)
-    assert "Ambiguous: 2 API groups have an object of this kind and name" in said
-    assert f"inferenceservices.ome.io/{ours}" in said
+    output = why(f"isvc/{ours}", exits=1)
+    assert "Ambiguous: 2 API groups have an object of this kind and name" in output
+    assert f"inferenceservices.ome.io/{ours}" in output
     kserve = f"isvc.serving.kserve.io/{ours}"
     blocked = f"! Deployment {web}: admission: PodRefused: {REFUSAL}"
     site.until(lambda: blocked in why(kserve), "the refusal to be reported")
-    said = why(f"inferenceservices.serving.kserve.io/default/{ours}")
-    assert said.splitlines()[0] == f"InferenceService default/{ours}: Deployment {web}: template: ModelNotFound"
-    assert "~ status: Slow: no pods yet" in said
+    output = why(f"inferenceservices.serving.kserve.io/default/{ours}")
+    assert output.splitlines()[0] == f"InferenceService default/{ours}: Deployment {web}: template: ModelNotFound"
+    assert "~ status: Slow: no pods yet" in output
     site.until(lambda: "! status: ModelNotFound" in why(f"isvc.ome.io/{ours}"), "the service of OME to be reported")
     site.delete("InferenceService", ours)
     site.api.delete(f"{KSERVE_SERVICES}/{ours}")
@@ -100,10 +100,10 @@ def test_what_pod_security_and_a_quota_refuse_is_told_in_the_server_s_words(site
     site.api.create(f"{own}/resourcequotas", quota)
     site.until(lambda: "used" in site.api.get(f"{own}/resourcequotas/none").get("status", {}), "the quota")
     waiting = workload(site, "Deployment", [], base_model_pod("any", model), team)
-    words = f"claim/{model}: VolumeRefused: the claim '{model}' for the pod's model cannot be created"
-    site.until(lambda: words in why(f"deploy/{team}/{waiting}"), "the claim to be reported")
+    phrase = f"claim/{model}: VolumeRefused: the claim '{model}' for the pod's model cannot be created"
+    site.until(lambda: phrase in why(f"deploy/{team}/{waiting}"), "the claim to be reported")
     (pod,) = site.api.get(f"{own}/pods?labelSelector=app={waiting}")["items"]
-    said = why(f"pod/{team}/{pod['metadata']['name']}")
-    assert f"! {words}" in said
-    assert "exceeded quota: none" in said
+    output = why(f"pod/{team}/{pod['metadata']['name']}")
+    assert f"! {phrase}" in output
+    assert "exceeded quota: none" in output
     site.api.delete(f"/api/v1/namespaces/{team}")

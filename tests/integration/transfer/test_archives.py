@@ -114,9 +114,9 @@ class TestRefusal:
     def test_the_whole_archive_is_refused_and_nothing_was_written(
         self, case: str, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
-        name, body, reason, words = REFUSED[case]
+        name, body, reason, phrase = REFUSED[case]
         source = MemorySource({name: body})
-        with pytest.raises(LarderError, match=words) as raised:
+        with pytest.raises(LarderError, match=phrase) as raised:
             fetch_model(source, store)
         assert raised.value.reason == reason
         assert store.snapshots.all() == []
@@ -317,13 +317,13 @@ class TestDamage:
 
         before = source.served_bytes
         result = fetch_blobs(source, store, prove_access=False)
-        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
+        repaired = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files[name])
-        assert content(mended) == FILES
-        assert store.snapshots.check(mended) == []
-        changed = {p for p, inode in inodes.items() if (mended.path / p).stat().st_ino != inode}
+        assert content(repaired) == FILES
+        assert store.snapshots.check(repaired) == []
+        changed = {p for p, inode in inodes.items() if (repaired.path / p).stat().st_ino != inode}
         assert changed == {"m/model.safetensors"}
-        assert_nothing_but(root, mended)
+        assert_nothing_but(root, repaired)
 
     def test_a_lost_link_is_mended_without_the_source(
         self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store, root: Path
@@ -334,10 +334,10 @@ class TestDamage:
         (snapshot.path / "m/sub/a").unlink()
         assert store.snapshots.check(snapshot) == ["m/sub/a"]
         result = fetch_blobs(source, store, prove_access=False)
-        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
+        repaired = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes == before
-        assert content(mended) == FILES
-        assert_nothing_but(root, mended)
+        assert content(repaired) == FILES
+        assert_nothing_but(root, repaired)
 
     def test_a_restart_adopts_it_by_stat(self, fetch_model: Callable[..., Snapshot], root: Path) -> None:
         source = MemorySource({"m.tar": tar(FILES)})

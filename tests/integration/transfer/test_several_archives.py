@@ -120,11 +120,11 @@ class TestRefusal:
 
     @pytest.mark.parametrize("case", [name for name, (path, *_) in REFUSED.items() if path == "m.tar"])
     def test_a_hostile_one_refuses_all(self, case: str, fetch_model: FetchModel, store: Store) -> None:
-        _, body, reason, words = REFUSED[case]
+        _, body, reason, phrase = REFUSED[case]
         source = MemorySource({"weights": tar(WEIGHTS), "code": body}, archives={"weights": "tar", "code": "tar"})
         why = refusal(source, fetch_model, store)
         assert why.reason == reason
-        assert words in str(why)
+        assert phrase in str(why)
         assert str(why).startswith("'code': ")
 
     def test_a_link_does_not_lead_from_one_into_another(self, fetch_model: FetchModel, store: Store) -> None:
@@ -151,8 +151,8 @@ class TestRefusal:
             fetch_model(MemorySource({name: packed_by_name[name]}, archives=forms), store, name)
         with pytest.raises(UnsafePath if case == "clash" else TooManyFiles) as raised:
             fetch_model(MemorySource(packed_by_name, archives=forms), store)
-        words = "in 'code' and the file 'a' in 'weights'" if case == "clash" else "the archives have more than 20000"
-        assert re.search(words, str(raised.value))
+        phrase = "in 'code' and the file 'a' in 'weights'" if case == "clash" else "the archives have more than 20000"
+        assert re.search(phrase, str(raised.value))
         assert sorted(snapshot.id for snapshot in store.snapshots.all()) == sorted(known)
 
     def test_a_form_that_only_a_newer_version_knows(self, fetch_model: FetchModel, store: Store) -> None:
@@ -212,12 +212,12 @@ class TestAfterwards:
 
         before = source.served_bytes
         result = fetch_blobs(source, store, prove_access=False)
-        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
+        repaired = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files["code"])
-        assert content(mended) == FILES
-        changed = {p for p, inode in inodes.items() if (mended.path / p).stat().st_ino != inode}
+        assert content(repaired) == FILES
+        changed = {p for p, inode in inodes.items() if (repaired.path / p).stat().st_ino != inode}
         assert changed == {"code/big"}
-        assert_nothing_but(root, mended)
+        assert_nothing_but(root, repaired)
 
     def test_of_a_damaged_file_beside_them_it_alone_is_fetched(
         self, fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store, root: Path
@@ -228,11 +228,11 @@ class TestAfterwards:
         (snapshot.path / "config.json").write_bytes(b"short")
         before = source.served_bytes
         result = fetch_blobs(source, store, prove_access=False)
-        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
+        repaired = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == 1_000_000
-        assert content(mended) == {**FILES, "config.json": bytes(1_000_000)}
-        assert store.snapshots.check(mended) == []
-        assert_nothing_but(root, mended)
+        assert content(repaired) == {**FILES, "config.json": bytes(1_000_000)}
+        assert store.snapshots.check(repaired) == []
+        assert_nothing_but(root, repaired)
 
     def test_a_restart_adopts_it_and_a_removal_leaves_nothing(self, fetch_model: FetchModel, root: Path) -> None:
         source = packed()

@@ -43,11 +43,11 @@ class Steps:
 
 
 def _spans_of_re(pattern: re.Pattern[Any], text: str, method: str) -> list[tuple[int, int]]:
-    given = decoded(pattern, text)
+    text_of = decoded(pattern, text)
     if method in ("match", "fullmatch", "search"):
-        found = getattr(pattern, method)(given)
+        found = getattr(pattern, method)(text_of)
         return [found.span()] if found else []
-    return [found.span() for found in pattern.finditer(given)]
+    return [found.span() for found in pattern.finditer(text_of)]
 
 
 def slow_text(pattern: re.Pattern[Any], method: str) -> str:

@@ -13,7 +13,7 @@ def _step(code: str, **more: str) -> Step:
 
 
 def test_a_long_step_says_how_far_it_is_and_counts(tmp_path: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     marker = tmp_path / "gate"
     code = (
         "import pathlib, time\nprint('package a'); print('noise', flush=True)\n"
@@ -21,14 +21,14 @@ def test_a_long_step_says_how_far_it_is_and_counts(tmp_path: Path) -> None:
     )
 
     def say(line: str) -> None:
-        said.append(line)
+        lines.append(line)
         if "noise" in line:
             marker.touch()
 
     assert run(_step(code, counted_prefix="package "), say, every_s=0.05) == 1
-    assert said[0] == "building ..."
-    assert any(line.endswith(": noise") for line in said)
-    assert said[-1].startswith("  done in ")
+    assert lines[0] == "building ..."
+    assert any(line.endswith(": noise") for line in lines)
+    assert lines[-1].startswith("  done in ")
 
 
 def test_a_failed_step_shows_the_end_of_its_output_and_the_way_out() -> None:

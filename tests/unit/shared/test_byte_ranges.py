@@ -11,31 +11,31 @@ some_spans = st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)), max
 )
 
 
-def bytes_of(spans: list[ByteRange]) -> set[int]:
-    return {at for span in spans for at in range(span.start, span.end)}
+def bytes_of(ranges: list[ByteRange]) -> set[int]:
+    return {at for span in ranges for at in range(span.start, span.end)}
 
 
 @given(some_spans)
-def test_spans_hold_exactly_the_bytes_that_were_added(spans: list[ByteRange]) -> None:
-    held = ByteRanges(spans)
-    assert bytes_of(list(held)) == bytes_of(spans)
-    assert held.size_bytes == len(bytes_of(spans))
+def test_spans_hold_exactly_the_bytes_that_were_added(ranges: list[ByteRange]) -> None:
+    held = ByteRanges(ranges)
+    assert bytes_of(list(held)) == bytes_of(ranges)
+    assert held.size_bytes == len(bytes_of(ranges))
 
 
 @given(some_spans)
-def test_spans_are_sorted_and_do_not_touch(spans: list[ByteRange]) -> None:
-    found = list(ByteRanges(spans))
+def test_spans_are_sorted_and_do_not_touch(ranges: list[ByteRange]) -> None:
+    found = list(ByteRanges(ranges))
     assert all(before.end < after.start for before, after in itertools.pairwise(found))
     assert all(span.size_bytes > 0 for span in found)
 
 
 @given(some_spans, st.integers(0, SIZE))
-def test_gaps_are_what_is_missing(spans: list[ByteRange], size: int) -> None:
-    held = ByteRanges(spans)
-    assert bytes_of(list(held.gaps(size))) == set(range(size)) - bytes_of(spans)
-    assert bytes_of(list(held.within(size))) == set(range(size)) & bytes_of(spans)
+def test_gaps_are_what_is_missing(ranges: list[ByteRange], size: int) -> None:
+    held = ByteRanges(ranges)
+    assert bytes_of(list(held.gaps(size))) == set(range(size)) - bytes_of(ranges)
+    assert bytes_of(list(held.within(size))) == set(range(size)) & bytes_of(ranges)
 
 
 @given(some_spans)
-def test_the_front_is_the_first_byte_that_is_missing(spans: list[ByteRange]) -> None:
-    assert ByteRanges(spans).front == min(set(range(SIZE + 1)) - bytes_of(spans))
+def test_the_front_is_the_first_byte_that_is_missing(ranges: list[ByteRange]) -> None:
+    assert ByteRanges(ranges).front == min(set(range(SIZE + 1)) - bytes_of(ranges))

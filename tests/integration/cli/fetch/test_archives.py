@@ -41,12 +41,12 @@ def test_again_it_puts_right_what_is_missing_or_wrong_and_leaves_other_files(tmp
 
 @pytest.mark.parametrize("case", ["outside", "absolute link", "device", "setuid", "encrypted", "cut gzip", "lying zip"])
 def test_an_unsafe_or_damaged_one_is_refused_with_a_line_and_nothing_placed(case: str, tmp_path: Path) -> None:
-    name, body, reason, words = REFUSED[case]
+    name, body, reason, phrase = REFUSED[case]
     fetched = command(tmp_path, name, body)
     assert fetched.run() == 1
     assert fetched.error.startswith(f"{reason}: ")
     assert fetched.error.count("\n") == 1
-    assert words in fetched.error
+    assert phrase in fetched.error
     assert [p.name for p in fetched.to.iterdir()] == [".larder"]
 
 

@@ -125,10 +125,10 @@ def test_an_authority_is_named_by_any_of_the_usual_variables(tmp_path: Path) -> 
 
 def test_a_proxy_that_wants_a_user_is_told_none_of_the_password(private_hub: Hub, tmp_path: Path) -> None:
     with HttpProxy("user:right") as proxy:
-        said = {"HF_ENDPOINT": private_hub.endpoint, "HF_TOKEN": "hf_good"}
+        environ = {"HF_ENDPOINT": private_hub.endpoint, "HF_TOKEN": "hf_good"}
         for user, code in (("user:right", 0), ("user:sekret", 1)):
             to = str(tmp_path / str(code))
-            done = larder("fetch", "hf://env/model", "--to", to, HTTP_PROXY=f"http://{user}@{proxy.host}", **said)
+            done = larder("fetch", "hf://env/model", "--to", to, HTTP_PROXY=f"http://{user}@{proxy.host}", **environ)
             assert done.returncode == code
             assert "sekret" not in done.stdout + done.stderr
 

@@ -24,7 +24,7 @@ def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("paths", "words"),
+    ("paths", "phrase"),
     [
         (["n" * 256], "is too long"),
         (["\u00e9" * 128], "is too long"),
@@ -33,12 +33,12 @@ def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_p
     ],
 )
 def test_what_cannot_stand_there_is_reported_and_nothing_is_written(
-    tmp_path: Path, paths: list[str], words: str
+    tmp_path: Path, paths: list[str], phrase: str
 ) -> None:
     command = Command(tmp_path / "dir", MemorySource(dict.fromkeys(paths, b"x")))
     assert command.run() == 1
     assert command.error.startswith("UnsafePath: ")
-    assert words in command.error
+    assert phrase in command.error
     assert command.tree() == {}
     assert command.source.served_bytes == 0
 

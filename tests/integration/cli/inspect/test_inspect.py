@@ -50,8 +50,8 @@ def test_more_than_the_headers_is_not_read(hub: Hub, tmp_path: Path) -> None:
     assert found_by("hf://inspect/sparse", endpoint=hub.endpoint)["parametersFrom"] == "headers"
     ranges = [seen.range for seen in hub.journal.requests(host="cdn")]
     assert None not in ranges
-    spans = [span.removeprefix("bytes=").split("-") for span in ranges if span]
-    assert sum(int(end) - int(start) + 1 for start, end in spans) < 20_000_000
+    bounds = [one_range.removeprefix("bytes=").split("-") for one_range in ranges if one_range]
+    assert sum(int(end) - int(start) + 1 for start, end in bounds) < 20_000_000
 
 
 def test_a_directory_is_reported_like_a_hub(hub: Hub, large: tuple[Path, int]) -> None:
@@ -81,18 +81,18 @@ def test_the_table_has_what_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "phrase"),
     [
         ('{"hidden_size": "wide"}', ("MetadataMalformed", "config.json", "hidden_size")),
         ('{"a": 1, "a": 2}', ("MetadataMalformed", "config.json", "field a")),
         (f'{{"name": "{"x" * 10_000_000}"}}', ("MetadataOversized", "config.json", "name")),
     ],
 )
-def test_a_bad_file_is_one_line_that_names_file_and_field(tmp_path: Path, body: str, words: tuple[str, ...]) -> None:
+def test_a_bad_file_is_one_line_that_names_file_and_field(tmp_path: Path, body: str, phrase: tuple[str, ...]) -> None:
     (tmp_path / "config.json").write_text(body)
     done = inspect(str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert all(word in done.stderr for word in words)
+    assert all(word in done.stderr for word in phrase)
 
 
 def test_a_single_file_is_reported_without_its_neighbours(large: tuple[Path, int]) -> None:

@@ -51,9 +51,9 @@ def test_by_its_name_only_an_archive_alone_is_one(names: list[str], kind: Kind |
 
 
 def test_those_that_the_source_says_are_archives_are_whatever_their_names_and_number() -> None:
-    said = [File("weights", 1, archive="tar"), File("w.bin", 1, archive="tar.gz")]
-    assert find_archives([File("m.zip", 1), *said]) == said
-    assert [kind_of(file) for file in said] == [Kind.TAR, Kind.TAR_GZIP]
+    declared = [File("weights", 1, archive="tar"), File("w.bin", 1, archive="tar.gz")]
+    assert find_archives([File("m.zip", 1), *declared]) == declared
+    assert [kind_of(file) for file in declared] == [Kind.TAR, Kind.TAR_GZIP]
 
 
 def test_one_that_only_a_newer_version_knows_says_so() -> None:
@@ -76,7 +76,7 @@ def test_files_links_and_directories() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "words"),
+    ("entries", "phrase"),
     [
         ([file("/etc/passwd")], "absolute"),
         ([file("../x")], "leave its directory"),
@@ -122,8 +122,8 @@ def test_files_links_and_directories() -> None:
         ([file("a", 10**240)], "than any disk can hold"),
     ],
 )
-def test_one_unsafe_member_refuses_the_whole_archive(entries: list[ArchiveEntry], words: str) -> None:
-    with pytest.raises(UnsafePath, match=words):
+def test_one_unsafe_member_refuses_the_whole_archive(entries: list[ArchiveEntry], phrase: str) -> None:
+    with pytest.raises(UnsafePath, match=phrase):
         decide_members([file("good"), *entries], LIMITS)
 
 

@@ -30,7 +30,7 @@ def test_what_the_source_itself_has_is_none_of_theirs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "words"),
+    ("one", "other", "phrase"),
     [
         ("w", "w", "the file 'w' in 'a.tar' and the file 'w' in 'b.tar', which cannot both exist"),
         ("d", "d/w", "the file 'd' in 'a.tar' and the directory 'd' in 'b.tar', which cannot both exist"),
@@ -40,8 +40,8 @@ def test_what_the_source_itself_has_is_none_of_theirs() -> None:
         ("caf\u00e9", "cafe\u0301", "which some file systems treat as the same"),
     ],
 )
-def test_a_clash_is_refused_with_both_named(one: str, other: str, words: str) -> None:
-    with pytest.raises(UnsafePath, match=words):
+def test_a_clash_is_refused_with_both_named(one: str, other: str, phrase: str) -> None:
+    with pytest.raises(UnsafePath, match=phrase):
         check_together({"a.tar": ["x", one], "b.tar": [other]}, LIMITS)
 
 

@@ -30,13 +30,13 @@ class Claim:
     def __init__(self, root: Path) -> None:
         self.root, self.model = root, root / "model"
         self.source = MemorySource(FILES)
-        self.given = Credentials()
+        self.opened_with = Credentials()
 
     def fill(self, *arguments: str, revision: str = "", stop: threading.Event | None = None) -> int:
         open_model = open_from({"test/model": self.source})
 
         def opener(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:
-            self.given = credentials
+            self.opened_with = credentials
             return open_model(uri, credentials, settings)
 
         argv = [URI, f"--to={self.model}", f"--revision={revision or self.source.resolve().revision}",
@@ -102,7 +102,7 @@ def test_credentials_come_from_the_mounted_secret_and_go_to_its_hosts(claim: Cla
     (secret / "..data").mkdir(parents=True)
     (secret / "HF_TOKEN").write_text("t")
     claim.fill(f"--credentials={secret}", "--host=hub.example.org")
-    assert claim.given == Credentials({"HF_TOKEN": "t"}, ("hub.example.org",))
+    assert claim.opened_with == Credentials({"HF_TOKEN": "t"}, ("hub.example.org",))
 
 
 def test_a_limit_slows_it_down(claim: Claim) -> None:

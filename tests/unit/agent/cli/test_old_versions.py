@@ -30,11 +30,11 @@ def files(claim: Path) -> set[str]:
     ],
 )
 def test_only_what_is_named_stays_beside_what_is_downloaded(claim: Path, kept: list[str], left: set[str]) -> None:
-    said: list[str] = []
-    remove_old_versions(claim / ".revisions" / "c", kept, said.append)
+    lines: list[str] = []
+    remove_old_versions(claim / ".revisions" / "c", kept, lines.append)
     assert files(claim) == left | {"lost+found/x"}
-    assert said
-    assert all("no pod uses" in line for line in said)
+    assert lines
+    assert all("no pod uses" in line for line in lines)
 
 
 def test_links_are_removed_and_never_followed(claim: Path, tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_links_are_removed_and_never_followed(claim: Path, tmp_path: Path) -> No
     (outside / "kept").touch()
     (claim / "link").symlink_to(outside)
     (claim / ".revisions" / "d").symlink_to(outside)
-    said: list[str] = []
-    remove_old_versions(claim / ".revisions" / "c", [".revisions/c"], said.append)
+    lines: list[str] = []
+    remove_old_versions(claim / ".revisions" / "c", [".revisions/c"], lines.append)
     assert (outside / "kept").exists()
     assert not (claim / "link").is_symlink()
     assert not (claim / ".revisions" / "d").is_symlink()
@@ -55,10 +55,10 @@ def test_what_cannot_be_removed_is_reported_and_stays(claim: Path, monkeypatch: 
         raise PermissionError(1, "Operation not permitted", os.fspath(path))
 
     monkeypatch.setattr("shutil.rmtree", refuse)
-    said: list[str] = []
-    remove_old_versions(claim / ".revisions" / "c", ["."], said.append)
+    lines: list[str] = []
+    remove_old_versions(claim / ".revisions" / "c", ["."], lines.append)
     assert ".revisions/a/w" in files(claim)
-    assert any("cannot be removed and stays: Operation not permitted" in line for line in said)
+    assert any("cannot be removed and stays: Operation not permitted" in line for line in lines)
 
 
 def test_a_directory_of_no_version_is_refused(claim: Path) -> None:

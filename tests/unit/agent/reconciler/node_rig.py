@@ -80,22 +80,22 @@ class Answers:
 
     async def to(self, answer: Callable[[], T], failure: type[Exception]) -> T:
         """Wait for the test, then answer, or fail as it says; `failure` is how such a call may fail."""
-        said: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting.append((said, failure))
-        await said
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append((waiter, failure))
+        await waiter
         return answer()
 
     def give(self, index: int, error: Exception | None, *, fails: bool) -> None:
         """Let one call have its answer, or this error, or fail as it may."""
-        said, failure = self.waiting.pop(index % len(self.waiting))
-        if said.done():
+        waiter, failure = self.waiting.pop(index % len(self.waiting))
+        if waiter.done():
             return
         if fails:
             error = failure("as the test says")
         if error:
-            said.set_exception(error)
+            waiter.set_exception(error)
         else:
-            said.set_result(None)
+            waiter.set_result(None)
 
 
 class Cluster:

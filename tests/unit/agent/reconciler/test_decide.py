@@ -49,8 +49,8 @@ def test_an_entry_without_a_manifest_waits_for_the_controller() -> None:
 
 
 def test_a_prepared_entry_is_reserved_before_it_is_granted() -> None:
-    wish = entry(granted=False)
-    assert decide(observation(wish, works={KEY: Prepared(DIGEST)})) == [Reserve(wish)]
+    wanted_entry = entry(granted=False)
+    assert decide(observation(wanted_entry, works={KEY: Prepared(DIGEST)})) == [Reserve(wanted_entry)]
 
 
 def test_a_reserved_entry_waits_for_its_grant_and_starts_with_it() -> None:
@@ -86,9 +86,9 @@ def test_slots_go_to_what_is_damaged_then_by_priority_then_by_age() -> None:
 
 
 def test_running_and_stopping_downloads_take_slots() -> None:
-    wish = entry("b")
-    works: dict[Key, Work] = {("a", "r1"): Fetching(DIGEST, stopping=True), wish.key: Reserved(DIGEST)}
-    assert starts(decide(observation(entry("a"), wish, works=works, slots=1))) == []
+    wanted_entry = entry("b")
+    works: dict[Key, Work] = {("a", "r1"): Fetching(DIGEST, stopping=True), wanted_entry.key: Reserved(DIGEST)}
+    assert starts(decide(observation(entry("a"), wanted_entry, works=works, slots=1))) == []
 
 
 def test_reservations_are_asked_for_by_priority_then_age() -> None:
@@ -123,10 +123,10 @@ def test_a_withdrawn_grant_stops_the_download() -> None:
 
 @pytest.mark.parametrize("state", ["Draining", "Absent", "Frozen"])
 def test_what_is_no_longer_wanted_is_stopped(state: str) -> None:
-    wish = entry(state=state)
-    assert decide(observation(wish, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
-    assert decide(observation(wish, works={KEY: Preparing(DIGEST)})) == [Stop(KEY)]
-    assert Forget(KEY) in decide(observation(wish, works={KEY: Reserved(DIGEST)}))
+    wanted_entry = entry(state=state)
+    assert decide(observation(wanted_entry, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
+    assert decide(observation(wanted_entry, works={KEY: Preparing(DIGEST)})) == [Stop(KEY)]
+    assert Forget(KEY) in decide(observation(wanted_entry, works={KEY: Reserved(DIGEST)}))
 
 
 def test_an_entry_that_went_is_stopped_and_its_files_stay() -> None:
@@ -142,16 +142,16 @@ def test_downloads_go_on_while_the_model_node_is_away_or_another_nodes() -> None
 
 
 def test_another_manifest_for_the_same_revision_starts_over() -> None:
-    wish = entry(manifest=OTHER)
-    assert decide(observation(wish, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
-    assert decide(observation(wish, works={KEY: Reserved(DIGEST)})) == [Forget(KEY)]
+    wanted_entry = entry(manifest=OTHER)
+    assert decide(observation(wanted_entry, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
+    assert decide(observation(wanted_entry, works={KEY: Reserved(DIGEST)})) == [Forget(KEY)]
 
 
 def test_a_damaged_snapshot_is_repaired_without_a_grant() -> None:
-    wish = entry(granted=False, in_use=True)
-    damaged = observation(wish, held={KEY: DAMAGED}, labels=both())
-    assert decide(damaged) == [Prepare(wish)]
-    assert decide(replace(damaged, works={KEY: Reserved(DIGEST)})) == [Start(wish, repair=True)]
+    wanted_entry = entry(granted=False, in_use=True)
+    damaged = observation(wanted_entry, held={KEY: DAMAGED}, labels=both())
+    assert decide(damaged) == [Prepare(wanted_entry)]
+    assert decide(replace(damaged, works={KEY: Reserved(DIGEST)})) == [Start(wanted_entry, repair=True)]
     assert decide(replace(damaged, works={KEY: Fetching(DIGEST)})) == []
 
 
@@ -165,8 +165,8 @@ def test_a_snapshot_of_another_manifest_is_replaced() -> None:
 
 
 def test_a_reservation_that_is_no_longer_needed_is_given_back() -> None:
-    mended = observation(entry(), held={KEY: SOUND}, labels=both(), works={KEY: Reserved(DIGEST)})
-    assert decide(mended) == [Forget(KEY)]
+    repaired = observation(entry(), held={KEY: SOUND}, labels=both(), works={KEY: Reserved(DIGEST)})
+    assert decide(repaired) == [Forget(KEY)]
 
 
 class TestRemoval:

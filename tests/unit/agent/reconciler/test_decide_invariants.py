@@ -101,17 +101,17 @@ def label_changes_in(actions: list[Action]) -> dict[str, str | None]:
 
 def labels_are_set_only_for_files_that_the_model_node_wants(observation: Observation, actions: list[Action]) -> None:
     borne: set[str] = set()
-    for wish in observation.entries.values():
-        held = observation.held.get(wish.key)
-        if held and not held.damaged and not wish.uri.startswith("pvc://"):
-            if wish.state in ("Present", "Draining"):
-                borne.add(snapshot_label(*wish.key))
-            if wish.state == "Present":
-                borne.add(ready_label(wish.id))
-        if held is None and isinstance(observation.works.get(wish.key), Fetching):
-            borne.add(fetching_label(*wish.key))
-        if held and wish.state in ("Draining", "Absent"):
-            borne.add(draining_label(*wish.key))
+    for wanted_entry in observation.entries.values():
+        held = observation.held.get(wanted_entry.key)
+        if held and not held.damaged and not wanted_entry.uri.startswith("pvc://"):
+            if wanted_entry.state in ("Present", "Draining"):
+                borne.add(snapshot_label(*wanted_entry.key))
+            if wanted_entry.state == "Present":
+                borne.add(ready_label(wanted_entry.id))
+        if held is None and isinstance(observation.works.get(wanted_entry.key), Fetching):
+            borne.add(fetching_label(*wanted_entry.key))
+        if held and wanted_entry.state in ("Draining", "Absent"):
+            borne.add(draining_label(*wanted_entry.key))
     set_now = {k for k, v in label_changes_in(actions).items() if v}
     assert set_now <= borne
 
@@ -119,21 +119,25 @@ def labels_are_set_only_for_files_that_the_model_node_wants(observation: Observa
 def labels_of_intact_snapshots_go_only_by_removal(observation: Observation, actions: list[Action]) -> None:
     dropped = {k for k, v in label_changes_in(actions).items() if v is None}
     for key, held in observation.held.items():
-        wish = observation.entries.get(key)
-        if held.damaged or (wish and wish.uri.startswith("pvc://")) or isinstance(observation.works.get(key), Removing):
+        wanted_entry = observation.entries.get(key)
+        if (
+            held.damaged
+            or (wanted_entry and wanted_entry.uri.startswith("pvc://"))
+            or isinstance(observation.works.get(key), Removing)
+        ):
             continue
-        state = wish.state if wish else "Unnamed"
+        state = wanted_entry.state if wanted_entry else "Unnamed"
         assert snapshot_label(*key) not in dropped or state == "Absent"
         assert ready_label(key[0]) not in dropped or state in ("Absent", "Draining")
 
 
 def labels_of_damaged_snapshots_stay_while_pods_use_them(observation: Observation, actions: list[Action]) -> None:
     dropped = {k for k, v in label_changes_in(actions).items() if v is None}
-    for wish in observation.entries.values():
-        used = wish.in_use and wish.key in observation.held and wish.uri.startswith("hf://")
-        used = used and not isinstance(observation.works.get(wish.key), Removing)
-        if used and wish.state != "Absent":
-            assert snapshot_label(*wish.key) not in dropped
+    for wanted_entry in observation.entries.values():
+        used = wanted_entry.in_use and wanted_entry.key in observation.held and wanted_entry.uri.startswith("hf://")
+        used = used and not isinstance(observation.works.get(wanted_entry.key), Removing)
+        if used and wanted_entry.state != "Absent":
+            assert snapshot_label(*wanted_entry.key) not in dropped
 
 
 def files_are_removed_only_for_absent_entries_without_labels(observation: Observation, actions: list[Action]) -> None:
@@ -161,10 +165,10 @@ def pods_are_let_in_only_when_every_model_is_there(observation: Observation, act
     if any(isinstance(action, RemoveStartupTaint) for action in actions):
         assert observation.startup_taint.present
         assert observation.own_model_node is not None
-        for wish in observation.entries.values():
-            if wish.state == "Present" and not wish.uri.startswith("pvc://"):
-                assert snapshot_label(*wish.key) in observation.labels
-                assert observation.is_intact(wish.key, wish.manifest)
+        for wanted_entry in observation.entries.values():
+            if wanted_entry.state == "Present" and not wanted_entry.uri.startswith("pvc://"):
+                assert snapshot_label(*wanted_entry.key) in observation.labels
+                assert observation.is_intact(wanted_entry.key, wanted_entry.manifest)
 
 
 def downloads_start_only_with_space_a_grant_and_a_slot(observation: Observation, actions: list[Action]) -> None:
@@ -187,14 +191,19 @@ def each_entry_has_one_action_at_a_time(_: Observation, actions: list[Action]) -
 
 def each_phase_matches_what_was_observed(observation: Observation, _: list[Action]) -> None:
     for status in entry_statuses(observation):
-        wish = observation.entries.get(status.key)
+        wanted_entry = observation.entries.get(status.key)
         if status.phase == "Ready":
             assert status.key in observation.held
         if status.phase == "Absent":
-            assert wish is not None
-            assert wish.state == "Absent"
+            assert wanted_entry is not None
+            assert wanted_entry.state == "Absent"
             assert status.key not in observation.held
-        if status.phase == "Draining" and status.observed == "Draining" and wish and wish.state == "Draining":
+        if (
+            status.phase == "Draining"
+            and status.observed == "Draining"
+            and wanted_entry
+            and wanted_entry.state == "Draining"
+        ):
             assert not isinstance(observation.works.get(status.key), Fetching)
 
 
@@ -223,19 +232,21 @@ def test_no_decision_breaks_an_invariant(observation: Observation) -> None:
 @given(observations())
 def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(observation: Observation) -> None:
     rested = settle(observation)
-    for wish in rested.entries.values():
-        if wish.uri.startswith("pvc://"):
+    for wanted_entry in rested.entries.values():
+        if wanted_entry.uri.startswith("pvc://"):
             continue
-        held = rested.held.get(wish.key)
-        was_held = wish.key in observation.held and not isinstance(observation.works.get(wish.key), Removing)
-        if wish.state == "Present" and (wish.granted or was_held):
+        held = rested.held.get(wanted_entry.key)
+        was_held = wanted_entry.key in observation.held and not isinstance(
+            observation.works.get(wanted_entry.key), Removing
+        )
+        if wanted_entry.state == "Present" and (wanted_entry.granted or was_held):
             assert held is not None
-            assert replace(held, unpacked=False) == HeldSnapshot(wish.manifest, (), "digest")
-            assert (rested.metadata_of(wish.key) is not None) == held.unpacked
-            assert rested.has_labels(wish.key)
-        if wish.state == "Absent":
+            assert replace(held, unpacked=False) == HeldSnapshot(wanted_entry.manifest, (), "digest")
+            assert (rested.metadata_of(wanted_entry.key) is not None) == held.unpacked
+            assert rested.has_labels(wanted_entry.key)
+        if wanted_entry.state == "Absent":
             assert held is None
-            assert {snapshot_label(*wish.key), draining_label(*wish.key)}.isdisjoint(rested.labels)
+            assert {snapshot_label(*wanted_entry.key), draining_label(*wanted_entry.key)}.isdisjoint(rested.labels)
     for key in observation.held:
         wish_or_none = rested.entries.get(key)
         going = isinstance(observation.works.get(key), Removing) or (wish_or_none and wish_or_none.state == "Absent")
@@ -281,20 +292,20 @@ def _acted(observation: Observation, action: Action) -> Observation:
     match action:
         case ChangeLabels() | RemoveStartupTaint() | Skip() | Inspect():
             return _noted(observation, action)
-        case Prepare(wish):
-            left[wish.key] = Preparing(wish.manifest)
-        case Reserve(wish):
-            left[wish.key] = Reserved(wish.manifest)
-        case Start(wish):
-            left[wish.key] = Fetching(wish.manifest, has_received=True)
+        case Prepare(wanted_entry):
+            left[wanted_entry.key] = Preparing(wanted_entry.manifest)
+        case Reserve(wanted_entry):
+            left[wanted_entry.key] = Reserved(wanted_entry.manifest)
+        case Start(wanted_entry):
+            left[wanted_entry.key] = Fetching(wanted_entry.manifest, has_received=True)
         case Stop(key):
             work = left.pop(key)
             if isinstance(work, Fetching):
                 left[key] = replace(work, stopping=True)
         case Forget(key):
             del left[key]
-        case Remove(wish):
-            left[wish.key] = Removing()
+        case Remove(wanted_entry):
+            left[wanted_entry.key] = Removing()
         case _:
             assert_never(action)
     return replace(observation, works=left)
@@ -307,11 +318,11 @@ def _noted(observation: Observation, action: ChangeLabels | RemoveStartupTaint |
         case ChangeLabels(changes):
             labels: dict[str, Any] = {**observation.labels, **dict(changes)}
             return replace(observation, labels={k: v for k, v in labels.items() if v is not None})
-        case Skip(wish):
-            return replace(observation, skipped=observation.skipped | {wish.key})
-        case Inspect(wish):
-            read = UnpackedMetadata(identity=identity_of_files(observation.held[wish.key].manifest))
-            return replace(observation, metadata={**observation.metadata, wish.key: read})
+        case Skip(wanted_entry):
+            return replace(observation, skipped=observation.skipped | {wanted_entry.key})
+        case Inspect(wanted_entry):
+            read = UnpackedMetadata(identity=identity_of_files(observation.held[wanted_entry.key].manifest))
+            return replace(observation, metadata={**observation.metadata, wanted_entry.key: read})
 
 
 def _key(action: Action) -> Key | None:
@@ -320,8 +331,8 @@ def _key(action: Action) -> Key | None:
             return None
         case Stop(key) | Forget(key):
             return key
-        case Prepare(wish) | Reserve(wish) | Start(wish) | Remove(wish):
-            return wish.key
+        case Prepare(wanted_entry) | Reserve(wanted_entry) | Start(wanted_entry) | Remove(wanted_entry):
+            return wanted_entry.key
         case _:
             assert_never(action)
 

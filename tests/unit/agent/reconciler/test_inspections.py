@@ -79,8 +79,8 @@ def test_what_was_read_is_reported_with_the_entry_and_nothing_of_other_files() -
 
 def reported(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
     """A cache after the ModelNode came that an earlier agent wrote."""
-    cache, said = StateCache(), EntryStatus(id="llama", revision="r1", metadata=found)
-    known = ModelNodeStatus(node_uid=node_uid, entries=[said, msgspec.structs.replace(said, id="gone")])
+    cache, status = StateCache(), EntryStatus(id="llama", revision="r1", metadata=found)
+    known = ModelNodeStatus(node_uid=node_uid, entries=[status, msgspec.structs.replace(status, id="gone")])
     cache.set_model_node(msgspec.structs.replace(model_node([entry()]), status=known), 100.0)
     return cache
 

@@ -159,8 +159,8 @@ def test_a_long_message_fits_its_field() -> None:
 
 
 def full(of: Entry, due_s: float = WHEN_SPACE_CHANGES_S) -> dict[tuple[str, str], Failure]:
-    trouble = Cause("InsufficientStorage", "need 9 bytes", 7)
-    return {of.key: Failure(trouble, due_s, fingerprint(of))}
+    cause = Cause("InsufficientStorage", "need 9 bytes", 7)
+    return {of.key: Failure(cause, due_s, fingerprint(of))}
 
 
 def test_a_shortage_is_reported_until_it_is_asked_again() -> None:

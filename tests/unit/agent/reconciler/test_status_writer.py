@@ -99,7 +99,7 @@ class Node(Objects):
         return await super().answer(request)
 
 
-class Turns:
+class Rounds:
     """A reporter whose looks at the figures the test makes, on a clock of the test's own."""
 
     def __init__(self, kube: Kube, node: Node) -> None:
@@ -124,38 +124,38 @@ async def kube_node(tmp_path: Path) -> AsyncIterator[tuple[Kube, Node]]:
 
 
 @pytest.fixture
-def turns(kube_node: tuple[Kube, Node]) -> Turns:
-    return Turns(*kube_node)
+def rounds(kube_node: tuple[Kube, Node]) -> Rounds:
+    return Rounds(*kube_node)
 
 
-async def test_a_disk_that_others_write_to_costs_few_writes(turns: Turns) -> None:
+async def test_a_disk_that_others_write_to_costs_few_writes(rounds: Rounds) -> None:
     free = [500 * GIB - i * 2**20 for i in range(200)]
-    assert await turns.look(status(entry("Ready"), disk_free=free[0]), 0) == 1
-    assert await turns.look(status(entry("Ready"), disk_free=free[1]), 30) == 2, "figures follow a transition"
+    assert await rounds.look(status(entry("Ready"), disk_free=free[0]), 0) == 1
+    assert await rounds.look(status(entry("Ready"), disk_free=free[1]), 30) == 2, "figures follow a transition"
     for turn in range(2, 21):
-        assert await turns.look(status(entry("Ready"), disk_free=free[turn]), 30.0 * turn) == 2
-    assert await turns.look(status(entry("Ready"), disk_free=free[21]), 630) == 3, "any difference, ten minutes later"
-    assert turns.node.written[-1]["diskFree"] == free[21]
+        assert await rounds.look(status(entry("Ready"), disk_free=free[turn]), 30.0 * turn) == 2
+    assert await rounds.look(status(entry("Ready"), disk_free=free[21]), 630) == 3, "any difference, ten minutes later"
+    assert rounds.node.written[-1]["diskFree"] == free[21]
 
 
-async def test_a_download_is_reported_in_steps_and_not_all_the_time(turns: Turns) -> None:
-    writes = [await turns.look(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
+async def test_a_download_is_reported_in_steps_and_not_all_the_time(rounds: Rounds) -> None:
+    writes = [await rounds.look(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
     assert writes[-1] <= 2 + 660 // 180
     assert writes[8] == 3
 
 
-async def test_a_transition_waits_for_nobody(turns: Turns) -> None:
-    assert await turns.look(status(entry("Downloading")), 0) == 1
-    assert await turns.look(status(entry("Ready")), 1) == 2
-    assert await turns.look(status(entry("Ready")), 10_000) == 2, "what is written already is not written again"
+async def test_a_transition_waits_for_nobody(rounds: Rounds) -> None:
+    assert await rounds.look(status(entry("Downloading")), 0) == 1
+    assert await rounds.look(status(entry("Ready")), 1) == 2
+    assert await rounds.look(status(entry("Ready")), 10_000) == 2, "what is written already is not written again"
 
 
-async def test_a_run_writes_what_is_offered(turns: Turns) -> None:
-    running = asyncio.create_task(turns.status_writer.run())
-    turns.status_writer.offer(status(entry("Ready"), used=7))
-    await _until(lambda: bool(turns.node.written))
+async def test_a_run_writes_what_is_offered(rounds: Rounds) -> None:
+    running = asyncio.create_task(rounds.status_writer.run())
+    rounds.status_writer.offer(status(entry("Ready"), used=7))
+    await _until(lambda: bool(rounds.node.written))
     running.cancel()
-    assert turns.node.written[0]["used"] == 7
+    assert rounds.node.written[0]["used"] == 7
 
 
 async def _until(holds: Callable[[], bool]) -> None:

@@ -44,12 +44,12 @@ def put(segmented: SegmentedFile, segment: Segment, size: int) -> None:
 
 @given(
     size=st.integers(1, 400),
-    moves=st.lists(st.tuples(st.sampled_from(["take", "piece", "write", "leave"]), st.integers(0, 60)), max_size=60),
+    steps=st.lists(st.tuples(st.sampled_from(["take", "piece", "write", "leave"]), st.integers(0, 60)), max_size=60),
 )
-def test_the_file_is_put_together_whatever_the_order(size: int, moves: list[tuple[str, int]]) -> None:
+def test_the_file_is_put_together_whatever_the_order(size: int, steps: list[tuple[str, int]]) -> None:
     with begun(size) as segmented:
         segments: list[Segment] = []
-        for move, number in moves:
+        for move, number in steps:
             if move in ("take", "piece"):
                 if segment := segmented.take_segment(number + 1 if move == "piece" else None):
                     segments.append(segment)
@@ -222,12 +222,12 @@ def test_what_is_finished_is_not_started_over() -> None:
 
 @given(
     size=st.integers(0, 300),
-    moves=st.lists(st.tuples(st.sampled_from(["take", "write", "follow", "again"]), st.integers(0, 60)), max_size=60),
+    steps=st.lists(st.tuples(st.sampled_from(["take", "write", "follow", "again"]), st.integers(0, 60)), max_size=60),
 )
-def test_every_byte_is_hashed_once_in_order_whoever_does_it(size: int, moves: list[tuple[str, int]]) -> None:
+def test_every_byte_is_hashed_once_in_order_whoever_does_it(size: int, steps: list[tuple[str, int]]) -> None:
     with begun(size) as segmented:
         segments: list[Segment] = []
-        for move, number in moves:
+        for move, number in steps:
             if move == "take" and (segment := segmented.take_segment(number + 1)):
                 segments.append(segment)
             elif move == "write" and segments:

@@ -108,16 +108,18 @@ def test_a_selector_against_the_model_is_refused(catalog: MemoryCatalog, setting
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "phrase"),
     [("none", "no BaseModel 'none' in namespace default"), ("", "write only the name"), ("a/b", "write only the name")],
 )
-def test_an_unknown_name_is_refused(name: str, words: str, catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
-    with pytest.raises(ModelNotFound, match=words):
+def test_an_unknown_name_is_refused(
+    name: str, phrase: str, catalog: MemoryCatalog, settings: AdmissionSettings
+) -> None:
+    with pytest.raises(ModelNotFound, match=phrase):
         inject(base_model_pod("p", name), "default", catalog, settings)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "phrase"),
     [
         ({"disabled": True}, "is disabled"),
         ({"deleting": True}, "is being deleted"),
@@ -127,10 +129,10 @@ def test_an_unknown_name_is_refused(name: str, words: str, catalog: MemoryCatalo
     ],
 )
 def test_a_model_that_cannot_be_had_is_refused_with_the_way_out(
-    change: dict[str, Any], words: str, catalog: MemoryCatalog, settings: AdmissionSettings
+    change: dict[str, Any], phrase: str, catalog: MemoryCatalog, settings: AdmissionSettings
 ) -> None:
     catalog.base_models[0] = replace(catalog.base_models[0], **change)
-    with pytest.raises(ModelNotReady, match=f"{words}.*kubectl get clusterbasemodel llama"):
+    with pytest.raises(ModelNotReady, match=f"{phrase}.*kubectl get clusterbasemodel llama"):
         inject(base_model_pod("p", "llama"), "default", catalog, settings)
 
 

@@ -51,7 +51,7 @@ def test_the_example_of_the_specification_is_accepted_with_the_default_sources()
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "phrase"),
     [
         ({"url": {"url": "https://user:word@example.com/m"}}, "contains a user or password"),
         ({"url": {"url": "https:///m"}}, "is not a URL of a server"),
@@ -65,9 +65,9 @@ def test_the_example_of_the_specification_is_accepted_with_the_default_sources()
         ({"huggingFace": {"repoId": "org/..", "revision": "main"}}, "spec.source.huggingFace: "),
     ],
 )
-def test_a_source_that_cannot_work_is_refused(source: Json, words: str) -> None:
+def test_a_source_that_cannot_work_is_refused(source: Json, phrase: str) -> None:
     message = problem(model(source), InvalidURI)
-    assert words in message
+    assert phrase in message
     assert "word@" not in message
 
 
@@ -79,7 +79,7 @@ def test_a_host_that_namespaces_may_not_use_is_refused(source: Json) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("found", "phrase"),
     [
         (model(name="x" * 49), "metadata.name has 49 characters; the Job model-download-<name> can have 63"),
         (model(storage={"size": "20K"}), "Kubernetes has k and Ki, but no K"),
@@ -90,8 +90,8 @@ def test_a_host_that_namespaces_may_not_use_is_refused(source: Json) -> None:
         (model(nodeSelector={"a b": "c"}), "spec.nodeSelector: 'a b' is not a label key"),
     ],
 )
-def test_names_and_sizes_are_checked(found: Json, words: str) -> None:
-    assert words in problem(found)
+def test_names_and_sizes_are_checked(found: Json, phrase: str) -> None:
+    assert phrase in problem(found)
 
 
 def test_all_problems_are_in_one_message() -> None:
@@ -105,15 +105,15 @@ def test_a_name_of_48_characters_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("found", "phrase"),
     [
         (model(storage={"accessModes": ["ReadOnlyMany"]}), "the download cannot write"),
         (model(storage={"accessModes": ["ReadWriteOncePod"]}), "only one pod at a time"),
     ],
 )
-def test_what_may_not_be_meant_is_warned_about(found: Json, words: str) -> None:
+def test_what_may_not_be_meant_is_warned_about(found: Json, phrase: str) -> None:
     [warning] = model_warnings(found, known_class=True)
-    assert words in warning
+    assert phrase in warning
 
 
 async def test_a_storage_class_that_does_not_exist_is_a_warning() -> None:

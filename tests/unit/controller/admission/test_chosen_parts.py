@@ -19,13 +19,13 @@ def asking(*containers: str, **annotations: str) -> Json:
 
 
 def test_the_kind_decides_between_two_of_one_name(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
-    def given(pod: Json) -> str:
+    def recorded(pod: Json) -> str:
         patch = inject(pod, "team", catalog, settings).patch
         return next(str(p["value"]) for p in patch if p["path"].endswith("larder.dev~1models"))
 
-    assert given(asking()) == "team_llama@beef"
-    assert given(asking(kind="BaseModel")) == "team_llama@beef"
-    assert given(asking(kind="ClusterBaseModel")) == "llama@c0ffee"
+    assert recorded(asking()) == "team_llama@beef"
+    assert recorded(asking(kind="BaseModel")) == "team_llama@beef"
+    assert recorded(asking(kind="ClusterBaseModel")) == "llama@c0ffee"
 
 
 def test_a_kind_that_has_no_such_name_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:

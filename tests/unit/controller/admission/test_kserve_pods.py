@@ -86,7 +86,7 @@ def test_the_cluster_s_switch_leaves_all_alone(catalog: MemoryCatalog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "phrase"),
     [
         ({"deleting": True}, "is being deleted"),
         ({"serving_revision": ""}, "is not resolved yet"),
@@ -94,12 +94,12 @@ def test_the_cluster_s_switch_leaves_all_alone(catalog: MemoryCatalog) -> None:
     ],
 )
 def test_an_unusable_cache_is_not_used(
-    change: dict[str, Any], words: str, catalog: MemoryCatalog, rewrite: Rewrite
+    change: dict[str, Any], phrase: str, catalog: MemoryCatalog, rewrite: Rewrite
 ) -> None:
     catalog.cluster_caches[1] = replace(catalog.cluster_caches[1], **change)
     pod = kserve_pod("p", "s3://bucket/m/sub")
     after, _ = rewrite(pod)
-    assert words in after["metadata"]["annotations"].pop(WHY)
+    assert phrase in after["metadata"]["annotations"].pop(WHY)
     assert after == pod
 
 

@@ -101,7 +101,7 @@ def test_path_variable_and_container_are_the_author_s_choice(models: MemoryCatal
 
 
 @pytest.mark.parametrize(
-    ("names", "error", "said"),
+    ("names", "error", "message"),
     [
         ("", ModelNotFound, "names no model"),
         ("mistal", ModelNotFound, "sees no model 'mistal'.*similar names are mistral"),
@@ -112,21 +112,21 @@ def test_path_variable_and_container_are_the_author_s_choice(models: MemoryCatal
     ],
 )
 def test_a_name_that_means_no_single_model_is_refused(
-    models: MemoryCatalog, names: str, error: type[Exception], said: str
+    models: MemoryCatalog, names: str, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         admit(models, names)
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value", "said"),
+    ("annotation", "value", "message"),
     [
         ("env", "A B", "not the name of an environment variable"),
         ("layout", "flat", "write directory or hub"),
     ],
 )
-def test_an_invalid_wish_is_refused(models: MemoryCatalog, annotation: str, value: str, said: str) -> None:
-    with pytest.raises(InvalidRequest, match=said):
+def test_an_invalid_wish_is_refused(models: MemoryCatalog, annotation: str, value: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         admit(models, "mistral", **{annotation: value})
 
 

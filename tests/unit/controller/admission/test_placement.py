@@ -227,7 +227,7 @@ def test_a_model_on_a_claim_is_not_placed_at_all(models: MemoryCatalog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value", "said"),
+    ("annotation", "value", "message"),
     [
         (PLACEMENT_ANNOTATION, "soon", "placement is 'soon'; write required, preferred or gated"),
         (PLACEMENT_ANNOTATION, "", "placement is ''; write"),
@@ -235,11 +235,11 @@ def test_a_model_on_a_claim_is_not_placed_at_all(models: MemoryCatalog) -> None:
     ],
 )
 def test_any_other_value_is_refused_with_what_to_write(
-    models: MemoryCatalog, annotation: str, value: str, said: str
+    models: MemoryCatalog, annotation: str, value: str, message: str
 ) -> None:
     for pod in (named("one"), base_model_pod("p", "llama"), kserve_pod("p", "s3://bucket/one")):
         pod["metadata"]["annotations"][annotation] = value
-        with pytest.raises(InvalidRequest, match=said):
+        with pytest.raises(InvalidRequest, match=message):
             admit(models, pod)
 
 

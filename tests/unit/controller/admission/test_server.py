@@ -168,20 +168,20 @@ class BrokenCatalog(MemoryCatalog):
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "phrase"),
     [
         (Unreachable("GET /api/v1/pods: reset"), "GET /api/v1/pods: reset; this ClusterBaseModel was not reviewed"),
         (KeyError("x"), "KeyError"),
     ],
 )
-async def test_a_failure_of_ours_is_an_answer_without_a_stack_trace(error: Exception, words: str) -> None:
+async def test_a_failure_of_ours_is_an_answer_without_a_stack_trace(error: Exception, phrase: str) -> None:
     broken = BrokenCatalog()
     broken.error = error
     answer = await _answer(broken, "/validate", admission_review("ClusterBaseModel", "DELETE", name="x", oldObject={}))
     assert answer["allowed"] is False
     assert answer["status"]["code"] == 500
     assert answer["status"]["reason"] == "AdmissionFailure"
-    assert words in answer["status"]["message"]
+    assert phrase in answer["status"]["message"]
     assert "Traceback" not in answer["status"]["message"]
 
 

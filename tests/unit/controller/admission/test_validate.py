@@ -76,7 +76,7 @@ def test_a_namespace_s_model_names_an_allowed_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "key", "words"),
+    ("uri", "key", "phrase"),
     [
         ("hf://o/m", "AWS_SECRET_ACCESS_KEY", "its name must contain `token`"),
         ("https://h/f.bin", "AZURE_STORAGE_SAS_TOKEN", "must not be a key of another kind of source"),
@@ -86,8 +86,8 @@ def test_a_namespace_s_model_names_an_allowed_source() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["BaseModel", "ClusterBaseModel"])
-def test_a_key_of_another_kind_of_source_is_refused_as_a_token(kind: str, uri: str, key: str, words: str) -> None:
-    with pytest.raises(AuthDenied, match=re.escape(words)) as refused:
+def test_a_key_of_another_kind_of_source_is_refused_as_a_token(kind: str, uri: str, key: str, phrase: str) -> None:
+    with pytest.raises(AuthDenied, match=re.escape(phrase)) as refused:
         check_write(kind, _base(uri, key="s", parameters={"secretKey": key}), ())
     assert str(refused.value).startswith(f"spec.storage.parameters.secretKey names {key!r}")
 
@@ -114,7 +114,7 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "phrase"),
     [
         ({"allowPickle": "no"}, r"invalid file selection: .*allowPickle is 'no'; write true or false$"),
         ({"duplicateWeights": "drop"}, r"duplicateWeights is 'drop'; write keep or skip"),
@@ -122,9 +122,9 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
         ({"allowPatterns": "x" * 513}, "has 513 characters; write at most 512"),
     ],
 )
-def test_a_choice_of_files_that_is_none_is_refused(parameters: dict[str, str], words: str) -> None:
+def test_a_choice_of_files_that_is_none_is_refused(parameters: dict[str, str], phrase: str) -> None:
     """A typo must not count as a model that nodes shall no longer hold."""
-    with pytest.raises(InvalidSelection, match=words):
+    with pytest.raises(InvalidSelection, match=phrase):
         check_write("BaseModel", _base("hf://o/m", parameters=parameters), ())
     well = {"allowPickle": "false", "duplicateWeights": "skip", "allowPatterns": "*.json,*.safetensors", "other": "x"}
     assert check_write("ClusterBaseModel", _base("hf://o/m", parameters=well), ()) == []
@@ -136,7 +136,7 @@ def test_a_vendor_s_model_is_taken_with_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "uri", "words"),
+    ("kind", "uri", "phrase"),
     [
         ("ClusterBaseModel", "nfs:///models/x", r"no installed source serves nfs:// .*; write one of hf://"),
         ("ClusterBaseModel", "b2://bucket/m", "no installed source serves b2://"),
@@ -150,8 +150,8 @@ def test_a_vendor_s_model_is_taken_with_a_word() -> None:
         ("ClusterBaseModel", "pvc://ns/claim/../x", "without . or .."),
     ],
 )
-def test_a_uri_that_no_source_serves_is_refused_with_the_form(kind: str, uri: str, words: str) -> None:
-    with pytest.raises(InvalidURI, match=rf"^spec\.storage\.storageUri: .*{words}"):
+def test_a_uri_that_no_source_serves_is_refused_with_the_form(kind: str, uri: str, phrase: str) -> None:
+    with pytest.raises(InvalidURI, match=rf"^spec\.storage\.storageUri: .*{phrase}"):
         check_write(kind, _base(uri), ())
 
 
@@ -171,7 +171,7 @@ def test_a_cache_on_known_groups_is_taken(spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "error", "words"),
+    ("spec", "error", "phrase"),
     [
         ({"nodeGroup": "gpus"}, UnknownGroup, "there is no ModelCacheNodeGroup 'gpus'; write one of cpu, gpu"),
         ({"nodeGroups": ["gpu", "x"]}, UnknownGroup, "no ModelCacheNodeGroup 'x'"),
@@ -184,8 +184,8 @@ def test_a_cache_on_known_groups_is_taken(spec: dict[str, Any]) -> None:
         ({"storageUri": "pvc://ns/claim/x"}, InvalidURI, "a claim needs no cache"),
     ],
 )
-def test_a_wrong_cache_is_refused(spec: dict[str, Any], error: type[LarderError], words: str) -> None:
-    with pytest.raises(error, match=words):
+def test_a_wrong_cache_is_refused(spec: dict[str, Any], error: type[LarderError], phrase: str) -> None:
+    with pytest.raises(error, match=phrase):
         check_write("ClusterModelCache", _cache(**spec), ("gpu", "cpu"))
 
 
@@ -227,7 +227,7 @@ def test_a_group_without_a_selector_is_every_node_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "error", "words"),
+    ("spec", "error", "phrase"),
     [
         ({"storageLimit": "lots"}, InvalidQuantity, "spec.storageLimit: 'lots' is not a quantity"),
         ({"storageLimit": "0"}, InvalidQuantity, "too small"),
@@ -255,13 +255,13 @@ def test_a_group_without_a_selector_is_every_node_and_says_so() -> None:
         ({"nodeAffinity": _affinity({"operator": "Exists"})}, InvalidSelector, r"\.key: '' is not a label key"),
     ],
 )
-def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError], words: str) -> None:
-    with pytest.raises(error, match=words):
+def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError], phrase: str) -> None:
+    with pytest.raises(error, match=phrase):
         check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "1Gi"} | spec}, ())
 
 
 @pytest.mark.parametrize(
-    ("annotation", "wrong", "right", "words"),
+    ("annotation", "wrong", "right", "phrase"),
     [
         ("larder.dev/pin", "yes", "true", 'write "true", or leave it out'),
         ("larder.dev/priority", "abc", "-5", "write a whole number"),
@@ -269,13 +269,15 @@ def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError]
         ("larder.dev/drift", "follow", "Manual", "write Follow or Manual"),
     ],
 )
-def test_an_annotation_that_counts_for_nothing_is_reported(annotation: str, wrong: str, right: str, words: str) -> None:
+def test_an_annotation_that_counts_for_nothing_is_reported(
+    annotation: str, wrong: str, right: str, phrase: str
+) -> None:
     def reported(value: str) -> list[str]:
         return annotation_warnings({"metadata": {"annotations": {annotation: value}}})
 
     (warning,) = reported(wrong)
     assert warning.startswith(f"metadata.annotations[{annotation}]: '{wrong}' is ignored; ")
-    assert words in warning
+    assert phrase in warning
     assert reported(right) == []
 
 

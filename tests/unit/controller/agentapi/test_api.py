@@ -99,7 +99,7 @@ async def test_an_agent_is_known_by_its_node(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "phrase"),
     [
         ({"status": {"authenticated": False, "error": "expired"}}, "expired"),
         (review(audience="vault"), "audience"),
@@ -110,10 +110,10 @@ async def test_an_agent_is_known_by_its_node(api: Api) -> None:
         (review(node_name="gone"), "no node gone"),
     ],
 )
-async def test_others_are_refused(api: Api, answer: Json, words: str) -> None:
+async def test_others_are_refused(api: Api, answer: Json, phrase: str) -> None:
     api.objects.objects[f"{NODES}/a"] = {"metadata": {"name": "a", "uid": "uid-a"}}
     api.trust(answer)
-    with pytest.raises(DeniedError, match=words):
+    with pytest.raises(DeniedError, match=phrase):
         await api.authenticator.agent_of(BEARER["Authorization"])
 
 
@@ -347,5 +347,7 @@ async def test_a_source_that_is_not_allowed_gets_no_values(api: Api) -> None:
         await api.service.credentials(AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
     api.cluster.allowed = AllowedSources(("hf://",))
     api.cluster.base_models.upsert(base_model("team", "m"))
-    given = await api.service.credentials(AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
-    assert len(given.grants) == 1
+    credentials = await api.service.credentials(
+        AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1")
+    )
+    assert len(credentials.grants) == 1

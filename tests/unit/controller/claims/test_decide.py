@@ -43,8 +43,8 @@ IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackO
 
 
 def ready(seen: ClaimView) -> tuple[str, str, str]:
-    tell = reported(decide(seen, NOW))
-    return tell.claim_result.state, tell.claim_result.ready.status, tell.claim_result.ready.reason
+    write = reported(decide(seen, NOW))
+    return write.claim_result.state, write.claim_result.ready.status, write.claim_result.ready.reason
 
 
 def takes(seen: ClaimView) -> bool:
@@ -62,7 +62,7 @@ def starts(seen: ClaimView) -> list[StartJob]:
 
 
 @pytest.mark.parametrize(
-    ("fields", "reason", "words"),
+    ("fields", "reason", "phrase"),
     [
         ({"claim": None}, "PVCNotFound", "PVC data not found in namespace team"),
         ({"claim": claim("Pending")}, "PVCNotBound", "PVC data not bound (phase: Pending)"),
@@ -73,10 +73,10 @@ def starts(seen: ClaimView) -> list[StartJob]:
         ({"allowed": False}, "NamespaceNotAllowed", "label namespace team larder.dev/allow-cluster-models=true"),
     ],
 )
-def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, Any], reason: str, words: str) -> None:
+def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, Any], reason: str, phrase: str) -> None:
     seen = model(**fields)
     assert ready(seen) == ("Failed", "False", reason)
-    assert words in reported(decide(seen, NOW)).claim_result.ready.message
+    assert phrase in reported(decide(seen, NOW)).claim_result.ready.message
     assert starts(seen) == []
     assert not takes(seen)
     assert ready(after(replace(seen, claim=claim(), allowed=True)))[0] == "In_Transit"
@@ -125,9 +125,9 @@ def test_a_model_is_read_once_and_then_ready() -> None:
     running = replace(fresh, job=job())
     assert starts(running) == []
     done = replace(running, pods=(handed_in(Reading(metadata=LLAMA)),))
-    fill, tell, again = decide(done, NOW)
+    fill, write, again = decide(done, NOW)
     assert fill == WriteSpec(FILLED)
-    assert isinstance(tell, WriteClaimStatus)
+    assert isinstance(write, WriteClaimStatus)
     assert isinstance(again, Requeue)
     assert ready(done) == ("Ready", "True", "OnClaim")
     settled = replace(after(done), spec=FILLED)
@@ -139,8 +139,8 @@ def test_a_model_is_read_once_and_then_ready() -> None:
 def test_what_was_left_aside_stands_beside_what_was_read() -> None:
     seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a dangling link"))
     assert metadata(seen) == ("True", "Read")
-    words = reported(decide(seen, NOW)).claim_result.metadata.message
-    assert words.endswith(", but llama/notes is a dangling link")
+    phrase = reported(decide(seen, NOW)).claim_result.metadata.message
+    assert phrase.endswith(", but llama/notes is a dangling link")
 
 
 def test_fields_that_got_lost_are_filled_again_from_the_status() -> None:
@@ -161,8 +161,8 @@ def test_a_path_that_is_missing_keeps_pods_away_until_it_is_there() -> None:
     assert ready(seen) == ("Failed", "False", "PathNotFound")
     assert not takes(seen)
     later = replace(seen, job=job())
-    tell = reported(decide(later, NOW + timedelta(minutes=15)))
-    assert tell.claim_result.state == "Failed"
+    write = reported(decide(later, NOW + timedelta(minutes=15)))
+    assert write.claim_result.state == "Failed"
     found = replace(later, pods=(handed_in(Reading(metadata=LLAMA)),))
     assert reported(decide(found, NOW + timedelta(minutes=15))).claim_result.state == "Ready"
 
@@ -292,9 +292,9 @@ def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
     pod = job_pod("Pending", None, ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes"))
     seen = model(claim=claim("Bound", "ReadWriteOnce"), users=(user("web", "n7"),), job=job(), pods=(pod,))
     assert ready(seen)[2] == "ClaimInUse"
-    words = reported(decide(seen, NOW)).claim_result.ready.message
-    assert "ReadWriteOnce and attached to node n7 for pod web" in words
-    assert "0/3 nodes" in words
+    phrase = reported(decide(seen, NOW)).claim_result.ready.message
+    assert "ReadWriteOnce and attached to node n7 for pod web" in phrase
+    assert "0/3 nodes" in phrase
 
 
 def test_labels_of_namespaces_are_looked_at_more_often() -> None:
@@ -369,11 +369,11 @@ def test_pods_come_only_where_somebody_has_looked_or_nobody_is_to(seen: ClaimVie
 def test_every_state_is_reported_and_looked_at_again(seen: ClaimView) -> None:
     actions = decide(seen, NOW)
     assert isinstance(actions[-1], Requeue)
-    tell = reported(actions)
-    assert isinstance(tell.claim_result.ready, ConditionUpdate)
-    assert (tell.claim_result.state == "Ready") is (tell.claim_result.ready.status == "True")
-    assert tell.claim_result.ready.message
-    assert tell.claim_result.metadata.message
+    write = reported(actions)
+    assert isinstance(write.claim_result.ready, ConditionUpdate)
+    assert (write.claim_result.state == "Ready") is (write.claim_result.ready.status == "True")
+    assert write.claim_result.ready.message
+    assert write.claim_result.metadata.message
     if seen.skip or seen.claim is None or not seen.allowed or seen.refused:
         assert not [a for a in actions if isinstance(a, StartJob)]
     for action in actions:

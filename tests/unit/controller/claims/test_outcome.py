@@ -84,7 +84,7 @@ def test_an_early_word_tells_that_somebody_looked(
 
 
 @pytest.mark.parametrize(
-    ("pods", "reason", "words"),
+    ("pods", "reason", "phrase"),
     [
         ([], "NoPod", "a quota or policy"),
         ([job_pod("Pending", None, UNSCHEDULED)], "Unschedulable", "0/3 nodes are available"),
@@ -94,11 +94,11 @@ def test_an_early_word_tells_that_somebody_looked(
         ([waiting("CreateContainerConfigError")], "ContainerNotStarted", "CreateContainerConfigError"),
     ],
 )
-def test_what_hinders_a_job_is_reported_while_it_does(pods: list[JobPod], reason: str, words: str) -> None:
+def test_what_hinders_a_job_is_reported_while_it_does(pods: list[JobPod], reason: str, phrase: str) -> None:
     outcome = outcome_of(job(age_s=60), pods, NOW)
     assert isinstance(outcome, StillRunning)
     assert outcome.reason == reason
-    assert words in outcome.message
+    assert phrase in outcome.message
 
 
 @pytest.mark.parametrize("pods", [[], [waiting("ContainerCreating")], [waiting("PodInitializing")], [job_pod()]])

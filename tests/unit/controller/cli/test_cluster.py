@@ -11,7 +11,7 @@ from shared.kube.errors import NotFound, Refused
 from shared.kube.transport import Kube
 
 
-def given(tmp_path: Path, *arguments: str) -> argparse.Namespace:
+def parsed(tmp_path: Path, *arguments: str) -> argparse.Namespace:
     contexts = [
         {"name": "prod", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
         {"name": "bare", "context": {"cluster": "c", "user": "u"}},
@@ -46,18 +46,18 @@ def test_the_namespace_is_the_users_word_else_the_contexts(
         seen.append(kube.namespace)
         return 7
 
-    assert run_on_cluster(given(tmp_path, *arguments), act) == 7
+    assert run_on_cluster(parsed(tmp_path, *arguments), act) == 7
     assert seen == [namespace]
 
 
 def test_one_namespace_and_all_of_them_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
-        given(tmp_path, "-A", "-n", "mine")
+        parsed(tmp_path, "-A", "-n", "mine")
 
 
 def test_a_namespace_is_a_name_and_no_path(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
-        given(tmp_path, "-n", "../x")
+        parsed(tmp_path, "-n", "../x")
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_a_failure_is_one_line_with_the_way_out(
     async def act(_: Kube) -> int:
         raise error
 
-    assert run_on_cluster(given(tmp_path), act) == 1
-    said = capsys.readouterr()
-    assert said.err.startswith(line)
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert run_on_cluster(parsed(tmp_path), act) == 1
+    output = capsys.readouterr()
+    assert output.err.startswith(line)
+    assert (output.out, output.err.count("\n")) == ("", 1)
 
 
 def test_no_cluster_is_a_line_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,5 +86,5 @@ def test_no_cluster_is_a_line_too(tmp_path: Path, capsys: pytest.CaptureFixture[
         await kube.request("GET", "/x")
         return 0
 
-    assert run_on_cluster(given(tmp_path), act) == 1
+    assert run_on_cluster(parsed(tmp_path), act) == 1
     assert capsys.readouterr().err.startswith("Unreachable: the API server at http://127.0.0.1:1 does not answer")

@@ -203,9 +203,9 @@ def test_the_cards_of_the_status_count_and_the_fuller_node_wins() -> None:
 
 @pytest.mark.parametrize("of_pod", [True, False])
 def test_topology_follows_the_best_tree(*, of_pod: bool) -> None:
-    wish = {"gpu/gpu-generate-topology": 1}
-    container = ContainerInfo(requests={"nvidia.com/gpu": 2} | ({} if of_pod else wish))
-    pod = PodInfo("p", requests=wish if of_pod else {}, running_containers={"main": container})
+    wanted_devices = {"gpu/gpu-generate-topology": 1}
+    container = ContainerInfo(requests={"nvidia.com/gpu": 2} | ({} if of_pod else wanted_devices))
+    pod = PodInfo("p", requests=wanted_devices if of_pod else {}, running_containers={"main": container})
     decision = schedule([BOARDS, FLAT | {"name": "flat"}], pod)
     assert decision.node == "n"
     assert got(decision) == {

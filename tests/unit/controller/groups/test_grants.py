@@ -43,8 +43,10 @@ class Cluster:
 
     def write(self, name: str, phase: str = "", *, granted: bool | None = None, since: str = "") -> None:
         """What the controller and the agent of a node have written; a spec says by default what was decided."""
-        wish: Entry = entry("m", granted=name in self.granted if granted is None else granted, since=since)
-        self.cluster.model_nodes.upsert(model_node(name, wish, reported=[entry_status("m", phase)] if phase else []))
+        wanted_entry: Entry = entry("m", granted=name in self.granted if granted is None else granted, since=since)
+        self.cluster.model_nodes.upsert(
+            model_node(name, wanted_entry, reported=[entry_status("m", phase)] if phase else [])
+        )
 
     async def look(self) -> set[str]:
         """Give it a turn, and return who may download."""

@@ -36,17 +36,17 @@ def found(seen: ServiceView, *conditions: str) -> Blocker | None:
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "words"),
+    ("status", "reason", "phrase"),
     [
         (NOWHERE, "Unschedulable", "pod p cannot be scheduled: 0/2 nodes are available"),
         (waiting("ImagePullBackOff", "no such image"), "ContainerNotStarted", "pod p: ImagePullBackOff: no such image"),
         (waiting("CrashLoopBackOff"), "ContainerNotStarted", "pod p: CrashLoopBackOff"),
     ],
 )
-def test_the_first_pod_with_a_trouble_is_reported(status: PodStatus, reason: str, words: str) -> None:
+def test_the_first_pod_with_a_trouble_is_reported(status: PodStatus, reason: str, phrase: str) -> None:
     seen = replace(view(), pods=(pod("fine"), pod("p", status)))
-    assert found(seen) == Blocker(reason, words)
-    assert found(seen, "Progressing=False") == Blocker(reason, words), "rather than that it takes long"
+    assert found(seen) == Blocker(reason, phrase)
+    assert found(seen, "Progressing=False") == Blocker(reason, phrase), "rather than that it takes long"
 
 
 def test_a_pod_that_ends_is_no_trouble() -> None:

@@ -35,7 +35,7 @@ def test_it_waits_for_its_model_in_the_model_s_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "ready", "reason", "words"),
+    ("fields", "ready", "reason", "phrase"),
     [
         ({"conditions": ["Available=True"], "ready_replicas": 2, "replicas": 2, "updated_replicas": 2},
          "True", "Serving", "2 of 2 pods are ready"),
@@ -54,10 +54,10 @@ def test_it_waits_for_its_model_in_the_model_s_words() -> None:
         ({}, "False", "Progressing", "0 of 2 pods are ready"),
     ],
 )  # fmt: skip
-def test_its_pods_say_how_it_stands(fields: dict[str, Any], ready: str, reason: str, words: str) -> None:
+def test_its_pods_say_how_it_stands(fields: dict[str, Any], ready: str, reason: str, phrase: str) -> None:
     found = reported(view(deployment=deployment(wanted=2, **fields), replicas={"min": 2}))
     assert found[:2] == (ready, reason)
-    assert words in found[2]
+    assert phrase in found[2]
 
 
 def test_pods_that_serve_go_on_though_the_model_is_gone() -> None:

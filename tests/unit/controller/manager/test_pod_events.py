@@ -18,7 +18,7 @@ EVENTS = "/api/v1/namespaces/ns/events"
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "owner", "controller": True}
 
 
-class Told:
+class PodRecorder:
     """Pod events, the clock that they go by, and who was told what."""
 
     def __init__(self, events: PodEvents, clock: Clock, posted: list[Json]) -> None:
@@ -31,7 +31,7 @@ class Told:
 
 
 @pytest.fixture
-async def told(tmp_path: Path) -> AsyncIterator[Told]:
+async def recorder(tmp_path: Path) -> AsyncIterator[PodRecorder]:
     objects, posted, clock = Objects(), list[Json](), Clock()
 
     def post(event: Json) -> Json:
@@ -41,7 +41,7 @@ async def told(tmp_path: Path) -> AsyncIterator[Told]:
     objects.posts[EVENTS] = post
     async with serving(objects, tmp_path) as kube:
         recorder = EventRecorder(kube, lambda: datetime(2026, 1, 1, tzinfo=UTC))
-        yield Told(PodEvents(LimitedEvents(recorder, clock)), clock, posted)
+        yield PodRecorder(PodEvents(LimitedEvents(recorder, clock)), clock, posted)
 
 
 def pods(count: int = 1) -> tuple[Pod, ...]:
@@ -49,30 +49,30 @@ def pods(count: int = 1) -> tuple[Pod, ...]:
     return tuple(Pod(metadata=metadata) for metadata in owned)
 
 
-async def test_a_reason_is_reported_once_an_hour_and_a_new_state_at_once(told: Told) -> None:
+async def test_a_reason_is_reported_once_an_hour_and_a_new_state_at_once(recorder: PodRecorder) -> None:
     for news in ("10 %", "10 %", "20 %"):
-        await told.events.report("key", pods(), "Waiting", "m", news=news, owners=False)
-    assert told.take() == [("p0", "Waiting"), ("p0", "Waiting")]
-    told.clock.now += 3600
-    await told.events.report("key", pods(), "Waiting", "m", news="20 %", owners=False)
-    assert told.take() == [("p0", "Waiting")]
+        await recorder.events.report("key", pods(), "Waiting", "m", news=news, owners=False)
+    assert recorder.take() == [("p0", "Waiting"), ("p0", "Waiting")]
+    recorder.clock.now += 3600
+    await recorder.events.report("key", pods(), "Waiting", "m", news="20 %", owners=False)
+    assert recorder.take() == [("p0", "Waiting")]
 
 
-async def test_five_pods_hear_it_and_their_owner_once(told: Told) -> None:
-    await told.events.report("key", pods(100), "Gone", "m")
-    assert told.take() == [("p0", "Gone"), ("web", "Gone"), *((f"p{i}", "Gone") for i in range(1, 5))]
+async def test_five_pods_hear_it_and_their_owner_once(recorder: PodRecorder) -> None:
+    await recorder.events.report("key", pods(100), "Gone", "m")
+    assert recorder.take() == [("p0", "Gone"), ("web", "Gone"), *((f"p{i}", "Gone") for i in range(1, 5))]
 
 
-async def test_what_is_forgotten_is_news_again(told: Told) -> None:
-    await told.events.report("key", pods(), "Gone", "m", owners=False)
-    told.events.forget("key")
-    await told.events.report("key", pods(), "Gone", "m", owners=False)
-    assert len(told.take()) == 2
+async def test_what_is_forgotten_is_news_again(recorder: PodRecorder) -> None:
+    await recorder.events.report("key", pods(), "Gone", "m", owners=False)
+    recorder.events.forget("key")
+    await recorder.events.report("key", pods(), "Gone", "m", owners=False)
+    assert len(recorder.take()) == 2
 
 
 @pytest.mark.parametrize("part", ["apiVersion", "kind", "name", "uid"])
-async def test_an_owner_that_cannot_exist_gets_no_event(told: Told, part: str) -> None:
+async def test_an_owner_that_cannot_exist_gets_no_event(recorder: PodRecorder, part: str) -> None:
     invented = OWNER | {part: "x" * 1_000_000}
     pod = Pod(metadata=meta("p0", namespace="ns", owner_references=[invented]))
-    await told.events.report("key", (pod,), "Gone", "m")
-    assert told.take() == [("p0", "Gone")]
+    await recorder.events.report("key", (pod,), "Gone", "m")
+    assert recorder.take() == [("p0", "Gone")]

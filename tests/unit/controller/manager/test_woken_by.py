@@ -228,8 +228,8 @@ def waits(model: str = "llama", revision: str = "r1") -> set[QueueKey]:
 def test_a_pod_that_waits_is_woken_by_labels_of_its_files_wherever_they_appear(
     cluster: ClusterState, woken: WokenKeys
 ) -> None:
-    given = {"larder.dev/models": "llama@r1"}
-    cluster.users.upsert(pod("user", "", phase="Pending", annotations=given))
+    pod_annotations = {"larder.dev/models": "llama@r1"}
+    cluster.users.upsert(pod("user", "", phase="Pending", annotations=pod_annotations))
     assert waits() <= woken.take()
     cluster.nodes.upsert(node("a", GPU | {snapshot_label("llama", "r1"): "true"}))
     assert woken.take() == waits()
@@ -237,7 +237,7 @@ def test_a_pod_that_waits_is_woken_by_labels_of_its_files_wherever_they_appear(
     assert woken.take() == waits()
     cluster.nodes.upsert(node("b", GPU | {snapshot_label("other", "r1"): "true"}))
     assert woken.take() == set()
-    cluster.users.upsert(pod("user", "a", phase="Running", annotations=given))
+    cluster.users.upsert(pod("user", "a", phase="Running", annotations=pod_annotations))
     assert waits() <= woken.take()
     cluster.nodes.upsert(node("b", GPU | {snapshot_label("llama", "r1"): "true"}))
     assert woken.take() == set()

@@ -19,7 +19,7 @@ from shared.kube.work_queue import WorkQueue
 from tests.readers.metrics import samples
 
 
-class Turns:
+class RecordingReconciler:
     """What stands for a kind's reconciler: one name breaks it."""
 
     def __init__(self) -> None:
@@ -35,21 +35,23 @@ class Turns:
         return None
 
 
-def workers(turns: Turns, metrics: Metrics) -> Workers:
+def workers(recording: RecordingReconciler, metrics: Metrics) -> Workers:
     found = Workers(lambda: True, metrics)
     for key in (NodeKey, GroupKey):
-        found.add(Controller(name="x", key=key, all_keys=lambda: (), reconcile=lambda key: turns.reconcile(key.name)))
+        found.add(
+            Controller(name="x", key=key, all_keys=lambda: (), reconcile=lambda key: recording.reconcile(key.name))
+        )
     return found
 
 
 async def test_a_turn_that_breaks_costs_one_key_and_is_tried_again() -> None:
-    turns, metrics = Turns(), Metrics()
-    served = workers(turns, metrics)
+    recording, metrics = RecordingReconciler(), Metrics()
+    served = workers(recording, metrics)
     queue: WorkQueue[QueueKey] = WorkQueue(served.failed, Backoff(first_s=0.001, cap_s=0.002))
     for name in ("bad", "good"):
         queue.add(NodeKey(name))
     serving = asyncio.create_task(queue.serve(1, served.serve))
-    await asyncio.wait_for(turns.all_served.wait(), 60)
+    await asyncio.wait_for(recording.all_served.wait(), 60)
     assert not serving.done()
     serving.cancel()
     await asyncio.wait([serving])
@@ -79,7 +81,7 @@ async def test_a_stale_cache_is_no_error(error: Exception, result: str) -> None:
 
 async def test_errors_that_no_code_foresees_are_reported_from_those_that_it_does() -> None:
     metrics = Metrics()
-    served = workers(Turns(), metrics)
+    served = workers(RecordingReconciler(), metrics)
     for error in (Unreachable("away"), StaleError("old"), KeyError("x"), TypeError("y")):
         served.failed(GroupKey("g"), error, 1.0)
     transport = httpx.ASGITransport(health_app(metrics, lambda: True))

@@ -160,9 +160,9 @@ def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
     assert flipped.spec == {"vendor": "v"}
     assert flipped.status.metadata
     assert flipped.status.metadata.values == {}
-    (tell,) = (a for a in decide(flipped, NOW) if isinstance(a, WriteMetadata))
-    assert (tell.condition.status, tell.condition.reason) == ("False", "MetadataMissing")
-    assert "the fields of the spec can be set by hand" in tell.condition.message
+    (write,) = (a for a in decide(flipped, NOW) if isinstance(a, WriteMetadata))
+    assert (write.condition.status, write.condition.reason) == ("False", "MetadataMissing")
+    assert "the fields of the spec can be set by hand" in write.condition.message
     for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):
         assert "by hand" not in reported(decide(seen, NOW)).condition.message, (
             "a cache has no such fields; a source comes back"

@@ -25,8 +25,8 @@ KILLED = Reading(reason="MetadataInterrupted", message="it was killed from outsi
 
 def heard(seen: MetadataView, **reports: Reading) -> MetadataView:
     """Return the model after a turn in which nodes said this."""
-    said = tuple(NodeReading(node, reading) for node, reading in sorted(reports.items()))
-    done = after(replace(seen, readings=said))
+    readings = tuple(NodeReading(node, reading) for node, reading in sorted(reports.items()))
+    done = after(replace(seen, readings=readings))
     stored = msgspec.json.decode(msgspec.json.encode(done.status), type=BaseModelStatus)
     return replace(done, status=stored, readings=())
 
@@ -102,8 +102,8 @@ def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
         shown = reported(decide(torn, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataConflict")
         assert "node a reported different metadata" in shown.message
-        for word in ("x", "y"):
-            assert heard(torn, a=saying(word)) == torn
+        for value in ("x", "y"):
+            assert heard(torn, a=saying(value)) == torn
 
 
 def test_a_node_that_contradicts_one_that_left_is_named_with_it() -> None:
@@ -131,10 +131,10 @@ def test_the_first_failure_of_files_stays_until_values_come_unless_it_was_an_int
 
 
 @given(st.lists(st.sampled_from([*map(saying, "xyz"), BROKEN, KILLED, EMPTY, Reading(BROKEN.found, "MetadataFailed")])))
-def test_one_node_that_says_something_else_each_turn_causes_four_writes_at_most(words: list[Reading]) -> None:
+def test_one_node_that_says_something_else_each_turn_causes_four_writes_at_most(readings: list[Reading]) -> None:
     seen, writes = read(view(spec={}), EMPTY), 0
-    for word in words:
-        before, seen = seen, heard(seen, a=word)
+    for reading in readings:
+        before, seen = seen, heard(seen, a=reading)
         writes += (before.status, before.spec) != (seen.status, seen.spec)
     assert writes <= 4, "interrupted, failed, values, conflict"
 
@@ -148,16 +148,16 @@ def test_what_was_known_stays_while_nodes_read_the_next_archive() -> None:
     assert heard(flipped, a=OTHER).spec == {"modelType": "mistral"}
 
 
-WORDS = {"llama": READ, "mistral": OTHER, "broken": BROKEN, "killed": KILLED, "empty": EMPTY}
+READINGS = {"llama": READ, "mistral": OTHER, "broken": BROKEN, "killed": KILLED, "empty": EMPTY}
 
 
-@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.sampled_from(sorted(WORDS))), max_size=8))
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.sampled_from(sorted(READINGS))), max_size=8))
 def test_values_never_come_back_once_two_nodes_differed(rounds: list[dict[str, str]]) -> None:
     seen, torn = read(view(spec={"vendor": "v"}), EMPTY), False
-    for said in rounds:
-        torn = torn or {"llama", "mistral"} <= set(said.values())
-        first = {word: node for node, word in sorted(said.items(), reverse=True)}
-        reports = {node: WORDS[word] for word, node in first.items()}
+    for readings in rounds:
+        torn = torn or {"llama", "mistral"} <= set(readings.values())
+        first = {name: node for node, name in sorted(readings.items(), reverse=True)}
+        reports = {node: READINGS[name] for name, node in first.items()}
         seen = heard(seen, **reports)
         assert seen.status.metadata
         if torn:

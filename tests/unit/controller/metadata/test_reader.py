@@ -31,7 +31,7 @@ KEY = ModelKey("ClusterModelCache", "", "m")
 ONE = "an identity"
 
 
-class Desk:
+class ReaderRig:
     """A reader, what it says is done, and the API server's ConfigMaps."""
 
     def __init__(self, kube: Kube, objects: Objects, settings: SourceSettings) -> None:
@@ -69,16 +69,16 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def service(kube: Kube, objects: Objects, tmp_path: Path) -> Desk:
-    return Desk(kube, objects, SourceSettings(local_roots=(str(tmp_path),)))
+def service(kube: Kube, objects: Objects, tmp_path: Path) -> ReaderRig:
+    return ReaderRig(kube, objects, SourceSettings(local_roots=(str(tmp_path),)))
 
 
-def listed(service: Desk, folder: Path) -> Manifest:
+def listed(service: ReaderRig, folder: Path) -> Manifest:
     source = open_source(parse_uri(f"local://{folder}"), ANONYMOUS, service.reader.settings)
     return source.resolve()
 
 
-async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(service: Desk, model: Path) -> None:
+async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(service: ReaderRig, model: Path) -> None:
     reading = await service.read(service.keep(listed(service, model)))
     assert reading.metadata
     assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 100)
@@ -88,7 +88,9 @@ async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(service: D
     assert service.reader.result_of(KEY, ONE) is None
 
 
-async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keeps(service: Desk, model: Path) -> None:
+async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keeps(
+    service: ReaderRig, model: Path
+) -> None:
     resolution = service.keep(listed(service, model))
     await service.read(resolution)
     service.reader.discard(KEY)
@@ -103,17 +105,17 @@ async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keep
     await service.read(resolution)
 
 
-async def test_what_changed_since_it_was_listed_is_not_read(service: Desk, model: Path) -> None:
+async def test_what_changed_since_it_was_listed_is_not_read(service: ReaderRig, model: Path) -> None:
     resolution = service.keep(listed(service, model))
     (model / "config.json").write_text(json.dumps({"model_type": "another"}))
     assert (await service.read(resolution)).reason == "SourceChanged"
 
 
-async def test_without_its_secret_nothing_is_read(service: Desk, model: Path) -> None:
+async def test_without_its_secret_nothing_is_read(service: ReaderRig, model: Path) -> None:
     assert (await service.read(service.keep(listed(service, model)), secret="missing")).reason == "AuthDenied"
 
 
-async def test_a_list_that_is_gone_or_of_another_revision_is_a_reason(service: Desk, model: Path) -> None:
+async def test_a_list_that_is_gone_or_of_another_revision_is_a_reason(service: ReaderRig, model: Path) -> None:
     resolution = service.keep(listed(service, model))
     other = await service.read(replace(resolution, revision="another"))
     assert (other.reason, "another revision" in other.message) == ("SourceChanged", True)
@@ -129,7 +131,7 @@ async def test_what_runs_is_not_started_twice_and_ends_with_the_leadership(kube:
         return reply(200, b"{}")
 
     with scripted(answer) as hub:
-        service = Desk(
+        service = ReaderRig(
             kube, objects, settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
         )
         resolution = service.keep(build_manifest("hf://o/m@c", "c", [File("config.json", 2)]))

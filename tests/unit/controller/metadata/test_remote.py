@@ -101,11 +101,11 @@ def test_a_body_that_breaks_off_once_is_asked_for_again() -> None:
     manifest = source.resolve()
     source.faults.truncate_at = {"config.json": 5}
 
-    def mend(_path: str, position: int) -> None:
+    def repair(_path: str, position: int) -> None:
         if position >= 5:
             source.faults.truncate_at = {}
 
-    source.faults.before_read = mend
+    source.faults.before_read = repair
     assert read_remote(source, manifest, 0, allowance()).metadata
 
 

@@ -48,7 +48,7 @@ class Looking:
         async with asyncio.timeout(60):
             await self.done.get()
 
-    def trouble(self, name: str) -> str:
+    def message(self, name: str) -> str:
         seen = self.watch.upstream_of(f"uid-{name}", demand(name).uri)
         return seen.failure.reason if seen and seen.failure else ""
 
@@ -113,14 +113,14 @@ async def test_a_failure_is_looked_at_again_soon_and_a_refusal_after_a_period() 
     looking = Looking(answers={"uid-m": Unreachable("no route"), "uid-n": AuthDenied("no")})
     await looking.look("m")
     await looking.look("n")
-    assert (looking.trouble("m"), looking.watch.next_check_in_s("uid-m")) == ("Unreachable", 900)
-    assert (looking.trouble("n"), looking.watch.next_check_in_s("uid-n")) == ("AuthDenied", PERIOD_S)
+    assert (looking.message("m"), looking.watch.next_check_in_s("uid-m")) == ("Unreachable", 900)
+    assert (looking.message("n"), looking.watch.next_check_in_s("uid-n")) == ("AuthDenied", PERIOD_S)
 
 
 async def test_a_server_that_asks_to_be_left_alone_is_for_all_its_models() -> None:
     looking = Looking(answers={"uid-m": RateLimited("slower", 2000.0)})
     await looking.look("m")
-    assert (looking.trouble("m"), looking.watch.next_check_in_s("uid-m")) == ("RateLimited", 2200)
+    assert (looking.message("m"), looking.watch.next_check_in_s("uid-m")) == ("RateLimited", 2200)
     await looking.look("n")
     assert looking.asked == ["uid-m"]
     assert looking.watch.next_check_in_s("uid-n") == 2500

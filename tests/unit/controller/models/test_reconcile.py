@@ -30,7 +30,7 @@ KEY = ModelKey("ClusterModelCache", "", "m")
 PERIOD_S = 1000.0
 
 
-class Turns:
+class ReconcilerRig:
     """A reconciler of one cluster state, whose watch for drift knows of an object once it was looked at."""
 
     def __init__(self, reconciler: ModelReconciler, cluster: ClusterState) -> None:
@@ -46,29 +46,29 @@ class Turns:
 
 
 @pytest.fixture
-async def turns(tmp_path: Path) -> AsyncIterator[Turns]:
+async def rig(tmp_path: Path) -> AsyncIterator[ReconcilerRig]:
     cluster, settings = fresh_cluster(), SourceSettings()
     async with serving(Objects(), tmp_path) as kube:
         resolver = Resolver(Secrets(kube, "ns", settings), Manifests(kube, "ns"), settings, lambda: 0.0, lambda _: None)
         drift = DriftChecker(resolver.upstream_of, PERIOD_S, lambda: 0.0, lambda _: None)
         observer = ModelObserver(cluster, resolver, ProgressTracker(lambda: 0.0, lambda *_: None), drift)
         actor = ModelActor(kube, cluster.ownership, EventRecorder(kube, _now), _now)
-        yield Turns(ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0), cluster)
+        yield ReconcilerRig(ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0), cluster)
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-async def test_it_goes_with_an_object_that_this_leader_never_resolved(turns: Turns) -> None:
-    await turns.see()
-    assert turns.known() == {"uid-m"}
-    turns.cluster.caches.remove(Key("", "m"))
-    await turns.reconciler.reconcile(KEY)
-    assert turns.known() == set()
+async def test_it_goes_with_an_object_that_this_leader_never_resolved(rig: ReconcilerRig) -> None:
+    await rig.see()
+    assert rig.known() == {"uid-m"}
+    rig.cluster.caches.remove(Key("", "m"))
+    await rig.reconciler.reconcile(KEY)
+    assert rig.known() == set()
 
 
-async def test_it_goes_when_another_object_has_the_name(turns: Turns) -> None:
-    await turns.see()
-    await turns.see(uid="uid-other")
-    assert turns.known() == {"uid-other"}
+async def test_it_goes_when_another_object_has_the_name(rig: ReconcilerRig) -> None:
+    await rig.see()
+    await rig.see(uid="uid-other")
+    assert rig.known() == {"uid-other"}

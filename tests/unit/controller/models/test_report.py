@@ -253,13 +253,13 @@ def test_a_node_that_has_no_room_for_the_model_says_so_and_counts_as_failed() ->
 
 
 def test_while_a_source_refuses_the_state_is_one_and_the_same_in_every_phase_of_an_attempt() -> None:
-    words = "503 (attempt 3; the next is at 12:00:08 UTC)"
+    phrase = "503 (attempt 3; the next is at 12:00:08 UTC)"
     found = [
-        report(view(node("a", phase, reason="Unreachable", message=words, attempts=3)))
+        report(view(node("a", phase, reason="Unreachable", message=phrase, attempts=3)))
         for phase in ("Failed", "Pending", "Waiting", "Downloading")
     ]
     assert {(r.overall, r.reason, r.message, r.failed) for r in found} == {
-        ("Failed", "Unreachable", f"0 of 1 nodes have it (1 Failed); a: Unreachable: {words}", ("a",))
+        ("Failed", "Unreachable", f"0 of 1 nodes have it (1 Failed); a: Unreachable: {phrase}", ("a",))
     }
     assert report(view(node("a", "Downloading"))).overall == "Downloading"
     assert report(view(node("a", "Downloading", reason="Unreachable"))).overall == "Downloading"

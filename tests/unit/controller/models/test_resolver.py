@@ -50,8 +50,8 @@ class Asking:
         return self.resolver.wait_s("uid-m", generation)
 
     def reason(self, generation: int = 1) -> str:
-        trouble = self.resolver.failure_of("uid-m", generation)
-        return trouble.reason if trouble else ""
+        failure = self.resolver.failure_of("uid-m", generation)
+        return failure.reason if failure else ""
 
 
 def _most(_least: float, most: float) -> float:
@@ -206,8 +206,8 @@ async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(
     )  # fmt: skip
 
     def reason(uid: str) -> str:
-        trouble = resolver.failure_of(uid, 1)
-        return trouble.reason if trouble else ""
+        failure = resolver.failure_of(uid, 1)
+        return failure.reason if failure else ""
 
     for i in range(25):
         key, found = of_namespace("greedy", f"m{i}")
@@ -253,9 +253,9 @@ async def test_a_failure_says_which_attempt_it_was_and_when_the_next_is(asking: 
     hub.answer = lambda _: reply(503)
     for attempt in (1, 2, 3):
         await asking.ask(demand())
-        trouble = asking.resolver.failure_of("uid-m", 1)
-        assert trouble is not None
-        assert f"(attempt {attempt}; the next is at 20" in trouble.message
+        failure = asking.resolver.failure_of("uid-m", 1)
+        assert failure is not None
+        assert f"(attempt {attempt}; the next is at 20" in failure.message
 
 
 async def test_an_answer_for_a_model_that_is_gone_is_dropped(asking: Asking, hub: ScriptedServer) -> None:

@@ -200,10 +200,10 @@ def test_what_is_kept_for_pods_names_them_and_what_goes_says_how_far_it_is() -> 
 
 @pytest.mark.parametrize("users", [(), ("ns/p",)])
 def test_users_that_memory_does_not_have_are_reported_as_well(users: tuple[str, ...]) -> None:
-    words = reported(
+    removing = reported(
         cache(view(node("a", "Ready"), removals=(PendingRemoval("a", "r0", in_use=True, users=users),))), "Removing"
     )
-    assert ("in use by ns/p" if users else "in use by pods on the node") in words.message
+    assert ("in use by ns/p" if users else "in use by pods on the node") in removing.message
 
 
 def test_a_model_larger_than_declared_says_so_until_it_is_corrected() -> None:
@@ -273,10 +273,10 @@ def test_recording_an_answer_settles_it(seen: ModelView) -> None:
 
 @given(views())
 def test_pods_get_another_revision_only_where_it_is(seen: ModelView) -> None:
-    said, before = report(seen), seen.demand.serving
-    status = cache_status(seen, said, ClusterModelCacheStatus(), STAMP)
-    if before and said.serving != before:
+    after, serving = report(seen), seen.demand.serving
+    status = cache_status(seen, after, ClusterModelCacheStatus(), STAMP)
+    if serving and after.serving != serving:
         live = [n for n in seen.nodes if n.ready and n.agent_ready and n.status and n.status.phase == "Ready"]
         assert live
     assert status.nodes_ready_count <= status.nodes_total
-    assert set(said.failed).isdisjoint(said.ready)
+    assert set(after.failed).isdisjoint(after.ready)

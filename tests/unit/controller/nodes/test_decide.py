@@ -92,7 +92,7 @@ def test_an_old_revision_stays_for_pods_without_a_node_and_leaves_after_that() -
     assert decide(view(new, spec=kept.spec), NOW, PACE) == [ListUsers()]
 
 
-def said(phase: str, observed: str = "Present", key: tuple[str, str] = KEY) -> EntryStatus:
+def entry_status(phase: str, observed: str = "Present", key: tuple[str, str] = KEY) -> EntryStatus:
     return EntryStatus(id=key[0], revision=key[1], phase=phase, observed=observed)
 
 
@@ -135,25 +135,25 @@ def test_a_claim_never_makes_an_entry() -> None:
 
 
 def test_removal_asks_for_users_first() -> None:
-    assert decide(view(spec=spec_of(entry()), statuses=[said("Ready")]), NOW, PACE) == [ListUsers()]
+    assert decide(view(spec=spec_of(entry()), statuses=[entry_status("Ready")]), NOW, PACE) == [ListUsers()]
 
 
 def test_a_used_entry_stays_and_is_looked_at_again() -> None:
-    seen = replace(view(spec=spec_of(entry()), statuses=[said("Ready")]), users={KEY: ("ns/pod",)})
+    seen = replace(view(spec=spec_of(entry()), statuses=[entry_status("Ready")]), users={KEY: ("ns/pod",)})
     actions = decide(seen, NOW, PACE)
     assert written(actions)[KEY].in_use
     assert Requeue(30) in actions
 
 
 def test_an_unused_entry_drains_then_goes() -> None:
-    present = replace(view(spec=spec_of(entry()), statuses=[said("Ready")]), users={})
+    present = replace(view(spec=spec_of(entry()), statuses=[entry_status("Ready")]), users={})
     draining = written(decide(present, NOW, PACE))[KEY]
     assert draining.state == "Draining"
 
-    silent = view(spec=spec_of(draining), statuses=[said("Ready")])
+    silent = view(spec=spec_of(draining), statuses=[entry_status("Ready")])
     assert decide(silent, NOW + timedelta(seconds=60), PACE) == []  # the agent's word will come as a change
 
-    seen = view(spec=spec_of(draining), statuses=[said("Draining", "Draining")])
+    seen = view(spec=spec_of(draining), statuses=[entry_status("Draining", "Draining")])
     acknowledged = replace(seen, acknowledged={KEY: NOW + timedelta(seconds=5)})
     assert decide(acknowledged, NOW + timedelta(seconds=10), PACE) == [Requeue(25)]
 
@@ -164,18 +164,18 @@ def test_an_unused_entry_drains_then_goes() -> None:
     absent = written(decide(replace(unused, unwanted=frozenset({KEY})), late, PACE))[KEY]
     assert absent.state == "Absent"
 
-    gone = view(spec=spec_of(absent), statuses=[said("Absent", "Absent")])
+    gone = view(spec=spec_of(absent), statuses=[entry_status("Absent", "Absent")])
     assert written(decide(gone, late, PACE)) == {}
 
 
 def test_what_a_live_read_still_wants_stays_until_memory_knows() -> None:
-    seen = view(spec=spec_of(entry("Draining")), statuses=[said("Draining", "Draining")])
+    seen = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     wanted = replace(seen, acknowledged={KEY: NOW}, users={}, unwanted=frozenset())
     assert decide(wanted, NOW + timedelta(seconds=31), PACE) == [Requeue(30)]
 
 
 def test_users_that_came_in_the_meantime_bring_it_back() -> None:
-    seen = view(spec=spec_of(entry("Draining")), statuses=[said("Draining", "Draining")])
+    seen = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     used = replace(seen, acknowledged={KEY: NOW}, users={KEY: ("ns/late",)})
     back = written(decide(used, NOW + timedelta(seconds=31), PACE))[KEY]
     assert (back.state, back.in_use) == ("Present", True)
@@ -184,7 +184,7 @@ def test_users_that_came_in_the_meantime_bring_it_back() -> None:
 def test_the_serving_revision_stays_while_a_new_source_is_not_resolved() -> None:
     moved = demand(uri="hf://o/new@main", resolution=None, serving="r1")
     before = entry(claims=[], granted=True)
-    kept = written(decide(view(moved, spec=spec_of(before), statuses=[said("Ready")]), NOW, PACE))[KEY]
+    kept = written(decide(view(moved, spec=spec_of(before), statuses=[entry_status("Ready")]), NOW, PACE))[KEY]
     assert (kept.state, kept.uri) == ("Present", before.uri)
 
 
@@ -194,36 +194,36 @@ def test_wanted_again_while_draining_is_present_again() -> None:
 
 
 def test_wanted_again_while_it_goes_waits_until_it_is_gone() -> None:
-    going = view(demand(), spec=spec_of(entry("Absent")), statuses=[said("Draining", "Draining")])
+    going = view(demand(), spec=spec_of(entry("Absent")), statuses=[entry_status("Draining", "Draining")])
     assert written(decide(replace(going, limits=NodeLimits(5, 0)), NOW, PACE))[KEY].state == "Absent"
-    gone = view(demand(), spec=spec_of(entry("Absent")), statuses=[said("Absent", "Absent")])
+    gone = view(demand(), spec=spec_of(entry("Absent")), statuses=[entry_status("Absent", "Absent")])
     assert written(decide(gone, NOW, PACE))[KEY].state == "Present"
 
 
 def test_a_reserved_entry_outlives_its_object() -> None:
     kept = written(decide(view(demand(reserved=True)), NOW, PACE))[KEY]
     assert kept.reserved
-    after = written(decide(view(spec=spec_of(kept), statuses=[said("Ready")]), NOW, PACE))[KEY]
+    after = written(decide(view(spec=spec_of(kept), statuses=[entry_status("Ready")]), NOW, PACE))[KEY]
     assert (after.state, after.claims) == ("Present", [])
-    assert decide(view(spec=spec_of(after), statuses=[said("Ready")]), NOW, PACE) == []
+    assert decide(view(spec=spec_of(after), statuses=[entry_status("Ready")]), NOW, PACE) == []
 
 
 def test_a_pin_alone_does_not_outlive_its_object() -> None:
     pinned = written(decide(view(demand(pinned=True)), NOW, PACE))[KEY]
     assert (pinned.pinned, pinned.reserved) == (True, False)
-    assert decide(view(spec=spec_of(pinned), statuses=[said("Ready")]), NOW, PACE) == [ListUsers()]
+    assert decide(view(spec=spec_of(pinned), statuses=[entry_status("Ready")]), NOW, PACE) == [ListUsers()]
 
 
 def test_a_reserved_entry_goes_when_the_node_leaves_and_the_object_lives() -> None:
     kept = written(decide(view(demand(reserved=True)), NOW, PACE))[KEY]
-    left = replace(view(spec=spec_of(kept), statuses=[said("Ready")]), declared_uids=frozenset({"uid-m"}))
+    left = replace(view(spec=spec_of(kept), statuses=[entry_status("Ready")]), declared_uids=frozenset({"uid-m"}))
     assert decide(left, NOW, PACE) == [ListUsers()]
 
 
 def test_a_moved_branch_keeps_the_serving_revision_beside_the_new() -> None:
     old = entry(claims=[])
     moved = demand(revision="r2", serving="r1")
-    both = written(decide(view(moved, spec=spec_of(old), statuses=[said("Ready")]), NOW, PACE))
+    both = written(decide(view(moved, spec=spec_of(old), statuses=[entry_status("Ready")]), NOW, PACE))
     assert {k: e.state for k, e in both.items()} == {KEY: "Present", ("m", "r2"): "Present"}
     assert both[KEY].manifest == old.manifest
 
@@ -248,7 +248,7 @@ def test_another_nodes_model_node_that_larder_did_not_make_is_left_alone() -> No
 
 
 def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> None:
-    unknown = view(spec=spec_of(), statuses=[said("Unknown", "")])
+    unknown = view(spec=spec_of(), statuses=[entry_status("Unknown", "")])
     assert decide(unknown, NOW, PACE) == [ConfirmUnwanted()]
     confirmed = replace(unknown, unwanted=frozenset({KEY}))
     assert decide(confirmed, NOW, PACE) == [ListUsers()]
@@ -258,7 +258,7 @@ def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> No
 
 
 def test_an_unknown_snapshot_that_is_wanted_is_taken_back() -> None:
-    taken = view(demand(), spec=spec_of(), statuses=[said("Unknown", "")])
+    taken = view(demand(), spec=spec_of(), statuses=[entry_status("Unknown", "")])
     assert written(decide(taken, NOW, PACE))[KEY].state == "Present"
 
 
@@ -269,22 +269,22 @@ def test_a_state_from_the_future_is_left_alone() -> None:
 
 @pytest.mark.parametrize("phase", ["Waiting", "Ready"])
 def test_what_is_done_has_no_grant_left_for_the_day_that_its_files_are_lost(phase: str) -> None:
-    reported = view(demand(), spec=spec_of(entry(granted=True)), statuses=[said(phase)])
+    reported = view(demand(), spec=spec_of(entry(granted=True)), statuses=[entry_status(phase)])
     assert not written(decide(replace(reported, granted=False), NOW, PACE))[KEY].granted
 
 
 def test_an_agent_that_reports_thousands_costs_a_hundred_reads_and_entries() -> None:
     keys = [("m", f"r{i:04d}") for i in range(4000)]
-    reported = view(spec=spec_of(), statuses=[said("Unknown", "", key) for key in keys])
+    reported = view(spec=spec_of(), statuses=[entry_status("Unknown", "", key) for key in keys])
     asked = entries_to_confirm(reported, NOW, PACE)
     assert len(asked) == 100
     seen = replace(reported, unwanted=asked, users={})
     entries = written(decide(seen, NOW, PACE))
     assert {e.state for e in entries.values()} == {"Draining"}
     assert len(entries) == 100
-    later = view(spec=spec_of(*entries.values()), statuses=[said("Unknown", "", key) for key in keys])
+    later = view(spec=spec_of(*entries.values()), statuses=[entry_status("Unknown", "", key) for key in keys])
     assert entries_to_confirm(later, NOW, PACE) == frozenset(), "no more before some have gone"
-    left = view(spec=spec_of(*list(entries.values())[:40]), statuses=[said("Unknown", "", key) for key in keys])
+    left = view(spec=spec_of(*list(entries.values())[:40]), statuses=[entry_status("Unknown", "", key) for key in keys])
     assert len(entries_to_confirm(left, NOW, PACE)) == 60
 
 
@@ -306,7 +306,9 @@ HELD = RetainedObjects(frozenset({"uid-m"}), frozenset({"m"}))
 def test_what_is_held_stays_as_it_is(state: str) -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     listed = msgspec.structs.replace(claimed, state=state)
-    held = replace(view(spec=spec_of(listed), statuses=[said("Ready", state)]), retained=HELD, acknowledged={KEY: NOW})
+    held = replace(
+        view(spec=spec_of(listed), statuses=[entry_status("Ready", state)]), retained=HELD, acknowledged={KEY: NOW}
+    )
     for moment in (NOW, NOW + timedelta(hours=1)):
         assert decide(held, moment, PACE) == []
     assert decide(replace(held, retained=RetainedObjects()), NOW, PACE) != [], "only because it is held"
@@ -321,13 +323,13 @@ def test_what_is_held_gets_no_grant_of_its_own() -> None:
 def test_what_is_removed_already_goes_though_it_is_held() -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     going = msgspec.structs.replace(claimed, state="Absent")
-    held = replace(view(spec=spec_of(going), statuses=[said("Absent", "Absent")]), retained=HELD)
+    held = replace(view(spec=spec_of(going), statuses=[entry_status("Absent", "Absent")]), retained=HELD)
     assert written(decide(held, NOW, PACE)) == {}
 
 
 def test_files_of_held_objects_that_no_entry_names_stay_unknown() -> None:
     other = ("other", "r1")
-    reported = view(spec=spec_of(), statuses=[said("Unknown", ""), said("Unknown", "", other)])
+    reported = view(spec=spec_of(), statuses=[entry_status("Unknown", ""), entry_status("Unknown", "", other)])
     assert entries_to_confirm(replace(reported, retained=HELD), NOW, PACE) == {other}
 
 
@@ -349,7 +351,7 @@ def test_nothing_becomes_absent_without_live_looks_at_the_pods_and_the_objects(
     proved: bool,  # noqa: FBT001 - drawn
 ) -> None:
     demands = (demand(),) if wanted else ()
-    seen = view(*demands, spec=spec_of(entry(state)), statuses=[said(phase, observed)])
+    seen = view(*demands, spec=spec_of(entry(state)), statuses=[entry_status(phase, observed)])
     if acknowledged_s is not None:
         seen = replace(seen, acknowledged={KEY: NOW - timedelta(seconds=acknowledged_s)})
     for users in (None, {KEY: ("ns/p",)} if used else {}):
@@ -403,7 +405,7 @@ def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_com
 def test_a_new_revision_that_finds_no_room_leaves_the_serving_one_in_its_place() -> None:
     room = ModelNodeRoom(2, 10**6)
     here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
-    reported = [said("Ready", key=("a_m0000", "old")), said("Ready", key=("a_m0001", "r1"))]
+    reported = [entry_status("Ready", key=("a_m0000", "old")), entry_status("Ready", key=("a_m0001", "r1"))]
     demands = of_namespace("a", 0, revision="new", serving="old"), of_namespace("a", 1)
     seen = crowded(view(*demands, spec=spec_of(*here), statuses=reported), room)
     assert list(seen.unplaced) == [("a_m0000", "new")]

@@ -29,7 +29,7 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterState, NodeReconciler]]:
+async def rig(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterState, NodeReconciler]]:
     cluster = fresh_cluster()
     async with serving(objects, tmp_path) as kube:
         observer = NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", DeviceUsers(kube, enabled=False))
@@ -41,12 +41,12 @@ async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[Cluster
 
 @pytest.mark.parametrize(("live_uid", "deletes"), [("uid-new", True), ("uid-newest", False), ("", False)])
 async def test_memory_of_an_earlier_node_deletes_nothing(
-    turns: tuple[ClusterState, NodeReconciler],
+    rig: tuple[ClusterState, NodeReconciler],
     objects: Objects,
     live_uid: str,
     deletes: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    cluster, reconciler = turns
+    cluster, reconciler = rig
     cluster.nodes.upsert(node("a", uid="uid-new"))
     cluster.model_nodes.upsert(model_node("a"))  # of the Node with the uid uid-a
     if live_uid:
@@ -56,7 +56,7 @@ async def test_memory_of_an_earlier_node_deletes_nothing(
 
 
 async def test_there_is_nothing_to_do_for_a_node_that_is_gone(
-    turns: tuple[ClusterState, NodeReconciler], objects: Objects
+    rig: tuple[ClusterState, NodeReconciler], objects: Objects
 ) -> None:
-    assert await turns[1].reconcile("gone") is None
+    assert await rig[1].reconcile("gone") is None
     assert objects.asked == []

@@ -76,9 +76,9 @@ def test_a_claim_of_the_own_namespace_is_always_allowed() -> None:
 
 
 def test_the_refusal_names_what_is_allowed_and_who_can_help() -> None:
-    words = parse_allowed("hf://org, https://*.h.test").refusal_of(parse_uri("https://x.test/f"))
+    message = parse_allowed("hf://org, https://*.h.test").refusal_of(parse_uri("https://x.test/f"))
     for part in ("https://x.test/f", "hf://org", "https://*.h.test", "pvc://", "allowedSources", "ClusterBaseModel"):
-        assert part in words
+        assert part in message
     assert parse_allowed("*").refusal_of(parse_uri("https://x.test/f")) == ""
     assert f"{len(PUBLIC_SOURCES.patterns) - 12} more" in PUBLIC_SOURCES.refusal_of(parse_uri("https://x.test/f"))
 

@@ -55,10 +55,10 @@ def test_a_namespace_at_its_share_can_update_its_models_a_few_at_a_time() -> Non
 def test_a_refusal_has_the_numbers_and_the_way_out() -> None:
     refused = share_room([], many("greedy", 20), ModelNodeRoom(10, 10**6))
     assert len(refused) == 15
-    (words,) = set(refused.values())
-    assert "namespace greedy has 5 models on this node already" in words
-    assert "at most 10 models and 976.6 KiB, of which 5" in words
-    assert "delete models" in words
+    (message,) = set(refused.values())
+    assert "namespace greedy has 5 models on this node already" in message
+    assert "at most 10 models and 976.6 KiB, of which 5" in message
+    assert "delete models" in message
 
 
 def test_names_and_uris_of_any_length_keep_the_spec_small() -> None:

@@ -71,6 +71,6 @@ def test_a_record_only_leaves_templates_out(record: str | None, mounted: set[str
 def test_the_event_names_missing_claims_of_a_pod() -> None:
     pod = Pod(metadata=meta("train-0", namespace="team"))
     claims = tuple(ReplicaClaim(f"{name}-train-0", {}) for name in "abcde")
-    told = decide(ReplicaPodView(ReplicaPodKey("team", "train-0"), pod, gated=True, claims=claims))
-    (report,) = (action for action in told if isinstance(action, ReportWait))
+    actions = decide(ReplicaPodView(ReplicaPodKey("team", "train-0"), pod, gated=True, claims=claims))
+    (report,) = (action for action in actions if isinstance(action, ReportWait))
     assert "pod train-0, for example, lacks a-train-0, b-train-0, c-train-0 and 2 more" in report.message

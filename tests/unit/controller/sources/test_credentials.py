@@ -120,7 +120,7 @@ async def test_a_source_gets_its_own_keys_alone(secrets: Secrets, objects: Objec
 
 
 @pytest.mark.parametrize(
-    ("uri", "values", "words"),
+    ("uri", "values", "phrase"),
     [
         (
             "hf://o/m",
@@ -145,14 +145,14 @@ async def test_a_source_gets_its_own_keys_alone(secrets: Secrets, objects: Objec
     ],
 )
 async def test_what_is_missing_is_said_of_the_models_own_namespace_and_not_of_ours(
-    secrets: Secrets, objects: Objects, uri: str, values: dict[str, str], words: str
+    secrets: Secrets, objects: Objects, uri: str, values: dict[str, str], phrase: str
 ) -> None:
     ours = PATH.replace("/team/", "/larder-system/")
     objects.objects[PATH] = objects.objects[ours] = secret(**values)
     wanted = replace(demand(), uri=uri)
-    with pytest.raises(AuthDenied, match=words) as refused:
+    with pytest.raises(AuthDenied, match=phrase) as refused:
         await secrets.credentials_of(wanted)
-    assert "Secret hub in namespace team" in str(refused.value) or "takes no credentials" in words
+    assert "Secret hub in namespace team" in str(refused.value) or "takes no credentials" in phrase
     assert "s3cret" not in str(refused.value)
     reported = set()
     for there in (objects.objects[ours], secret("no", **values), secret(), None):

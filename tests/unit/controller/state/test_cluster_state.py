@@ -138,7 +138,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
         cluster.pod_users._by_node,
         cluster.liveness._away_since,
     )
-    assert [len(book) for book in kept] == [0] * len(kept)
+    assert [len(index) for index in kept] == [0] * len(kept)
 
 
 def test_a_name_that_equals_the_cut_id_of_another_is_a_conflict() -> None:

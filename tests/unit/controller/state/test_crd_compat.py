@@ -30,10 +30,10 @@ def test_todays_definition_keeps_all(definition: Definition) -> None:
 
 @pytest.mark.parametrize("path", [("status", "selection"), ("spec", "allowPatterns"), ("status", "nodes", "percent")])
 def test_what_would_be_dropped_is_named(path: tuple[str, ...]) -> None:
-    words = missing_fields_message(NAME, crd(CLUSTER_MODEL_CACHE), older(CLUSTER_MODEL_CACHE, *path))
-    assert words.startswith(f"the CustomResourceDefinition {NAME} is older than this controller")
-    assert path[-1] in words
-    assert "upgrade the larder-crds chart" in words
+    message = missing_fields_message(NAME, crd(CLUSTER_MODEL_CACHE), older(CLUSTER_MODEL_CACHE, *path))
+    assert message.startswith(f"the CustomResourceDefinition {NAME} is older than this controller")
+    assert path[-1] in message
+    assert "upgrade the larder-crds chart" in message
 
 
 def test_an_open_definition_keeps_what_it_does_not_know() -> None:

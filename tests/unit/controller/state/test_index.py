@@ -8,10 +8,10 @@ values = st.frozensets(st.sampled_from("abcd"))
 
 
 @given(st.lists(st.tuples(names, values)))
-def test_it_answers_as_a_search_would_and_keeps_nothing_else(moves: list[tuple[str, frozenset[str]]]) -> None:
+def test_it_answers_as_a_search_would_and_keeps_nothing_else(steps: list[tuple[str, frozenset[str]]]) -> None:
     index: Index[str, str] = Index()
     has: dict[str, frozenset[str]] = {}
-    for name, after in moves:
+    for name, after in steps:
         index.move(name, has.get(name, frozenset()), after)
         has[name] = after
     for value in "abcd":

@@ -101,9 +101,9 @@ def test_a_new_grant_begins_again(recorded: Recorded) -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 2000)), max_size=60))
 def test_no_sequence_of_reports_moves_more_often_than_there_are_bytes(reports: list[int | None]) -> None:
-    recorded, moves, last = Recorded(), 0, None
+    recorded, steps, last = Recorded(), 0, None
     for now, done in enumerate(reports, 1):
         recorded.now = now
         recorded.progress.report("a", [] if done is None else [EntryProgress(*KEY, done, 5)], {KEY: 20})
-        moves, last = moves + (recorded.progress.grew_at("a") != last), recorded.progress.grew_at("a")
-    assert moves <= 20
+        steps, last = steps + (recorded.progress.grew_at("a") != last), recorded.progress.grew_at("a")
+    assert steps <= 20

@@ -67,7 +67,7 @@ def test_a_template_changes_what_is_not_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "message"),
     [
         (VolumeTemplate({"local": {"path": "/"}}), "spec.pvSpec.local: Larder sets this field itself"),
         (VolumeTemplate({"mountOptions": ["rw"]}), "write a list with any of"),
@@ -76,8 +76,8 @@ def test_a_template_changes_what_is_not_ours() -> None:
         (VolumeTemplate({}, {"volumeName": "x"}), "spec.pvcSpec.volumeName: Larder sets"),
     ],
 )
-def test_a_template_that_would_change_what_is_ours_is_a_problem(template: VolumeTemplate, said: str) -> None:
-    assert said in " ".join(template.problems())
+def test_a_template_that_would_change_what_is_ours_is_a_problem(template: VolumeTemplate, message: str) -> None:
+    assert message in " ".join(template.problems())
 
 
 def test_what_a_template_states_as_it_is_anyway_is_no_problem() -> None:

@@ -47,9 +47,9 @@ def waiting_pod(
         affinity=affinity or Affinity(),
         scheduling_gates=[GATE] if gated else [],
     )
-    given = {"larder.dev/models": models} | {f"larder.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
+    waiting = {"larder.dev/models": models} | {f"larder.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
     return Pod(
-        metadata=meta(name, namespace="ns", annotations=given),
+        metadata=meta(name, namespace="ns", annotations=waiting),
         spec=spec,
         status=conditions(ready=False, phase="Pending"),
     )

@@ -41,8 +41,8 @@ def test_what_is_reported_is_what_was_read(found: Metadata) -> None:
 
 @given(LARGE)
 def test_a_report_is_small_and_keeps_to_its_bounds(found: Metadata) -> None:
-    said = decode_reading(encode_reading(Reading(metadata=found)).decode())
-    report = reported(said, "i" * 20)
+    decoded = decode_reading(encode_reading(Reading(metadata=found)).decode())
+    report = reported(decoded, "i" * 20)
     body = msgspec.json.encode(report)
     assert len(body) <= MAX_BYTES
     assert msgspec.json.decode(body, type=UnpackedMetadata) == report, "what the schema bounds is checked here too"
@@ -54,8 +54,8 @@ def test_a_report_is_small_and_keeps_to_its_bounds(found: Metadata) -> None:
 
 def test_the_largest_of_all_keeps_its_numbers() -> None:
     numbers = {f.name: 2**63 - 1 for f in msgspec.structs.fields(Metadata) if "int" in str(f.type)}
-    words = {f.name: "x" * 32 for f in msgspec.structs.fields(Metadata) if f.type is str}
-    report = reported(Reading(metadata=Metadata(**numbers | words, capabilities=("A" * 32,) * 8)), "i" * 20)  # type: ignore[arg-type]
+    phrase = {f.name: "x" * 32 for f in msgspec.structs.fields(Metadata) if f.type is str}
+    report = reported(Reading(metadata=Metadata(**numbers | phrase, capabilities=("A" * 32,) * 8)), "i" * 20)  # type: ignore[arg-type]
     assert len(msgspec.json.encode(report)) <= MAX_BYTES
     assert report.values
     assert report.values.kv_cache_bytes_per_token == 2**63 - 1

@@ -161,7 +161,7 @@ def test_without_a_tag_another_date_tells(present: str, changed: bool) -> None: 
     ("answered", "reported"),
     [
         (LATER_DATE, True), (DATE, False), (EARLIER_DATE, False),
-        *((said, True) for said in ("", "soon", "Sat, 21 Nov 2026", f"Sat, 21 Nov {'9' * 20} 10:00:00 GMT")),
+        *((header, True) for header in ("", "soon", "Sat, 21 Nov 2026", f"Sat, 21 Nov {'9' * 20} 10:00:00 GMT")),
     ],
 )  # fmt: skip
 def test_a_date_that_is_that_of_the_answer_tells_nothing(answered: str, reported: bool) -> None:  # noqa: FBT001 - a table

@@ -18,7 +18,7 @@ Serve = Callable[..., Awaitable[int]]
 _CLASS_NAME = re.compile(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b")
 
 
-async def said_of(tmp_path: Path, server: str, **cluster: str) -> str:
+async def message_of(tmp_path: Path, server: str, **cluster: str) -> str:
     """Return the message of the failure of a request to this server."""
     path = tmp_path / "kubeconfig"
     path.write_text(
@@ -60,23 +60,25 @@ async def serve() -> AsyncIterator[Serve]:
 
 
 async def test_nobody_listens(tmp_path: Path, unused_tcp_port: int) -> None:
-    said = await said_of(tmp_path, f"http://127.0.0.1:{unused_tcp_port}")
-    assert "connection refused; check that it is running" in said
+    message = await message_of(tmp_path, f"http://127.0.0.1:{unused_tcp_port}")
+    assert "connection refused; check that it is running" in message
 
 
 async def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
-    assert "the host name nobody.invalid cannot be resolved" in await said_of(tmp_path, "https://nobody.invalid:6443")
+    assert "the host name nobody.invalid cannot be resolved" in await message_of(
+        tmp_path, "https://nobody.invalid:6443"
+    )
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", b"220 smtp\r\n\r\n"])
 async def test_what_is_no_whole_answer(tmp_path: Path, serve: Serve, answer: bytes) -> None:
     port = await serve(answer)
-    assert "; check that" in await said_of(tmp_path, f"http://127.0.0.1:{port}")
+    assert "; check that" in await message_of(tmp_path, f"http://127.0.0.1:{port}")
 
 
 async def test_a_port_that_speaks_no_tls(tmp_path: Path, serve: Serve) -> None:
     port = await serve(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    assert "it may not be an https port" in await said_of(tmp_path, f"https://127.0.0.1:{port}")
+    assert "it may not be an https port" in await message_of(tmp_path, f"https://127.0.0.1:{port}")
 
 
 async def test_a_certificate_of_somebody_else(tmp_path: Path, serve: Serve) -> None:
@@ -86,10 +88,10 @@ async def test_a_certificate_of_somebody_else(tmp_path: Path, serve: Serve) -> N
     mine.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
     port = await serve(b"", context)
     server = f"https://127.0.0.1:{port}"
-    said = await said_of(tmp_path, server, **{"certificate-authority": str(tmp_path / "ca.crt")})
-    assert "its certificate is not trusted" in said
-    assert "CA" in said
+    message = await message_of(tmp_path, server, **{"certificate-authority": str(tmp_path / "ca.crt")})
+    assert "its certificate is not trusted" in message
+    assert "CA" in message
 
 
 async def test_an_address_that_is_none(tmp_path: Path) -> None:
-    assert "the address is not a URL; correct it" in await said_of(tmp_path, "not a url")
+    assert "the address is not a URL; correct it" in await message_of(tmp_path, "not a url")

@@ -25,7 +25,7 @@ class Numbered(Object, frozen=True, kw_only=True):
     spec: int = 0
 
 
-class World:
+class Recorder:
     """A server's script and a clock that only waiting moves."""
 
     def __init__(self, watch: Handler) -> None:
@@ -57,7 +57,7 @@ class World:
             await asyncio.Event().wait()
         await asyncio.sleep(0)
 
-    def trouble(self, error: Exception, wait_s: float) -> None:
+    def on_error(self, error: Exception, wait_s: float) -> None:
         self.troubles.append(error)
         self.waits.append(wait_s)
         self.progress.set()
@@ -75,7 +75,7 @@ class World:
         **more: Any,
     ) -> AsyncIterator[Reflector[Numbered]]:
         reflector = Reflector(
-            await serve(self.answer), "/m", Numbered, self.cache, self.trouble, sleep=self.sleep,
+            await serve(self.answer), "/m", Numbered, self.cache, self.on_error, sleep=self.sleep,
             clock=lambda: self.now, **more,
         )  # fmt: skip
         running = asyncio.create_task(reflector.run())
@@ -155,7 +155,7 @@ FAULTS: dict[str, Handler] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_under_an_endless_fault_it_neither_ends_nor_floods_nor_forgets(serve: Serve, fault: str) -> None:
-    cluster = World(FAULTS[fault])
+    cluster = Recorder(FAULTS[fault])
     async with cluster.reflected(serve) as reflector:
         await cluster.a_minute_passed.wait()
         assert reflector.synced.is_set()
@@ -169,7 +169,7 @@ async def test_under_an_endless_fault_it_neither_ends_nor_floods_nor_forgets(ser
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_once_the_fault_ends_it_is_level_again(serve: Serve, fault: str) -> None:
-    cluster = World(FAULTS[fault])
+    cluster = Recorder(FAULTS[fault])
     async with cluster.reflected(serve):
         await cluster.until(lambda: len(cluster.troubles) >= 3)
         cluster.items = [thing(0), thing(1, version=300)]
@@ -186,21 +186,21 @@ async def test_once_the_fault_ends_it_is_level_again(serve: Serve, fault: str) -
     [("429 with 1 s", 1, 1.25), ("503 in html", 1, 1.25), ("429 without a time", 1, 1.25)],
 )
 async def test_a_busy_server_gets_its_time(serve: Serve, fault: str, least_s: float, most_s: float) -> None:
-    cluster = World(FAULTS[fault])
+    cluster = Recorder(FAULTS[fault])
     async with cluster.reflected(serve):
         await cluster.a_minute_passed.wait()
     assert all(least_s <= wait_s <= most_s for wait_s in cluster.waits)
 
 
 async def test_the_time_a_server_names_is_kept_up_to_half_a_minute(serve: Serve) -> None:
-    cluster = World(status(429, "<html>", Retry_After="3600"))
+    cluster = Recorder(status(429, "<html>", Retry_After="3600"))
     async with cluster.reflected(serve):
         await cluster.a_minute_passed.wait()
     assert all(30 <= wait_s <= 37.5 for wait_s in cluster.waits)
 
 
 async def test_the_first_expiry_is_followed_by_a_list_at_once_and_the_next_ones_later(serve: Serve) -> None:
-    cluster = World(FAULTS["410 status"])
+    cluster = Recorder(FAULTS["410 status"])
     async with cluster.reflected(serve):
         await cluster.a_minute_passed.wait()
     assert cluster.waits[0] <= 0.5
@@ -210,7 +210,7 @@ async def test_the_first_expiry_is_followed_by_a_list_at_once_and_the_next_ones_
 
 async def test_a_broken_watch_goes_on_where_it_was_without_a_list(serve: Serve) -> None:
     bookmark = {"metadata": {"resourceVersion": "250"}, "kind": "M"}
-    cluster = World(stream(line("ADDED", thing(3, 210)), line("BOOKMARK", bookmark)))
+    cluster = Recorder(stream(line("ADDED", thing(3, 210)), line("BOOKMARK", bookmark)))
     async with cluster.reflected(serve):
         await cluster.until(lambda: len(cluster.queries) >= 5)
     versions = [query.get("resourceVersion") for query in cluster.queries if "watch" in query]
@@ -220,7 +220,7 @@ async def test_a_broken_watch_goes_on_where_it_was_without_a_list(serve: Serve) 
 
 
 async def test_a_watch_that_lived_long_clears_the_failures(serve: Serve) -> None:
-    cluster = World(stream())
+    cluster = Recorder(stream())
 
     async def long(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -238,7 +238,7 @@ async def test_a_watch_that_lived_long_clears_the_failures(serve: Serve) -> None
     assert 0 < min(cluster.waits[6:]) <= 0.1
 
 
-def after_one(first: Handler, then: Handler, cluster: World) -> Handler:
+def after_one(first: Handler, then: Handler, cluster: Recorder) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         cluster.watch = then
         return await first(request)
@@ -247,7 +247,7 @@ def after_one(first: Handler, then: Handler, cluster: World) -> Handler:
 
 
 async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> None:
-    cluster = World(stream(then="silence"))
+    cluster = Recorder(stream(then="silence"))
     selection = {"label_selector": "a=b", "field_selector": "metadata.name=m1"}
     async with cluster.reflected(serve, page=2, uniform=lambda low, _: low, **selection) as reflector:
         await reflector.synced.wait()
@@ -261,14 +261,14 @@ async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> No
 
 
 async def test_a_silent_watch_is_given_up(serve: Serve) -> None:
-    cluster = World(stream(then="silence"))
+    cluster = Recorder(stream(then="silence"))
     async with cluster.reflected(serve, timing=ReflectorTiming(idle_s=0.1)):
         await cluster.until(lambda: len(cluster.troubles) >= 2)
     assert all(isinstance(error, KubeError) and error.reason == "Unreachable" for error in cluster.troubles)
 
 
 async def test_a_list_that_expires_between_two_pages_starts_again(serve: Serve) -> None:
-    cluster = World(stream(then="silence"))
+    cluster = Recorder(stream(then="silence"))
     plain, expirations = cluster.answer, iter([True, False])
 
     async def expire_once(request: web.Request) -> web.StreamResponse:
@@ -285,7 +285,7 @@ async def test_a_list_that_expires_between_two_pages_starts_again(serve: Serve) 
 
 async def test_one_object_that_does_not_fit_keeps_its_last_state(serve: Serve) -> None:
     bad = thing(1, 300, spec="not a number")
-    cluster = World(stream(line("MODIFIED", bad), line("MODIFIED", thing(0, 301, spec=7)), then="silence"))
+    cluster = Recorder(stream(line("MODIFIED", bad), line("MODIFIED", thing(0, 301, spec=7)), then="silence"))
     async with cluster.reflected(serve):
         await cluster.until(lambda: any(obj.spec == 7 for obj in cluster.cache))
         assert cluster.cache.get(Key("", "m1")) is not None
@@ -294,7 +294,7 @@ async def test_one_object_that_does_not_fit_keeps_its_last_state(serve: Serve) -
 
 
 async def test_a_list_with_an_object_that_does_not_fit_deletes_nothing(serve: Serve) -> None:
-    cluster = World(status(410, EXPIRED))
+    cluster = Recorder(status(410, EXPIRED))
     async with cluster.reflected(serve):
         await cluster.until(lambda: cluster.lists() >= 2)
         cluster.items[1] = thing(1, 300, spec="not a number")

@@ -59,8 +59,8 @@ def test_the_hub_s_token_is_the_one_that_its_own_client_takes(
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    said = {name: value.format(home=home) for name, value in environ.items()}
-    assert found(HOME=str(home), **said).get("HF_TOKEN") == token
+    environment = {name: value.format(home=home) for name, value in environ.items()}
+    assert found(HOME=str(home), **environment).get("HF_TOKEN") == token
 
 
 def test_a_profile_is_chosen_and_variables_come_before_it(home: Path) -> None:

@@ -79,13 +79,13 @@ def test_one_that_asks_and_breaks_in_turn_for_ever_is_left() -> None:
     assert end_s <= POLICY.rate_limit_timeout_s + POLICY.timeout_s
 
 
-def lost_after(trouble: Callable[[int], LarderError | None], came: Callable[[int], bool] = lambda _: False) -> int:
+def lost_after(failure: Callable[[int], LarderError | None], came: Callable[[int], bool] = lambda _: False) -> int:
     """Return after how many seconds of looking hope is lost; 1000 where it never is."""
     hope = StallDeadline(0)
     for second in range(1000):
         if came(second):
             hope.renew(second)
-        hope.note(trouble(second), second)
+        hope.note(failure(second), second)
         if hope.expired(second):
             return second
     return 1000

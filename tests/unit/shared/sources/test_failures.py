@@ -62,7 +62,7 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grant", "words"),
+    ("grant", "phrase"),
     [
         (HostGrant("h.test"), "name a Secret with the key token"),
         (HostGrant("h.test", {"token": "t"}), "refuses these credentials"),
@@ -70,8 +70,8 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
         (HostGrant("h.test", withheld=True, place="h.test:8443"), "add h.test:8443 to the Secret's annotation larder"),
     ],
 )
-def test_a_refusal_says_the_way_out(grant: HostGrant, words: str) -> None:
-    assert words in str(failure_of(403, {}, RequestSubject("x", HTTPS, grant), NOW))
+def test_a_refusal_says_the_way_out(grant: HostGrant, phrase: str) -> None:
+    assert phrase in str(failure_of(403, {}, RequestSubject("x", HTTPS, grant), NOW))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_refusal_says_the_way_out(grant: HostGrant, words: str) -> None:
     ],
 )
 @pytest.mark.parametrize(
-    ("grant", "words"),
+    ("grant", "phrase"),
     [
         (HostGrant("h.test", ambient=True), "h.test requires credentials for x (status 403); "),
         (HostGrant("h.test", {"token": "t"}, ambient=True), "h.test refuses these credentials for x (status 403); "),
@@ -99,12 +99,12 @@ def test_a_refusal_says_the_way_out(grant: HostGrant, words: str) -> None:
     ],
 )
 def test_a_person_is_told_of_environment_and_files(
-    keys: CredentialHint, place: str, grant: HostGrant, words: str
+    keys: CredentialHint, place: str, grant: HostGrant, phrase: str
 ) -> None:
-    said = str(failure_of(403, {}, RequestSubject("x", keys, grant), NOW))
-    assert words in said
-    assert place in said
-    assert "Secret" not in said
+    message = str(failure_of(403, {}, RequestSubject("x", keys, grant), NOW))
+    assert phrase in message
+    assert place in message
+    assert "Secret" not in message
 
 
 @pytest.mark.parametrize("text", ["-5", "1e400", "\xb2", "Sun, 06 Nov 1994 08:49:37 +99999999999999999"])
@@ -115,14 +115,14 @@ def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "asked", "words"),
+    ("status", "asked", "phrase"),
     [
         (429, "30", "host asks to wait 30 s (until 00:16:40Z) before x"),
         (503, "30", "host is unavailable for 30 s (until 00:16:40Z)"),
         (429, "7200", "host asks to wait at least 3600 s (until 01:16:10Z) before x"),
     ],
 )
-def test_the_words_say_until_when(status: int, asked: str, words: str) -> None:
+def test_the_words_say_until_when(status: int, asked: str, phrase: str) -> None:
     assert (
-        str(failure_of(status, {"Retry-After": asked}, RequestSubject("x", HTTPS, HostGrant("host")), 970.0)) == words
+        str(failure_of(status, {"Retry-After": asked}, RequestSubject("x", HTTPS, HostGrant("host")), 970.0)) == phrase
     )

@@ -105,7 +105,7 @@ def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("value", "phrase"),
     [
         ("--need=5X", "'5X' is not a quantity; write a number with a unit"),
         ("--need=-5Gi", "'-5Gi' is not a quantity; write a number with a unit"),
@@ -115,10 +115,10 @@ def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
         ("--idle=x", "'x' is not a duration; write a number of seconds"),
     ],
 )
-def test_a_number_that_is_none_is_refused(given: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_that_is_none_is_refused(value: str, phrase: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
-        main(["--dry-run", given])
-    assert words in capsys.readouterr().err
+        main(["--dry-run", value])
+    assert phrase in capsys.readouterr().err
 
 
 async def test_a_model_that_no_node_lists_is_not_found(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ def test_names_of_real_nodes_do_not_cost_a_word(width: int) -> None:
     assert all(len(line) <= width for line in (head, row, *rest))
     assert ("95%" in row, "140.0 GiB" in row) == (width >= 120, width >= 120)
     assert rest[-1].strip() or rest  # the line of the trouble stands whole below, wrapped between words
-    said = " ".join(line.strip() for line in rest)
-    assert f"on 2 nodes ({NODES[38]}, {NODES[39]}): InsufficientStorage: need 5, have 3" in said
+    output = " ".join(line.strip() for line in rest)
+    assert f"on 2 nodes ({NODES[38]}, {NODES[39]}): InsufficientStorage: need 5, have 3" in output
 
 
 def test_a_row_a_model_with_counts() -> None:
@@ -124,10 +124,10 @@ def test_wide_says_where_a_status_does_not_name_all_nodes() -> None:
 def test_one_node_shows_each_model_as_it_stands_there() -> None:
     elsewhere = model("other", nodes=[on("b", "Ready")])
     shown = on_node([FLEET, elsewhere], NODES[39])
-    head, row, trouble = printed(*shown, node=NODES[39]).splitlines()
+    head, row, problem = printed(*shown, node=NODES[39]).splitlines()
     assert head.split() == ["MODEL", "STATE", "DONE", "SIZE", "REASON"]
     assert row.split() == [FLEET.model, "Failed", "0%", "140.0", "GiB", "InsufficientStorage"]
-    assert trouble == f"{FLEET.model} on {NODES[39]}: InsufficientStorage: need 5, have 3"
+    assert problem == f"{FLEET.model} on {NODES[39]}: InsufficientStorage: need 5, have 3"
     assert printed(node="x").startswith("no model should be on node x")
 
 

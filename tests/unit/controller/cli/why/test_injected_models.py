@@ -33,7 +33,7 @@ def test_a_pod_with_its_models_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "reason", "words"),
+    ("found", "reason", "phrase"),
     [
         (pod(), "NotInjected", "the webhook did not answer, which lets pods pass (failurePolicy Ignore)"),
         (pod("model-llama"), "NotInjected", "the pod names mistral"),
@@ -42,10 +42,10 @@ def test_a_pod_with_its_models_is_fine() -> None:
         (pod(annotations={"models.example.com/inject": ","}), "InvalidRequest", "names no Model"),
     ],
 )
-def test_a_pod_that_slipped_through_is_recognised(found: ObservedPod, reason: str, words: str) -> None:
+def test_a_pod_that_slipped_through_is_recognised(found: ObservedPod, reason: str, phrase: str) -> None:
     [finding] = [f for f in why_pod(found, seen()).findings if f.about == "admission"]
     assert (finding.severity, finding.reason) == (Severity.STOP, reason)
-    assert words in finding.message
+    assert phrase in finding.message
     assert finding.remedy
 
 

@@ -69,8 +69,8 @@ def test_what_its_deployment_says_is_told_with_the_deployment_s_name() -> None:
     body = deployment()
     newest = Workload(metadata=meta("web-1", uid="uid-set", owner_references=reference(body.metadata.uid)))
     found = tree(workloads=(workload_of("Deployment", body, [newest], [], [event]),))
-    told = {f.about: f.reason for f in why_object(found, CLUSTER).findings if f.severity == Severity.STOP}
-    assert told == {
+    reasons = {f.about: f.reason for f in why_object(found, CLUSTER).findings if f.severity == Severity.STOP}
+    assert reasons == {
         "Deployment web: template": "ModelNotFound",
         "Deployment web: API server": "FailedCreate",
     }
@@ -82,8 +82,8 @@ def test_pods_that_belong_to_no_workload_are_explained_and_running_ones_without_
     head = ObservedPod(metadata=meta("head", namespace="team", annotations=annotations), status=ready)
     worker = ObservedPod(metadata=meta("worker", namespace="team", annotations=annotations))
     answer = why_object(tree(pods=(head, worker)), CLUSTER)
-    told = {f.about: f.reason for f in answer.findings if f.severity == Severity.STOP}
-    assert told == {"pod/head: admission": "NotCached", "pod/worker: admission": "NotCached"}
+    reasons = {f.about: f.reason for f in answer.findings if f.severity == Severity.STOP}
+    assert reasons == {"pod/head: admission": "NotCached", "pod/worker: admission": "NotCached"}
 
 
 def test_many_workloads_are_cut_those_with_trouble_first() -> None:

@@ -61,8 +61,8 @@ def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
     entries = (entry("m", size=2**30), entry("m", "r0", size=2**31))
     found = model_node("a", *entries, reported=[entry_status("m"), entry_status("m", revision="r0")])
     cluster = seen(model_nodes={"a": found}, nodes=(node("a", GPU | LABELS),), groups=(group("gpus", GPU),))
-    words = render(of_model(cluster))
-    assert "MultipleRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in words
+    output = render(of_model(cluster))
+    assert "MultipleRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in output
 
 
 def test_old_files_say_who_keeps_them_and_how_far_they_are() -> None:

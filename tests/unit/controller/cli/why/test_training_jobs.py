@@ -40,8 +40,8 @@ def job(reason: str, message: str = "", *, ready: bool = False, ended: str = "",
 )
 def test_what_passes_and_what_somebody_has_to_change(reason: str, severity: Severity) -> None:
     found = why_training_job(job(reason, "2 of 5 pods run"), seen())
-    (told,) = [finding for finding in found.findings if finding.about == TITLE]
-    assert (told.severity, told.reason, told.message) == (severity, reason, "2 of 5 pods run")
+    (finding,) = [finding for finding in found.findings if finding.about == TITLE]
+    assert (finding.severity, finding.reason, finding.message) == (severity, reason, "2 of 5 pods run")
     assert found.summary == reason
     assert not found.failed
     assert "role Worker: Replicas: 2 run, 3 wait for claims" in render(found)

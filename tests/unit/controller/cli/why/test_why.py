@@ -229,12 +229,12 @@ async def test_a_model_of_another_product(
 
 
 def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
-    words = "evicted since noon to make room for new"
-    reported = [entry_status("m", "Absent", reason="Evicted", message=words)]
+    phrase = "evicted since noon to make room for new"
+    reported = [entry_status("m", "Absent", reason="Evicted", message=phrase)]
     mn = model_node("a", entry("m", state="Absent", evicted_for="new"), reported=reported)
     answer = why_node("a", seen(nodes=(node("a", GPU),), model_nodes={"a": mn}))
     (finding,) = [f for f in answer.findings if f.reason == "Evicted"]
-    assert (finding.severity, finding.message) == (Severity.STOP, words)
+    assert (finding.severity, finding.message) == (Severity.STOP, phrase)
     assert "larder.dev/pin" in finding.remedy
 
 
@@ -425,7 +425,7 @@ def test_a_label_that_no_node_will_have() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "spec", "words"),
+    ("where", "spec", "phrase"),
     [
         (node("a", LABELS, ready=False), {}, "is not Ready"),
         (node("a", LABELS, unschedulable=True), {}, "is cordoned"),
@@ -439,10 +439,10 @@ def test_a_label_that_no_node_will_have() -> None:
          "does not match the pod's node affinity"),
     ],
 )  # fmt: skip
-def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: dict[str, Any], words: str) -> None:
+def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: dict[str, Any], phrase: str) -> None:
     answer = why_pod(given_pod(**spec), seen(nodes=(where,)))
     assert "DoesNotFit" in reasons(answer, Severity.STOP)
-    assert words in render(answer)
+    assert phrase in render(answer)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def warning(message: str, reason: str = "FailedCreate") -> WorkloadEvent:
     return WorkloadEvent(metadata=meta("e"), reason=reason, message=message)
 
 
-def said(answer: Diagnosis, weight: Severity) -> dict[str, str]:
+def findings_of(answer: Diagnosis, weight: Severity) -> dict[str, str]:
     return {f.reason: f"{f.about}: {f.message}" for f in answer.findings if f.severity == weight}
 
 
@@ -69,7 +69,7 @@ def said(answer: Diagnosis, weight: Severity) -> dict[str, str]:
 def test_a_pod_that_admission_refuses_is_reported_in_its_words(kind: str) -> None:
     found = replace(workload(kind), warnings=(warning(f"create Pod web-0 failed error: {DENIED}"), warning(DENIED)))
     answer = why_workload(found, seen())
-    assert said(answer, Severity.STOP) == {"PodRefused": 'admission: there is no BaseModel "m"'}
+    assert findings_of(answer, Severity.STOP) == {"PodRefused": 'admission: there is no BaseModel "m"'}
     assert answer.summary == "admission: PodRefused"
     assert answer.title == f"{kind} team/web"
 
@@ -80,7 +80,9 @@ def test_a_pod_that_a_quota_refuses_is_reported_in_the_server_s_words() -> None:
     )
     found = workload(conditions=[failure])
     newest = replace(found, newest=found.body, warnings=(warning("of the past"),))
-    assert said(why_workload(newest, seen()), Severity.STOP) == {"FailedCreate": "API server: exceeded quota: pods"}
+    assert findings_of(why_workload(newest, seen()), Severity.STOP) == {
+        "FailedCreate": "API server: exceeded quota: pods"
+    }
 
 
 def test_what_was_refused_once_is_not_told_when_the_pods_are_there() -> None:
@@ -90,7 +92,7 @@ def test_what_was_refused_once_is_not_told_when_the_pods_are_there() -> None:
     found = replace(workload(replicas=1, ready_replicas=1), pods=pods, warnings=(warning(DENIED),))
     answer = why_workload(found, seen())
     assert answer.summary == "no problems found"
-    assert said(answer, Severity.FACT)["Ready"] == "pods: 1 of 1 are ready, 1 exist"
+    assert findings_of(answer, Severity.FACT)["Ready"] == "pods: 1 of 1 are ready, 1 exist"
 
 
 def pod(name: str, status: ObservedPodStatus) -> ObservedPod:
@@ -105,8 +107,8 @@ def test_a_container_that_does_not_start_is_reported_with_its_pod() -> None:
     waits = ContainerStatus(state=ContainerState(waiting=Waiting(reason="ImagePullBackOff", message="no such image")))
     pods = [pod(f"web-{n}", ObservedPodStatus(phase="Pending", container_statuses=[waits])) for n in range(5)]
     answer = why_workload(replace(workload(spec={"replicas": 5}), pods=tuple(pods)), seen())
-    assert said(answer, Severity.STOP)["ImagePullBackOff"].startswith("pod/web-2: container: no such image")
-    assert said(answer, Severity.FACT)["More"].startswith("pods: 2 more are not ready")
+    assert findings_of(answer, Severity.STOP)["ImagePullBackOff"].startswith("pod/web-2: container: no such image")
+    assert findings_of(answer, Severity.FACT)["More"].startswith("pods: 2 more are not ready")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_container_that_does_not_start_is_reported_with_its_pod() -> None:
     ],
 )
 def test_what_stops_it_is_reported(found: ObservedWorkload, reason: str) -> None:
-    assert reason in said(why_workload(found, seen()), Severity.STOP)
+    assert reason in findings_of(why_workload(found, seen()), Severity.STOP)
 
 
 def test_an_annotation_in_the_wrong_place_is_reported() -> None:
@@ -134,7 +136,7 @@ def test_an_annotation_in_the_wrong_place_is_reported() -> None:
     own = msgspec.structs.replace(found.body, metadata=meta("web", namespace="team", annotations={BASE_MODEL: "m"}))
     answer = why_workload(replace(found, body=own), seen())
     assert answer.summary == "template: AnnotationMisplaced"
-    assert "AsksForNoModel" in said(why_workload(found, seen()), Severity.FACT)
+    assert "AsksForNoModel" in findings_of(why_workload(found, seen()), Severity.FACT)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +148,8 @@ def test_an_annotation_in_the_wrong_place_is_reported() -> None:
 )
 def test_what_is_as_it_should_be(found: ObservedWorkload, reason: str) -> None:
     answer = why_workload(found, seen())
-    assert reason in said(answer, Severity.FACT)
-    assert not said(answer, Severity.STOP)
+    assert reason in findings_of(answer, Severity.FACT)
+    assert not findings_of(answer, Severity.STOP)
 
 
 @pytest.mark.parametrize(("state", "weight"), [("Ready", "."), ("In_Transit", "~"), ("Failed", "!")])
@@ -173,19 +175,21 @@ def test_each_annotation_for_pods_is_looked_for_on_the_workload(key: str) -> Non
 @pytest.mark.parametrize("text", ["m", "basemodel/m", "bm/m, m"])
 def test_models_that_any_pod_can_name_are_reported(text: str) -> None:
     answer = why_workload(workload(asks={NAMED_MODELS: text}), seen())
-    assert said(answer, Severity.FACT)["Model"].startswith("BaseModel team/m")
-    assert "ModelNotFound" not in said(answer, Severity.STOP)
+    assert findings_of(answer, Severity.FACT)["Model"].startswith("BaseModel team/m")
+    assert "ModelNotFound" not in findings_of(answer, Severity.STOP)
 
 
 def test_a_name_that_no_model_has_and_one_that_several_have() -> None:
     cached = cache("m", "gpus")
     known = DeclaredModel(cache_demand("ClusterModelCache", cached), cached.metadata, cached.status)
     both = seen(model(), known)
-    assert "AmbiguousModel" in said(why_workload(workload(asks={NAMED_MODELS: "m"}), both), Severity.STOP)
-    assert "AmbiguousModel" not in said(why_workload(workload(asks={NAMED_MODELS: "cmc/m"}), both), Severity.STOP)
-    assert "ModelNotFound" in said(why_workload(workload(asks={NAMED_MODELS: "bm/other"}), both), Severity.STOP)
+    assert "AmbiguousModel" in findings_of(why_workload(workload(asks={NAMED_MODELS: "m"}), both), Severity.STOP)
+    assert "AmbiguousModel" not in findings_of(
+        why_workload(workload(asks={NAMED_MODELS: "cmc/m"}), both), Severity.STOP
+    )
+    assert "ModelNotFound" in findings_of(why_workload(workload(asks={NAMED_MODELS: "bm/other"}), both), Severity.STOP)
 
 
 @pytest.mark.parametrize("text", ["", "nokind/m", ",".join(f"m{n}" for n in range(17))])
 def test_what_admission_refuses_is_left_to_its_own_words(text: str) -> None:
-    assert not said(why_workload(workload(asks={NAMED_MODELS: text}), seen()), Severity.STOP)
+    assert not findings_of(why_workload(workload(asks={NAMED_MODELS: text}), seen()), Severity.STOP)

@@ -76,13 +76,13 @@ def test_what_is_no_key_file_is_refused_without_showing_it(text: str) -> None:
 
 def test_a_token_is_asked_for_once_and_again_before_it_ends(serve: Serve) -> None:
     clock = [1.0]
-    given: list[str] = []
+    issued: list[str] = []
 
     def answer(asked: ScriptedRequest) -> bytes:
         if asked.method == "POST":
-            given.append(f"t{len(given)}")
-            return reply(200, json.dumps({"access_token": given[-1], "expires_in": 3600}).encode())
-        assert asked.headers["authorization"] == f"Bearer {given[-1]}"
+            issued.append(f"t{len(issued)}")
+            return reply(200, json.dumps({"access_token": issued[-1], "expires_in": 3600}).encode())
+        assert asked.headers["authorization"] == f"Bearer {issued[-1]}"
         return reply(200, b"x")
 
     server = serve(answer)
@@ -90,7 +90,7 @@ def test_a_token_is_asked_for_once_and_again_before_it_ends(serve: Serve) -> Non
     for at, tokens in ((1.0, 1), (3_000.0, 1), (3_590.0, 2)):
         clock[0] = at
         source.open(File("w", 1)).close()
-        assert len(given) == tokens
+        assert len(issued) == tokens
     source.close()
 
 

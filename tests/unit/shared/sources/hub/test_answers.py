@@ -21,7 +21,7 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = (
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "grant", "error", "words"),
+    ("status", "code", "grant", "error", "phrase"),
     [
         (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "private or does not exist"),
         (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "correct the URI, or name a Secret with an HF_TOKEN"),
@@ -38,10 +38,10 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = (
         (429, "", WITH_TOKEN, RateLimited, "asks to wait"),
     ],
 )
-def test_what_a_hub_means(status: int, code: str, grant: HostGrant, error: type[LarderError], words: str) -> None:
+def test_what_a_hub_means(status: int, code: str, grant: HostGrant, error: type[LarderError], phrase: str) -> None:
     failure = decide_hub_failure(status, {"X-Error-Code": code}, RequestSubject("hf://o/m@main", HUB, grant), 0.0)
     assert type(failure) is error
-    assert words in str(failure)
+    assert phrase in str(failure)
 
 
 @pytest.mark.parametrize(

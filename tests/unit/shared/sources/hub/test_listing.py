@@ -25,8 +25,8 @@ def answers(tree: object, info: object = None, **headers: str) -> Answer:
 
     def answer(asked: ScriptedRequest) -> bytes:
         model = {"id": "o/m", "sha": COMMIT, "siblings": []} if info is None else info
-        said = tree if "/tree/" in asked.target else model
-        body = said if isinstance(said, bytes) else json.dumps(said).encode()
+        content = tree if "/tree/" in asked.target else model
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
         return reply(200, body, Content_Type="application/json", **(headers if "/tree/" in asked.target else {}))
 
     return answer

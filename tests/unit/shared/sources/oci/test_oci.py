@@ -141,8 +141,8 @@ def test_requests_are_signed_where_there_are_all_keys(serve: Serve) -> None:
         source = source_of(server, Credentials(values))
         source.open(File("a", 1)).close()
         source.close()
-        said = server.asked[-1].headers.get("authorization", "")
-        assert ('keyId="ocid1.tenancy.oc1..a/ocid1.user.oc1..b/20:3b"' in said) is signed
+        header = server.asked[-1].headers.get("authorization", "")
+        assert ('keyId="ocid1.tenancy.oc1..a/ocid1.user.oc1..b/20:3b"' in header) is signed
         assert "date" in server.asked[-1].headers
     with pytest.raises(AuthDenied, match="but not OCI_CLI_USER"):
         source_of(server, Credentials({**KEYS, "OCI_CLI_USER": ""})).open(File("a", 1))

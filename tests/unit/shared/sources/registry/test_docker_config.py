@@ -34,14 +34,14 @@ def test_an_account_is_for_its_registry_alone(key: str, registry: str, user: str
 
 
 def test_the_forms_of_an_entry() -> None:
-    said = account_for("r.test", config(**{"r.test": {"auth": AUTH}}))
-    assert said.basic == {"Authorization": f"Basic {AUTH}"}
-    assert account_for("r.test", config(**{"r.test": {"username": "user", "password": "pass:word"}})) == said
+    account = account_for("r.test", config(**{"r.test": {"auth": AUTH}}))
+    assert account.basic == {"Authorization": f"Basic {AUTH}"}
+    assert account_for("r.test", config(**{"r.test": {"username": "user", "password": "pass:word"}})) == account
     token = account_for("r.test", config(**{"r.test": {"auth": AUTH, "identitytoken": "t"}}))
     assert (token.identity_token, token.basic, bool(token)) == ("t", {}, True)
     assert not account_for("r.test", config(**{"r.test": {}}))
     assert not account_for("r.test", {})
-    assert "pass" not in repr(said)
+    assert "pass" not in repr(account)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_plain_layer_is_a_file_whatever_its_type_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "words"),
+    ("bad", "phrase"),
     [
         (layer(media_type="application/vnd.oci.image.layer.v1.tar+gzip"), "without a file name"),
         (layer(), "without a file name"),
@@ -66,8 +66,8 @@ def test_a_plain_layer_is_a_file_whatever_its_type_says() -> None:
         (layer({TITLE: "w"}, size=-1), "size"),
     ],
 )
-def test_other_layers_are_refused(bad: Descriptor, words: str) -> None:
-    with pytest.raises(InvalidURI, match=words):
+def test_other_layers_are_refused(bad: Descriptor, phrase: str) -> None:
+    with pytest.raises(InvalidURI, match=phrase):
         decide_files(ArtifactManifest((named("good"), bad)), URI)
 
 
@@ -93,7 +93,7 @@ def test_layers_of_model_packs_and_directories_of_oras_are_archives(packed: Desc
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("path", "name"),
     [
         ("d/w.gguf", "d/w.gguf"),
         ("./d/", "d"),
@@ -102,14 +102,14 @@ def test_layers_of_model_packs_and_directories_of_oras_are_archives(packed: Desc
         ("../w", "../w"),
     ],
 )
-def test_an_archive_is_called_as_what_it_was_made_of(said: str, name: str) -> None:
-    layers = (named(said, "application/vnd.cncf.model.weight.v1.tar", "org.cncf.model.filepath"),)
+def test_an_archive_is_called_as_what_it_was_made_of(path: str, name: str) -> None:
+    layers = (named(path, "application/vnd.cncf.model.weight.v1.tar", "org.cncf.model.filepath"),)
     assert [f.path for f in decide_files(ArtifactManifest(layers), URI)] == [name]
 
 
-@pytest.mark.parametrize("said", [None, {}, {UNPACK: "true"}, {TITLE: None, "x": "y"}])
-def test_an_archive_without_a_name_is_called_by_its_digest(said: dict[str, str | None] | None) -> None:
-    layers = (layer(said, "application/vnd.cncf.model.weight.v1.tar+gzip"),)
+@pytest.mark.parametrize("annotations", [None, {}, {UNPACK: "true"}, {TITLE: None, "x": "y"}])
+def test_an_archive_without_a_name_is_called_by_its_digest(annotations: dict[str, str | None] | None) -> None:
+    layers = (layer(annotations, "application/vnd.cncf.model.weight.v1.tar+gzip"),)
     assert decide_files(ArtifactManifest(layers), URI) == [File("layer-" + "a" * 12, 5, DIGEST, archive="tar.gz")]
 
 
@@ -225,13 +225,17 @@ def test_a_password_does_not_go_to_a_token_service_of_another_host(serve: Serve,
 
 
 def test_a_token_that_ended_is_asked_for_again(serve: Serve, open_artifact: Open) -> None:
-    given: list[str] = []
+    authorization: list[str] = []
 
     def answer(asked: ScriptedRequest) -> bytes:
         if asked.target.startswith("/t?"):
-            given.append(f"t{len(given)}")
-            return reply(200, json.dumps({"token": given[-1]}).encode())
-        if not given or asked.headers.get("authorization") != f"Bearer {given[-1]}" or asked.target.endswith("b" * 64):
+            authorization.append(f"t{len(authorization)}")
+            return reply(200, json.dumps({"token": authorization[-1]}).encode())
+        if (
+            not authorization
+            or asked.headers.get("authorization") != f"Bearer {authorization[-1]}"
+            or asked.target.endswith("b" * 64)
+        ):
             return reply(401, WWW_Authenticate=f'Bearer realm="{server.url}/t",service="s"')
         return reply(200, b"x")
 
@@ -240,10 +244,10 @@ def test_a_token_that_ended_is_asked_for_again(serve: Serve, open_artifact: Open
     file = File("w", 1, DIGEST)
     source.open(file).close()
     source.open(file).close()
-    assert len(given) == 1
-    given.append("the registry has forgotten the first")
+    assert len(authorization) == 1
+    authorization.append("the registry has forgotten the first")
     source.open(file).close()
-    assert len(given) == 3
+    assert len(authorization) == 3
     with pytest.raises(AuthDenied):
         source.open(File("w", 1, "sha256:" + "b" * 64))
 

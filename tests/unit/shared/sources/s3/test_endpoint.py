@@ -25,8 +25,8 @@ VIRTUAL = SourceSettings(s3_endpoint="https://s3.test:9", s3_addressing="virtual
 
 
 def requests(endpoint: str, hosts: tuple[str, ...] = (), **more: Any) -> S3Requests:
-    given = {"settings": SourceSettings(), **more}
-    return S3Requests("bucket", "us-east-1", Credentials({**KEYS, "AWS_ENDPOINT_URL": endpoint}, hosts), **given)
+    arguments = {"settings": SourceSettings(), **more}
+    return S3Requests("bucket", "us-east-1", Credentials({**KEYS, "AWS_ENDPOINT_URL": endpoint}, hosts), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_hosts_of_buckets_are_trusted_as_the_endpoint_is(
 
 
 @pytest.mark.parametrize(
-    ("environ", "words"),
+    ("environ", "phrase"),
     [
         ({"LARDER_S3_ADDRESSING": "auto"}, "neither path nor virtual"),
         ({"LARDER_S3_ADDRESSING": "virtual", "AWS_ENDPOINT_URL": "http://10.0.0.1:9"}, "IP address"),
     ],
 )
-def test_a_wrong_style_is_reported(environ: dict[str, str], words: str) -> None:
-    with pytest.raises(ValueError, match=f"^LARDER_S3_ADDRESSING: .*{words}"):
+def test_a_wrong_style_is_reported(environ: dict[str, str], phrase: str) -> None:
+    with pytest.raises(ValueError, match=f"^LARDER_S3_ADDRESSING: .*{phrase}"):
         settings_from_environ(environ)
