@@ -122,3 +122,17 @@ def test_one_value_switches_the_cache_off(render: Render) -> None:
     for values, reported in (({}, "True"), ({"modelCache": {"enabled": False}}, "False")):
         (container,) = _template(render(values), "controller")["spec"]["containers"]
         assert environment(container)["LARDER_MODEL_CACHE_ENABLED"] == reported.lower()
+
+
+@pytest.mark.parametrize(
+    ("volumes", "rate", "burst"),
+    [
+        ({}, "5", "10"),
+        ({"pvcCreateQPS": 20, "pvcCreateBurst": 40}, "20", "40"),
+        ({"qps": 0.5, "burst": 3}, "0.5", "3"),  # the former names
+    ],
+)
+def test_the_rate_of_claims_reaches_the_controller(volumes: Json, rate: str, burst: str, render: Render) -> None:
+    template = _template(render({"controller": {"volumes": volumes}}), "controller")
+    variables = {v["name"]: v.get("value") for v in template["spec"]["containers"][0]["env"]}
+    assert (variables["LARDER_VOLUMES_QPS"], variables["LARDER_VOLUMES_BURST"]) == (rate, burst)

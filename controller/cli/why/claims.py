@@ -19,7 +19,7 @@ _PASSING = (DELAYED, TERMINATING, of_templates.DELAYED, of_templates.TERMINATING
 REPORTED = (
     *_PASSING, REFUSED, of_templates.REFUSED, NAME_CONFLICT, "NameTooLong", "ModelNotAllowed", "ModelNotFound",
 )  # fmt: skip
-_QUEUED = "Larder has not created it yet; claims are created one after another, at the rate of controller.volumes.qps"
+_QUEUED = "Larder has not created it yet; claims are created in turn, at the rate of controller.volumes.pvcCreateQPS"
 _LOST = "its volume was deleted"
 
 
