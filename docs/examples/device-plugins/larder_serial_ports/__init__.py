@@ -11,3 +11,8 @@ def port(name: str) -> str:
 def is_port(resource: str) -> bool:
     """Return whether a resource stands for a port."""
     return resource.startswith("resource/group/serial/") and resource.endswith("/port")
+
+
+def name_of(resource: str) -> str:
+    """Return the name in a resource that stands for a port."""
+    return resource.split("/")[3]

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from agent.devices.plugin import Allocated, Mount
-from larder_serial_ports import EXTENDED_RESOURCE, port
+from larder_serial_ports import EXTENDED_RESOURCE, is_port, name_of, port
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 
 NAMES = Path("/dev/serial/by-id")  # where udev links the names of adapters to their ports
@@ -31,10 +31,9 @@ class SerialPorts:
         node_info.kube_cap[EXTENDED_RESOURCE] = len(names)
 
     def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Allocated:
-        """Give the container the ports that the scheduler chose for it."""
+        """Give the container the ports that the scheduler chose for it; other devices are none of our business."""
         del pod_info
-        chosen = set(container_info.allocate_from.values())
-        paths = [f"/dev/{name}" for name in self._names() if port(name) in chosen]
+        paths = sorted(f"/dev/{name_of(each)}" for each in container_info.allocate_from.values() if is_port(each))
         if not paths:
             return [], [], {}
         return [Mount(str(NAMES), str(NAMES))], paths, {"SERIAL_PORTS": ",".join(paths)}
