@@ -2,10 +2,12 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from agent.devices.metrics import DeviceCollector
+from agent.devices.report import DeviceReport
 from agent.reconciler.activity import DOWNLOAD, Activity
 from agent.reconciler.observation import Fetching
 from agent.reconciler.state_cache import Space
-from agent.server.app import AgentState, build_app
+from agent.server.app import AgentState, Extension, build_app
 from agent.server.metrics import build_registry
 from agent.server.process_usage import ProcessUsage
 from tests.builders.observations import DIGEST, SOUND, both, entry, observation
@@ -16,8 +18,22 @@ WORLD = observation(
 )  # fmt: skip
 
 
+class Extended:
+    """A part of the agent that is switched on."""
+
+    collector = DeviceCollector(lambda: DeviceReport(1, ("models",)), {})
+
+    def health_note(self) -> str:
+        return "toys are left out"
+
+
 def client(
-    *, alive: str = "", ready: str = "", address: str = "127.0.0.1", error: Exception | None = None
+    *,
+    alive: str = "",
+    ready: str = "",
+    address: str = "127.0.0.1",
+    error: Exception | None = None,
+    extension: Extension | None = None,
 ) -> httpx.AsyncClient:
     activity = Activity()
     if error:
@@ -33,6 +49,7 @@ def client(
         lambda: ready,
         lambda: 0.0,
         lambda: ProcessUsage(5, 6),
+        extension,
     )
     registry: CollectorRegistry = build_registry(report)
     transport = httpx.ASGITransport(build_app(report, registry), client=(address, 1))
@@ -52,6 +69,15 @@ async def test_errors_in_our_own_code_are_seen_where_the_loop_survived_them() ->
     assert health.status_code == 200
     assert health.text == "ok\ninternal errors since the start: 1, the last: KeyError in Stop; the log has more\n"
     assert 'larder_internal_errors_total{part="Stop"} 1.0' in metrics.text
+
+
+async def test_a_part_that_is_switched_on_reports_too_and_does_not_make_the_agent_ill() -> None:
+    async with client(extension=Extended()) as http:
+        health, metrics = await http.get("/healthz"), await http.get("/metrics")
+    assert (health.status_code, health.text) == (200, "ok\ntoys are left out\n")
+    assert 'larder_device_plugin_advertised{plugin="models"} 1.0' in metrics.text
+    async with client() as http:
+        assert "larder_device" not in (await http.get("/metrics")).text
 
 
 async def test_models_with_progress_and_figures() -> None:
