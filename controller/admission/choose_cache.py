@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from controller.admission.catalog import Catalog, CatalogModel, CatalogNode
 from controller.admission.pod_annotations import NODE_GROUP, annotations_of
 from controller.placement.selectors import matches_affinity, matches_labels
+from shared.api.core import is_long
 from shared.api.model_cache import MODEL_DIRECTORY
 from shared.errors import InvalidURI
 from shared.names import NODE_PREFIXES
@@ -158,10 +159,15 @@ def _listed(groups: Iterable[str]) -> str:
 
 
 def _reach_of(pod: Mapping[str, Any]) -> Callable[[CatalogNode], bool]:
-    """Return a predicate for nodes on which the pod may run by its own spec; our own labels count as present."""
+    """Return a predicate for nodes on which the pod may run by its own spec; our own labels count as present.
+
+    An affinity of more than 4 KiB counts as none: anyone may send one that takes minutes to compare with every node.
+    """
     spec = pod.get("spec", {})
     selector = {k: v for k, v in (spec.get("nodeSelector") or {}).items() if not k.startswith(NODE_PREFIXES)}
     affinity, bound = (spec.get("affinity") or {}).get("nodeAffinity") or {}, spec.get("nodeName") or ""
+    if is_long(affinity):
+        affinity = {}
     return lambda node: (
         node.name == bound
         if bound

@@ -21,8 +21,16 @@ from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
 from controller.modelcaches.templates import ClaimTemplate
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
-from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_ANNOTATION, PRIORITY_ANNOTATION
+from controller.placement.demand import (
+    DRIFT_ANNOTATION,
+    FOLLOW,
+    FOREIGN,
+    LONG_AFFINITY,
+    PIN_ANNOTATION,
+    PRIORITY_ANNOTATION,
+)
 from controller.volumes.templates import VolumeTemplate
+from shared.api.core import is_long
 from shared.errors import AuthDenied, InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.selection.choice import WHOLE, RequestedSelection, choose, requested_in_parameters
@@ -113,7 +121,10 @@ def _base_model_problems(spec: Spec, allowed: AllowedSources, *, cluster_scoped:
         choose(requested_in_parameters(storage.get("parameters") or {}), WHOLE)
     except ValueError as error:
         yield InvalidSelection(f"spec has an invalid file selection: {error}")
-    yield from _selector_errors("spec.storage", storage)
+    if not cluster_scoped and is_long(storage.get("nodeAffinity") or {}):
+        yield InvalidSelector(LONG_AFFINITY)
+    else:
+        yield from _selector_errors("spec.storage", storage)
 
 
 def _base_model_warnings(spec: Spec) -> list[str]:

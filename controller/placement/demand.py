@@ -1,13 +1,14 @@
 """A uniform view of every kind that declares a model for nodes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from shared.api.base_model import RESERVE_LABEL, BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
+from shared.api.core import is_long
 from shared.api.meta import LeftOut, ModelStatus
 from shared.api.model_cache import ModelCache, ModelCacheSpec, ModelCacheStatus
 from shared.errors import InvalidURI
@@ -105,6 +106,12 @@ class Demand:
         return not (self.on_claim or self.foreign or self.invalid or self.refused or self.disabled or self.deleting)
 
 
+LONG_AFFINITY = (
+    "spec.storage.nodeAffinity has more than 4 KiB, which would be compared with every node; use fewer or shorter "
+    "terms, or label the nodes"
+)
+
+
 def base_model_demand(
     kind: str, model: BaseModel, allowed: AllowedSources = EVERY_SOURCE, files: Selection | None = WHOLE
 ) -> Demand:
@@ -113,7 +120,8 @@ def base_model_demand(
     `files` is the cluster's default selection; None if it is unknown, in which case the status is trusted.
     """
     storage = model.spec.storage
-    return _demand(
+    too_long = bool(model.metadata.namespace) and is_long(storage.node_affinity)
+    demand = _demand(
         kind,
         model,
         storage.storage_uri,
@@ -122,12 +130,13 @@ def base_model_demand(
         cluster_scoped=not model.metadata.namespace,
         allowed=allowed if model.metadata.namespace else EVERY_SOURCE,
         node_selector=storage.node_selector,
-        node_affinity=storage.node_affinity,
+        node_affinity={} if too_long else storage.node_affinity,
         secret=storage.key,
         secret_key=storage.parameters.get("secretKey", ""),
         reuse=storage.download_policy == "ReuseIfExists",
         disabled=model.spec.disabled,
     )
+    return replace(demand, invalid=demand.invalid or LONG_AFFINITY) if too_long else demand
 
 
 def cache_demand(kind: str, cache: ClusterModelCache, files: Selection | None = WHOLE) -> Demand:

@@ -77,7 +77,11 @@ class Storage(ApiStruct, frozen=True, kw_only=True):
     )
     node_selector: Annotated[Labels, Meta(description="Labels that a node must have to store the model.")] = {}
     node_affinity: Annotated[
-        RawObject, Meta(description="A v1.NodeAffinity that a node must also satisfy. Preferred terms are ignored.")
+        RawObject,
+        Meta(
+            description="A v1.NodeAffinity that a node must also satisfy. Preferred terms are ignored. That of a "
+            "BaseModel may have 4 KiB."
+        ),
     ] = {}
     download_policy: Annotated[
         DownloadPolicy,

@@ -1,5 +1,6 @@
 """The fields of built-in Kubernetes kinds that Larder reads."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -115,9 +116,9 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Drop requirements that are too long to keep in memory and to compare with every node."""
-        if _is_long(self.node_selector):
+        if is_long(self.node_selector):
             msgspec.structs.force_setattr(self, "node_selector", {})
-        if _is_long(self.affinity.node_affinity):
+        if is_long(self.affinity.node_affinity):
             msgspec.structs.force_setattr(self, "affinity", Affinity())
 
     @property
@@ -131,7 +132,8 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
         return [v.persistent_volume_claim.claim_name for v in self.volumes if v.persistent_volume_claim.claim_name]
 
 
-def _is_long(requirements: dict[str, Any]) -> bool:
+def is_long(requirements: Mapping[str, Any]) -> bool:
+    """Return whether what a pod requires of its node is too long to be compared with every node."""
     return bool(requirements) and len(msgspec.json.encode(requirements)) > _LONGEST_BYTES
 
 

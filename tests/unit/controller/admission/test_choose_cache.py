@@ -248,3 +248,13 @@ def test_an_affinity_too_long_to_join_leaves_the_pod_alone(by_affinity: list[dic
     assert len(by_affinity) == 2
     assert "51 terms and its node group's has 2, which combine to more than 100" in warnings[0]
     assert after["spec"] == pod["spec"]
+
+
+def test_an_affinity_that_takes_long_to_compare_with_every_node_is_left_to_the_scheduler(rewrite: Rewrite) -> None:
+    pod = kserve_pod("p", "s3://bucket/m")
+    term = {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}
+    required = {"nodeSelectorTerms": [term] * 100}
+    pod["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    assert read_models(rewrite(pod)[0]) == [("a", "r")]
+    required["nodeSelectorTerms"] = [term]
+    assert "excludes every node there" in rewrite(pod)[1][0]

@@ -260,6 +260,14 @@ def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError]
         check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "1Gi"} | spec}, ())
 
 
+def test_a_long_affinity_is_for_administrators() -> None:
+    long = _affinity(*({"key": f"k{number}", "operator": "Exists"} for number in range(200)))
+    spec = {"storage": {"storageUri": "hf://o/m", "nodeAffinity": long}}
+    with pytest.raises(InvalidSelector, match="more than 4 KiB"):
+        check_write("BaseModel", {"spec": spec}, ())
+    check_write("ClusterBaseModel", {"spec": spec}, ())
+
+
 @pytest.mark.parametrize(
     ("annotation", "wrong", "right", "phrase"),
     [

@@ -1,6 +1,8 @@
 from typing import Any
 
-from controller.placement.demand import base_model_demand, cache_demand, conflict_of
+import msgspec
+
+from controller.placement.demand import LONG_AFFINITY, base_model_demand, cache_demand, conflict_of
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
 from shared.kube.objects import Meta
@@ -36,6 +38,18 @@ def test_claims_and_invalid_uris_are_not_kept_on_nodes() -> None:
     broken = base_model_demand("ClusterBaseModel", base("m", "ftp://x/y"))
     assert "ftp://" in broken.invalid
     assert not broken.placeable
+
+
+def test_an_affinity_of_a_namespace_is_not_compared_with_every_node_for_minutes() -> None:
+    term = {"matchExpressions": [{"key": "k", "operator": "Exists"}]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term] * 100}}
+    storage = Storage(storage_uri="hf://o/m", node_affinity=affinity)
+    theirs = msgspec.structs.replace(base("m", "hf://o/m", namespace="team"), spec=BaseModelSpec(storage=storage))
+    demand = base_model_demand("BaseModel", theirs)
+    assert (demand.node_affinity, demand.invalid, demand.placeable) == ({}, LONG_AFFINITY, False)
+    ours = msgspec.structs.replace(base("m", "hf://o/m"), spec=BaseModelSpec(storage=storage))
+    demand = base_model_demand("ClusterBaseModel", ours)
+    assert (demand.node_affinity, demand.placeable) == (affinity, True), "an administrator knows what that costs"
 
 
 def test_the_older_object_keeps_the_id() -> None:
