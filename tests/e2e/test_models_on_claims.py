@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from rig.hub.repository import RepositoryAccess
 from rig.larder.cluster_driver import Json
 from rig.node.images import AGENT
 from rig.node.installation import Installation
@@ -48,6 +49,15 @@ class ClaimedModel:
         """Wait for a phase, and return the status."""
         self.site.until(lambda: self.status.get("phase") == phase, f"Model {self.name} to be {phase}", 120)
         return self.status
+
+    def says(self, reason: str) -> str:
+        """Wait for the reason of the condition Ready, and return the message of the status."""
+
+        def reasons() -> list[str]:
+            return [one["reason"] for one in self.status.get("conditions", []) if one["type"] == "Ready"]
+
+        self.site.until(lambda: reasons() == [reason], f"Model {self.name} to say {reason}", 240)
+        return str(self.status["message"])
 
     def user(self, **pod_spec: object) -> Json:
         """Run a Deployment that names the Model in its annotation, and return its pod."""
@@ -132,3 +142,26 @@ def test_a_missing_repository_fails_with_its_reason_and_its_job_can_be_tried_aga
     site.api.delete(f"{model.job}?propagationPolicy=Background")
     assert model.wait("Ready")["progress"] == 100
     assert model.read(model.user()) == digests(bodies)
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_private_repository_needs_an_open_namespace_and_the_right_token(site: Installation) -> None:
+    namespace, token = namespace_of_level(site, "restricted"), "hf_of_the_team"
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    site.api.create(secrets, {"metadata": {"name": "hub"}, "stringData": {"HF_TOKEN": "wrong"}})
+    repo, bodies = f"org/{site.name('private')}", files(5)
+    site.push(files=bodies, repo=repo, access=RepositoryAccess(frozenset({token})))
+    model = ClaimedModel(site, namespace, repo, credentialsSecret="hub")
+    assert "Secrets only in the namespaces of credentialNamespaces" in model.says("JobRefused")
+    site.install(controller={"drainSeconds": 2}, credentialNamespaces=[namespace])
+    try:
+        assert "the Secret" in model.says("AuthDenied")
+        assert model.status["phase"] == "Failed"
+        site.api.patch(f"{secrets}/hub", {"stringData": {"HF_TOKEN": token}})
+        site.api.delete(f"{model.job}?propagationPolicy=Background")
+        model.wait("Ready")
+        (download,) = site.pods(f"job-name=model-download-{model.name}", namespace)
+        assert token not in str(download)
+        assert model.read(model.user()) == digests(bodies)
+    finally:
+        site.install(controller={"drainSeconds": 2})
