@@ -53,6 +53,7 @@ _log = structlog.get_logger()
 _CACHE = "ClusterModelCache"
 _STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _MOST_LISTS = 64
+_FEW = 100
 _MOST_GROUP_READS = 16
 _LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
 _LONGEST_READS_S = 5.0  # of Models; it waits 10 s for their webhook
@@ -80,6 +81,7 @@ class StateCatalog:
     devices: DeviceUsers
     reads: Buckets = field(default_factory=lambda: Buckets(_MODEL_READS, time.monotonic))
     _paths: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+    _known: dict[Key, tuple[ModelCache, CatalogModel]] = field(default_factory=dict, init=False)
     _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
@@ -105,7 +107,9 @@ class StateCatalog:
 
     def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
         """Return the ModelCaches of a namespace, including those being deleted."""
-        return [self._model_cache(cache) for cache in self.cluster.model_caches_in(namespace)]
+        if len(self._known) > 2 * len(self.cluster.model_caches) + _FEW:
+            self._known.clear()  # most are of caches that are gone
+        return [self._known_model_cache(cache) for cache in self.cluster.model_caches_in(namespace)]
 
     async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
         """Return the Models of a namespace by name, read live up to the first that pods cannot mount."""
@@ -259,6 +263,14 @@ class StateCatalog:
             return await list_objects(self.kube, path, kind, query)
         except KubeError as error:
             raise Unreachable(f"cannot list {path} from the Kubernetes API: {error}; try again") from error
+
+    def _known_model_cache(self, cache: ModelCache) -> CatalogModel:
+        """Return a ModelCache as admission sees it, made once for each change: a namespace may have thousands."""
+        before, known = self._known.get(cache.key, (None, None))
+        if known is None or before is not cache:
+            known = self._model_cache(cache)
+            self._known[cache.key] = cache, known
+        return known
 
     def _model_cache(self, cache: ModelCache) -> CatalogModel:
         demand, status = model_cache_demand(cache, self.cluster.allowed, self.cluster.files), cache.status

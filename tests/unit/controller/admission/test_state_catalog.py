@@ -41,6 +41,7 @@ from tests.builders.cluster import (
     node,
     pod,
 )
+from tests.builders.model_caches import cache as model_cache
 
 
 @pytest.fixture
@@ -352,3 +353,24 @@ async def test_the_pods_of_a_namespace_cannot_have_models_read_without_limit(
         with pytest.raises(Unreachable, match="namespace flood name more Models"):
             await catalog.injectable_models("flood", ["m"])
         assert await catalog.injectable_models("other", ["m"])
+
+
+async def test_a_model_cache_is_described_once_for_each_change(catalog: StateCatalog, cluster: ClusterState) -> None:
+    def declare(name: str, uri: str) -> None:
+        found = model_cache(storage_uri=uri)
+        metadata = msgspec.structs.replace(found.metadata, name=name, resource_version=uri)
+        cluster.model_caches.upsert(msgspec.structs.replace(found, metadata=metadata))
+
+    declare("a", "s3://models/a")
+    (first,) = catalog.model_caches("team")
+    (again,) = catalog.model_caches("team")
+    assert again is first, "a namespace may have thousands, and each pod of it asks for all"
+    declare("a", "s3://models/b")
+    (changed,) = catalog.model_caches("team")
+    assert changed.uri == "s3://models/b"
+    for number in range(300):
+        declare(f"m-{number}", "s3://models/c")
+    assert len(list(catalog.model_caches("team"))) == 301
+    cluster.model_caches.replace([])
+    assert list(catalog.model_caches("team")) == []
+    assert len(catalog._known) <= 100, "those that are gone take no memory"
