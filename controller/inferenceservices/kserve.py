@@ -37,6 +37,12 @@ class ServedComponent:
         return str(self.annotations.get(ENABLE_CACHE, "")).lower() == "true"
 
 
+def in_namespace(path: str, namespace: str) -> str:
+    """Return the path of a collection in one namespace; that of all if it is empty."""
+    version, _, plural = path.rpartition("/")
+    return f"{version}/namespaces/{namespace}/{plural}" if namespace else path
+
+
 def nothing_known(_cache: Demand, _path: str) -> None:
     """Return None for every path; for callers that know no lists of files."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from controller.inferenceservices.kserve import KSERVE_PATHS, KindOf, kserve_services_with, nothing_known
+from controller.inferenceservices.kserve import KSERVE_PATHS, KindOf, in_namespace, kserve_services_with, nothing_known
 from controller.placement.demand import Demand, model_cache_demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
@@ -56,18 +56,32 @@ class ServiceUsers:
         demand = next((cache for cache in caches if cache.name == key.name), None)
         if demand is None or not demand.uri:
             return []
-        services = [s for s in await self._of_kserve.get() if _namespace_of(s) == key.namespace]
+        services = [s for s in await self._list_kserve(key.namespace) if _namespace_of(s) == key.namespace]
         usable = [*self._usable_caches(), *(cache for cache in caches if cache.serving and not cache.deleting)]
         return sorted(kserve_services_with(demand, services, usable, kind_of))
 
     async def _using(self, demand: Demand) -> list[str]:
         if not self.enabled or self.cluster.ownership.is_foreign(INFERENCE_SERVICE.kind):
             return []
-        using = services_with(demand, await self._ours.get(), self.cluster.demands.values())
+        using = services_with(demand, await self._list_ours(demand.namespace), self.cluster.demands.values())
         return [f"{service.metadata.namespace}/{service.metadata.name}" for service in using]
 
-    async def _list_kserve(self) -> list[Mapping[str, Any]]:
-        return [service for paths in KSERVE_PATHS for service in await self._of_kind(paths)]
+    async def _list_ours(self, namespace: str) -> list[InferenceService]:
+        """Return the services that may name a model: for that of a namespace, those beside it.
+
+        Whoever may delete a model can ask again and again, so this must not cost what other namespaces have.
+        """
+        if not namespace:
+            return await self._ours.get()
+        return await list_objects(self.kube, INFERENCE_SERVICE.path_in(namespace), InferenceService)
+
+    async def _list_kserve(self, namespace: str = "") -> list[Mapping[str, Any]]:
+        """Return KServe's services, those of one namespace if it is given."""
+        return [
+            service
+            for paths in KSERVE_PATHS
+            for service in await self._of_kind([in_namespace(path, namespace) for path in paths])
+        ]
 
     async def _of_kind(self, paths: Sequence[str]) -> list[Mapping[str, Any]]:
         """Return all objects of a kind, none if it is not served; a forbidden list is an error, not an empty result."""

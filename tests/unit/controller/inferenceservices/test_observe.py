@@ -9,7 +9,7 @@ import pytest
 
 from controller.admission.state_catalog import StateCatalog
 from controller.inferenceservices.keys import ServiceKey
-from controller.inferenceservices.kserve import KSERVE_PATHS
+from controller.inferenceservices.kserve import KSERVE_PATHS, in_namespace
 from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
@@ -18,7 +18,7 @@ from controller.state.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModelStatus, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.inference_service import InferenceService
+from shared.api.inference_service import InferenceService, ModelRef
 from shared.api.kinds import INFERENCE_SERVICE
 from shared.api.meta import Condition
 from shared.errors import Unreachable
@@ -26,7 +26,8 @@ from shared.kube.errors import KubeError
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects, listed, serving
-from tests.builders.cluster import cache, cluster_model, fresh_cluster, group, node
+from tests.builders.cluster import base_model, cache, cluster_model, fresh_cluster, group, node
+from tests.builders.model_caches import cache as model_cache
 from tests.builders.services import service
 
 KEY = ServiceKey("team", "svc")
@@ -219,3 +220,21 @@ async def test_services_that_may_not_be_listed_are_not_taken_for_none(
     objects.refused[path] = 403
     with pytest.raises(Unreachable, match=f"ClusterRole must let it list {path}"):
         await observer.catalog.services_of("ClusterModelCache", "", "c")
+
+
+async def test_for_a_model_of_a_namespace_only_the_services_there_are_listed(
+    observer: ServiceObserver, cluster: ClusterState, objects: Objects
+) -> None:
+    cluster.base_models.upsert(base_model("team", "b", uri="hf://org/b"))
+    cluster.model_caches.upsert(model_cache())
+    asking = {"serving.kserve.io/enable-model-cache": "true"}
+    predictor = {"model": {"storageUri": "s3://models/llama"}}
+    for namespace in ("team", "other"):
+        meta = {"name": "s", "namespace": namespace, "annotations": asking}
+        found = listed({"metadata": meta, "spec": {"predictor": predictor}})
+        objects.objects[in_namespace(ISVC, namespace)] = found
+        of_model = service("z", namespace, model=ModelRef(name="b", kind="BaseModel"))
+        objects.objects[INFERENCE_SERVICE.path_in(namespace)] = listed(raw(of_model))
+    assert await observer.catalog.services_of("ModelCache", "team", "llama") == ["team/s"]
+    assert await observer.catalog.services_of("BaseModel", "team", "b") == ["team/z"]
+    assert all("/namespaces/team/" in asked for asked in objects.asked), "what others have costs nothing"
