@@ -12,6 +12,7 @@ from agent.devices.decide import (
     AdvertisedNode,
     DeviceObservation,
     decide,
+    overruled_before,
     overruled_by_kubelet,
     unknown_keys,
     wanted_resources,
@@ -23,6 +24,7 @@ from agent.devices.store_contents import LatestContents
 from agent.reconciler.waiting import wait_or_timeout
 from shared.backoff import Backoff
 from shared.daemon_thread import run_in_daemon_thread
+from shared.devices.info import NodeInfo
 from shared.kube.errors import KubeError
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -48,6 +50,7 @@ class Advertiser:
     report: DeviceReport = field(default_factory=DeviceReport, init=False)
     _written: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
     _overruled: frozenset[str] = field(default=frozenset(), init=False)
+    _knows_node: bool = field(default=False, init=False)
     _failures: int = field(default=0, init=False)
 
     async def run(self) -> None:
@@ -75,7 +78,7 @@ class Advertiser:
         if problem:
             _LOG.warning("device_annotation_replaced", node=self.node_name, message=problem)
         combined = combine(self.node_name, answers.offers, unknown)
-        self._note_overruled(node)
+        self._note_overruled(node, combined.info)
         observation = DeviceObservation(node, combined.info, self.prefixes, self._overruled)
         for _ in range(_MOST_STEPS):
             actions = decide(observation)
@@ -90,7 +93,9 @@ class Advertiser:
         words = "the API server did not apply the changes to the Node; is an admission policy in the way?"
         return combined, (NOT_APPLIED, words)
 
-    def _note_overruled(self, node: AdvertisedNode) -> None:
+    def _note_overruled(self, node: AdvertisedNode, info: NodeInfo) -> None:
+        if not self._knows_node:
+            self._knows_node, self._overruled = True, overruled_before(node, info, self.prefixes)
         found = overruled_by_kubelet(node, self._written) - self._overruled
         if found:
             _LOG.warning("allocatable_overruled", node=self.node_name, resources=sorted(found))

@@ -95,6 +95,20 @@ def overruled_by_kubelet(node: AdvertisedNode, written: Mapping[str, tuple[int, 
     )
 
 
+def overruled_before(node: AdvertisedNode, info: NodeInfo, prefixes: Collection[str]) -> frozenset[str]:
+    """Return what an earlier agent gave a smaller capacity because of kubelet, so that a new one need not learn it.
+
+    Otherwise more would be allocatable than there is, until kubelet has overruled the new agent too.
+    """
+    return frozenset(
+        name
+        for name in _recorded(node.record, prefixes)
+        if (free := info.kube_alloc.get(name)) is not None
+        and free < info.kube_cap[name]
+        and _number(node.capacity.get(name)) == _number(node.allocatable.get(name)) == free
+    )
+
+
 def wanted_resources(observation: DeviceObservation) -> dict[str, tuple[int, int]]:
     """Return capacity and allocatable of each extended resource that the status should have."""
     info = observation.info

@@ -286,6 +286,10 @@ def test_kubelet_has_the_last_word_on_what_is_allocatable(devices: DeviceBench) 
     written = devices.writes()
     devices.pass_rounds()
     assert devices.writes() == written
+    devices.bench.agents[-1].kill()
+    devices.bench.start()
+    devices.pass_rounds()
+    assert devices.writes() == 0, "the next agent sees it on the Node"
 
 
 def test_without_the_right_it_says_so_and_models_go_on(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from agent.devices.decide import (
     WriteNodeAnnotations,
     WriteNodeStatus,
     decide,
+    overruled_before,
     overruled_by_kubelet,
     unknown_keys,
 )
@@ -132,6 +133,18 @@ def test_kubelet_overrules_what_is_less_than_the_capacity() -> None:
     assert overruled_by_kubelet(AdvertisedNode("u", None, "", both, {A: "3", B: "2"}), written) == frozenset()
     assert overruled_by_kubelet(AdvertisedNode("u", None, "", {A: "0"}, {A: "0"}), written) == frozenset()
     assert overruled_by_kubelet(AdvertisedNode("u", None, "", both, both), {}) == frozenset()
+
+
+def test_what_an_earlier_agent_learnt_of_kubelet_is_seen_on_the_node() -> None:
+    info = NodeInfo("n1", kube_cap={A: 4, B: 2}, kube_alloc={A: 3, B: 2})
+
+    def known(capacity: str, allocatable: str, record: str = f"{A},{B}") -> frozenset[str]:
+        node = AdvertisedNode("u", None, record, {A: capacity, B: "2"}, {A: allocatable, B: "2"})
+        return overruled_before(node, info, ("larder.dev/",))
+
+    assert known("3", "3") == {A}
+    assert known("4", "3") == known("4", "4") == known("0", "0") == known("3", "3", record=B) == frozenset()
+    assert overruled_before(AdvertisedNode("u", None, A), info, ("larder.dev/",)) == frozenset()
 
 
 def test_what_kubelet_overrules_has_a_smaller_capacity() -> None:
