@@ -10,7 +10,7 @@ from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.exclusive_names import create_exclusively
 from controller.manager.write import change_finalizers, replace_part
-from controller.modelcaches.decide import WriteCacheStatus
+from controller.modelcaches.actions import WriteCacheStatus
 from controller.modelcaches.job import DownloadOrder, download_job
 from controller.modelcaches.report import is_failure, status_of
 from controller.modelcaches.templates import StorageManifest, is_claim_of, is_job_of, is_volume_of

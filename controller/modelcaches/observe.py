@@ -10,7 +10,7 @@ from controller.downloads.job import COMPONENT
 from controller.downloads.live_jobs import pods_of_job, read_job
 from controller.downloads.progress import ProgressReader
 from controller.manager.creation_failure import CreationFailure
-from controller.modelcaches.decide import current_job
+from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.templates import is_claim_of, is_job_of, is_volume_of, template_of
 from controller.modelcaches.throttles import rate_limit, why_wait

@@ -14,7 +14,7 @@ from controller.manager.look_delay import look_delay_s
 from controller.manager.provision_queue import ProvisionOrder
 from controller.manager.provisioner import Provisioner, ProvisionRequest
 from controller.modelcaches.act import ModelCacheActor
-from controller.modelcaches.decide import (
+from controller.modelcaches.actions import (
     Action,
     DeleteCacheVolume,
     DeleteJob,
@@ -23,8 +23,8 @@ from controller.modelcaches.decide import (
     Removal,
     StartDownload,
     WriteCacheStatus,
-    decide,
 )
+from controller.modelcaches.decide import decide
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.observe import ModelCacheObserver
 from controller.modelcaches.templates import StorageManifest

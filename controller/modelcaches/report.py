@@ -3,7 +3,7 @@
 import msgspec
 
 from controller.manager.conditions import ConditionUpdate, progress, with_conditions
-from controller.modelcaches.decide import READY, WriteCacheStatus
+from controller.modelcaches.actions import READY, WriteCacheStatus
 from shared.api.model_cache import ModelCache, ModelCacheStatus
 from shared.quantity import printed_bytes
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
 from controller.manager.creation_failure import CreationFailure
-from controller.modelcaches.decide import (
+from controller.modelcaches.actions import (
     Action,
     DeleteCacheVolume,
     DeleteJob,
@@ -19,9 +19,9 @@ from controller.modelcaches.decide import (
     ProvisionStorage,
     StartDownload,
     WriteCacheStatus,
-    current_job,
-    decide,
 )
+from controller.modelcaches.decide import decide
+from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.report import status_of
 from controller.modelcaches.view import ModelCacheView
 from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from controller.downloads.progress import ProgressReader
-from controller.modelcaches.decide import current_job
+from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.observe import ModelCacheObserver
 from controller.models.resolver import Resolver

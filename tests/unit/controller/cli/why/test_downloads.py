@@ -8,7 +8,7 @@ import pytest
 from controller.cli.why.downloads import why_model_cache, why_model_object
 from controller.cli.why.subject import Subject, parse_subject
 from controller.cli.why.view import ClusterView, LeaseHolder
-from controller.modelcaches.decide import WriteCacheStatus
+from controller.modelcaches.actions import WriteCacheStatus
 from controller.modelcaches.report import status_of
 from shared.api.meta import Condition
 from shared.api.model import (

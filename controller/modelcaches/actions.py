@@ -1,0 +1,75 @@
+"""What a reconcile of a ModelCache may do. No input or output, no clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from controller.manager.actions import Requeue
+from controller.modelcaches.job import DownloadOrder
+from controller.modelcaches.templates import StorageManifest
+from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
+from controller.volumes.decide import DeleteClaim, Withdraw
+from shared.api.model_cache import CacheStatus
+from shared.kube.objects import Meta
+
+READY = "Downloaded"
+BUSY_S, IDLE_S, RECHECK_S, REFUSED_S = 5.0, 300.0, 20.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisionStorage:
+    """Create the claim, and its volume if Larder makes it, when it is their turn."""
+
+    manifest: StorageManifest
+
+
+@dataclass(frozen=True, slots=True)
+class StartDownload:
+    """Start the download."""
+
+    order: DownloadOrder
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Delete the Job that was read, and its pods."""
+
+    seen: Meta
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCacheVolume:
+    """Delete the volume that was read."""
+
+    seen: Meta
+
+
+@dataclass(frozen=True, slots=True)
+class ListClaimUsers:
+    """List the pods that mount the claim live, and decide again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCacheStatus:
+    """Report to the user.
+
+    Args:
+        state: The proposal's state.
+        reason: Of the condition Ready.
+        message: Of the condition Ready.
+        is_stalled: Whether nothing will change until somebody acts.
+        fields: Other fields of the status that change.
+    """
+
+    state: CacheStatus
+    reason: str
+    message: str
+    is_stalled: bool = False
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+Removal: TypeAlias = DeleteJob | DeleteClaim | DeleteCacheVolume
+Action: TypeAlias = (
+    AddFinalizer | RemoveFinalizer | Resolve | ProvisionStorage | Withdraw | StartDownload | Removal | ListClaimUsers
+    | WriteCacheStatus | Requeue
+)  # fmt: skip

@@ -1,0 +1,178 @@
+"""Decides the steps of a ModelCache's download, once its claim exists. No input or output, no clock.
+
+A failed attempt is followed by the next after a pause, which doubles from 15 s to 10 min; after a failure that needs
+somebody's action, from 15 min to 60 min.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from controller.downloads.outcome import DownloadCompleted, DownloadFailed, DownloadRunning, outcome_of
+from controller.downloads.unbound_claim import unbound_reason
+from controller.manager.actions import Requeue
+from controller.modelcaches.actions import (
+    BUSY_S,
+    READY,
+    RECHECK_S,
+    REFUSED_S,
+    Action,
+    DeleteJob,
+    StartDownload,
+    WriteCacheStatus,
+)
+from controller.modelcaches.job import DownloadOrder, job_name
+from controller.modelcaches.removal_steps import running_job_removal
+from controller.modelcaches.templates import is_of_template
+from controller.modelcaches.view import ModelCacheView
+from controller.placement.demand import Resolution
+from shared.api.meta import condition_of
+from shared.errors import SourceChanged
+from shared.quantity import format_bytes
+from shared.uri.git import GitUri
+from shared.uri.model_uri import HfUri, parse_uri
+
+_FIRST_RETRY, _LONGEST_RETRY = timedelta(seconds=15), timedelta(minutes=10)
+_FIRST_ACTION, _LONGEST_ACTION = timedelta(minutes=15), timedelta(minutes=60)
+_REMEDY = "correct spec.pvcSpec.storageClassName, and Larder creates the claim again"
+# Reasons after which only somebody's action helps; named, because the report of a Job is only text.
+_NEEDS_ACTION = frozenset(
+    ("AddressRefused", "AuthDenied", "InvalidURI", "PickleRefused", "RevisionNotFound", "SourceNotFound", "UnsafePath")
+)
+
+
+def current_job(view: ModelCacheView) -> str:
+    """Return the name of the Job of the current attempt; empty while there is no claim, or nothing to download."""
+    resolution = view.answer or view.demand.resolution
+    if resolution is None or not view.claim_uid or view.is_complete:
+        return ""
+    return job_name(view.demand.uid, view.claim_uid, resolution.revision, view.cache.status.attempts)
+
+
+def decide_job(view: ModelCacheView, resolution: Resolution, fields: dict[str, Any], now: datetime) -> list[Action]:
+    """Return what to do for the download, with `fields` of the status besides its own."""
+    name = current_job(view)
+    if view.job is None:
+        return _start(view, resolution, fields, now, name)
+    if view.secret_refused and view.job.end is None:
+        message = f"the download was stopped: {view.secret_refused}; it continues once that is corrected"
+        write = WriteCacheStatus("Failed", "JobRefused", message, fields=fields | {"job": name})
+        return [*running_job_removal(view), write, Requeue(REFUSED_S)]
+    outcome = outcome_of(view.job, view.pods, now)
+    match outcome:
+        case DownloadRunning(is_downloading=True):
+            percent = max(view.percent, view.cache.status.percent) if view.cache.status.job == name else view.percent
+            message = f"Job {name} downloads {resolution.files} files, {format_bytes(resolution.size_bytes)}"
+            return [
+                WriteCacheStatus(
+                    "Downloading", "Downloading", message, fields=fields | {"job": name, "percent": percent}
+                ),
+                Requeue(BUSY_S),
+            ]
+        case DownloadRunning():
+            return [_waiting(view, outcome, fields | {"job": name}, now), Requeue(BUSY_S)]
+        case DownloadCompleted(revision) if revision == resolution.revision:
+            done = {"serving_revision": revision, "claim_uid": view.claim_uid}
+            message = f"the download to claim {view.claim_name} is complete"
+            return [WriteCacheStatus("Ready", READY, message, fields=fields | done | settled_fields(view, percent=100))]
+        case DownloadCompleted(revision):
+            outcome = DownloadFailed(SourceChanged.__name__, f"the source is now at revision {revision}")
+    return _failed(view, outcome, fields, now)
+
+
+def _start(
+    view: ModelCacheView, resolution: Resolution, fields: dict[str, Any], now: datetime, name: str
+) -> list[Action]:
+    if view.outdated_job is not None:
+        earlier = view.outdated_job.metadata
+        message = f"Job {earlier.name}, which downloads another revision or selection, is deleted first"
+        write = WriteCacheStatus("pvcCreated", "Starting", message, fields=fields)
+        return [DeleteJob(earlier), write, Requeue(BUSY_S)]
+    status, refreshed = view.cache.status, view.demand.refresh_pending
+    wait_s = (datetime.fromisoformat(status.retry_at) - now).total_seconds() if status.retry_at else 0.0
+    ready = condition_of(status.conditions, "Ready")
+    if wait_s > 0 and not refreshed and ready is not None:
+        return [
+            WriteCacheStatus("Failed", ready.reason, ready.message, is_stalled=ready.reason in _NEEDS_ACTION),
+            Requeue(wait_s),
+        ]
+    if view.job_refused:
+        message = f"the download's Job cannot be created: {view.job_refused}"
+        return [WriteCacheStatus("Failed", "JobRefused", message, fields=fields), Requeue(REFUSED_S)]
+    if view.waits_for:
+        return [WriteCacheStatus("pvcCreated", "WaitingForTurn", view.waits_for, fields=fields), Requeue(RECHECK_S)]
+    order = DownloadOrder(
+        name, view.claim_name, _pinned(resolution, view), resolution.revision, view.demand.selection, view.limit_bytes_s
+    )
+    started = fields | {"job": name, "percent": 0, "retry_at": "", "refreshed": view.demand.refresh}
+    write = WriteCacheStatus(
+        "pvcCreated", "Starting", f"Job {name} will download to claim {view.claim_name}", fields=started
+    )
+    return [StartDownload(order), write, Requeue(BUSY_S)]
+
+
+def _waiting(view: ModelCacheView, running: DownloadRunning, fields: dict[str, Any], now: datetime) -> WriteCacheStatus:
+    """Return why the Job does not download yet; what keeps the claim from its volume comes first."""
+    reason, message = _unbound(view, now) or (running.reason, running.message)
+    if not reason:
+        reason, message = "Starting", f"the download to claim {view.claim_name} is starting"
+    status = view.cache.status
+    has_begun = status.percent > 0 and status.job == fields["job"]
+    return WriteCacheStatus("Downloading" if has_begun else "pvcCreated", reason, message, fields=fields)
+
+
+def _unbound(view: ModelCacheView, now: datetime) -> tuple[str, str] | None:
+    """Return why the claim will not be bound without somebody's action; None for volumes that Larder makes."""
+    return None if view.volume is not None else unbound_reason(view.claim, view.storage_class, now, _REMEDY)
+
+
+def _failed(view: ModelCacheView, failure: DownloadFailed, fields: dict[str, Any], now: datetime) -> list[Action]:
+    attempts = view.cache.status.attempts + 1
+    wait = _pause(failure.reason, attempts)
+    at = now + wait
+    if failure.reason == SourceChanged.__name__:
+        fields = fields | {"source": "", "manifest_digest": ""}  # it is resolved again
+    fields = fields | {"attempts": attempts, "retry_at": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    message = (
+        f"{failure.message}; attempt {attempts + 1} starts at {at.strftime('%H:%M UTC')}, or at once when annotation "
+        f"larder.dev/refresh changes{changed_template(view)}"
+    )
+    stalled = failure.reason in _NEEDS_ACTION
+    return [
+        WriteCacheStatus("Failed", failure.reason, message, is_stalled=stalled, fields=fields),
+        Requeue(wait.total_seconds()),
+    ]
+
+
+def _pause(reason: str, attempts: int) -> timedelta:
+    first, longest = _FIRST_RETRY, _LONGEST_RETRY
+    if reason in _NEEDS_ACTION:
+        first, longest = _FIRST_ACTION, _LONGEST_ACTION
+    return min(first * 2.0 ** min(attempts - 1, 10), longest)
+
+
+def settled_fields(view: ModelCacheView, percent: int) -> dict[str, Any]:
+    """Return the fields of the status after a download that did not fail."""
+    return {"percent": percent, "attempts": 0, "retry_at": "", "refreshed": view.demand.refresh}
+
+
+def _pinned(resolution: Resolution, view: ModelCacheView) -> str:
+    """Return the URI for the download: that of a hub names the commit, because a branch may move meanwhile."""
+    uri, selection = parse_uri(resolution.uri), view.demand.selection.key
+    commit = resolution.revision.removesuffix(f"-{selection}" if selection else "")
+    match uri:
+        case HfUri():
+            return str(HfUri(uri.repo, commit))
+        case GitUri():
+            return str(GitUri(uri.place, commit))
+        case _:
+            return resolution.uri
+
+
+def changed_template(view: ModelCacheView) -> str:
+    """Return what a change of pvcSpec or pvSpec needs: a claim with a volume keeps those that it was created from."""
+    if view.claim is None or is_of_template(view.claim, view.cache):
+        return ""
+    return (
+        f"; pvcSpec or pvSpec has changed since claim {view.claim_name} was created, and applies once the claim is "
+        f"deleted and created again, which downloads the model again"
+    )
