@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from shared.api.meta import ApiStruct
 from shared.kube.collection import decode
@@ -52,10 +53,13 @@ class ServedKind:
     names: frozenset[str]
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Return the API path of its objects in a namespace, or of one object."""
+        """Return the API path of its objects in a namespace, or of one object.
+
+        The name may come from an owner reference, into which a tenant writes what the user's rights are then used for.
+        """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = f"/namespaces/{namespace}" if self.namespaced else ""
-        return f"{root}{place}/{self.plural}" + (f"/{name}" if name else "")
+        return f"{root}{place}/{self.plural}" + (f"/{quote(name, safe='')}" if name else "")
 
 
 class ServedKinds:

@@ -1,0 +1,19 @@
+"""The API paths of what a user asks for, or of what an object names as its owner."""
+
+import pytest
+
+from controller.cli.why.resources import ServedKind
+
+POD = ServedKind("", "v1", "Pod", "pods", namespaced=True, names=frozenset(("pod",)))
+
+
+def test_the_path_of_an_object_and_of_all() -> None:
+    assert POD.path("team", "web-0") == "/api/v1/namespaces/team/pods/web-0"
+    assert POD.path("team") == "/api/v1/namespaces/team/pods"
+
+
+@pytest.mark.parametrize("name", ["web/proxy/delete", "../../kube-system/services/x:/proxy", "web?watch=true", "a#b"])
+def test_a_name_that_a_tenant_wrote_leads_to_no_other_path(name: str) -> None:
+    found = POD.path("team", name)
+    assert found.startswith("/api/v1/namespaces/team/pods/")
+    assert not set("/?#") & set(found.removeprefix("/api/v1/namespaces/team/pods/"))
