@@ -80,6 +80,8 @@ def test_a_new_revision_is_another_volume_and_claim_and_running_pods_keep_theirs
     first = site.pod(base_model_pod(site.name("pod"), model))
     assert path_behind(site, claim_of(first)).endswith(snapshot_path(model, old))
     before = site.api.get(f"{_CLAIMS}/{claim_of(first)}")["metadata"]["uid"]
+    site.until(lambda: site.pod_node(first["metadata"]["name"]) != "", "the first pod to have a node")
+    node = site.pod_node(first["metadata"]["name"])
 
     site.push(files={"config.json": os.urandom(100)}, repo=uri.removeprefix("hf://"))
     site.api.patch(path_of(_KIND, model), {"metadata": {"annotations": {"larder.dev/refresh": "one"}}})
@@ -99,11 +101,11 @@ def test_a_new_revision_is_another_volume_and_claim_and_running_pods_keep_theirs
     kept = site.api.get(f"{_CLAIMS}/{claim_of(first)}")
     assert (kept["metadata"]["uid"], kept["status"]["phase"]) == (before, "Bound")
     assert path_behind(site, claim_of(first)).endswith(snapshot_path(model, old))
-    assert all(site.snapshot(node, model, old).exists() for node in (site.pod_node(first["metadata"]["name"]),))
+    assert site.snapshot(node, model, old).exists()
 
     for pod in (first, *made[:-1]):
         site.delete_pod(pod["metadata"]["name"])
     site.until(lambda: not site.api.answers(f"{_CLAIMS}/{claim_of(first)}"), "the claim of the old revision to go")
-    site.until(lambda: not site.snapshot("a", model, old).exists(), "the old files to go")
+    site.until(lambda: not site.snapshot(node, model, old).exists(), "the old files to go")
     assert path_behind(site, claim_of(second)).endswith(snapshot_path(model, new))
     site.delete_pod(second["metadata"]["name"])

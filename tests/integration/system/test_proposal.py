@@ -113,6 +113,7 @@ def test_a_cluster_model_cache_serves_the_inference_service(site: Site) -> None:
     site.delete_unused("ClusterModelCache", "llama-3-70b")
     site.until(lambda: site.is_gone("ClusterModelCache", "llama-3-70b"), "the cache to go")
     assert "model-cache-ready-llama-3-70b" not in site.labels("a")
+    site.api.delete(f"{GROUP}/modelcachenodegroups/gpu-1")
 
 
 @pytest.mark.usefixtures("bucket", "claims_namespace")
@@ -129,5 +130,5 @@ def test_a_model_cache_has_a_claim_of_its_namespace(site: Site) -> None:
     assert claim["spec"]["resources"]["requests"]["storage"] == str(154 * 2**30), "modelSize, and a tenth more"
     site.api.delete(f"{path}/llama-3-70b")
     site.until(lambda: not site.api.answers(f"{path}/llama-3-70b"), "the cache to go")
-    assert not site.api.answers(f"{CLAIMS}/llama-3-70b")
-    assert site.api.get(PODS)["items"] == []
+    site.until(lambda: not site.api.answers(f"{CLAIMS}/llama-3-70b"), "its claim to go")
+    site.until(lambda: site.api.get(PODS)["items"] == [], "the pod of its download to go")
