@@ -82,6 +82,7 @@ class PreparedClaims:
                 _LOG.info("claim_restored", claim=str(ref), uid=uid)
             except LarderError as error:
                 _LOG.warning("claim_not_restored", claim=str(ref), uid=uid, message=str(error))
+                self._done.discard(uid)  # no longer a file that was there and disappeared
                 complete = False
         return complete
 

@@ -1,6 +1,7 @@
 """The driver's objects, and how they run and end together."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from shared.model_devices import DRIVER, FETCH_DEVICE, SLICES
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
 _RETRY = Backoff(first_s=0.5, cap_s=30)
+_RESTORE = Backoff(first_s=1, cap_s=300)  # each attempt lists the claims of the cluster
 _SETTLE_S = 0.2  # changes seldom come alone
 _TOUCH_S = 10.0
 _PROBLEMS = {LEAVING_TAINT: "the model is being removed from this node", DAMAGED_TAINT: "files are damaged"}
@@ -157,14 +159,19 @@ class Driver:
 
     async def _restore(self) -> None:
         """Bring the files of claims in order, at the start and whenever one has disappeared."""
-        failures, complete = 0, False
+        clock, failures, due_s = asyncio.get_running_loop().time, 0, -math.inf
         while True:
-            try:
-                complete = (complete and not self._claims.lost()) or await self._claims.restore()
-            except LarderError as error:
-                _LOG.warning("claims_not_restored", message=str(error))
-            failures = 0 if complete else failures + 1
-            await asyncio.sleep(self.settings.scan_seconds if complete else _RETRY.delay_s(failures))
+            if clock() >= due_s or self._claims.lost():
+                failures = 0 if await self._restored() else failures + 1
+                due_s = clock() + _RESTORE.delay_s(failures) if failures else math.inf
+            await asyncio.sleep(min(self.settings.scan_seconds, max(0.1, due_s - clock())))
+
+    async def _restored(self) -> bool:
+        try:
+            return await self._claims.restore()
+        except LarderError as error:
+            _LOG.warning("claims_not_restored", message=str(error))
+            return False
 
     async def _stay_alive(self) -> None:
         while True:

@@ -209,3 +209,10 @@ def test_claims_for_anything_else_are_left_alone(api: Api, driver: Api) -> None:
     path = f"{RESOURCES}/namespaces/{TEAMS[0]}/resourceclaims"
     api.create(path, {"metadata": {"generateName": "c-"}, "spec": {"devices": {"requests": requests}}})
     api.create(path, {"metadata": {"generateName": "c-"}, "spec": {}})
+
+
+def test_users_cannot_write_the_allocations_that_the_driver_trusts(render: Render) -> None:
+    """The policy itself is tried with the scheduler; it must be there also without it."""
+    only(render(ON), "ValidatingAdmissionPolicy", "larder-device-annotations")
+    binding = only(render(ON), "ValidatingAdmissionPolicyBinding", "larder-device-annotations")
+    assert binding["spec"]["validationActions"] == ["Deny"]
