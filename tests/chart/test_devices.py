@@ -36,7 +36,9 @@ def _both(**quantities: str | None) -> Json:
 
 def test_by_default_agents_have_neither_right_nor_setting(render: Render) -> None:
     rendered = render()
-    assert {name for _, name in kinds(rendered) if "device" in name or "node-status" in name} == set()
+    switched = {"larder-agent-devices", "larder-agent-node-status"}
+    assert switched & {name for _, name in kinds(rendered)} == set()
+    assert switched <= {name for _, name in kinds(render(ON))}
     roles = [o for o in rendered if o["kind"] in ("ClusterRole", "Role")]
     assert "nodes/status" not in {
         resource
@@ -45,7 +47,9 @@ def test_by_default_agents_have_neither_right_nor_setting(render: Render) -> Non
         for rule in role["rules"]
         for resource in rule["resources"]
     }
-    assert "DeviceInfo" not in str(rendered)
+    policy = only(rendered, "ValidatingAdmissionPolicy", "larder-agent-nodes")
+    assert "DeviceInfo" not in str(policy)
+    assert "DeviceInfo" in str(only(render(ON), "ValidatingAdmissionPolicy", "larder-agent-nodes"))
     (container,) = pod_specs(rendered)["larder-agent"]["containers"]
     assert not [name for name in environment(container) if "DEVICE" in name]
 
