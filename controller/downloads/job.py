@@ -77,6 +77,7 @@ class DownloadJob:
         uri: Canonical URI of the source.
         arguments: Arguments of `larder fill` before the URI.
         node_selector: Labels that the node must have.
+        node: Node that it should run on; empty for any.
         secret: Name of the Secret with credentials; empty for none.
         keys: The keys of the Secret to mount.
         hosts: Hosts that may receive them; empty for those of the source.
@@ -98,6 +99,7 @@ class DownloadJob:
     hosts: Sequence[str]
     are_keys_optional: bool
     kept_s: int
+    node: str = ""
 
 
 def source_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -184,11 +186,20 @@ def _pod_spec(job: DownloadJob, settings: DownloadJobSettings) -> Json:
         "containers": [_container(job, settings)],
         "volumes": volumes,
     }
+    if job.node:
+        spec["affinity"] = _towards(job.node)
     if settings.pull_secrets:
         spec["imagePullSecrets"] = list(settings.pull_secrets)
     if settings.tolerations:
         spec["tolerations"] = list(settings.tolerations)
     return spec
+
+
+def _towards(node: str) -> Json:
+    """Return an affinity, and no requirement: many drivers let several nodes mount a claim that is ReadWriteOnce."""
+    name = {"key": "metadata.name", "operator": "In", "values": [node]}
+    preferred = [{"weight": 100, "preference": {"matchFields": [name]}}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def _container(job: DownloadJob, settings: DownloadJobSettings) -> Json:

@@ -233,7 +233,7 @@ def wanted_download(view: DownloadedModelView) -> ModelDownload:
         return ModelDownload(view.wanted, uid, size=size)
     served = view.model.status.path or "."
     kept = () if view.mounted is None else tuple(sorted({served, *view.mounted}))
-    return ModelDownload(view.wanted, uid, f"{REVISIONS}/{view.wanted}", kept, size)
+    return ModelDownload(view.wanted, uid, f"{REVISIONS}/{view.wanted}", kept, size, view.node)
 
 
 def _taken(view: DownloadedModelView, found: Object, what: str) -> list[Action]:

@@ -35,6 +35,7 @@ class ModelDownload:
         path: Directory on the claim; empty for its root.
         kept: Directories of other versions that stay, `.` for the root; empty if everything stays.
         size: What the claim asks for.
+        node: Node that already mounts the claim, which others may be unable to mount meanwhile.
     """
 
     wanted: str
@@ -42,6 +43,7 @@ class ModelDownload:
     path: str = ""
     kept: tuple[str, ...] = ()
     size: str = ""
+    node: str = ""
 
     @property
     def label(self) -> str:
@@ -109,6 +111,7 @@ def download_manifest(
             uri=str(source.uri),
             arguments=[f"--to={to}", "--no-mark", *kept, *source.arguments],
             node_selector=model.spec.node_selector,
+            node=download.node,
             secret=model.spec.credentials_secret if source.keys else "",
             keys=source.keys,
             hosts=source.hosts,

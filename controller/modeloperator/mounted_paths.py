@@ -1,4 +1,4 @@
-"""Which directories of a claim pods mount. No input or output, no clock."""
+"""Which directories of a claim pods mount, and where. No input or output, no clock."""
 
 from collections.abc import Iterable
 
@@ -30,6 +30,7 @@ class _Spec(ApiStruct, frozen=True, kw_only=True):
     containers: list[_Container] = []
     init_containers: list[_Container] = []
     ephemeral_containers: list[_Container] = []
+    node_name: str = ""
 
 
 class _Status(ApiStruct, frozen=True, kw_only=True):
@@ -62,9 +63,19 @@ def mounted_paths(pods: Iterable[MountingPod], claim: str) -> frozenset[str] | N
     return frozenset(found)
 
 
+def mounting_node(pods: Iterable[MountingPod], claim: str) -> str:
+    """Return the node whose running pods mount a claim; empty if there is none, or more than one."""
+    running = (pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None)
+    nodes = {pod.spec.node_name for pod in running if _volumes(pod, claim)}
+    return nodes.pop() if len(nodes) == 1 else ""
+
+
+def _volumes(pod: MountingPod, claim: str) -> set[str]:
+    return {v.name for v in pod.spec.volumes if v.persistent_volume_claim.claim_name == claim}
+
+
 def _mounts(pod: MountingPod, claim: str) -> list[_Mount]:
-    spec = pod.spec
-    volumes = {v.name for v in spec.volumes if v.persistent_volume_claim.claim_name == claim}
+    spec, volumes = pod.spec, _volumes(pod, claim)
     containers = [*spec.containers, *spec.init_containers, *spec.ephemeral_containers]
     return [mount for container in containers for mount in container.volume_mounts if mount.name in volumes]
 

@@ -9,7 +9,7 @@ from controller.manager.conditions import UPDATING
 from controller.manager.creation_failure import CreationFailure
 from controller.modeloperator.keys import DownloadedModelKey
 from controller.modeloperator.manifests import LONGEST_NAME, claim_name, job_name
-from controller.modeloperator.mounted_paths import MountingPod, mounted_paths
+from controller.modeloperator.mounted_paths import MountingPod, mounted_paths, mounting_node
 from controller.modeloperator.source import source_of, wanted_digest
 from controller.modeloperator.view import DownloadedModelView
 from controller.placement.allowed import AllowedSources
@@ -84,8 +84,8 @@ class ModelOperatorObserver:
         name = job_name(view.model.metadata)
         job = await read_job(self.kube, key.namespace, name)
         if job is None:
-            mounted = await self._mounted(key.namespace, claim_name(view.model.metadata)) if view.served else None
-            return replace(view, storage_class=storage_class, mounted=mounted)
+            view = replace(view, storage_class=storage_class)
+            return await self._with_users(key.namespace, view) if view.served else view
         listed = await pods_of_job(self.kube, key.namespace, name)
         pods = tuple(pod for pod in listed if _belongs_to(pod, job))
         percent = self.progress.percent_of(key, pods)
@@ -98,9 +98,13 @@ class ModelOperatorObserver:
             self._models_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
             self.changed.emit(before, after)
 
-    async def _mounted(self, namespace: str, claim: str) -> frozenset[str] | None:
+    async def _with_users(self, namespace: str, view: DownloadedModelView) -> DownloadedModelView:
         """Read live which versions pods mount: what is deleted because the cache is behind would be lost."""
-        return mounted_paths(await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", MountingPod), claim)
+        claim = claim_name(view.model.metadata)
+        pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", MountingPod)
+        is_shared = "ReadWriteMany" in view.model.spec.storage.access_modes
+        node = "" if is_shared else mounting_node(pods, claim)
+        return replace(view, mounted=mounted_paths(pods, claim), node=node)
 
 
 def _is_waiting(status: ModelObjectStatus) -> bool:

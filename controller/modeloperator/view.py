@@ -25,6 +25,7 @@ class DownloadedModelView:
         job_refused: Why the Job cannot be created.
         percent: Progress that the Job's pod reported.
         mounted: Directories on the claim that pods mount; None if all of them may be in use, or if no Job is due.
+        node: The node whose pods mount the claim; empty if there is none, or if several nodes may mount it.
         growth_refused: Why the claim cannot be grown.
     """
 
@@ -40,6 +41,7 @@ class DownloadedModelView:
     job_refused: str = ""
     percent: int = 0
     mounted: frozenset[str] | None = None
+    node: str = ""
     growth_refused: str = ""
 
     @property

@@ -6,9 +6,10 @@ import pytest
 
 from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from rig.pods import plain_pod
 from shared.download_report import DownloadReport
 from tests.integration.system.conftest import Why
-from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, report, volume_for
+from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, PODS, ready_model, report, volume_for
 from tests.integration.system.training import role, train
 
 KIND, CLASSES = "Model", "/apis/storage.k8s.io/v1/storageclasses"
@@ -40,11 +41,17 @@ def says(site: Site, model: str, reason: str) -> str:
     return str(site.status(KIND, model)["message"])
 
 
-def job_of(site: Site, model: str) -> Json:
-    path = f"{JOBS}/model-download-{model}"
-    site.until(lambda: site.api.answers(path), f"the Job of {model}")
-    found: Json = site.api.get(path)
-    return found
+def job_of(site: Site, model: str, but: str = "") -> Json:
+    """Return the Job of a Model, once there is one with another uid than `but` that is not being deleted."""
+    query, found = f"{JOBS}?fieldSelector=metadata.name=model-download-{model}", list[Json]()
+
+    def is_there() -> bool:
+        jobs = site.api.get(query)["items"]
+        found[:] = [j for j in jobs if "deletionTimestamp" not in j["metadata"] and j["metadata"]["uid"] != but]
+        return bool(found)
+
+    site.until(is_there, f"the Job of {model}")
+    return found[0]
 
 
 def finish(site: Site, model: str, storage_class: str = CLASS) -> None:
@@ -128,9 +135,21 @@ def test_a_model_that_is_deleted_and_created_again_at_once(site: Site) -> None:
     site.until(lambda: site.is_gone(KIND, model), "the first to go")
     declare(site, model)
 
-    def is_another() -> bool:
-        path = f"{JOBS}/model-download-{model}"
-        return site.api.answers(path) and site.api.get(path)["metadata"]["uid"] != first["metadata"]["uid"]
-
-    site.until(is_another, "the Job of the second")
+    job_of(site, model, but=first["metadata"]["uid"])
     finish(site, model)
+
+
+def test_an_update_prefers_the_node_whose_pods_mount_the_claim(site: Site) -> None:
+    """Another node cannot attach the volume meanwhile, with most drivers of ReadWriteOnce."""
+    model, user = ready_model(site), site.name("web")
+    first = job_of(site, model)["metadata"]["uid"]
+    site.pod(plain_pod(user, {"models.example.com/inject": model}))
+    site.until(lambda: site.api.get(f"{PODS}/{user}")["status"].get("phase") == "Running", "the pod to run")
+    path = f"/apis/models.example.com/v1alpha1/namespaces/{NAMESPACE}/models/{model}"
+    site.api.patch(path, {"spec": {"version": "2"}})
+    affinity = job_of(site, model, but=first)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    (preferred,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    (name,) = preferred["preference"]["matchFields"]
+    assert name == {"key": "metadata.name", "operator": "In", "values": [site.pod_node(user)]}
+    site.delete_pod(user)
+    site.delete_unused("Model", model)

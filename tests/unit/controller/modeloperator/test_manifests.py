@@ -89,3 +89,12 @@ def test_without_a_secret_none_is_mounted(source: dict[str, Any]) -> None:
     spec = pod_of(job(source=source, credentialsSecret=""))
     assert not [volume for volume in spec["volumes"] if "secret" in volume]
     assert not [argument for argument in spec["containers"][0]["args"] if argument.startswith("--credentials")]
+
+
+def test_an_update_runs_rather_where_pods_mount_the_claim() -> None:
+    model = build.model(build.served("earlier"))
+    download = wanted_download(build.view(model, claim=build.claim(), node="gpu-1"))
+    spec = pod_of(download_manifest(model, download, source_of(model.spec), DownloadJobSettings(IMAGE)))
+    (term,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["preference"]["matchFields"][0]["values"] == ["gpu-1"]
+    assert "affinity" not in pod_of(job())
