@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from rig.hub.faults import Stall
 from rig.hub.repository import RepositoryAccess
 from rig.larder.cluster_driver import Json
 from rig.node.images import AGENT
 from rig.node.installation import Installation
 from rig.node.local_path import CLASS, LocalPath
+from shared.download_report import decode_report
 from tests.e2e.namespaces import CONFINED, SECURITY, namespace_of_level
 
 
@@ -165,3 +167,26 @@ def test_a_private_repository_needs_an_open_namespace_and_the_right_token(site: 
         assert model.read(model.user()) == digests(bodies)
     finally:
         site.install(controller={"drainSeconds": 2})
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_download_whose_pod_is_killed_in_the_middle_goes_on_with_its_bytes(site: Installation) -> None:
+    namespace = namespace_of_level(site, "restricted")
+    repo, bodies = f"org/{site.name('large')}", {"model.safetensors": random.Random(6).randbytes(24 * 2**20)}
+    site.push(files=bodies, repo=repo)
+    site.hub.faults.add(Stall(2 * 2**20), f"*{digests(bodies)['model.safetensors']}")  # where the hub redirects to
+    try:
+        model = ClaimedModel(site, namespace, repo)
+        site.until(lambda: 5 <= model.status.get("progress", 0) < 100, "progress of the download", 180)
+        job = f"job-name=model-download-{model.name}"
+        (first,) = site.pods(job, namespace)
+        site.delete_pod(first, grace_s=0)
+        site.until(lambda: any(p["metadata"]["uid"] != first["metadata"]["uid"] for p in site.pods(job, namespace)),
+                   "another pod")  # fmt: skip
+    finally:
+        site.hub.faults.clear()
+    model.wait("Ready")
+    (second,) = site.pods(job, namespace)
+    log = site.cluster.kubectl("logs", second["metadata"]["name"], "-n", namespace)
+    assert decode_report(log.splitlines()[-1]).reused_bytes >= 2**20
+    assert model.read(model.user()) == digests(bodies)
