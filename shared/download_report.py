@@ -1,4 +1,4 @@
-"""The result of a download Job: the termination message of its container, of which kubelet keeps 4,096 bytes.
+"""The result of a download Job: its container's termination message (kubelet keeps 4,096 bytes).
 
 Whoever may create pods in the Job's namespace can write such a message, so it is untrusted.
 """

@@ -13,7 +13,7 @@ LarderError                     reason = the class name, a stable word for statu
 │   ├── TooManyModels           the node's ModelNode has no room for another model of the namespace
 │   ├── StoreFailure            the disk of the node failed
 │   └── InternalError           a bug in Larder
-└── NeedsAction                 somebody must act; retried every 15 to 60 minutes and at once on a change
+└── NeedsAction                 needs an action by hand; retried every 15 to 60 minutes and at once on a change
     ├── AuthDenied              the source refuses these credentials
     ├── SourceNotFound          no such repository, bucket, object or file
     ├── RevisionNotFound        no such branch, tag or commit
@@ -44,7 +44,7 @@ class Retryable(LarderError):
 
 
 class NeedsAction(LarderError):
-    """Only a change by somebody helps."""
+    """Only a change by hand helps."""
 
     retryable = False
 

@@ -1,6 +1,6 @@
 """The value of a digest over the digests of parts: `HEX-COUNT-BYTES`.
 
-The file has COUNT parts of BYTES bytes each, the last of which has the rest. HEX is the digest of the concatenated
+The file has COUNT parts of BYTES bytes each, except that the last has the rest. HEX is the digest of the concatenated
 binary digests of the parts. `File.digest` has the form `ALGORITHM-parts:HEX-COUNT-BYTES`.
 """
 

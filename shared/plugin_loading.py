@@ -35,10 +35,10 @@ def name_twice(name: str) -> ValueError:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error of somebody else's code as one bounded text."""
+    """Return an error of third-party code as one bounded line of text."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - even this is somebody else's code
+    except Exception:  # noqa: BLE001 - even this is third-party code
         text = "its message cannot be read"
     shown = "".join(letter if letter.isprintable() else " " for letter in text[:LONGEST_REASON])
     return f"{type(error).__name__}: {shown}"[:LONGEST_REASON]

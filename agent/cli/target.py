@@ -30,7 +30,7 @@ def check_manifest(manifest: Manifest) -> None:
 
 
 def check_work_directory(target: Path) -> None:
-    """Raise UnsafePath if our work directory, which is removed at the end, is somebody else's."""
+    """Raise UnsafePath if the work directory, which is removed at the end, has another owner."""
     work = target / WORK_DIRECTORY
     if work.is_symlink():
         raise UnsafePath(f"{work} is a symbolic link, which larder fetch does not follow; remove it")

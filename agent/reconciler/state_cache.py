@@ -116,7 +116,7 @@ class StateCache:
             self.space_watermark = self.space_watermark.lowered(self.space_watermark.used, free)
 
     def add_snapshot(self, key: Key, snapshot: Snapshot) -> None:
-        """Take a snapshot that was just committed and count its bytes, of which the last scan saw only a part.
+        """Take a snapshot that was just committed and count its bytes, because the last scan saw only some of them.
 
         Otherwise it would be reported Ready beside figures that still show space for others.
         """

@@ -31,7 +31,7 @@ class Blobs:
     def drop_orphans(self) -> int:
         """Remove blobs that no snapshot names and no download keeps; return how many.
 
-        A removal leaves none, but somebody may have removed a snapshot by hand.
+        A removal leaves none, but a snapshot may have been removed by hand.
         """
         with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
             count = self.remove_unreferenced()

@@ -174,7 +174,7 @@ def _reopen(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> P
     held = held_ranges(path.parent, key, size, digest=digest)
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):
-        remove_tree(path)  # planted by somebody; the target of a link stays
+        remove_tree(path)  # planted; the target of a link stays
     elif not mode & stat.S_IWUSR:
         if held.size_bytes:  # until now the read-only mode recorded this
             _record_all(str(path.with_suffix(MAP_SUFFIX)), ByteRange(0, size))

@@ -109,7 +109,7 @@ class FileDownloader:
             download.budget.succeed()
 
     def attempt_front(self, download: FileDownload, buffer: memoryview) -> bool:
-        """Fetch a file in one go that is smaller than the buffer and of which nothing is here.
+        """Fetch a file in one go if it is smaller than the buffer and none of it is here.
 
         Returns whether it is complete and verified; what arrived is kept. Raises the same errors as `attempt` and
         `complete`.

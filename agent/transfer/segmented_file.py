@@ -138,7 +138,7 @@ class SegmentedFile:
             self._note(segment)
 
     def put_front(self, data: memoryview) -> None:
-        """Write the first bytes of a file of which nothing is here and no segment is taken.
+        """Write the first bytes of a file, while none of it is here and no segment is taken.
 
         Raises InsufficientStorage, StoreFailure.
         """

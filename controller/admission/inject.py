@@ -117,7 +117,7 @@ def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotVolum
 
 
 def _clear_records(pod: Json) -> None:
-    """Remove what an earlier pass, or somebody else in its name, wrote."""
+    """Remove what an earlier pass, or anyone imitating it, wrote."""
     clear_placement(pod["spec"], (SnapshotVolume(*model) for model in read_models(pod)))
     metadata = pod.setdefault("metadata", {})
     replace_items(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})

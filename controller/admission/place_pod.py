@@ -31,7 +31,7 @@ from controller.placement.volume_names import SnapshotVolume
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.names import draining_label, fetching_label, ready_label, snapshot_label
 
-_HAS, _FETCHES = 100, 50  # weights, of which the scheduler adds up those that a node matches
+_HAS, _FETCHES = 100, 50  # weights; the scheduler adds up those that a node matches
 T = TypeVar("T", bound=str)
 
 
@@ -119,7 +119,7 @@ def _confine_to_groups(spec: Json, groups: list[ModelCacheNodeGroup]) -> None:
 
 
 def _terms_of(group: ModelCacheNodeGroup) -> Iterable[Json]:
-    """Yield the terms of which a node of the group matches one; an empty one stands for every node."""
+    """Yield terms such that every node of the group matches one; an empty term stands for every node."""
     own = group.spec.node_affinity
     for term in terms_of(own) or [{}]:
         yield with_labels(group.spec.node_selector, term)

@@ -393,5 +393,5 @@ class StateCatalog:
 
 
 def _elsewhere(key: ModelKey) -> CatalogModel:
-    """Return a placeholder for another product's model, of which only the name is used."""
+    """Return a placeholder for another product's model; only its name is used."""
     return CatalogModel(key.kind, key.namespace, key.name, id="", uri="", managed=False)

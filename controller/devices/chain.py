@@ -26,7 +26,7 @@ class PluginChain:
         for plugin in self._plugins:
             try:
                 plugin.add_node(node_info.name, node_info)
-            except Exception as error:  # noqa: BLE001 - somebody else's code; the reason reaches the user
+            except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
                 message = f"add_node failed: {type(error).__name__}: {error}"
                 self._failures.setdefault(node_info.name, []).extend(_failure(plugin, message).reasons)
 
@@ -60,7 +60,7 @@ class PluginChain:
                 plugin.pod_allocate(node_info, pod_info)
             except DoesNotFit as error:
                 return error.reasons
-            except Exception as error:  # noqa: BLE001 - somebody else's code; the reason reaches the user
+            except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
                 return tuple(_failure(plugin, f"pod_allocate failed: {type(error).__name__}: {error}").reasons)
         return ()
 
@@ -81,7 +81,7 @@ def _ask(plugin: DeviceScheduler, node_info: NodeInfo, pod_info: PodInfo) -> Dev
         if not math.isfinite(score):
             return _failure(plugin, f"pod_fits_device gave the score {score}")
         return DeviceFit(bool(fits), tuple(reasons), float(score))
-    except Exception as error:  # noqa: BLE001 - somebody else's code; the reason reaches the user
+    except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
         return _failure(plugin, f"pod_fits_device failed: {type(error).__name__}: {error}")
 
 

@@ -34,6 +34,6 @@ def load_schedulers(points: Iterable[EntryPoint] | None = None) -> LoadedSchedul
             if plugin.name in plugins:
                 raise name_twice(plugin.name)  # noqa: TRY301 - reported like any other failure
             plugins[plugin.name] = plugin
-        except Exception as error:  # noqa: BLE001 - somebody else's code; the others go on
+        except Exception as error:  # noqa: BLE001 - third-party code; the others go on
             failures[point.name] = f"{point.value} is left out: {reason_of(error)}"[:LONGEST_REASON]
     return LoadedSchedulers(tuple(plugins.values()), failures)

@@ -124,7 +124,7 @@ class GroupScheduler:
 
 def _translate_cards(name: str, container: ContainerInfo, node: NodeInfo, offered: list[str]) -> list[Reason]:
     count = card_count(container)
-    if count > len(offered):  # said so here, not by making as many requests as somebody wrote
+    if count > len(offered):  # refused here, before as many requests are made as the pod asks for
         return [Shortage(name, CARDS, count, sum(node.used.get(card, 0) for card in offered), len(offered))]
     container.dev_requests = add_cards(container.dev_requests, count)
     return []

@@ -17,7 +17,7 @@ from shared.kube.errors import NotFound, Refused
 
 _AGAIN_S = 10.0  # objects that block our name, and what pods wait for, are not watched
 _STALLED_S = 60.0  # the Deployment reports pods that start, at any time
-_IDLE_S = 300.0  # nor is a Service or an autoscaler that somebody deleted
+_IDLE_S = 300.0  # nor is the deletion of a Service or an autoscaler
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _log = structlog.get_logger()
 

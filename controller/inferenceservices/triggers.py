@@ -12,7 +12,7 @@ from shared.kube.objects import Key, Object
 class DeploymentTrigger:
     """A sink for Deployments with our label, which triggers the service on a change or deletion.
 
-    A Deployment has the name of its service; one with another name was labelled by somebody else.
+    A Deployment has the name of its service; one with another name was labelled by hand.
     """
 
     enqueue: Callable[[ServiceKey], None]

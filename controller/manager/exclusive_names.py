@@ -1,4 +1,4 @@
-"""Creates objects under names that only Larder may use: one of somebody else's is never adopted, changed or deleted."""
+"""Creates objects under names that only Larder may use; an object of another owner is never adopted or changed."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -38,7 +38,7 @@ def check_name(kind: str, name: str, longest: int = LONGEST_NAME) -> None:
 
 
 def name_taken(kind: str, name: str, advice: str, whose: str = "Larder's") -> RefusedName:
-    """Return the error for a name that an object of somebody else has."""
+    """Return the error for a name that an object of another owner has."""
     return RefusedName(NAME_CONFLICT, f"{kind} {name} exists and is not {whose}; {advice}")
 
 
@@ -63,7 +63,7 @@ async def create_exclusively(
         whose: Whose it would have to be, for the message.
 
     Raises:
-        RefusedName: The name is too long, or taken by an object of somebody else.
+        RefusedName: The name is too long, or an object of another owner has it.
         KubeError: The request failed.
     """
     kind, name = str(body["kind"]), str(body["metadata"]["name"])

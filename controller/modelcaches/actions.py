@@ -57,7 +57,7 @@ class WriteCacheStatus:
         state: The proposal's state.
         reason: Of the condition Ready.
         message: Of the condition Ready.
-        is_stalled: Whether nothing will change until somebody acts.
+        is_stalled: Whether nothing will change without an action by hand.
         fields: Other fields of the status that change.
     """
 

@@ -144,7 +144,7 @@ def _recorded(resolution: Resolution) -> dict[str, Any]:
 
 
 def _is_outdated(view: ModelCacheView) -> bool:
-    """Return whether somebody corrected pvcSpec while the claim had no volume yet."""
+    """Return whether pvcSpec was corrected before the claim had a volume."""
     claim = view.claim
     if claim is None or claim.status.phase == "Bound" or view.cache.spec.pv_spec:
         return False

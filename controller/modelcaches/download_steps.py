@@ -1,7 +1,7 @@
 """Decides the steps of a ModelCache's download, once its claim exists. No input or output, no clock.
 
-A failed attempt is followed by the next after a pause, which doubles from 15 s to 10 min; after a failure that needs
-somebody's action, from 15 min to 60 min.
+A failed attempt is followed by the next after a pause, which doubles from 15 s to 10 min; after a failure that only
+a change by hand can fix, from 15 min to 60 min.
 """
 
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ from shared.uri.model_uri import HfUri, parse_uri
 _FIRST_RETRY, _LONGEST_RETRY = timedelta(seconds=15), timedelta(minutes=10)
 _FIRST_ACTION, _LONGEST_ACTION = timedelta(minutes=15), timedelta(minutes=60)
 _REMEDY = "correct spec.pvcSpec.storageClassName, and Larder creates the claim again"
-# Reasons after which only somebody's action helps; named, because the report of a Job is only text.
+# Failures that only a change by hand can fix. They are listed because the report of a Job is only text.
 _NEEDS_ACTION = frozenset(
     ("AddressRefused", "AuthDenied", "InvalidURI", "PickleRefused", "RevisionNotFound", "SourceNotFound", "UnsafePath")
 )
@@ -121,7 +121,7 @@ def _waiting(view: ModelCacheView, running: DownloadRunning, fields: dict[str, A
 
 
 def _unbound(view: ModelCacheView, now: datetime) -> tuple[str, str] | None:
-    """Return why the claim will not be bound without somebody's action; None for volumes that Larder makes."""
+    """Return why the claim stays unbound until something is changed by hand; None for volumes that Larder makes."""
     return None if view.volume is not None else unbound_reason(view.claim, view.storage_class, now, _REMEDY)
 
 

@@ -142,7 +142,7 @@ class ModelCacheObserver:
             yield "OutdatedDefinition", message
 
     def _claim(self, cache: ModelCache) -> tuple[str, PersistentVolumeClaim | None]:
-        """Return the claim and its name: the cache's own, unless that is taken by somebody else's."""
+        """Return the claim and its name, which is the cache's own unless another claim has it."""
         meta, claims = cache.metadata, self.cluster.volumes.claims
         if cache.status.claim:
             return cache.status.claim, claims.get(Key(meta.namespace, cache.status.claim))

@@ -76,7 +76,7 @@ class WriteModelStatus:
         phase: The specification's phase.
         reason: Of the condition Ready.
         message: `status.message`, and of the condition.
-        is_stalled: Whether nothing will change until somebody acts.
+        is_stalled: Whether nothing will change without an action by hand.
         update: Reason and message of the condition Updating, while or since another revision is wanted.
         resizing: Reason and message of the condition Resizing, while the claim has another size than wanted.
         fields: Other fields of the status that change.

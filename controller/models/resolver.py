@@ -60,7 +60,7 @@ class Attempt:
 class Resolver:
     """Resolves outside the queue, because sources may be slow; `on_done` receives the key after an answer or a failure.
 
-    A failure is kept until its retry is due, the object changes, or somebody requests a refresh. Namespaces take turns,
+    A failure is kept until its retry is due, the object changes, or a refresh is requested. Namespaces take turns,
     and each may resolve `per_minute` times a minute (0: no limit).
     """
 

@@ -88,7 +88,7 @@ class Demand:
 
     @property
     def refresh_pending(self) -> bool:
-        """Whether somebody has requested a refresh that the source has not answered yet."""
+        """Whether a refresh was requested that the source has not answered yet."""
         return self.refresh not in ("", self.refreshed)
 
     @property

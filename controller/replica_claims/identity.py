@@ -18,7 +18,7 @@ _TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
 
 class NoIdentity(ValueError):
-    """Nothing tells a pod's successor from the pods beside it; the message says what is missing."""
+    """Nothing distinguishes a pod's successor from its siblings; the message says what is missing."""
 
 
 def controller_of(owners: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -68,7 +68,7 @@ def _waits(pod: Pod) -> bool:
 
 
 def _trimmed(pod: Pod) -> Pod:
-    """Return a pod without the labels and annotations that nothing here reads, of which a tenant may write 256 KiB."""
+    """Return a pod with only the labels and annotations that are read here; a tenant may write 256 KiB of others."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key in _KEPT}
     annotations = {key: value for key, value in pod.metadata.annotations.items() if key in _KEPT}
     return replace(pod, metadata=replace(pod.metadata, labels=labels, annotations=annotations))

@@ -14,7 +14,7 @@ class ClaimState(Enum):
 
     MISSING = "missing"
     LEAVING = "leaving"  # it was deleted, and goes when nothing uses it
-    TAKEN = "taken"  # the name belongs to an object of somebody else
+    TAKEN = "taken"  # an object of another owner has the name
     READY = "ready"  # it exists; it may be bound only once the pod has a node
 
 
@@ -26,7 +26,7 @@ class ReplicaClaim:
         name: Its name.
         body: The claim to create.
         state: Whether it exists.
-        holder: Who controls a claim of that name which belongs to somebody else, if anyone.
+        holder: The controller of a claim with this name that is not ours; empty if it has none.
         failure: Why the last attempt to create it failed.
     """
 

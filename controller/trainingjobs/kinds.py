@@ -28,7 +28,7 @@ class TrainingPodStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class TrainingPod(Object, frozen=True, kw_only=True):
-    """A pod of a job. Labels and annotations, of which tenants may write 256 KiB, are not kept."""
+    """A pod of a job. Labels and annotations are not kept, because tenants may write 256 KiB of them."""
 
     status: TrainingPodStatus = TrainingPodStatus()
 

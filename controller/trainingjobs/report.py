@@ -132,7 +132,7 @@ def _ready(view: TrainingJobView, now: datetime) -> ConditionUpdate:
 
 
 def _obstacles(view: TrainingJobView, now: datetime) -> Iterator[ConditionUpdate]:
-    """Yield what somebody has to change, the most certain first."""
+    """Yield the problems that need a change by hand, the most certain first."""
     blocked = [r for r in view.replicas if r.obstacle is not None and r.pod is None]
     obstacles = [view.service_obstacle, *(replica.obstacle for replica in blocked)]
     order = (NAME_TOO_LONG, NAME_CONFLICT, TERMINATING)

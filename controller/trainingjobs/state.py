@@ -20,8 +20,8 @@ class TrainingJobs:
     """Caches jobs, and the pods and Services with our label.
 
     Args:
-        changed: Signals a job that is new, gone or being deleted, or that somebody changed.
-        part_changed: Signals a job of which a pod, claim or Service changed, or the status.
+        changed: Signals a job that is new, changed, being deleted or gone.
+        part_changed: Signals a job whose status, pod, claim or Service changed.
     """
 
     changed: Signal[TrainingJobKey] = field(default_factory=Signal, init=False)

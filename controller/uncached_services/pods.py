@@ -56,7 +56,7 @@ class UncachedPods:
         return dict(reversed(found.items()))
 
     def _trimmed(self, pod: Pod) -> Pod:
-        """Return a pod without what nothing here reads, of which a tenant may write a megabyte."""
+        """Return a pod without the fields that nothing here reads; a tenant may write a megabyte into them."""
         meta, label = pod.metadata, KINDS[self.kind].name_label
         kept = replace(
             meta,

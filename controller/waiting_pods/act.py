@@ -69,8 +69,8 @@ class WaitingPodsActor:
 def _ended(found: Json, message: str, now: datetime) -> Json:
     """Return the change that ends a pod.
 
-    Kubelet takes no notice of a status that somebody else writes, and starts the pod after all once the files are
-    there. A changed annotation in the same write makes it look at the pod, and a Failed one it tears down.
+    Kubelet ignores a status that others write and would start the pod once the files are there. A changed annotation
+    in the same write makes it read the pod again, and it tears a Failed one down.
     """
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     missing = {"type": CONDITION, "status": "True", "reason": REASON, "message": message, "lastTransitionTime": stamp}

@@ -72,7 +72,7 @@ class WaitingPodsReconciler:
                 assert_never(action)
 
     async def _change(self, key: WaitingKey, action: RemoveGate | FailPod) -> None:
-        """Change one pod; one that cannot be changed, for example because of somebody's policy, holds up no other."""
+        """Change one pod; one that cannot be changed, for example because of a policy, does not hold up others."""
         about = {"namespace": key.namespace, "pod": action.pod.metadata.name, "model": key.id}
         try:
             if isinstance(action, RemoveGate):

@@ -1,4 +1,4 @@
-"""The result of a metadata Job: the termination message of its container, of which kubelet keeps 4,096 bytes.
+"""The result of a metadata Job: its container's termination message (kubelet keeps 4,096 bytes).
 
 Whoever may create pods in the namespace of the claim can write such a message, so it is untrusted.
 """

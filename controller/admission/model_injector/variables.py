@@ -28,7 +28,7 @@ def variables_of(model: InjectableModel, path: str) -> dict[str, str]:
 
 
 def all_variables(models: Iterable[InjectableModel], paths: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of all Models. Raises InvalidRequest if two of them have one of the same name."""
+    """Return the variables of all Models. Raises InvalidRequest if two Models have a variable of the same name."""
     found, owners = dict[str, str](), dict[str, str]()
     for model in models:
         for variable, value in variables_of(model, paths[model.name]).items():
@@ -42,7 +42,7 @@ def all_variables(models: Iterable[InjectableModel], paths: Mapping[str, str]) -
 
 
 def ensure_variables(container: Json, variables: Mapping[str, str]) -> None:
-    """Set variables that the container does not set itself; first, so that others can refer to them."""
+    """Set variables that the container does not set itself, in front, so that others can refer to them."""
     own: list[Json] = container.get("env") or []
     names = {variable.get("name") for variable in own}
     # Kubernetes expands $(NAME) in values, and reads $$ as $.

@@ -84,7 +84,7 @@ class ObservedModel(Object, frozen=True, kw_only=True):
 class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One model; `ready` of `total` target nodes have it, `percent` is the share of all their bytes that is present.
 
-    `troubles` need somebody to act, `notes` do not.
+    `troubles` need an action by hand, `notes` do not.
     """
 
     model: str

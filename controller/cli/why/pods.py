@@ -223,7 +223,7 @@ def _status_findings(pod: ObservedPod, cluster: ClusterView) -> Iterator[Finding
 
 
 def _events(pod: ObservedPod, around: PodSurroundings) -> Iterator[Finding]:
-    """Yield the newest warning about a pod that does not start, such as a mount that fails; claims are told before."""
+    """Yield the newest warning about a pod that does not start, such as a failed mount; claims are reported before."""
     if pod.status.phase in _STARTED:
         return
     for event in [e for e in around.warnings if e.reason not in (*REPORTED, "FailedScheduling")][:1]:
