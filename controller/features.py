@@ -17,6 +17,7 @@ from controller.extender.controller import DeviceInformers, extender_controller
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.reconcile import DeviceNodeReconciler
 from controller.extender.reservations import ReservationStore
+from controller.extender.reserve import DeviceReserver
 from controller.extender.server import ExtenderServer
 from controller.extender.service import ExtenderService
 from controller.extender.worker import DeviceWorker
@@ -304,7 +305,8 @@ def _extender(replica: Replica) -> Controller[Any]:
             replica.metrics.internal_errors.note("scheduler_plugin", RuntimeError(reason), plugin=name)
         worker = DeviceWorker(accounts, loaded.plugins, clock, metrics.plugin_failed)
         store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
-        binder = DeviceBinder(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
+        reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
+        binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver)
         service = ExtenderService(replica.cluster, worker, clock)
         replica.routes.append(
             lambda callers: ExtenderServer(

@@ -32,6 +32,7 @@ class NodeAccount:
 class DeviceAccounts:
     """The accounts of all nodes, kept by two informers and by the pods that are being bound here."""
 
+    pods_version: int = field(default=0, init=False)  # every pod that was bound up to this resourceVersion is known
     _nodes: dict[str, NodeAccount] = field(default_factory=dict, init=False)
     _pods: dict[str, dict[str, PodInfo]] = field(default_factory=dict, init=False)  # by node and uid
     _assumed: dict[str, str] = field(default_factory=dict, init=False)  # the node by uid
@@ -75,6 +76,7 @@ class DeviceAccounts:
         if known is None:
             return
         uid = known.metadata.uid
+        self.pods_version = max(self.pods_version, version_of(known))
         if after is None or after.spec.node_name or after.has_ended:
             self._settle(uid, after)
         old, new = _allocation(before), _allocation(after)
@@ -120,6 +122,12 @@ class DeviceAccounts:
             pods = MappingProxyType(dict(self._pods.get(name, {})))
             self._nodes[name] = replace(account, pods=pods)
             self._changed.add(name)
+
+
+def version_of(pod: DevicePod) -> int:
+    """Return the resourceVersion of a pod as a number, 0 if it is none; among pods, later changes have larger ones."""
+    text = pod.metadata.resource_version
+    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 def _allocation(pod: DevicePod | None) -> tuple[str, PodInfo] | None:

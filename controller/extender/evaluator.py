@@ -4,7 +4,7 @@ Equal nodes are computed once, and equal questions only when something changed.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from controller.devices.chain import PluginChain
@@ -85,6 +85,20 @@ class FitEvaluator:
                 fit = self._evaluate(asked, node, key, until)
             answers[key] = fit
             found.append(fit if fit.fits or not node.account.problem else fit._replace(reason=node.account.problem))
+        return found
+
+    def place(self, asked: AskedDevices, name: str, uid: str) -> PodInfo | None:
+        """Return a pod with its devices on a node as it is known, and count it at once; nothing if it does not fit.
+
+        Questions that wait behind this one see it. The next `sync` of the node has it, or gives the devices back.
+        """
+        node = self._nodes.get(name)
+        if node is None or uid in node.account.pods:
+            return None
+        found = self.allocate(asked, name, node.account.pods)
+        if isinstance(found, str):
+            return None
+        self._count(node, replace(node.account, pods={**node.account.pods, uid: found}))
         return found
 
     def allocate(self, asked: AskedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:

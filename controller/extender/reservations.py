@@ -20,6 +20,7 @@ from shared.kube.transport import Kube
 
 PREFIX = "larder-devices-"
 RESERVED_ANNOTATION = "larder.dev/reserved-devices"
+SEEN_ANNOTATION = "larder.dev/pods-seen"
 NODE_ANNOTATION = "larder.dev/node"
 EXPIRES_S = 120.0  # longer than any request is on its way
 _LONGEST_NAME = 253
@@ -46,12 +47,16 @@ class DeviceReservation:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReservations:
-    """What the Lease of a node says, and the version of it; no version where there is no Lease yet."""
+    """What the Lease of a node says, and the version of it; no version where there is no Lease yet.
+
+    Pods whose reservations were dropped because they are on the node have resourceVersions of at most `pods_seen`.
+    """
 
     node: str
     node_uid: str
     version: str = ""
     entries: tuple[DeviceReservation, ...] = ()
+    pods_seen: int = 0
 
 
 def lease_name(node: str) -> str:
@@ -82,8 +87,14 @@ class ReservationStore:
             found = await get_object(self.kube, self._path(node), Object)
             known = DeviceReservations(node, node_uid)
             if found is not None:
-                entries = _read(found.metadata.annotations.get(RESERVED_ANNOTATION, ""))
-                known = replace(known, version=found.metadata.resource_version, entries=entries)
+                annotations = found.metadata.annotations
+                seen = annotations.get(SEEN_ANNOTATION, "")
+                known = replace(
+                    known,
+                    version=found.metadata.resource_version,
+                    entries=_read(annotations.get(RESERVED_ANNOTATION, "")),
+                    pods_seen=int(seen) if seen.isascii() and seen.isdecimal() else 0,
+                )
             self._known[node] = known
         for entry in known.entries:
             self._seen.setdefault((node, entry.uid), self.clock())
@@ -131,7 +142,11 @@ class ReservationStore:
             "name": lease_name(wanted.node),
             "namespace": self.namespace,
             "labels": {"app.kubernetes.io/part-of": "larder"},
-            "annotations": {NODE_ANNOTATION: wanted.node, RESERVED_ANNOTATION: _written(wanted.entries)},
+            "annotations": {
+                NODE_ANNOTATION: wanted.node,
+                RESERVED_ANNOTATION: _written(wanted.entries),
+                SEEN_ANNOTATION: str(wanted.pods_seen),
+            },
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": wanted.node, "uid": wanted.node_uid}],
         }
         if wanted.version:

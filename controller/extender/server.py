@@ -13,8 +13,9 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from controller.admission.callers import Callers
-from controller.extender.bind import DeviceBinder, NotBound
+from controller.extender.bind import DeviceBinder
 from controller.extender.metrics import ExtenderMetrics
+from controller.extender.reserve import NotBound
 from controller.extender.service import ExtenderService, Unanswerable
 from controller.extender.wire import (
     ExtenderArgs,

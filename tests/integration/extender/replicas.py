@@ -9,9 +9,10 @@ import msgspec
 
 from controller.devices.plugin import DeviceScheduler
 from controller.extender.accounts import DeviceAccounts
-from controller.extender.bind import DeviceBinder, NotBound
+from controller.extender.bind import DeviceBinder
 from controller.extender.device_objects import DeviceNode, DevicePod
 from controller.extender.reservations import ReservationStore
+from controller.extender.reserve import DeviceReserver, NotBound
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import DeviceWorker
 from rig.api import Api
@@ -60,7 +61,8 @@ def replica(
     pods: Cache[DevicePod] = Cache(accounts.pod_changed)
     worker = DeviceWorker(accounts, plugins, time.monotonic)
     store = ReservationStore(kube, NAMESPACE, name, clock)
-    binder = DeviceBinder(kube, accounts, pods, worker, store, lambda: conflicts.append(name))
+    reserver = DeviceReserver(kube, accounts, pods, worker, store, lambda: conflicts.append(name))
+    binder = DeviceBinder(kube, accounts, pods, reserver)
     return ExtenderReplica(accounts, pods, binder, worker, conflicts)
 
 

@@ -79,6 +79,11 @@ def read(api: Api, pod: Json) -> Json:
     return api.get(f"{PODS}/{name_of(pod)}")
 
 
+def allocated(pod: Json) -> list[str]:
+    info = json.loads(pod["metadata"]["annotations"][ANNOTATION])
+    return list(info["runningcontainer"]["main"]["allocatefrom"].values())
+
+
 def reserved(api: Api, node: Json) -> list[str]:
     lease = api.get(f"{LEASES}/{lease_name(name_of(node))}")
     return [each["name"] for each in json.loads(lease["metadata"]["annotations"][RESERVED_ANNOTATION])]
@@ -117,6 +122,33 @@ async def test_a_replica_that_is_far_behind_sees_the_devices_of_others(
     api.delete(f"{PODS}/first", grace_s=0)
     assert await two.bind(second, name_of(node)) == ""
     assert await one.bind(first, name_of(node)) == "the pod is gone"
+
+
+async def test_a_replica_that_is_behind_what_another_saw_lists_the_pods(
+    api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
+) -> None:
+    """The reservation is dropped once one replica sees the pod on the node; the other has never heard of it."""
+    name, more = name_of(node), json.dumps({"allocatable": {card("a"): 1, card("b"): 1}})
+    changed = api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {ANNOTATION: more}}})
+    for each in (one, two):
+        each.follow_node(changed)
+    first, second, third = (create_pod(api, each, {CARD: 1}) for each in ("first", "second", "third"))
+    assert await one.bind(first, name) == ""
+    one.follow_pod(read(api, first))
+    assert await one.bind(second, name) == ""
+    assert reserved(api, node) == ["second"]
+    assert "requested 1, used 1, capacity 1" in await two.bind(third, name)
+    cards = {place for each in (first, second) for place in allocated(read(api, each))}
+    assert cards == {card("a"), card("b")}
+
+
+async def test_pods_that_are_on_the_node_before_its_lease_count(api: Api, one: ExtenderReplica, node: Json) -> None:
+    first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
+    assert await one.bind(first, name_of(node)) == ""
+    api.delete(f"{LEASES}/{lease_name(name_of(node))}")
+    one.accounts.give_up(first["metadata"]["uid"])
+    one.binder.reserver.store.forget(name_of(node))
+    assert "requested 1, used 1" in await one.bind(second, name_of(node))
 
 
 async def test_a_pod_that_ended_has_no_devices(api: Api, one: ExtenderReplica, node: Json) -> None:

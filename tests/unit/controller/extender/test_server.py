@@ -19,6 +19,7 @@ from controller.extender.callers import extender_callers, extender_key
 from controller.extender.device_objects import DevicePod
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.reservations import ReservationStore
+from controller.extender.reserve import DeviceReserver
 from controller.extender.server import ExtenderServer
 from controller.extender.service import ExtenderService
 from controller.extender.worker import DeviceWorker
@@ -51,7 +52,8 @@ async def extender(tmp_path: Path) -> AsyncIterator[Extender]:
         worker = DeviceWorker(accounts, [], time.monotonic)
         cluster = ClusterState(NodeLimits(0, 0), time.monotonic)
         pods: Cache[DevicePod] = Cache(accounts.pod_changed)
-        binder = DeviceBinder(kube, accounts, pods, worker, ReservationStore(kube, "ns", "me", time.monotonic))
+        store = ReservationStore(kube, "ns", "me", time.monotonic)
+        binder = DeviceBinder(kube, accounts, pods, DeviceReserver(kube, accounts, pods, worker, store))
         app = FastAPI(openapi_url=None)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://larder") as client:
             found = Extender(client, registry)

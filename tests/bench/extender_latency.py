@@ -1,0 +1,222 @@
+"""How long the scheduler extender takes: `python -m tests.bench.extender_latency [NODES [RATE [SECONDS]]]`.
+
+A real controller, confined to one core, is asked about pods with devices on nodes with eight cards each: directly, with
+the names of all nodes, as kube-scheduler asks; and by a real kube-scheduler that places pods as they are created. Beside
+it, the default scheduler places as many plain pods by a node selector on the same nodes.
+"""
+
+import asyncio
+import json
+import os
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+
+from controller.extender.callers import extender_key
+from rig.binaries import Binaries, find
+from rig.control_plane import ControlPlane, Options
+from rig.control_plane_flags import Files
+from rig.larder.cluster import LarderCluster, LarderOptions
+from rig.larder.programs import ADMISSION_KEY
+from rig.larder.scheduler import LarderScheduler
+from rig.pods import plain_pod
+from rig.ports import LOOPBACK
+from rig.processes import wait_until
+from shared.devices.annotation import ANNOTATION
+from shared.devices.scheduler import SCHEDULER_NAME
+from tests.bench.admission_latency import Series, administrator, confine, cpu_s, steadily, tell
+
+Json = dict[str, Any]
+DEFAULTS = (1000.0, 100.0, 10.0)
+PODS = "/api/v1/namespaces/default/pods"
+LABEL = {"bench": "yes"}
+AT_ONCE = 20
+PLACED_S = 300.0
+ASKS = json.dumps({"runningcontainer": {"main": {"requests": {"resource/group/gpu/0/cards": 1}}}})
+
+
+def node(index: int) -> Json:
+    """Return a node with two groups of four cards."""
+    cards = {f"resource/group/gpugrp0/{card // 4}/gpu/{card}/cards": 1 for card in range(8)}
+    text = json.dumps({"name": f"n-{index}", "allocatable": cards})
+    return {"metadata": {"name": f"n-{index}", "labels": LABEL, "annotations": {ANNOTATION: text}}}
+
+
+def ready() -> Json:
+    """Return the status of a node that takes pods."""
+    resources = {"cpu": "64", "memory": "256Gi", "pods": "500"}
+    conditions = [{"type": "Ready", "status": "True", "reason": "Bench", "message": "no kubelet"}]
+    return {"status": {"capacity": resources, "allocatable": resources, "conditions": conditions}}
+
+
+class Client:
+    """An administrator's connection to the API server, and one to the extender, as a scheduler has."""
+
+    def __init__(self, session: aiohttp.ClientSession, cluster: LarderCluster, token: str, names: list[str]) -> None:
+        self._session, self._server, self._names = session, cluster.plane.url, names
+        self._extender = f"{cluster.controllers[0].url}/scheduler/{extender_key(ADMISSION_KEY)}"
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._pod = plain_pod("asked", {ANNOTATION: ASKS})
+        self._pod["metadata"] |= {"namespace": "default", "uid": "u"}
+
+    async def add_nodes(self, count: int) -> None:
+        """Create the nodes."""
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def add(index: int) -> None:
+            async with free:
+                await self.call("POST", "/api/v1/nodes", node(index))
+                await self.call("PATCH", f"/api/v1/nodes/n-{index}/status", ready())
+
+        await asyncio.gather(*(add(index) for index in range(count)))
+
+    async def untainted(self) -> bool:
+        """Return whether every node takes pods."""
+        found = await self.call("GET", "/api/v1/nodes")
+        return not any(each["spec"].get("taints") for each in found["items"])
+
+    def ask(self, verb: str) -> Callable[[int], Any]:
+        """Return a call of the extender about all nodes."""
+
+        async def send(_: int) -> bool:
+            body = {"Pod": self._pod, "Nodes": None, "NodeNames": self._names}
+            async with self._session.post(f"{self._extender}/{verb}", json=body) as response:
+                answer = await response.json()
+                return len(answer["NodeNames"] if verb == "filter" else answer) == len(self._names)
+
+        return send
+
+    async def place(self, stem: str, body: Callable[[str], Json], rate: float, seconds: float) -> list[float]:
+        """Create pods by the clock, and return how long each waited for its node."""
+        created, placed = dict[str, float](), dict[str, float]()
+        watching = asyncio.create_task(self._watch(placed))
+        await asyncio.sleep(1)
+
+        async def create(index: int) -> bool:
+            name = f"{stem}-{index}"
+            created[name] = time.monotonic()
+            return "spec" in await self.call("POST", PODS, body(name))
+
+        await steadily(create, rate, seconds)
+        async with asyncio.timeout(PLACED_S):
+            while created.keys() - placed.keys():
+                await asyncio.sleep(0.1)
+        watching.cancel()
+        return [placed[name] - began for name, began in created.items()]
+
+    async def _watch(self, placed: dict[str, float]) -> None:
+        url = f"{self._server}{PODS}?watch=true"
+        endless = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(url, headers=self._headers, timeout=endless) as response:
+            async for line in response.content:
+                found = json.loads(line)["object"]
+                if found["spec"].get("nodeName"):
+                    placed.setdefault(found["metadata"]["name"], time.monotonic())
+
+    async def call(self, method: str, path: str, body: Json | None = None) -> Json:
+        """Return the answer of the API server."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = self._headers | {"Content-Type": kind}
+        async with self._session.request(method, self._server + path, data=json.dumps(body), headers=headers) as answer:
+            found: Json = await answer.json()
+            return found
+
+
+def with_devices(name: str) -> Json:
+    """Return a pod that asks for a card."""
+    return plain_pod(name, {ANNOTATION: ASKS})
+
+
+def with_selector(name: str) -> Json:
+    """Return a pod for the same nodes."""
+    pod = plain_pod(name)
+    pod["spec"]["nodeSelector"] = LABEL
+    return pod
+
+
+def own_figures(port: int) -> list[str]:
+    """Return how many answers took at most 20 ms, and how many there were, as the controller counted them."""
+    text = httpx.get(f"http://{LOOPBACK}:{port}/metrics", trust_env=False).text
+    prefix = "larder_extender_duration_seconds_bucket"
+    wanted = ('le="0.02"', 'le="0.1"', 'le="+Inf"')
+    return [line for line in text.splitlines() if line.startswith(prefix) and any(w in line for w in wanted)]
+
+
+async def measure(cluster: LarderCluster, token: str, count: int, rate: float, seconds: float) -> None:
+    """Print all series."""
+    context = ssl.create_default_context(cadata=cluster.plane.ca_pem.decode())
+    controller = cluster.controllers[0]
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=0), trust_env=False) as session:
+        client = Client(session, cluster, token, [f"n-{index}" for index in range(count)])
+        await client.add_nodes(count)
+        async with asyncio.timeout(PLACED_S):
+            while not await client.untainted():
+                await asyncio.sleep(1)
+        for verb in ("filter", "prioritize"):
+            await steadily(client.ask(verb), rate, 2)
+            before_s = cpu_s(controller.process.pid)
+            found: Series = await steadily(client.ask(verb), rate, seconds)
+            used_s = cpu_s(controller.process.pid) - before_s
+            tell(f"{verb}, asked directly", [took_s for _, took_s in found.calls])
+            tell("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
+            sys.stdout.write(f"  {found.wrong} without the right answer; ")
+            sys.stdout.write(f"CPU of the controller for each: {used_s / len(found.calls) * 1e3:.2f} ms\n")
+        for what, body in (("by devices", with_devices), ("by node selector", with_selector)):
+            before_s = cpu_s(controller.process.pid)
+            waits = await client.place(what.replace(" ", "-"), body, rate, seconds)
+            tell(f"pod to node, {what}", waits)
+            used_s = cpu_s(controller.process.pid) - before_s
+            sys.stdout.write(f"  CPU of the controller for each: {used_s / len(waits) * 1e3:.2f} ms\n")
+
+
+def scheduler_options(state: Path) -> Options:
+    """Return options with which the default scheduler binds as fast as ours, and nodes need no heartbeat."""
+    state.mkdir(parents=True)
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(Files(state).kubeconfig("kube-scheduler")), "qps": 500, "burst": 1000},
+        "leaderElection": {"leaderElect": False},
+    }
+    path = state / "default-scheduler.json"
+    path.write_text(json.dumps(config))
+    return Options(node_lost_after_s=36000, scheduler_config=path)
+
+
+def run(binaries: Binaries, state: Path, count: int, rate: float, seconds: float) -> None:
+    """Start everything, measure, and end it."""
+    with ControlPlane(binaries, state / "plane", scheduler_options((state / "plane").absolute())) as plane:
+        options = LarderOptions(controller={"LARDER_SCHEDULER": "true"})
+        with LarderCluster(plane, state, options) as cluster:
+            token, controller = administrator(cluster), cluster.controllers[0]
+            with LarderScheduler(binaries, plane, controller, state / "scheduler"):
+                wait_until(lambda: plane.api.answers(PODS), PLACED_S, "pods")
+                cores = sorted(os.sched_getaffinity(0))
+                confine(controller.process.pid, cores[-1])
+                busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+                sys.stdout.write(
+                    f"{time.strftime('%Y-%m-%d %H:%M')}, {SCHEDULER_NAME}, {count} nodes, {rate:g} pods a second for "
+                    f"{seconds:g} s, {len(cores)} cores, load {busy}\n"
+                )
+                asyncio.run(measure(cluster, token, count, rate, seconds))
+                sys.stdout.write("the extender's own count, seconds at most:\n")
+                for line in own_figures(controller.health_port):
+                    sys.stdout.write(f"  {line}\n")
+
+
+def main(nodes: float, rate: float, seconds: float) -> None:
+    """Measure in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(find(os.environ), Path(folder), int(nodes), rate, seconds)
+
+
+if __name__ == "__main__":
+    given = [float(argument) for argument in sys.argv[1:]]
+    main(*(*given, *DEFAULTS[len(given) :]))
