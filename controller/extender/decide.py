@@ -35,11 +35,16 @@ def priorities(nodes: Sequence[ScoredNode], *, wants_models: bool) -> list[HostP
     [('a', 5), ('b', 10), ('c', 0)]
     """
     best = max((node.score for node in nodes if node.fits), default=0.0)
-    return [HostPriority(node.name, _priority(node, best, wants_models=wants_models)) for node in nodes]
+    known: dict[tuple[bool, float, ModelPreference], int] = {}  # most nodes are equal
+    found = []
+    for name, fits, _, score, models in nodes:
+        key = (fits, score, models)
+        if key not in known:
+            known[key] = _priority(score / best if best > 0 else 0.0, models, wants_models=wants_models) if fits else 0
+        found.append(HostPriority(name, known[key]))
+    return found
 
 
-def _priority(node: ScoredNode, best: float, *, wants_models: bool) -> int:
-    if not node.fits:
-        return 0
-    share = max(0.0, node.score / best) if best > 0 else 0.0
-    return node.models + round(share) if wants_models else round(MAX_PRIORITY * share)
+def _priority(share: float, models: ModelPreference, *, wants_models: bool) -> int:
+    share = max(0.0, share)
+    return models + round(share) if wants_models else round(MAX_PRIORITY * share)

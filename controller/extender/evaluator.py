@@ -32,6 +32,9 @@ class NodeFit(NamedTuple):
     score: float = 0.0
 
 
+_UNKNOWN = NodeFit(fits=False, reason=UNKNOWN_NODE)
+
+
 @dataclass(slots=True)
 class _Prepared:
     """A node as plugins see it: `base` without pods, `info` with what `pods` use; `kind` is equal for equal nodes."""
@@ -70,20 +73,19 @@ class FitEvaluator:
 
     def fits(self, asked: AskedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
         """Return for each node whether the pod fits; those that the clock leaves no time for do not, this time."""
-        answers: dict[Hashable, NodeFit] = {}
+        answers: dict[Hashable, NodeFit] = {}  # by kind of node
         pod_name = asked.info.name if self._plugins else ""
         asked_key = (asked.key, self._trees if asked.follows_topology else 0, pod_name)
         found: list[NodeFit] = []
         for name in names:
             node = self._nodes.get(name)
             if node is None:
-                found.append(NodeFit(fits=False, reason=UNKNOWN_NODE))
+                found.append(_UNKNOWN)
                 continue
-            key = (asked_key, node.kind)
-            fit = answers.get(key) or self._results.get(key)
+            fit = answers.get(node.kind)
             if fit is None:
-                fit = self._evaluate(asked, node, key, until)
-            answers[key] = fit
+                key = (asked_key, node.kind)
+                fit = answers[node.kind] = self._results.get(key) or self._evaluate(asked, node, key, until)
             found.append(fit if fit.fits or not node.account.problem else fit._replace(reason=node.account.problem))
         return found
 

@@ -8,12 +8,12 @@ from controller.extender.decide import ScoredNode, filter_result, priorities
 from controller.extender.device_objects import DevicePod
 from controller.extender.model_preference import ModelPreference, Snapshot, model_preference
 from controller.extender.wire import ExtenderArgs, ExtenderFilterResult, HostPriority
-from controller.extender.worker import DeviceWorker
+from controller.extender.worker import ANSWER_S, DeviceWorker
 from controller.placement.pod_placement import promised_snapshots
 from controller.state.cluster_state import ClusterState
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
 
-_EVALUATION_S = 0.25  # below the time within which the worker must answer
+_EVALUATING = 0.7  # the share of the time within which the worker must answer
 
 
 class Unanswerable(Exception):
@@ -22,11 +22,12 @@ class Unanswerable(Exception):
 
 @dataclass(slots=True)
 class ExtenderService:
-    """What the scheduler may ask before it binds a pod."""
+    """What the scheduler may ask before it binds a pod; `answer_s` is how long it waits for devices, in seconds."""
 
     cluster: ClusterState
     worker: DeviceWorker
     clock: Callable[[], float]
+    answer_s: float = ANSWER_S
 
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime."""
@@ -51,9 +52,12 @@ class ExtenderService:
     async def _with_devices(
         self, asked: AskedDevices, names: list[str], preferences: list[ModelPreference]
     ) -> list[ScoredNode]:
-        until = self.clock() + _EVALUATION_S
-        fits = await self.worker.run(lambda evaluator: evaluator.fits(asked, names, until))
-        return [ScoredNode(name, *fit, each) for name, fit, each in zip(names, fits, preferences, strict=True)]
+        until = self.clock() + self.answer_s * _EVALUATING
+        fits = await self.worker.run(lambda evaluator: evaluator.fits(asked, names, until), self.answer_s)
+        return [
+            ScoredNode(name, fit[0], fit[1], fit[2], each)
+            for name, fit, each in zip(names, fits, preferences, strict=True)
+        ]
 
     def _preferences(self, names: list[str], snapshots: Sequence[Snapshot]) -> list[ModelPreference]:
         if not snapshots:

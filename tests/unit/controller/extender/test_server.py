@@ -58,7 +58,7 @@ async def extender(tmp_path: Path) -> AsyncIterator[Extender]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://larder") as client:
             found = Extender(client, registry)
             server = ExtenderServer(
-                ExtenderService(cluster, worker, time.monotonic),
+                ExtenderService(cluster, worker, time.monotonic, answer_s=60),
                 binder,
                 extender_callers(lambda: [KEY]),
                 lambda: found.ready,
@@ -136,5 +136,6 @@ async def test_before_the_cluster_is_read_nothing_is_answered(extender: Extender
 
 async def test_many_questions_at_once_are_all_answered(extender: Extender) -> None:
     answers = await asyncio.gather(*(extender.ask("filter", args()) for _ in range(100)))
-    assert {tuple(answer.json()["NodeNames"]) for answer in answers} <= {("a",), ()}
-    assert sum(answer.json()["NodeNames"] == ["a"] for answer in answers) >= 60
+    found = [answer.json() for answer in answers]
+    assert all(each["NodeNames"] == ["a"] or "wait already" in each["Error"] for each in found)
+    assert sum(each["NodeNames"] == ["a"] for each in found) >= 32

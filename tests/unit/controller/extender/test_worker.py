@@ -35,23 +35,23 @@ def fits(evaluator: FitEvaluator) -> NodeFit:
 
 @pytest.mark.parametrize("method", ["add_node", "pod_fits_device"])
 async def test_a_plugin_that_raises_refuses_the_node_and_is_named(accounts: DeviceAccounts, method: str) -> None:
-    fit = await DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic).run(fits, 10)
+    fit = await DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic).run(fits, 60)
     assert fit == NodeFit(fits=False, reason=f"scheduler plugin odd: {method} failed: ValueError: no idea")
 
 
 @pytest.mark.parametrize("method", ["take_pod_resources", "return_pod_resources", "remove_node"])
 async def test_one_that_raises_where_nothing_is_asked_refuses_nothing(accounts: DeviceAccounts, method: str) -> None:
     worker = DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic)
-    assert (await worker.run(fits, 10)).fits
+    assert (await worker.run(fits, 60)).fits
     accounts.pod_changed(bound_pod("p", "n", "a"), None)
-    assert (await worker.run(fits, 10)).score == 0.5
+    assert (await worker.run(fits, 60)).score == 0.5
     accounts.node_changed(device_node("n"), None)
-    assert not (await worker.run(fits, 10)).fits
+    assert not (await worker.run(fits, 60)).fits
 
 
 @pytest.mark.parametrize("answer", [7, "yes", ("a", "b"), DeviceFit(fits=True, score=float("nan")), [True, (), "1"]])
 async def test_nonsense_refuses_the_node_and_is_named(accounts: DeviceAccounts, answer: object) -> None:
-    fit = await DeviceWorker(accounts, [ScriptedPlugin(pod_fits_device=lambda: answer)], time.monotonic).run(fits, 10)
+    fit = await DeviceWorker(accounts, [ScriptedPlugin(pod_fits_device=lambda: answer)], time.monotonic).run(fits, 60)
     assert not fit.fits or answer == [True, (), "1"]
     assert "scheduler plugin odd: pod_fits_device" in fit.reason or fit.fits
 
@@ -60,13 +60,13 @@ async def test_a_plugin_that_refuses_without_reason_is_not_silent(accounts: Devi
     plugin = ScriptedPlugin(pod_fits_device=lambda: (False, (), 0.0))
     assert (
         "refuses it and gives no reason"
-        in (await DeviceWorker(accounts, [plugin], time.monotonic).run(fits, 10)).reason
+        in (await DeviceWorker(accounts, [plugin], time.monotonic).run(fits, 60)).reason
     )
 
 
 async def test_an_allocation_that_raises_is_refused(accounts: DeviceAccounts) -> None:
     worker = DeviceWorker(accounts, [ScriptedPlugin(pod_allocate=fail)], time.monotonic)
-    found = await worker.run(lambda evaluator: evaluator.allocate(ASKED, "n", {}), 10)
+    found = await worker.run(lambda evaluator: evaluator.allocate(ASKED, "n", {}), 60)
     assert found == "scheduler plugin odd: pod_allocate failed: ValueError: no idea"
 
 
@@ -76,12 +76,13 @@ async def test_a_plugin_that_hangs_is_dropped_and_the_others_go_on(accounts: Dev
     worker = DeviceWorker(
         accounts, [ScriptedPlugin(**{method: over.wait}), good], time.monotonic, lambda name, _: dropped.append(name)
     )
-    with pytest.raises(NoAnswerInTime, match="the pod is tried again"):
-        await worker.run(fits)
+    while not dropped:  # on a busy machine, the call may begin too late to be seen hanging the first time
+        with pytest.raises(NoAnswerInTime, match="the pod is tried again"):
+            await worker.run(fits)
     assert dropped == ["odd"]
-    assert (await worker.run(fits, 10)).fits
+    assert (await worker.run(fits, 60)).fits
     over.set()  # the thread that was abandoned asks nobody any more
-    assert (await worker.run(fits, 10)).fits
+    assert (await worker.run(fits, 60)).fits
     assert good.asked == ["n"]
     assert dropped == ["odd"]
 
@@ -93,14 +94,14 @@ async def test_a_question_that_takes_long_drops_no_plugin(accounts: DeviceAccoun
     with pytest.raises(NoAnswerInTime):
         await worker.run(lambda _: over.wait(), 0.3)
     over.set()
-    assert (await worker.run(fits, 10)).fits
+    assert (await worker.run(fits, 60)).fits
     assert dropped == []
 
 
 async def test_questions_beyond_the_limit_are_refused_at_once(accounts: DeviceAccounts) -> None:
     over = threading.Event()
     worker = DeviceWorker(accounts, [], time.monotonic)
-    waiting = [asyncio.create_task(worker.run(lambda _: over.wait(), 10)) for _ in range(66)]
+    waiting = [asyncio.create_task(worker.run(lambda _: over.wait(), 60)) for _ in range(66)]
     await asyncio.sleep(0)
     with pytest.raises(NoAnswerInTime, match="wait already"):
         await worker.run(fits)

@@ -1,0 +1,65 @@
+"""Pods with models: nodes that have them first, then those that fetch them, then those with room."""
+
+import time
+from typing import Any
+
+import msgspec
+
+from controller.extender.accounts import DeviceAccounts
+from controller.extender.device_objects import DevicePod
+from controller.extender.service import ExtenderService
+from controller.extender.wire import ExtenderArgs
+from controller.extender.worker import DeviceWorker
+from controller.placement.groups import NodeLimits
+from controller.placement.pod_placement import MODELS_ANNOTATION
+from controller.state.cluster_state import ClusterState
+from shared.api.core import Node
+from shared.api.model_node import ModelNode
+from shared.names import draining_label, fetching_label, ready_label, snapshot_label
+from tests.builders.devices import CARD, card, device_node, pod_json
+
+M, R = "llama", "c0ffee"
+HAS = {ready_label(M): "true", snapshot_label(M, R): "true"}
+NODES: dict[str, dict[str, str]] = {
+    "has": HAS,
+    "fetches": {fetching_label(M, R): "true"},
+    "room": {},
+    "full": {},
+    "leaves": HAS | {draining_label(M, R): "true"},
+}
+
+
+def service() -> ExtenderService:
+    cluster, accounts = ClusterState(NodeLimits(0, 0), time.monotonic), DeviceAccounts()
+    for name, labels in NODES.items():
+        cluster.nodes.upsert(msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node))
+        accounts.node_changed(None, device_node(name, {card("a"): 1} if name in {"room", "full"} else {}))
+    for name, free in (("room", 2**30), ("full", -1)):
+        status = {"diskFree": 2**30, "floor": 2**30 - free}
+        cluster.model_nodes.upsert(msgspec.convert({"metadata": {"name": name}, "status": status}, ModelNode))
+    return ExtenderService(cluster, DeviceWorker(accounts, [], time.monotonic), time.monotonic, answer_s=60)
+
+
+def args(asks: dict[str, int] | None = None, models: str = f"{M}@{R}") -> ExtenderArgs:
+    body: dict[str, Any] = pod_json("p", asks)
+    body["metadata"].setdefault("annotations", {})[MODELS_ANNOTATION] = models
+    return ExtenderArgs(pod=msgspec.convert(body, DevicePod), node_names=list(NODES))
+
+
+async def scores(asked: ExtenderArgs) -> dict[str, int]:
+    return {each.host: each.score for each in await service().prioritize(asked)}
+
+
+async def test_nodes_that_have_the_model_come_first() -> None:
+    assert await scores(args()) == {"has": 9, "fetches": 6, "room": 3, "full": 0, "leaves": 0}
+    assert (await service().filter(args())).node_names == list(NODES)
+
+
+async def test_a_model_of_another_namespace_counts_as_none() -> None:
+    assert set((await scores(args(models="other_llama@c0ffee"))).values()) == {0}
+
+
+async def test_devices_decide_where_a_pod_may_go_and_models_which_of_these_is_better() -> None:
+    asked = args({CARD: 1})
+    assert (await service().filter(asked)).node_names == ["room", "full"]
+    assert await scores(asked) == {"has": 0, "fetches": 0, "room": 4, "full": 1, "leaves": 0}
