@@ -1,7 +1,7 @@
 """Answers filter and prioritize from memory."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.extender.asked_devices import AskedDevices, asked_devices
 from controller.extender.decide import ScoredNode, filter_result, priorities
@@ -13,6 +13,7 @@ from controller.placement.pod_placement import promised_snapshots
 from controller.state.cluster_state import ClusterState
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
 
+_MOST_UNCONFIRMED = 10_000
 _EVALUATING = 0.7  # the share of the time within which the worker must answer
 
 
@@ -28,15 +29,35 @@ class ExtenderService:
     worker: DeviceWorker
     clock: Callable[[], float]
     answer_s: float = ANSWER_S
+    _unconfirmed: dict[str, None] = field(default_factory=dict, init=False)  # uids of pods, oldest first
 
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
-        """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime."""
-        return filter_result(await self._scored(args.pod, _names(args), []))
+        """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime.
+
+        The scheduler asks again after a change, which it may have seen before us, but not after a refusal. So that a pod
+        fits nowhere is first answered as an error: it is asked about again after a second or more, and then refused.
+        """
+        nodes = await self._scored(args.pod, _names(args), [])
+        if not nodes or any(node.fits for node in nodes):
+            self._unconfirmed.pop(args.pod.metadata.uid, None)
+        elif self._must_confirm(args.pod.metadata.uid):
+            raise Unanswerable(f"no node has room for the pod, for example {nodes[0].name}: {nodes[0].reason}")
+        return filter_result(nodes)
 
     async def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:
         """Return the priority of each node. Raises Unanswerable, NoAnswerInTime."""
         snapshots = _snapshots(args.pod)
         return priorities(await self._scored(args.pod, _names(args), snapshots), wants_models=bool(snapshots))
+
+    def _must_confirm(self, uid: str) -> bool:
+        """Return whether a pod fits nowhere for the first time since it was refused; every other time it does."""
+        if uid in self._unconfirmed:
+            del self._unconfirmed[uid]
+            return False
+        if len(self._unconfirmed) >= _MOST_UNCONFIRMED:
+            del self._unconfirmed[next(iter(self._unconfirmed))]
+        self._unconfirmed[uid] = None
+        return True
 
     async def _scored(self, pod: DevicePod, names: list[str], snapshots: Sequence[Snapshot]) -> list[ScoredNode]:
         preferences = self._preferences(names, snapshots)

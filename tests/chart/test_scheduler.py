@@ -1,14 +1,21 @@
 """The scheduler that the chart installs, and what comes with it."""
 
 import base64
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import yaml
 
 from controller.extender.callers import extender_key
-from rig.helm import Json
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.helm import LARDER, Helm, Json
+from rig.pods import plain_pod
+from rig.processes import wait_until
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
-from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.conftest import NAMESPACE, VALUES, Render
 from tests.chart.everything import EVERYTHING, KEY
 from tests.chart.objects import only
 
@@ -100,3 +107,36 @@ def test_what_it_may_do_is_what_kube_scheduler_may_and_its_own_lease(render: Ren
     }
     named = [r for r in only(rendered, "Role", SCHEDULER_NAME)["rules"] if r["verbs"] != ["create"]]
     assert [rule["resourceNames"] for rule in named] == [[SCHEDULER_NAME]]
+
+
+@pytest.fixture(scope="module")
+def switched_on(cluster: Helm) -> Iterator[None]:
+    """The release with the scheduler, and afterwards as the other tests know it."""
+    cluster.upgrade(LARDER, VALUES | {"scheduler": {"enabled": True}}, NAMESPACE)
+    yield
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+
+
+@pytest.mark.usefixtures("switched_on")
+def test_the_controller_binds_pods_of_namespaces_that_were_opened(api: Api, plane: ControlPlane) -> None:
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    token = api.create(f"{accounts}/larder-controller/token", {"spec": {}})["status"]["token"]
+    controller = plane.api_with_token(str(token))
+    pod = plain_pod("to-bind")
+    pod["spec"]["schedulingGates"] = [
+        {"name": "test.example.org/held"}
+    ]  # the API server then refuses any binding itself
+    api.create("/api/v1/namespaces/default/pods", pod)
+    body = {"metadata": {"name": "to-bind"}, "target": {"kind": "Node", "name": "n"}}
+
+    def refusal() -> str:
+        with pytest.raises(CallRefused) as refused:
+            controller.call("POST", "/api/v1/namespaces/default/pods/to-bind/binding", body)
+        return str(refused.value)
+
+    wait_until(lambda: "larder-scheduler is not switched on in namespace default" in refusal(), 60, "the policy")
+    api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}})
+    wait_until(lambda: "schedulingGates" in refusal(), 60, "the policies to let it pass")
+    api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"larder.dev/device-scheduling": None}}})
+    api.delete("/api/v1/namespaces/default/pods/to-bind", grace_s=0)
+    controller.close()

@@ -39,10 +39,10 @@ def cards_of(site: Site, *names: str) -> Counter[tuple[str, str]]:
     return found
 
 
-def unscheduled(site: Site, name: str) -> str:
-    """Return what the scheduler says of a pod that it did not place."""
+def unscheduled(site: Site, name: str, reason: str = "Unschedulable") -> str:
+    """Return what the scheduler says of a pod that it did not place; empty while it still tries by itself."""
     conditions = site.api.get(f"{_PODS}/{name}")["status"].get("conditions", [])
-    return " ".join(c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False")
+    return " ".join(c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["reason"] == reason)
 
 
 def test_a_pod_with_the_annotation_gets_its_device_with_its_node(site: Site, add_node: AddNode) -> None:
@@ -92,6 +92,7 @@ def test_many_pods_at_once_never_share_a_device(site: Site, add_node: AddNode) -
     bound = [name for name in names if site.pod_node(name)]
     assert set(cards_of(site, *bound).values()) == {1}
     waiting = [name for name in names if name not in bound]
+    site.until(lambda: all("used 1" in unscheduled(site, name) for name in waiting), "the others to be refused")
     for name in bound[:4]:
         site.delete_pod(name)
     site.until(lambda: is_bound(site, *waiting), "the others to be bound")
@@ -156,7 +157,7 @@ def test_without_the_extender_pods_wait_and_others_do_not(site: Site, add_node: 
     second, third, plain = asking(site), asking(site), site.name("plain")
     site.api.create(_PODS, plain_pod(plain))
     site.until(lambda: is_bound(site, plain), "the plain pod to be bound")
-    site.until(lambda: "connection refused" in unscheduled(site, second), "the reason")
+    site.until(lambda: "connection refused" in unscheduled(site, second, "SchedulerError"), "the reason")
     assert not site.pod_node(second)
     controller.start()
     site.until(lambda: sum(is_bound(site, name) for name in (second, third)) == 1, "one of the pods to be bound")

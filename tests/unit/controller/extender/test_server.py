@@ -83,7 +83,9 @@ async def test_filter_and_prioritize_answer_in_the_names_of_go(extender: Extende
 
 
 async def test_a_malformed_annotation_of_the_pod_fits_nowhere_and_says_so(extender: Extender) -> None:
-    found = (await extender.ask("filter", args(Pod=pod_json("p", annotation="{")))).json()
+    asked = args(Pod=pod_json("p", annotation="{"))
+    assert "the text is not JSON" in (await extender.ask("filter", asked)).json()["Error"]
+    found = (await extender.ask("filter", asked)).json()
     assert found["NodeNames"] == []
     assert (
         "annotation KubeDevice/DeviceInfo of the pod: the text is not JSON" in found["FailedAndUnresolvableNodes"]["a"]

@@ -4,10 +4,11 @@ import time
 from typing import Any
 
 import msgspec
+import pytest
 
 from controller.extender.accounts import DeviceAccounts
 from controller.extender.device_objects import DevicePod
-from controller.extender.service import ExtenderService
+from controller.extender.service import ExtenderService, Unanswerable
 from controller.extender.wire import ExtenderArgs
 from controller.extender.worker import DeviceWorker
 from controller.placement.groups import NodeLimits
@@ -63,3 +64,14 @@ async def test_devices_decide_where_a_pod_may_go_and_models_which_of_these_is_be
     asked = args({CARD: 1})
     assert (await service().filter(asked)).node_names == ["room", "full"]
     assert await scores(asked) == {"has": 0, "fetches": 0, "room": 4, "full": 1, "leaves": 0}
+
+
+async def test_a_pod_that_fits_nowhere_is_refused_only_when_it_is_asked_about_again() -> None:
+    """The scheduler may have seen a change before us, and would not ask again after a refusal."""
+    asked, found = args({CARD: 2}), service()
+    for _ in range(2):
+        with pytest.raises(Unanswerable, match=r"no node has room for the pod, for example has: .* capacity 0"):
+            await found.filter(asked)
+        refused = await found.filter(asked)
+        assert refused.node_names == []
+        assert "requested 2, used 0, capacity 1" in refused.failed_and_unresolvable_nodes["room"]
