@@ -34,8 +34,8 @@ class ExtenderService:
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime.
 
-        The scheduler asks again after a change, which it may have seen before us, but not after a refusal. So that a pod
-        fits nowhere is first answered as an error: it is asked about again after a second or more, and then refused.
+        The scheduler asks again after a change, which it may have seen before us, but not after a refusal. So the first
+        refusal of a pod is answered as an error: the scheduler asks again after a second or more.
         """
         nodes = await self._scored(args.pod, _names(args), [])
         if not nodes or any(node.fits for node in nodes):
