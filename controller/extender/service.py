@@ -1,6 +1,7 @@
 """Answers filter and prioritize from memory."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from controller.extender.asked_devices import AskedDevices, asked_devices
@@ -12,8 +13,10 @@ from controller.extender.worker import ANSWER_S, DeviceWorker
 from controller.placement.pod_placement import promised_snapshots
 from controller.state.cluster_state import ClusterState
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
+from shared.token_bucket import TokenBucket
 
 _MOST_UNCONFIRMED = 10_000
+_PAUSE_S, _PAUSES = 0.1, 2.0  # the scheduler waits meanwhile: at most so many per second
 _EVALUATING = 0.7  # the share of the time within which the worker must answer
 
 
@@ -29,6 +32,8 @@ class ExtenderService:
     worker: DeviceWorker
     clock: Callable[[], float]
     answer_s: float = ANSWER_S
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _pauses: TokenBucket = field(default_factory=lambda: TokenBucket(_PAUSES, _PAUSES, 0.0, _PAUSES), init=False)
     _unconfirmed: dict[str, None] = field(default_factory=dict, init=False)  # uids of pods, oldest first
 
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
@@ -42,6 +47,9 @@ class ExtenderService:
             self._unconfirmed.pop(args.pod.metadata.uid, None)
         elif self._must_confirm(args.pod.metadata.uid):
             raise Unanswerable(f"no node has room for the pod, for example {nodes[0].name}: {nodes[0].reason}")
+        elif not self._pauses.draw(1, self.clock()):
+            await self.sleep(_PAUSE_S)  # a change in the last moment may still be on its way to us
+            nodes = await self._scored(args.pod, _names(args), [])
         return filter_result(nodes)
 
     async def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:
