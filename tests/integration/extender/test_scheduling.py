@@ -92,7 +92,8 @@ def test_many_pods_at_once_never_share_a_device(site: Site, add_node: AddNode) -
     bound = [name for name in names if site.pod_node(name)]
     assert set(cards_of(site, *bound).values()) == {1}
     waiting = [name for name in names if name not in bound]
-    site.until(lambda: all("used 1" in unscheduled(site, name) for name in waiting), "the others to be refused")
+    for name in waiting:
+        site.until(lambda name=name: "used 1" in unscheduled(site, name), "the others to be refused")  # type: ignore[misc]
     for name in bound[:4]:
         site.delete_pod(name)
     site.until(lambda: is_bound(site, *waiting), "the others to be bound")
