@@ -31,7 +31,7 @@ from rig.ports import LOOPBACK
 from rig.processes import wait_until
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import SCHEDULER_NAME
-from tests.bench.admission_latency import Series, administrator, confine, cpu_s, steadily, tell
+from tests.bench.admission_latency import Series, administrator, confine, cpu_s, print_result, steadily
 
 Json = dict[str, Any]
 DEFAULTS = (1000.0, 100.0, 10.0)
@@ -168,14 +168,14 @@ async def measure(cluster: LarderCluster, token: str, count: int, rate: float, s
             before_s = cpu_s(controller.process.pid)
             found: Series = await steadily(client.ask(verb), rate, seconds)
             used_s = cpu_s(controller.process.pid) - before_s
-            tell(f"{verb}, asked directly", [took_s for _, took_s in found.calls])
-            tell("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
+            print_result(f"{verb}, asked directly", [took_s for _, took_s in found.calls])
+            print_result("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
             sys.stdout.write(f"  {found.wrong} without the right answer; ")
             sys.stdout.write(f"CPU of the controller for each: {used_s / len(found.calls) * 1e3:.2f} ms\n")
         for what, body in (("by devices", with_devices), ("by node selector", with_selector)):
             before_s = cpu_s(controller.process.pid)
             waits = await client.place(what.replace(" ", "-"), body, rate, seconds)
-            tell(f"pod to node, {what}", waits)
+            print_result(f"pod to node, {what}", waits)
             used_s = cpu_s(controller.process.pid) - before_s
             sys.stdout.write(f"  CPU of the controller for each: {used_s / len(waits) * 1e3:.2f} ms\n")
 
