@@ -67,7 +67,7 @@ def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
         "larder-inference-services", "larder-inference-service-owners", "larder-training-jobs",
         "larder-training-job-owners", "larder-pods", "larder-store-volumes",
         "larder-volumes", "larder-download-jobs", "larder-download-claims", "larder-dra", "larder-dra-events",
-        "larder-private-models",
+        "larder-private-models", "larder-device-annotations",
     }  # fmt: skip
     for policy in _ours(api, policies):
         assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["metadata"]["name"]

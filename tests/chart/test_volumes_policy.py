@@ -19,6 +19,8 @@ from tests.builders.replica_claims import template
 from tests.chart.conftest import NAMESPACE
 
 _VOLUMES, _CLAIMS = "/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims"
+_JOBS = "/apis/batch/v1/namespaces/default/jobs"
+_MODELS = "/apis/models.example.com/v1alpha1/namespaces/default/models"
 _ROOT = "/var/lib/larder"
 OURS = VolumeManifest("default", "m", "m-default", SnapshotVolume("m", "r"), 1, _ROOT)
 
@@ -133,10 +135,13 @@ def test_any_other_claim_of_a_template_is_refused(api: Api, controller: Api) -> 
     twice["metadata"]["ownerReferences"].append(JOB.reference() | {"uid": "5678", "controller": False})
     for body in (*others, unowned, held, twice):
         assert "only claims that a TrainingJob owns" in refusal(controller, _CLAIMS, body)
-    api.create(_CLAIMS, of_template())
+    container = {"name": "main", "image": "train:1"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    job = api.create(_JOBS, {"metadata": {"name": JOB.name}, "spec": {"suspend": True, "template": template}})
+    api.create(_CLAIMS, of_template(replace(JOB, uid=job["metadata"]["uid"])))  # one without its owner is collected
     with pytest.raises(CallRefused, match="never deletes a claim"):
         controller.delete(f"{_CLAIMS}/data-train-0")
-    api.delete(f"{_CLAIMS}/data-train-0")
+    api.delete(f"{_JOBS}/{JOB.name}")
 
 
 def test_what_others_created_is_not_deleted(api: Api, controller: Api) -> None:
@@ -154,7 +159,10 @@ def test_an_administrator_s_volume_in_the_store_is_refused(api: Api, controller:
 
 def test_of_a_claim_of_a_model_only_the_size_may_change(api: Api, controller: Api) -> None:
     kind = {"apiVersion": "models.example.com/v1alpha1", "kind": "Model"}
-    owner = kind | {"name": "grown", "uid": "1", "controller": True}
+    source = {"huggingFace": {"repoId": "org/name", "revision": "main"}}
+    spec = {"source": source, "version": "1", "storage": {"storageClass": "standard", "size": "1Gi"}}
+    model = api.create(_MODELS, kind | {"metadata": {"name": "grown"}, "spec": spec})
+    owner = kind | {"name": "grown", "uid": model["metadata"]["uid"], "controller": True}
     labels = {"larder.dev/model-claim": "1"}
     storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     path = f"{_CLAIMS}/model-grown"
@@ -174,8 +182,8 @@ def test_of_a_claim_of_a_model_only_the_size_may_change(api: Api, controller: Ap
     assert "with the label larder" in theirs
     larger = _refused_change(controller, path, {"spec": {"resources": {"requests": {"storage": "2Gi"}}}})
     assert "bound claims" in larger  # not the policy, but the API server's own rule
-    for name in ("model-grown", "theirs"):
-        api.delete(f"{_CLAIMS}/{name}")
+    api.delete(f"{_CLAIMS}/theirs")
+    api.delete(f"{_MODELS}/grown")
 
 
 def _refused_change(client: Api, path: str, change: Json) -> str:
