@@ -71,8 +71,11 @@ def test_events_say_what_each_node_lacks_and_a_device_that_comes_back_is_used(si
 def test_a_pod_that_ended_gives_its_devices_back(site: Site, add_node: AddNode) -> None:
     add_node({card("a"): 1})
     first = asking(site)
-    site.until(lambda: is_bound(site, first), "the first pod to be bound")
-    site.api.patch(f"{_PODS}/{first}/status", {"status": {"phase": "Succeeded"}})
+    path = f"{_PODS}/{first}"
+    site.until(
+        lambda: site.api.get(path)["status"].get("phase") == "Running", "the first pod to run"
+    )  # else it would yet
+    site.api.patch(f"{path}/status", {"status": {"phase": "Succeeded"}})
     second = asking(site)
     site.until(lambda: is_bound(site, second), "the second pod to be bound")
 
