@@ -16,6 +16,7 @@ from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
 from shared.token_bucket import TokenBucket
 
 _MOST_UNCONFIRMED = 10_000
+_ECHO_S = 5.0
 _PAUSE_S, _PAUSES = 0.1, 2.0  # the scheduler waits meanwhile: at most so many per second
 _EVALUATING = 0.7  # the share of the time within which the worker must answer
 
@@ -35,6 +36,7 @@ class ExtenderService:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _pauses: TokenBucket = field(default_factory=lambda: TokenBucket(_PAUSES, _PAUSES, 0.0, _PAUSES), init=False)
     _unconfirmed: dict[str, None] = field(default_factory=dict, init=False)  # uids of pods, oldest first
+    _refused: dict[str, float] = field(default_factory=dict, init=False)  # when, by uid of the pod
 
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime.
@@ -58,13 +60,21 @@ class ExtenderService:
         return priorities(await self._scored(args.pod, _names(args), snapshots), wants_models=bool(snapshots))
 
     def _must_confirm(self, uid: str) -> bool:
-        """Return whether a pod fits nowhere for the first time since it was refused; every other time it does."""
+        """Return whether a refusal of a pod is to be confirmed: if it has not been refused within seconds.
+
+        The refusal itself changes the pod's status, after which kube-scheduler asks once more.
+        """
+        now = self.clock()
         if uid in self._unconfirmed:
             del self._unconfirmed[uid]
+            self._refused[uid] = now
             return False
-        if len(self._unconfirmed) >= _MOST_UNCONFIRMED:
-            del self._unconfirmed[next(iter(self._unconfirmed))]
+        if now - self._refused.get(uid, -_ECHO_S) < _ECHO_S:
+            return False
         self._unconfirmed[uid] = None
+        for known in (self._unconfirmed, self._refused):
+            if len(known) > _MOST_UNCONFIRMED:
+                del known[next(iter(known))]
         return True
 
     async def _scored(self, pod: DevicePod, names: list[str], snapshots: Sequence[Snapshot]) -> list[ScoredNode]:
