@@ -38,7 +38,7 @@ class CdiFiles:
             self.folder.mkdir(parents=True, exist_ok=True)
             tmp.write_text(json.dumps(content))
             tmp.chmod(0o644)
-            os.replace(tmp, path)  # noqa: PTH105 - as an atomic step
+            tmp.replace(path)
         except OSError as error:
             raise StoreFailure(f"cannot write {path}: {error.strerror}") from error
 

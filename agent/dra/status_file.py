@@ -1,6 +1,5 @@
 """What the probes of the driver's container read: a file, because the driver serves no network."""
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +29,6 @@ class StatusFile:
         try:
             self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
             tmp.write_text(self.text + "\n")
-            os.replace(tmp, self.path)  # noqa: PTH105 - as an atomic step
+            tmp.replace(self.path)
         except OSError as error:
             raise StoreFailure(f"cannot write {self.path}: {error.strerror}") from error

@@ -23,7 +23,7 @@ class ExtenderMetrics:
                 self._seconds.labels(verb, outcome)
         self._conflicts = Counter(
             "larder_extender_reservation_conflicts",
-            "DeviceReservations decided again because another replica was first.",
+            "Reservations of devices that were decided again because another replica was first.",
             registry=registry,
         )
         self._plugin_failed = Gauge(
@@ -38,7 +38,7 @@ class ExtenderMetrics:
         self._seconds.labels(verb, outcome).observe(took_s)
 
     def conflict(self) -> None:
-        """Count a reservation that another replica was faster than."""
+        """Count a reservation that another replica wrote first."""
         self._conflicts.inc()
 
     def plugin_failed(self, plugin: str, _reason: str = "") -> None:
