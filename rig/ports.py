@@ -12,8 +12,9 @@ from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 
-# Below the ephemeral range of the kernel, so that a server can be stopped and still find its port free.
-_RANGE = range(15_000, 30_000)
+# Below the ephemeral range of the kernel, so that a server can be stopped and still find its port free; above the
+# ports of docs/tutorials, which tests use as they are.
+RANGE = range(20_000, 30_000)
 _TRIES = 200
 _given = set[int]()  # by this process: their programs may not listen yet, or be stopped for a while
 
@@ -23,7 +24,7 @@ def free_port(candidates: Iterable[int] | None = None) -> int:
 
     Programs that are not ours may still take it first.
     """
-    for port in candidates or random.sample(_RANGE, _TRIES):
+    for port in candidates or random.sample(RANGE, _TRIES):
         if port in _given or not _reserve(port):
             continue
         with socket.socket() as probe:
@@ -34,7 +35,7 @@ def free_port(candidates: Iterable[int] | None = None) -> int:
                 continue
             _given.add(port)
             return port
-    raise OSError(f"no free port on {LOOPBACK} between {_RANGE.start} and {_RANGE.stop}")
+    raise OSError(f"no free port on {LOOPBACK} between {RANGE.start} and {RANGE.stop}")
 
 
 def _reserve(port: int) -> bool:

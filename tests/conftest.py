@@ -19,7 +19,7 @@ from rig.gcs import Gcs
 from rig.hub import Hub
 from rig.registry import Registry
 from rig.s3 import S3
-from tests.workers import LONGEST, ByFile, unit
+from tests.workers import ByFile, rank
 
 
 def pytest_configure() -> None:
@@ -48,8 +48,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the longest unit first, whatever else its folder has."""
-    items.sort(key=lambda item: unit(item.nodeid) != LONGEST)
+    """Start the longest units first, whatever else their folders have."""
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)  # there are no workers without pytest-xdist

@@ -2,10 +2,10 @@
 
 from xdist.scheduler import LoadScopeScheduling
 
-LONGEST = "tests/e2e"  # without the folders in it
+LONGEST = ("tests/e2e", "tests/e2e/pages")  # each without the folders in it
 
 # Each folder in these is kept together: it has one node for all tests, or a control plane that is dear to start.
-TOGETHER = (LONGEST, "tests/chart")
+TOGETHER = ("tests/e2e", "tests/chart")
 
 
 def unit(nodeid: str) -> str:
@@ -13,6 +13,12 @@ def unit(nodeid: str) -> str:
     file = nodeid.partition("::")[0]
     folder = file.rpartition("/")[0]
     return folder if folder.startswith(TOGETHER) else file
+
+
+def rank(nodeid: str) -> int:
+    """Return the place of a test's unit: those in LONGEST start first, and the others keep their order behind them."""
+    kept = unit(nodeid)
+    return LONGEST.index(kept) if kept in LONGEST else len(LONGEST)
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types

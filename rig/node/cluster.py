@@ -115,11 +115,12 @@ class NodeCluster(Running):
         self.wait_node(name)
 
     def restart_kubelet(self, name: str) -> None:
-        """Kill kubelet while its pods run, restart it, and wait until the node is Ready."""
+        """Kill kubelet while its pods run, restart it, and wait until the node is Ready and kubelet knows its pods."""
         node = self._nodes[name]
         node.processes["kubelet"].kill()
         self._start_kubelet(node)
         self.wait_node(name)
+        node.processes["kubelet"].wait_ready(lambda: self._knows_its_pods(name), _NODE_READY_S, "told of its pods")
 
     def wait_node(self, name: str) -> None:
         """Wait until kubelet answers and has reported the node Ready after this call."""
@@ -187,6 +188,12 @@ class NodeCluster(Running):
         except CallRefused:
             return False
         return ready_since(node, since) and self.api.answers(f"/api/v1/nodes/{name}/proxy/healthz")
+
+    def _knows_its_pods(self, name: str) -> bool:
+        """Tell whether kubelet lists every pod of its node; until then it says that a pod does not exist."""
+        known = self.api.get(f"/api/v1/nodes/{name}/proxy/pods")["items"] or []
+        bound = self.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName={name}")["items"]
+        return {pod["metadata"]["uid"] for pod in bound} <= {pod["metadata"]["uid"] for pod in known}
 
 
 def ready_since(node: dict[str, Any], since: float) -> bool:

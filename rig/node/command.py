@@ -79,8 +79,7 @@ def _up(arguments: argparse.Namespace) -> int:
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before threads start, so that only this thread receives them
     tools, cache = prepare.setup(os.environ, _say), cache_dir(os.environ)
-    buildah = Buildah(cache)
-    archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, _say).values()]
+    archives = images.build_all(cache, _say)
     with tempfile.TemporaryDirectory(prefix="larder-node-") as folder:
         state = Path(folder)
         with NodeCluster(tools, state, cache) as cluster, sources_on(cluster, state) as (hub, s3):

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rig.binaries import CONTAINERD_VERSION
+from rig.cache import locked
 from rig.node.namespaces import command
 
-_KEPT = 2
+_KEPT = 2  # a run has two clusters with different images
 _CP = "/bin/cp"
 
 
@@ -18,19 +19,24 @@ class ImageStores:
     """Copies of the containerd directory below the cache, by the images in it."""
 
     def __init__(self, cache: Path) -> None:
-        self._folder = cache / "containerd"
+        self._cache, self._folder = cache, cache / "containerd"
 
     def clone(self, archives: Sequence[Path], target: Path) -> bool:
         """Fill the directory of a stopped containerd; return False if there is no copy for these images."""
         kept = self._folder / _key(archives)
-        if not kept.exists():
-            return False
-        kept.touch()
-        _share(kept, target)
+        with locked(self._cache, print):
+            if not kept.exists():
+                return False
+            kept.touch()
+            _share(kept, target)
         return True
 
     def keep(self, archives: Sequence[Path], source: Path) -> None:
         """Keep the directory of a stopped containerd, and remove the least recently used copies."""
+        with locked(self._cache, print):
+            self._keep(archives, source)
+
+    def _keep(self, archives: Sequence[Path], source: Path) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="new-", dir=self._folder))
         _share(source, made)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rig import progress
+from rig.cache import locked
 from rig.errors import SetupFailed
 from rig.node import programs
 from rig.node.buildah import Buildah, Recipe
@@ -63,7 +64,17 @@ def ensure_base(cache: Path, say: progress.Say, suite: str = _SUITE) -> Path:
     return path
 
 
-def build_sandbox(buildah: Buildah) -> Path:
+def build_all(cache: Path, say: progress.Say, *, with_model_server: bool = False) -> list[Path]:
+    """Return the archives that the nodes of a cluster load; of all programs on this machine, one builds at a time."""
+    buildah = Buildah(cache)
+    with locked(cache, say):
+        archives = [_build_sandbox(buildah), *build_project(buildah, cache, say).values()]
+        if with_model_server:
+            archives.append(build_model_server(buildah, cache, say))
+    return archives
+
+
+def _build_sandbox(buildah: Buildah) -> Path:
     """Return the image for sandboxes and simple workloads, built only from busybox."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(programs.BUSYBOX, Path(folder) / "busybox")

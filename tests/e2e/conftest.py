@@ -8,7 +8,6 @@ import pytest
 from rig.binaries import cache_dir
 from rig.errors import StartFailed
 from rig.node import images
-from rig.node.buildah import Buildah
 from rig.node.cluster import NodeCluster
 from rig.node.installation import Installation
 from rig.node.prepare import hindrances, tools
@@ -26,8 +25,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
     cache, state = cache_dir(os.environ), tmp_path_factory.mktemp("e2e")
-    buildah = Buildah(cache)
-    archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, print).values()]
+    archives = images.build_all(cache, print)
     with NodeCluster(tools(os.environ), state, cache) as cluster, sources_on(cluster, state) as (hub, s3):
         for archive in archives:
             cluster.load_image(archive)

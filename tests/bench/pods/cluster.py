@@ -30,8 +30,7 @@ def bench_cluster(work: Path, say: Say) -> Iterator[Installation]:
     if found := hindrances(os.environ):
         raise SetupFailed(f"pods need a real node: {'; '.join(found)}")
     cache = cache_dir(os.environ)
-    buildah = Buildah(cache)
-    archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, say).values()]
+    archives, buildah = images.build_all(cache, say), Buildah(cache)
     say(f"building {INITIALIZER} ...")
     buildah.build(Recipe(INITIALIZER, _IMAGE / "Dockerfile", _IMAGE, {"BASE": images.BASE}))
     archives.append(buildah.archive(INITIALIZER))

@@ -1,11 +1,15 @@
 """Rigs that run at the same time get different ports."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from rig.ports import free_port
+from rig.ports import RANGE, free_port
+
+_TUTORIALS = Path(__file__).parents[3] / "docs" / "tutorials"
 
 _HOLDER = """
 import sys
@@ -30,3 +34,10 @@ def test_a_port_is_given_once() -> None:
     port = free_port()
     with pytest.raises(OSError, match="no free port"):
         free_port([port])
+
+
+def test_no_port_of_a_tutorial_is_given_away() -> None:
+    pages = [page.read_text(encoding="utf-8") for page in _TUTORIALS.glob("*.md")]
+    forwarded = {int(port) for page in pages for port in re.findall(r"port-forward \S+ (\d+):", page)}
+    assert len(forwarded) > 5
+    assert not forwarded & set(RANGE)

@@ -18,7 +18,6 @@ import yaml
 from rig.binaries import cache_dir
 from rig.karpenter.controller import Karpenter
 from rig.node import images
-from rig.node.buildah import Buildah
 from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
@@ -28,7 +27,7 @@ from rig.node.rented_machines import RentedMachines
 from rig.node.sources import sources_on
 from tests.readers.console import Shell
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "install.md"
 TUTORIALS = sorted(page for page in (ROOT / "docs" / "tutorials").glob("*.md") if page.name != "README.md")
 REPOSITORY = "hf-internal-testing/tiny-random-gpt2"
@@ -110,9 +109,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
     cache, folder = cache_dir(os.environ), tmp_path_factory.mktemp("reader")
-    buildah = Buildah(cache)
-    archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, print).values()]
-    archives.append(images.build_model_server(buildah, cache, print))
+    archives = images.build_all(cache, print, with_model_server=True)
     with ExitStack() as stack:
         cluster = stack.enter_context(NodeCluster(tools(os.environ), folder / "cluster", cache))
         hub, s3 = stack.enter_context(sources_on(cluster, folder / "cluster"))
