@@ -62,7 +62,7 @@ class Replica:
         defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
         self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
-        self.manager.add_informers(cluster_informers(self.cluster, settings.namespace))
+        self.manager.add_informers(cluster_informers(self.cluster, settings.namespace, devices=settings.dra))
         self.events = EventRecorder(kube, self.now)
         self.provisioner = Provisioner(
             ProvisionSettings(

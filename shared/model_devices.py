@@ -91,6 +91,13 @@ class ResourceClaim(Object, frozen=True, kw_only=True):
                 yield result
 
     @property
+    def model_nodes(self) -> list[str]:
+        """The nodes on which the claim holds devices of our driver."""
+        allocation = self.status.allocation
+        results = allocation.devices.results if allocation else ()
+        return list(dict.fromkeys(result.pool for result in results if result.driver == DRIVER))
+
+    @property
     def pods(self) -> list[ClaimConsumer]:
         """The pods that the claim is reserved for."""
         return [consumer for consumer in self.status.reserved_for if consumer.resource == "pods"]

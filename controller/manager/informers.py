@@ -1,7 +1,6 @@
 """Runs the informers of all controllers."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from controller.state.crds import Definitions
 from controller.state.informer import Informer
 from shared.backoff import Backoff
 from shared.internal_errors import keep_running
+from shared.kube.errors import NotFound
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 
@@ -38,10 +38,10 @@ class Informers:
             informer.path,
             informer.kind,
             informer.sink,
-            self._on_restart(informer.resource),
+            lambda error, wait_s: self._report(informer, error, wait_s),
             label_selector=informer.label_selector,
             field_selector=informer.field_selector,
-            timing=ReflectorTiming() if informer.waited_for else _OPTIONAL_TIMING,
+            timing=_OPTIONAL_TIMING if informer.may_be_absent or not informer.waited_for else ReflectorTiming(),
         )
         self._reflectors.append((informer, reflector))
 
@@ -77,9 +77,17 @@ class Informers:
         lists = [reflector.synced for informer, reflector in self._reflectors if informer.waited_for]
         return [self.definitions.synced, *lists]
 
-    def _on_restart(self, resource: str) -> Callable[[Exception, float], None]:
-        def report(error: Exception, wait_s: float) -> None:
-            self.metrics.watch_restarts.labels(resource).inc()
-            _log.info("watch_interrupted", resource=resource, error=str(error), wait_s=round(wait_s, 2))
+    def _report(self, informer: Informer[Any], error: Exception, wait_s: float) -> None:
+        if informer.may_be_absent and isinstance(error, NotFound):
+            self._report_absent(informer)
+            return
+        self.metrics.watch_restarts.labels(informer.resource).inc()
+        _log.info("watch_interrupted", resource=informer.resource, error=str(error), wait_s=round(wait_s, 2))
 
-        return report
+    def _report_absent(self, informer: Informer[Any]) -> None:
+        """Take the collection for empty, and say so once."""
+        informer.sink.replace((), ())
+        for known, reflector in self._reflectors:
+            if known is informer and not reflector.synced.is_set():
+                _log.warning("kind_not_served", resource=informer.resource, path=informer.path)
+                reflector.synced.set()

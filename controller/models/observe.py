@@ -103,7 +103,7 @@ class ModelObserver:
                     yield removal
 
     def _removal_from(self, name: str, entry: Entry) -> PendingRemoval | None:
-        holding = self.cluster.device_users.get(name, {}).get(entry.key, ())
+        holding = self.cluster.device_claims.users_of(name, entry.key)
         users = [*self.cluster.pod_users.users_of(name, entry.key), *holding]
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
             return None  # the node has not been reconciled since

@@ -27,6 +27,7 @@ def nodes_controller(
             on(changed.model, handler.of_model, delay),
             on(changed.unmanaged, handler.of_unmanaged, delay),
             on(changed.user, handler.of_user),
+            on(changed.device_claim, handler.of_device_claim),
             on(cluster.volumes.changed, handler.of_claim),
             on(grant_changed, handler.of_grant),
         ),

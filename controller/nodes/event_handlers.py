@@ -66,6 +66,10 @@ class NodeEventHandler:
         pods = (self.cluster.users.get(key) for key in self.cluster.volumes.pods_of(claim))
         return (NodeKey(pod.spec.node_name) for pod in pods if pod is not None and pod.spec.node_name)
 
+    def of_device_claim(self, name: str) -> Iterator[NodeKey]:
+        """Yield the node on which a claim holds a model, or held one."""
+        yield NodeKey(name)
+
     def of_grant(self, name: str) -> Iterator[NodeKey]:
         """Yield a node that gained or lost its download grant."""
         yield NodeKey(name)

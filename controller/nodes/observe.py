@@ -43,7 +43,6 @@ class NodeObserver:
         node = self.cluster.node(name)
         if node is None:
             self.acks.forget(name)
-            self.cluster.device_users.pop(name, None)
             return None
         model_node, demands = self.cluster.model_node(name), self.cluster.demands_for(node)
         awaited = self._awaited(node)
@@ -55,7 +54,7 @@ class NodeObserver:
             limits=self.cluster.membership.limits_of(node),
             granted=name in granted or not self.cluster.membership.is_limited(node),
             model_node=model_node,
-            in_use=self.cluster.pod_users.in_use(name, model_node) if model_node else frozenset(),
+            in_use=self._in_use(name, model_node) if model_node else frozenset(),
             acknowledged=self.acks.of(name, model_node, self.cluster.statuses.of(node), now),
             group_of=self._groups_of_claims(node),
             retained=self.cluster.retained(),
@@ -72,7 +71,7 @@ class NodeObserver:
         paths = await paths_of_claims(self.kube, self.store_root) if mounts_claims else {}
         known = _known(view)
         mounting = users_of(pods, known, self.store_root, paths)
-        holding = self.cluster.device_users[view.name] = await self.devices.on_node(view.name, known)
+        holding = await self.devices.on_node(view.name, known)
         users = {key: (*mounting.get(key, ()), *holding.get(key, ())) for key in mounting.keys() | holding.keys()}
         return replace(view, users=users)
 
@@ -83,6 +82,10 @@ class NodeObserver:
         wanted = await self.live.wanted(view.name, keys - evicting)
         protected = await self.live.protected(view.name, evicting) if evicting else _NONE
         return replace(view, unwanted=keys - wanted - protected, protected=protected)
+
+    def _in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
+        """Return the entries that watched pods mount or watched claims hold."""
+        return self.cluster.pod_users.in_use(name, model_node) | self.cluster.device_claims.in_use(name, model_node)
 
     def _awaited(self, node: Node) -> frozenset[EntryKey]:
         """Return the snapshots that pods on the node mount and that are not complete there."""

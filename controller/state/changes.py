@@ -41,6 +41,7 @@ class Changes:
     group: Signal[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None] = field(default_factory=Signal)
     agent: Signal[str] = field(default_factory=Signal)  # the node whose agent became ready or went away
     user: Signal[Pod | None, Pod | None] = field(default_factory=Signal)
+    device_claim: Signal[str] = field(default_factory=Signal)  # the node on which a claim holds a model, or did
     model: Signal[ModelKey, Demand | None, Demand | None] = field(default_factory=Signal)
     unmanaged: Signal[ModelKey, Declared | None, Declared | None] = field(default_factory=Signal)
     service: Signal[InferenceService | None, InferenceService | None] = field(default_factory=Signal)

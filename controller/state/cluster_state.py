@@ -16,6 +16,7 @@ from controller.state.changes import (
     node_matters,
     user_matters,
 )
+from controller.state.device_claims import DeviceClaims
 from controller.state.entry_statuses import EntryStatuses
 from controller.state.held_revisions import HeldRevisions
 from controller.state.index import Index
@@ -47,8 +48,7 @@ Clock = Callable[[], float]
 class ClusterState:
     """The caches and their indexes; `changed` signals a change after every index is up to date.
 
-    The caches hold what Larder manages. `device_users` are those of the last live list. `unmanaged` are models of kinds
-    that another product defined.
+    The caches hold what Larder manages. `unmanaged` are models of kinds that another product defined.
     """
 
     default_limits: NodeLimits
@@ -78,7 +78,7 @@ class ClusterState:
     waiting_pods: WaitingPods = field(default_factory=WaitingPods, init=False)
     held_revisions: HeldRevisions = field(init=False)
     unplaced: UnplacedEntries = field(init=False)
-    device_users: dict[str, Mapping[EntryKey, tuple[str, ...]]] = field(default_factory=dict, init=False)  # by node
+    device_claims: DeviceClaims = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
     unmanaged: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
@@ -101,6 +101,7 @@ class ClusterState:
         self.membership = Membership(self.nodes, self.groups, self.default_limits)
         self.statuses = EntryStatuses(self.model_nodes)
         self.volumes = ModelVolumes(self.store_root)
+        self.device_claims = DeviceClaims(self.changed.device_claim.emit)
         self.pod_users = PodUsers(self.users, self.store_root, self.same_id, self.volumes.paths_of)
         self.held_revisions = HeldRevisions(self.clock, self.waiting_pods.is_needed)
         self.unplaced = UnplacedEntries(self.changed.unplaced)

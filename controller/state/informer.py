@@ -22,6 +22,7 @@ class Informer(Generic[T]):
         label_selector: Limits the collection to objects with these labels.
         field_selector: Limits the collection to objects with these fields.
         name: Name in metrics and logs; defaults to the last segment of the path.
+        may_be_absent: Whether the API server may lack the kind, which then has no objects; it is asked again later.
         waited_for: Whether decisions need its list; until it is read, a replica is not ready and does not campaign.
     """
 
@@ -33,6 +34,7 @@ class Informer(Generic[T]):
     name: str = ""
     waited_for: bool = True
     field_selector: str = ""
+    may_be_absent: bool = False
 
     @property
     def resource(self) -> str:

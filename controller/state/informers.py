@@ -33,14 +33,18 @@ from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
 from shared.kube.cache import Cache
+from shared.model_devices import RESOURCE_CLAIMS, ResourceClaim
 from shared.names import INJECTED_LABEL, USER_LABEL
 
 AGENT_LABEL = "app.kubernetes.io/component=agent"
 D = TypeVar("D", bound=Declared)
 
 
-def cluster_informers(cluster: ClusterState, namespace: str) -> tuple[Informer[Any], ...]:
-    """Return the informers of a cluster state, models last: what they are judged by must be cached first."""
+def cluster_informers(cluster: ClusterState, namespace: str, *, devices: bool) -> tuple[Informer[Any], ...]:
+    """Return the informers of a cluster state, models last: what they are judged by must be cached first.
+
+    `devices`: claims of Dynamic Resource Allocation may hold models.
+    """
     groups = ManagedSink(NODE_GROUP.kind, cluster.ownership, cluster.groups, lambda *_: None)
     model_caches = ManagedSink(MODEL_CACHE.kind, cluster.ownership, cluster.model_caches, lambda *_: None)
     agents = f"/api/v1/namespaces/{namespace}/pods"
@@ -59,6 +63,7 @@ def cluster_informers(cluster: ClusterState, namespace: str) -> tuple[Informer[A
         Informer(PODS, Pod, cluster.injected_pods, label_selector=f"{INJECTED_LABEL}=true", name="injected_pods"),
         Informer(VOLUMES, PersistentVolume, cluster.volumes.volumes, label_selector=f"{VOLUME_LABEL}=true"),
         Informer(CLAIMS, PersistentVolumeClaim, cluster.volumes.claims),
+        *((Informer(RESOURCE_CLAIMS, ResourceClaim, cluster.device_claims, may_be_absent=True),) if devices else ()),
         models(BASE_MODEL, BaseModel, cluster.base_models),
         models(CLUSTER_BASE_MODEL, ClusterBaseModel, cluster.cluster_base_models),
         models(CLUSTER_MODEL_CACHE, ClusterModelCache, cluster.caches),

@@ -127,7 +127,7 @@ def _templates(namespace: str) -> Iterator[dict[str, Any]]:
     for name in (
         "controller-rbac.yaml", "model-caches.yaml", "agent-rbac.yaml", "agent-policies.yaml",
         "inference-services.yaml", "models.yaml", "training-jobs.yaml", "device-scheduling.yaml",
-        "device-annotations.yaml",
+        "device-annotations.yaml", "dra-rbac.yaml",
     ):  # fmt: skip
         lines = without_helm((folder / name).read_text(), namespace).splitlines()
         plain = (line for line in lines if not line.startswith("{{") and "{{- include" not in line)

@@ -52,6 +52,16 @@ from shared.api.core import (
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
+from shared.model_devices import (
+    DRIVER,
+    AllocatedDevice,
+    AllocatedDevices,
+    ClaimConsumer,
+    ResourceAllocation,
+    ResourceClaim,
+    ResourceClaimStatus,
+    device_name,
+)
 from shared.names import snapshot_path
 from shared.sources.settings import SourceSettings
 
@@ -131,6 +141,16 @@ def pod(
     spec = PodSpec(node_name=node_name, volumes=volumes)
     fields = {"namespace": "ns"} | fields
     return Pod(metadata=meta(name, **fields), spec=spec, status=conditions(ready=ready, phase=phase))
+
+
+def device_claim(name: str, key: EntryKey, node_name: str, *pods: str, **fields: Any) -> ResourceClaim:
+    """Return a claim that holds a snapshot as a device of a node, reserved for these pods."""
+    result = AllocatedDevice(driver=DRIVER, pool=node_name, device=device_name(*key))
+    status = ResourceClaimStatus(
+        allocation=ResourceAllocation(devices=AllocatedDevices(results=[result])),
+        reserved_for=[ClaimConsumer(resource="pods", name=pod, uid=pod) for pod in pods],
+    )
+    return ResourceClaim(metadata=meta(name, **({"namespace": "ns"} | fields)), status=status)
 
 
 def fresh_cluster(clock: Any = lambda: 0.0) -> ClusterState:

@@ -4,13 +4,16 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
+from controller.nodes.entry_states import timestamp
 from rig.binaries import Binaries
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
+from shared.model_devices import DRIVER, RESOURCES, SLICES, device_name
 from tests.integration.system.sites import opened
 from tests.readers.metrics import scrape
 
@@ -27,6 +30,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "LARDER_LEASE_SECONDS": "4",
         "LARDER_FINALIZER_SECONDS": "60",
         "LARDER_EVICTION_IDLE_SECONDS": "2",
+        "LARDER_DRA": "true",
     }
     with opened(binaries, tmp_path_factory.mktemp("site"), settings, {NODE: {}}) as site:
         yield site
@@ -177,6 +181,48 @@ def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, 
     assert limited.phase(pinned) == "Ready"
     assert limited.is_evicted(used)
     assert site.entries(NODE, used)[0]["lastUsed"]
+
+
+def test_the_last_use_by_a_claim_counts_in_the_order(site: Site, limited: LimitedNode) -> None:
+    held, idle = limited.add_ready("held", 2), limited.add_ready("idle", 2)
+    pod, claim = site.name("pod"), device_claim(site, held)
+    site.pod({
+        "metadata": {"name": pod},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "resourceClaims": [{"name": "m", "resourceClaimName": claim}],
+            "containers": [{"name": "main", "image": "i", "resources": {"claims": [{"name": "m"}]}}],
+        },
+    })  # fmt: skip
+    site.until(lambda: site.pod_node(pod) == NODE, "the pod to be placed by its claim")
+    site.until(lambda: site.entries(NODE, held)[0].get("inUse", False), "the use to be seen")
+    assert "lastUsed" not in site.entries(NODE, held)[0]
+    ready_at = max(s["since"] for s in site.status("ModelNode", NODE)["entries"])
+    site.until(lambda: timestamp(datetime.now(UTC)) > ready_at, "another second, for times are in seconds")
+    site.delete_pod(pod)
+    site.until(lambda: "lastUsed" in site.entries(NODE, held)[0], "the end of the use to be recorded")
+    assert not site.entries(NODE, held)[0].get("inUse")
+    limited.add_ready("new", 2)
+    site.until(lambda: limited.is_evicted(idle) or limited.is_evicted(held), "either to make room")
+    assert limited.is_evicted(idle)
+
+
+def device_claim(site: Site, model: str) -> str:
+    """Publish a model as a device of the node, as its driver does, and claim it; return the name of the claim."""
+    name, uid = site.name("device"), site.get("Node", NODE)["metadata"]["uid"]
+    device = device_name(model, site.status("ClusterBaseModel", model)["servingRevision"])
+    owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid}
+    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+    site.api.create(SLICES, {
+        "metadata": {"name": name, "ownerReferences": [owner]},
+        "spec": {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [{"name": device}]},
+    })  # fmt: skip
+    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    site.api.create(f"{RESOURCES}/deviceclasses", {"metadata": {"name": name}, "spec": {"selectors": [selector]}})
+    asked = {"requests": [{"name": "model", "exactly": {"deviceClassName": name}}]}
+    path = f"{RESOURCES}/namespaces/default/resourceclaims"
+    site.api.create(path, {"metadata": {"name": name}, "spec": {"devices": asked}})
+    return name
 
 
 def test_a_node_of_two_groups_evicts_where_both_say_so(site: Site, limited: LimitedNode) -> None:

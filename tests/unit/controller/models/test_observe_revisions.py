@@ -8,7 +8,8 @@ from controller.state.cluster_state import ClusterState
 from shared.api.base_model import ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.wire import EntryProgress
-from tests.builders.cluster import cache, cluster_model, entry, entry_status, model_node, pod
+from shared.kube.objects import Key
+from tests.builders.cluster import cache, cluster_model, device_claim, entry, entry_status, model_node, pod
 from tests.unit.controller.models.conftest import CACHE, MODEL, view
 
 
@@ -97,9 +98,9 @@ async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver
     cluster.users.upsert(pod("p", "a", [("m", "r0")]))
     cluster.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p",)),)
-    cluster.device_users["a"] = {("m", "r0"): ("ns/q",)}
+    cluster.device_claims.upsert(device_claim("c", ("m", "r0"), "a", "q"))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p", "ns/q")),)
-    cluster.device_users.clear()
+    cluster.device_claims.remove(Key("ns", "c"))
     cluster.users.remove(pod("p", "a").key)
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True),)

@@ -20,7 +20,7 @@ from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
 from shared.names import snapshot_path
 from tests.builders.api_server import Objects, listed, serving
 from tests.builders.clock import Clock
-from tests.builders.cluster import cache, entry, entry_status, fresh_cluster, group, model_node, node, pod
+from tests.builders.cluster import cache, device_claim, entry, entry_status, fresh_cluster, group, model_node, node, pod
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 KEY = ("m", "r1")
@@ -98,6 +98,16 @@ async def test_claims_that_hold_a_device_are_users_beside_pods_that_mount(
     objects.objects[PODS] = listed()
     objects.objects[RESOURCE_CLAIMS] = listed({"metadata": {"name": "c", "namespace": "ns"}, "status": status})
     assert (await observer.with_users(view(observer))).users == {KEY: ("ns/p",)}
+
+
+async def test_a_claim_that_holds_a_model_is_a_use_from_memory_until_it_is_released(
+    observer: NodeObserver, cluster: ClusterState
+) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("other")))
+    cluster.device_claims.upsert(device_claim("c", KEY, "a", "p"))
+    assert view(observer).in_use == {KEY}
+    cluster.device_claims.upsert(device_claim("c", KEY, "b", "p"))
+    assert view(observer).in_use == frozenset()
 
 
 async def test_pods_wait_for_what_they_were_given_and_mount_until_it_is_complete(
