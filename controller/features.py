@@ -93,7 +93,7 @@ from controller.waiting_pods.state_metrics import WaitingPodsMetrics
 def _nodes(replica: Replica) -> Controller[Any]:
     settings, cluster = replica.settings, replica.cluster
     reconciler = NodeReconciler(
-        NodeObserver(cluster, replica.kube, replica.live, settings.store_root, replica.devices),
+        NodeObserver(cluster, replica.kube, replica.live, settings.store_root, replica.devices, replica.offers),
         NodeActor(replica.kube),
         EvictionRecorder(replica.events, EvictionMetrics(replica.metrics.registry).evict),
         replica.now,

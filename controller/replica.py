@@ -31,6 +31,7 @@ from controller.settings import ControllerSettings
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
+from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
 from controller.state.informers import cluster_informers
 from controller.state.keys import EntryKey
@@ -91,7 +92,7 @@ class Replica:
             per_minute=settings.resolutions_per_minute,
         )
         users = ServiceUsers(kube, self.cluster, settings.inference_services)
-        self.devices = DeviceUsers(kube, settings.dra)
+        self.devices, self.offers = DeviceUsers(kube, settings.dra), DeviceOffers(kube, settings.dra)
         self.catalog = StateCatalog(self.cluster, kube, self.manifests, users, self.devices)
         self.model_actor = ModelActor(kube, self.cluster.ownership, self.events, self.now)
 

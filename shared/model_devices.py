@@ -28,6 +28,11 @@ def device_name(identity: str, revision: str) -> str:
     return name.lstrip("-")
 
 
+def slices_selector(node_name: str) -> str:
+    """Return the field selector of our slices of a node."""
+    return f"spec.driver={DRIVER},spec.nodeName={node_name}"
+
+
 def attribute_text(text: str) -> str:
     """Return a text that fits an attribute, kept unique by a hash if it had to be cut."""
     if len(text.encode()) <= MAX_TEXT_BYTES:
@@ -101,3 +106,29 @@ class ResourceClaim(Object, frozen=True, kw_only=True):
     def pods(self) -> list[ClaimConsumer]:
         """The pods that the claim is reserved for."""
         return [consumer for consumer in self.status.reserved_for if consumer.resource == "pods"]
+
+
+class DeviceTaint(ApiStruct, frozen=True, kw_only=True):
+    """Why a device should get no new claims."""
+
+    key: str = ""
+
+
+class OfferedDevice(ApiStruct, frozen=True, kw_only=True):
+    """A device that a driver lists."""
+
+    name: str = ""
+    taints: list[DeviceTaint] = []
+
+
+class ResourceSliceSpec(ApiStruct, frozen=True, kw_only=True):
+    """The devices of a slice."""
+
+    node_name: str = ""
+    devices: list[OfferedDevice] = []
+
+
+class ResourceSlice(Object, frozen=True, kw_only=True):
+    """A ResourceSlice, as far as Larder reads it."""
+
+    spec: ResourceSliceSpec = ResourceSliceSpec()

@@ -15,7 +15,7 @@ from agent.dra.edits import PreparedDevice
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.node import NodeGate
 from agent.dra.observe import PreparationObserver, entries_of
-from agent.dra.publisher import SlicePublisher, slices_selector
+from agent.dra.publisher import SlicePublisher
 from agent.dra.settings import DraSettings, parse_allowed
 from agent.dra.slices import PoolOwner
 from agent.dra.snapshots import SnapshotScanner
@@ -29,7 +29,7 @@ from shared.kube.cache import Cache
 from shared.kube.objects import Object
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
-from shared.model_devices import DRIVER, FETCH_DEVICE, SLICES
+from shared.model_devices import DRIVER, FETCH_DEVICE, SLICES, slices_selector
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))

@@ -20,15 +20,10 @@ from agent.dra.slices import (
 from shared.kube.collection import decode, pages, selectors
 from shared.kube.edit import delete_if_present
 from shared.kube.transport import Kube
-from shared.model_devices import DRIVER, SLICES
+from shared.model_devices import SLICES, slices_selector
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 Json = dict[str, Any]
-
-
-def slices_selector(node_name: str) -> str:
-    """Return the field selector of our slices of a node."""
-    return f"spec.driver={DRIVER},spec.nodeName={node_name}"
 
 
 @dataclass(slots=True)

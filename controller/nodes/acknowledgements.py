@@ -1,37 +1,75 @@
-"""When agents first confirmed that a ready label is gone, measured on the controller's own clock."""
+"""When draining entries became closed to new pods and claims, measured on the controller's own clock."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controller.state.entry_statuses import Statuses
 from controller.state.keys import EntryKey
 from shared.api.model_node import EntryState, ModelNode
+from shared.model_devices import device_name
+
+_WITHDRAWAL_S = 120.0  # a driver that cannot write taints is not waited for any longer
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """An agent confirmed that the ready label is gone.
+
+    Args:
+        since: When the entry began to drain, as the ModelNode says.
+        at: When the confirmation was first seen.
+        closed_at: When the entry was first seen closed to claims, too; None before.
+    """
+
+    since: str
+    at: datetime
+    closed_at: datetime | None = None
 
 
 @dataclass(slots=True)
 class Acknowledgements:
     """Kept in memory: after a restart of the controller, the pause before each removal begins again."""
 
-    _seen: dict[str, dict[EntryKey, tuple[str, datetime]]] = field(default_factory=dict, init=False)
+    _seen: dict[str, dict[EntryKey, Acknowledgement]] = field(default_factory=dict, init=False)
 
     def of(
         self, name: str, model_node: ModelNode | None, statuses: Statuses, now: datetime
-    ) -> Mapping[EntryKey, datetime]:
-        """Return when each acknowledgement of a draining entry was first seen."""
-        old, new = self._seen.get(name, {}), dict[EntryKey, tuple[str, datetime]]()
+    ) -> Mapping[EntryKey, Acknowledgement]:
+        """Return the acknowledgements of the entries that drain."""
+        old, new = self._seen.get(name, {}), dict[EntryKey, Acknowledgement]()
         for entry in model_node.spec.entries if model_node else ():
             status = statuses.get(entry.key)
             if entry.state != EntryState.DRAINING or status is None or status.observed != EntryState.DRAINING:
                 continue
-            since, at = old.get(entry.key, ("", now))
-            new[entry.key] = (entry.since, at if since == entry.since else now)
+            known = old.get(entry.key)
+            new[entry.key] = known if known and known.since == entry.since else Acknowledgement(entry.since, now)
         if new:
             self._seen[name] = new
         else:
             self._seen.pop(name, None)
-        return {key: at for key, (_, at) in new.items()}
+        return new
+
+    def close(self, name: str, keys: Collection[EntryKey], now: datetime) -> None:
+        """Record that no new claim can get these entries from now on."""
+        seen = self._seen.get(name, {})
+        for key in keys & seen.keys():
+            seen[key] = Acknowledgement(seen[key].since, seen[key].at, now)
 
     def forget(self, name: str) -> None:
         """Drop the state of a deleted node."""
         self._seen.pop(name, None)
+
+
+def still_offered(
+    acknowledged: Mapping[EntryKey, datetime], devices: Collection[str], now: datetime
+) -> dict[EntryKey, datetime]:
+    """Return the entries whose removal has to wait for the driver, with the time of their acknowledgement.
+
+    Args:
+        acknowledged: When their agent confirmed the drain.
+        devices: Those that the driver offers to new claims.
+        now: The time.
+    """
+    earliest = now - timedelta(seconds=_WITHDRAWAL_S)
+    return {key: at for key, at in acknowledged.items() if at > earliest and device_name(*key) in devices}

@@ -5,7 +5,8 @@ ask for more. Then `decide` is called again on the same view with the answer add
 
     from caches ── ListUsers ──► + `users`, a live list ── ConfirmUnwanted ──► + `unwanted`, by live reads ──► Write
 
-Most runs remove nothing and write at once. For files that no entry names, the live reads come before the list of pods.
+Most runs remove nothing and write at once. Where drivers offer models to claims, `ListOffers` comes before all this,
+for entries that drain. For files that no entry names, the live reads come before the list of pods.
 """
 
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from controller.nodes.view import NodeView, foreign_model_node_message, is_of_an
 from controller.state.keys import EntryKey
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
 from shared.api.model_node import ModelNodeSpec
+
+_OFFERS_POLL_S = 1.0  # a driver needs less than a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,11 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class ListOffers:
+    """Entries drain, and the node's driver may still offer them to claims: list its devices, then decide again."""
+
+
+@dataclass(frozen=True, slots=True)
 class ListUsers:
     """The next step depends on the node's pods: list them live, then decide again."""
 
@@ -52,7 +60,7 @@ class ConfirmUnwanted:
     """The caches allow removing files: read the objects of `entries_to_confirm` live, then decide again."""
 
 
-Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Requeue
+Action: TypeAlias = Replace | Create | Write | ListOffers | ListUsers | ConfirmUnwanted | Requeue
 
 
 def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]:
@@ -60,6 +68,8 @@ def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]
     model_node = view.model_node
     if model_node is not None and is_of_another_node(model_node, view.uid):
         return [] if foreign_model_node_message(model_node, view.uid) else [Replace()]
+    if view.offered and not view.offers_read:
+        return [ListOffers()]
     facts = derive_facts(view, now, timing)
     eviction = eviction_step(facts)
     if view.users is None and (eviction.needs_users or depends_on_users(facts)):
@@ -72,6 +82,7 @@ def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]
         return [Create(spec)] if view.demands or view.limits.storage_bytes else []
     actions: list[Action] = [Write(spec)] if spec != model_node.spec else []
     delays_s = [eviction.requeue_s, *(step.requeue_s for step in removals), *view.held.values()]
+    delays_s += [_OFFERS_POLL_S] if view.offered else []
     requeue_s = min((s for s in delays_s if s is not None), default=None)
     return actions if requeue_s is None else [*actions, Requeue(requeue_s)]
 

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from controller.nodes.acknowledgements import Acknowledgements
+import structlog
+
+from controller.nodes.acknowledgements import Acknowledgement, Acknowledgements, still_offered
 from controller.nodes.users import users_of
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
+from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
 from controller.state.keys import EntryKey
 from controller.state.live_paths import paths_of_claims
@@ -19,7 +22,9 @@ from shared.api.core import PODS, Node
 from shared.api.model_node import COMPLETE_PHASES, Entry, EntryState, ModelNode
 from shared.kube.collection import decode, pages
 from shared.kube.transport import Kube
+from shared.model_devices import device_name
 
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 Json = dict[str, Any]
 _NONE: frozenset[EntryKey] = frozenset()
 
@@ -33,6 +38,7 @@ class NodeObserver:
     live: LiveReader
     store_root: str
     devices: DeviceUsers
+    offers: DeviceOffers
     acks: Acknowledgements = field(default_factory=Acknowledgements)
 
     def view(self, name: str, granted: Iterable[str], now: datetime) -> NodeView | None:
@@ -46,6 +52,8 @@ class NodeObserver:
             return None
         model_node, demands = self.cluster.model_node(name), self.cluster.demands_for(node)
         awaited = self._awaited(node)
+        drains = self.acks.of(name, model_node, self.cluster.statuses.of(node), now)
+        closed = {key: at for key, drain in drains.items() if (at := self._closed_at(drain)) is not None}
         return NodeView(
             name=name,
             uid=node.metadata.uid,
@@ -55,7 +63,8 @@ class NodeObserver:
             granted=name in granted or not self.cluster.membership.is_limited(node),
             model_node=model_node,
             in_use=self._in_use(name, model_node) if model_node else frozenset(),
-            acknowledged=self.acks.of(name, model_node, self.cluster.statuses.of(node), now),
+            acknowledged=closed,
+            offered={key: drain.at for key, drain in drains.items() if key not in closed},
             group_of=self._groups_of_claims(node),
             retained=self.cluster.retained(),
             awaited=awaited,
@@ -75,6 +84,16 @@ class NodeObserver:
         users = {key: (*mounting.get(key, ()), *holding.get(key, ())) for key in mounting.keys() | holding.keys()}
         return replace(view, users=users)
 
+    async def with_offers(self, view: NodeView, now: datetime) -> NodeView:
+        """Add which draining entries the node's driver still offers to claims, listed live."""
+        devices = await self.offers.on_node(view.name)
+        offered = still_offered(view.offered, devices, now)
+        if late := {key for key in view.offered.keys() - offered.keys() if device_name(*key) in devices}:
+            _LOG.warning("devices_still_offered", node=view.name, models=sorted(key[0] for key in late))
+        closed = dict.fromkeys(view.offered.keys() - offered.keys(), now)
+        self.acks.close(view.name, closed, now)
+        return replace(view, acknowledged={**view.acknowledged, **closed}, offered=offered, offers_read=True)
+
     async def with_unwanted(self, view: NodeView, entries: Iterable[EntryKey]) -> NodeView:
         """Add which of these entries are unwanted on the node, or may be evicted, according to live reads."""
         keys = frozenset(entries)
@@ -86,6 +105,10 @@ class NodeObserver:
     def _in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
         """Return the entries that watched pods mount or watched claims hold."""
         return self.cluster.pod_users.in_use(name, model_node) | self.cluster.device_claims.in_use(name, model_node)
+
+    def _closed_at(self, drain: Acknowledgement) -> datetime | None:
+        """Return when a draining entry became closed to new users; where models are no devices, its agent decides."""
+        return drain.closed_at if self.offers.enabled else drain.at
 
     def _awaited(self, node: Node) -> frozenset[EntryKey]:
         """Return the snapshots that pods on the node mount and that are not complete there."""

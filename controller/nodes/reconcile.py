@@ -13,6 +13,7 @@ from controller.nodes.decide import (
     Action,
     ConfirmUnwanted,
     Create,
+    ListOffers,
     ListUsers,
     Replace,
     Write,
@@ -58,6 +59,8 @@ class NodeReconciler:
         requeue_s: float | None = None
         for action in actions:
             match action:
+                case ListOffers():
+                    return await self._decide_again(await self.observer.with_offers(view, self.now()))
                 case ListUsers():
                     return await self._decide_again(await self.observer.with_users(view))
                 case ConfirmUnwanted():

@@ -42,7 +42,10 @@ class NodeView:
     Attributes:
         demands: Those with a resolved source and without a conflict.
         declared_uids: The uids of CRs that exist and are not being deleted, whether they target the node or not.
-        acknowledged: When the agent first confirmed that an entry drains.
+        acknowledged: When an entry that drains was first seen closed: its agent has confirmed it, and no new claim can
+            get it as a device.
+        offered: Entries that drain as their agent confirmed, with the time, but that claims may still get.
+        offers_read: Whether a live list of the node's devices has confirmed that.
         users: The pods that use each entry; None until pods have been listed live.
         unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
             may be stale and never suffice to remove files.
@@ -62,6 +65,8 @@ class NodeView:
     model_node: ModelNode | None
     in_use: frozenset[EntryKey] = frozenset()
     acknowledged: Mapping[EntryKey, datetime] = field(default_factory=dict)
+    offered: Mapping[EntryKey, datetime] = field(default_factory=dict)
+    offers_read: bool = False
     users: Mapping[EntryKey, tuple[str, ...]] | None = None
     unwanted: frozenset[EntryKey] | None = None
     protected: frozenset[EntryKey] = frozenset()

@@ -25,6 +25,7 @@ from controller.placement.groups import NodeLimits
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
+from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader
@@ -171,7 +172,14 @@ async def main(scale: Scale) -> None:
         progress = ProgressTracker(clock, lambda *_: None)
         resolver = Resolver(secrets, manifests, sources, clock, lambda _: None)
         drift = DriftChecker(resolver.upstream_of, 6 * 3600, clock, lambda _: None)
-        observer = NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", DeviceUsers(kube, enabled=False))
+        observer = NodeObserver(
+            cluster,
+            kube,
+            LiveReader(kube),
+            "/var/lib/larder",
+            DeviceUsers(kube, enabled=False),
+            DeviceOffers(kube, enabled=False),
+        )
         grants = GrantsReconciler(cluster, kube, progress, set(), lambda _: None, 120, 600)
         await measure(cluster, scale, observer, ModelObserver(cluster, resolver, progress, drift), grants)
     sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB at most\n")

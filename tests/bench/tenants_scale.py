@@ -22,6 +22,7 @@ from controller.nodes.wanted import find_unplaced
 from controller.placement.groups import NodeLimits
 from controller.placement.shares import ModelNodeRoom
 from controller.state.cluster_state import ClusterState
+from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader
@@ -104,7 +105,14 @@ async def main(models: int, nodes: int) -> None:
     say("turn in the queue of a model of another namespace", turn_of(models))
     async with aiohttp.ClientSession() as session:  # nobody is asked
         kube = Kube(Access("http://127.0.0.1"), session)
-        observer = NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", DeviceUsers(kube, enabled=False))
+        observer = NodeObserver(
+            cluster,
+            kube,
+            LiveReader(kube),
+            "/var/lib/larder",
+            DeviceUsers(kube, enabled=False),
+            DeviceOffers(kube, enabled=False),
+        )
         with timed(f"a look at a node with {models} models of one namespace"):
             spec = place(observer, cluster, names[0])
         say("entries that it may have", len(spec.entries))

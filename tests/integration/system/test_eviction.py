@@ -4,7 +4,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -44,6 +44,8 @@ def limited(site: Site) -> Iterator["LimitedNode"]:
     limited.group = site.group(limited.labels, storageLimit=room, evictionPolicy=LRU)
     site.label(NODE, limited.labels)
     yield limited
+    for body in site.api.get(SLICES)["items"]:
+        site.api.delete(f"{SLICES}/{body['metadata']['name']}")
     for name in limited.models:
         if not site.is_gone("ClusterBaseModel", name):
             site.delete("ClusterBaseModel", name)
@@ -207,16 +209,43 @@ def test_the_last_use_by_a_claim_counts_in_the_order(site: Site, limited: Limite
     assert limited.is_evicted(idle)
 
 
-def device_claim(site: Site, model: str) -> str:
-    """Publish a model as a device of the node, as its driver does, and claim it; return the name of the claim."""
-    name, uid = site.name("device"), site.get("Node", NODE)["metadata"]["uid"]
+def test_a_model_goes_only_after_its_driver_has_tainted_it(site: Site, limited: LimitedNode) -> None:
+    old = limited.add_ready("old", 3)
+    path = f"{SLICES}/{publish(site, old)}"
+    limited.want("new", 4, priority="1")
+
+    def is_drained() -> bool:
+        reported = next(s for s in site.status("ModelNode", NODE)["entries"] if s["id"] == old)
+        late = datetime.now(UTC) - datetime.fromisoformat(reported["since"]) > timedelta(seconds=8)
+        return reported["phase"] == "Draining" and late
+
+    site.until(is_drained, "twice the time of a drain that waits for nobody")
+    assert site.entries(NODE, old)[0]["state"] == "Draining"
+    body = site.api.get(path)
+    body["spec"]["devices"][0]["taints"] = [{"key": "larder.dev/leaving", "effect": "NoSchedule"}]
+    tainted_at = datetime.now(UTC)
+    site.api.call("PUT", path, body)
+    site.until(lambda: limited.is_evicted(old), "the old one to go")
+    absent_at = datetime.fromisoformat(site.entries(NODE, old)[0]["since"])
+    assert absent_at - tainted_at > timedelta(seconds=2.9), "a whole drain of 4 s, in full seconds"
+
+
+def publish(site: Site, model: str) -> str:
+    """Publish a model as the only device of the node, as its driver does; return the name of the device."""
     device = device_name(model, site.status("ClusterBaseModel", model)["servingRevision"])
+    uid = site.get("Node", NODE)["metadata"]["uid"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid}
     pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
     site.api.create(SLICES, {
-        "metadata": {"name": name, "ownerReferences": [owner]},
+        "metadata": {"name": device, "ownerReferences": [owner]},
         "spec": {"driver": DRIVER, "nodeName": NODE, "pool": pool, "devices": [{"name": device}]},
     })  # fmt: skip
+    return device
+
+
+def device_claim(site: Site, model: str) -> str:
+    """Claim a model as a device of the node; return the name of the claim."""
+    name = publish(site, model)
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     site.api.create(f"{RESOURCES}/deviceclasses", {"metadata": {"name": name}, "spec": {"selectors": [selector]}})
     asked = {"requests": [{"name": "model", "exactly": {"deviceClassName": name}}]}

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, entries_to_confirm
+from controller.nodes.decide import (
+    ConfirmUnwanted,
+    Create,
+    ListOffers,
+    ListUsers,
+    Replace,
+    Write,
+    decide,
+    entries_to_confirm,
+)
 from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.view import NodeView, foreign_model_node_message
 from controller.nodes.wanted import find_unplaced
@@ -166,6 +175,16 @@ def test_an_unused_entry_drains_then_goes() -> None:
 
     gone = view(spec=spec_of(absent), statuses=[entry_status("Absent", "Absent")])
     assert written(decide(gone, late, PACE)) == {}
+
+
+def test_a_drain_goes_on_once_no_new_claim_can_get_the_model() -> None:
+    draining = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
+    offered = replace(draining, offered={KEY: NOW})
+    assert decide(offered, NOW, PACE) == [ListOffers()]
+    assert decide(replace(offered, offers_read=True), NOW, PACE) == [Requeue(1.0)]
+    closed = replace(draining, offers_read=True, acknowledged={KEY: NOW})
+    assert decide(closed, NOW, PACE) == [Requeue(PACE.drain_s)]
+    assert decide(closed, NOW + timedelta(seconds=PACE.drain_s), PACE) == [ListUsers()]
 
 
 def test_what_a_live_read_still_wants_stays_until_memory_knows() -> None:

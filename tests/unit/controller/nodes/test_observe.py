@@ -11,12 +11,13 @@ import pytest
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState
+from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader, object_path
 from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
-from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
+from shared.model_devices import DRIVER, RESOURCE_CLAIMS, SLICES, device_name
 from shared.names import snapshot_path
 from tests.builders.api_server import Objects, listed, serving
 from tests.builders.clock import Clock
@@ -48,7 +49,14 @@ def cluster(clock: Clock) -> ClusterState:
 @pytest.fixture
 async def observer(cluster: ClusterState, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
     async with serving(objects, tmp_path) as kube:
-        yield NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", DeviceUsers(kube, enabled=True))
+        yield NodeObserver(
+            cluster,
+            kube,
+            LiveReader(kube),
+            "/var/lib/larder",
+            DeviceUsers(kube, enabled=True),
+            DeviceOffers(kube, enabled=True),
+        )
 
 
 def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView:
@@ -173,21 +181,66 @@ def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> A
     return model_node("a", entry("m", state="Draining", since=since), reported=[word])
 
 
+async def closed(observer: NodeObserver, now: datetime = NOW) -> NodeView:
+    """The view with what the driver offers."""
+    return await observer.with_offers(view(observer, now=now), now)
+
+
+def offering(*taints: str) -> dict[str, Any]:
+    """A slice of node a with the model as a device."""
+    taints_json = [{"key": key, "effect": "NoSchedule"} for key in taints]
+    device = {"name": device_name(*KEY), "taints": taints_json}
+    return listed({"metadata": {"name": "s"}, "spec": {"nodeName": "a", "devices": [device]}})
+
+
+async def test_a_drain_counts_from_when_the_driver_offers_the_model_no_more(
+    observer: NodeObserver, cluster: ClusterState, objects: Objects
+) -> None:
+    cluster.model_nodes.upsert(drains())
+    objects.objects[SLICES] = offering()
+    seen = await closed(observer)
+    assert (seen.acknowledged, seen.offered) == ({}, {KEY: NOW})
+    later = NOW + timedelta(seconds=20)
+    objects.objects[SLICES] = offering("larder.dev/leaving")
+    seen = await closed(observer, later)
+    assert (seen.acknowledged, seen.offered) == ({KEY: later}, {})
+    assert view(observer, now=later + timedelta(seconds=9)).acknowledged == {KEY: later}
+
+
+async def test_a_driver_that_goes_on_offering_is_waited_for_two_minutes(
+    observer: NodeObserver, cluster: ClusterState, objects: Objects
+) -> None:
+    cluster.model_nodes.upsert(drains())
+    objects.objects[SLICES] = offering()
+    await closed(observer)
+    assert (await closed(observer, NOW + timedelta(seconds=119))).acknowledged == {}
+    late = NOW + timedelta(seconds=120)
+    assert (await closed(observer, late)).acknowledged == {KEY: late}
+
+
+async def test_where_models_are_no_devices_nobody_asks(cluster: ClusterState, objects: Objects, tmp_path: Path) -> None:
+    cluster.model_nodes.upsert(drains())
+    async with serving(objects, tmp_path) as kube:
+        users, offers = DeviceUsers(kube, enabled=False), DeviceOffers(kube, enabled=False)
+        seen = view(NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", users, offers))
+    assert (seen.acknowledged, seen.offered) == ({KEY: NOW}, {})
+
+
 async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, cluster: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
     cluster.model_nodes.upsert(drains(observed="Present"))
     assert view(observer).acknowledged == {}
     cluster.model_nodes.upsert(drains())
-    assert view(observer).acknowledged == {KEY: NOW}
+    assert (await closed(observer)).acknowledged == {KEY: NOW}
     assert view(observer, now=later).acknowledged == {KEY: NOW}
 
 
 async def test_another_drain_is_acknowledged_again(observer: NodeObserver, cluster: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
     cluster.model_nodes.upsert(drains())
-    assert view(observer).acknowledged == {KEY: NOW}
+    assert (await closed(observer)).acknowledged == {KEY: NOW}
     cluster.model_nodes.upsert(drains(since="2026-06-01T00:00:15Z"))
-    assert view(observer, now=later).acknowledged == {KEY: later}
+    assert (await closed(observer, later)).acknowledged == {KEY: later}
     cluster.model_nodes.upsert(model_node("a"))
     assert view(observer, now=later).acknowledged == {}
     assert observer.acks._seen == {}

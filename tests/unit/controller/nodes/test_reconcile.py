@@ -15,6 +15,7 @@ from controller.nodes.eviction_recorder import EvictionMetrics, EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.state.cluster_state import ClusterState
+from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
 from controller.state.live_reader import LiveReader
 from shared.api.core import NODES
@@ -32,7 +33,14 @@ def objects() -> Objects:
 async def rig(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterState, NodeReconciler]]:
     cluster = fresh_cluster()
     async with serving(objects, tmp_path) as kube:
-        observer = NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", DeviceUsers(kube, enabled=False))
+        observer = NodeObserver(
+            cluster,
+            kube,
+            LiveReader(kube),
+            "/var/lib/larder",
+            DeviceUsers(kube, enabled=False),
+            DeviceOffers(kube, enabled=False),
+        )
         evictions = EvictionRecorder(
             EventRecorder(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict
         )
