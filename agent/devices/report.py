@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shared.api.meta import Condition
+from shared.api.model_node import DEVICES_ADVERTISED
 
-DEVICES_ADVERTISED = "DevicesAdvertised"
 _LONGEST_MESSAGE = 4000
 
 

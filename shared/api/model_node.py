@@ -31,6 +31,7 @@ class EntryState(StrEnum):
     ABSENT = "Absent"  # drop the snapshot label, then remove the files
 
 
+DEVICES_ADVERTISED = "DevicesAdvertised"  # the condition that tells of the device plugins on the node
 EVICTED = "Evicted"  # the reason of an entry that was evicted or is about to be
 
 

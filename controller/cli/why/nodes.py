@@ -7,7 +7,18 @@ from controller.cli.why.remedies import remedy
 from controller.cli.why.view import ClusterView, ObservedNode
 from controller.models.kstatus import TRANSIENT
 from controller.placement.groups import NodeLimits, limits_of
-from shared.api.model_node import COMPLETE_PHASES, EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
+from shared.api.meta import condition_of
+from shared.api.model_node import (
+    COMPLETE_PHASES,
+    DEVICES_ADVERTISED,
+    EVICTED,
+    PROTOCOL,
+    Entry,
+    EntryState,
+    EntryStatus,
+    ModelNode,
+    Phase,
+)
 from shared.names import READY_PREFIX, ready_label, snapshot_label
 from shared.quantity import format_bytes
 
@@ -29,6 +40,7 @@ def why_node(name: str, cluster: ClusterView) -> Diagnosis:
         statuses = statuses_of(found, node)
         for entry in found.spec.entries:
             findings += entry_findings(entry, statuses.get(entry.key), node, cluster)
+        findings += _devices(found, node)
         findings += _unnamed(found, statuses, node)
         findings += _labels(node, statuses)
     return Diagnosis(title, ordered(findings))
@@ -190,6 +202,21 @@ def _holds(node: ObservedNode, found: ModelNode | None) -> bool:
         e.granted and e.state == EntryState.PRESENT and phases.get(e.key) not in COMPLETE_PHASES
         for e in found.spec.entries
     )
+
+
+def _devices(found: ModelNode, node: ObservedNode) -> Iterator[Finding]:
+    """Yield whether the node's device plugins have advertised what they have; nothing where none run."""
+    condition = condition_of(found.status.conditions, DEVICES_ADVERTISED)
+    if condition is None or found.status.node_uid != node.metadata.uid:
+        return
+    about, message = f"node/{node.metadata.name}", f"{condition.reason}: {condition.message}"
+    if condition.status == "True":
+        yield fact(about, DEVICES_ADVERTISED, message)
+    elif condition.status == "False":
+        advice = "check the agent's log; docs/devices.md lists the reasons"
+        yield stop(about, f"Not{DEVICES_ADVERTISED}", message, advice)
+    else:
+        yield wait(about, f"Not{DEVICES_ADVERTISED}", message)
 
 
 def _unnamed(found: ModelNode, statuses: dict[tuple[str, str], EntryStatus], node: ObservedNode) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from controller.cli.why.claims import template_claims
 from controller.cli.why.descent import controller_of, descendants, unknown_owners
 from controller.cli.why.objects import ObservedObject, ObservedTree
 from controller.cli.why.observe import listed_unless_forbidden
+from controller.cli.why.observe_devices import DeviceObserver
 from controller.cli.why.resources import ServedKind, ServedKinds, read_served_kinds
 from controller.cli.why.subject import WORKLOADS
 from controller.cli.why.view import ObservedPod, PodSurroundings, Workload, WorkloadEvent
@@ -109,7 +110,8 @@ class ObjectObserver:
         meta = pod.metadata
         warnings = await self._warnings(meta.namespace, meta.uid)
         above = await self._owners_of(meta) if owners else ()
-        return PodSurroundings(above, await self._claims(pod), tuple(warnings))
+        devices = await DeviceObserver(self.kube).around(pod)
+        return PodSurroundings(above, await self._claims(pod), tuple(warnings), devices)
 
     async def _claims(self, pod: ObservedPod) -> dict[str, PersistentVolumeClaim] | None:
         """Return the claims that a pod was given, by name; None if this user may not read them."""

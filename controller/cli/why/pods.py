@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from controller.admission.model_injector.annotations import INJECT
 from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODELS, NAMED_MODELS, NOT_CACHED, TRIGGERS
 from controller.cli.why.claims import REPORTED, claim_findings, has_template_claims, template_claim_findings
+from controller.cli.why.devices import asks_for_devices, device_findings
 from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.models import summary_of, title_of
@@ -31,7 +32,7 @@ def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _A
     annotations = pod.metadata.annotations
     injected = _injected(annotations)
     of_models = list(injected_model_findings(pod, cluster.release_namespace))
-    asks = bool(of_models) or has_template_claims(pod)
+    asks = bool(of_models) or has_template_claims(pod) or asks_for_devices(around.devices)
     findings = [*of_models, *_injection(pod, injected, cluster, asks=asks)]
     for identity, revision in injected:
         findings += _model(identity, revision, cluster)
@@ -44,6 +45,7 @@ def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _A
         findings += on_node_findings(pod, snapshots, cluster)
     if pod.status.phase not in _STARTED:
         findings += [*claim_findings(pod, around), *template_claim_findings(pod, around)]
+        findings += device_findings(pod, around.devices, cluster)
     findings += [*_status_findings(pod, cluster), *_events(pod, around)]
     if around.owners:
         findings.append(fact("owner", "Owned", f"it belongs to {' of '.join(around.owners)}"))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.claims.kinds import ContainerStatus, PodStatus
+from controller.cli.why.device_kinds import DeviceSurroundings
 from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
@@ -23,6 +24,7 @@ from shared.kube.errors import Refused
 from shared.kube.objects import Meta, Object
 
 Json = dict[str, Any]
+_NO_DEVICES = DeviceSurroundings()
 
 
 class Taint(ApiStruct, frozen=True, kw_only=True):
@@ -56,6 +58,20 @@ class ObservedNode(Object, frozen=True, kw_only=True):
     status: StatusWithConditions = StatusWithConditions()
 
 
+class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
+    """A claim for devices that a pod names, or has made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class ExtendedResourceClaim(ApiStruct, frozen=True, kw_only=True):
+    """The claim that the scheduler made for a pod's extended resources."""
+
+    resource_claim_name: str = ""
+
+
 class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
     """What decides where a pod is scheduled, and its volumes."""
 
@@ -65,12 +81,15 @@ class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
     scheduling_gates: list[SchedulingGate] = []
     tolerations: list[Toleration] = []
     volumes: list[Volume] = []
+    resource_claims: list[PodResourceClaim] = []
 
 
 class ObservedPodStatus(PodStatus, frozen=True, kw_only=True):
     """The status of a pod."""
 
     init_container_statuses: list[ContainerStatus] = []
+    resource_claim_statuses: list[PodResourceClaim] = []
+    extended_resource_claim_status: ExtendedResourceClaim | None = None
 
 
 class ObservedPod(Object, frozen=True, kw_only=True):
@@ -155,11 +174,13 @@ class PodSurroundings:
         owners: The objects that it belongs to, from its controller upwards, such as `ReplicaSet web-5c9`.
         claims: Those of its claims that exist and are told of, by name; None if this user may not read claims.
         warnings: The warnings about it, newest first.
+        devices: Its claims for devices.
     """
 
     owners: tuple[str, ...] = ()
     claims: Mapping[str, PersistentVolumeClaim] | None = field(default_factory=dict)
     warnings: tuple[WorkloadEvent, ...] = ()
+    devices: DeviceSurroundings = _NO_DEVICES
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,146 @@
+"""Claims for models as devices, as a diagnosis sees them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from shared.api.meta import ApiStruct
+from shared.kube.objects import Object
+from shared.model_devices import DRIVER, FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, ResourceClaim
+
+OUR_CLASSES = (SHARED_CLASS, PRIVATE_CLASS, FETCH_CLASS)
+_EQUALS = r"\.{}\s*==\s*(?:\"([^\"]*)\"|'([^']*)')"
+
+
+class CelExpression(ApiStruct, frozen=True, kw_only=True):
+    """A condition on the attributes of a device."""
+
+    expression: str = ""
+
+
+class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
+    """Which devices a request takes."""
+
+    cel: CelExpression = CelExpression()
+
+
+class DeviceChoice(ApiStruct, frozen=True, kw_only=True):
+    """One way to fulfil a request."""
+
+    device_class_name: str = ""
+    selectors: list[DeviceSelector] = []
+
+    @property
+    def expressions(self) -> list[str]:
+        """The conditions that a device has to meet."""
+        return [selector.cel.expression for selector in self.selectors]
+
+    def wanted(self, attribute: str) -> str:
+        """Return the only value of an attribute that the conditions allow, if they plainly say so."""
+        pattern = re.compile(_EQUALS.format(attribute))
+        found = (pattern.search(expression) for expression in self.expressions if "||" not in expression)
+        return next((match[1] or match[2] or "" for match in found if match), "")
+
+
+class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
+    """What a claim asks for: exactly one choice, or the first of several that is available."""
+
+    name: str = ""
+    exactly: DeviceChoice | None = None
+    first_available: list[DeviceChoice] = []
+
+    @property
+    def choices(self) -> list[DeviceChoice]:
+        """The choices, the best first."""
+        return [self.exactly] if self.exactly else self.first_available
+
+
+class DeviceRequests(ApiStruct, frozen=True, kw_only=True):
+    """The requests of a claim."""
+
+    requests: list[DeviceRequest] = []
+
+
+class ObservedResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
+    """What a claim is for."""
+
+    devices: DeviceRequests = DeviceRequests()
+
+
+class ObservedResourceClaim(ResourceClaim, frozen=True, kw_only=True):
+    """A ResourceClaim with its requests."""
+
+    spec: ObservedResourceClaimSpec = ObservedResourceClaimSpec()
+
+    @property
+    def choices(self) -> Iterator[DeviceChoice]:
+        """Every choice of every request."""
+        return (choice for request in self.spec.devices.requests for choice in request.choices)
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether a request names our classes or our attributes, or the claim holds a model."""
+        named = any(c.device_class_name in OUR_CLASSES or DRIVER in "".join(c.expressions) for c in self.choices)
+        return named or bool(self.model_nodes)
+
+
+class ObservedAttribute(ApiStruct, frozen=True, kw_only=True):
+    """The value of an attribute, if it is a text."""
+
+    string: str = ""
+
+
+class ObservedTaint(ApiStruct, frozen=True, kw_only=True):
+    """Why a device gets no new claims."""
+
+    key: str = ""
+
+
+class PublishedDevice(ApiStruct, frozen=True, kw_only=True):
+    """A device as its driver lists it."""
+
+    name: str = ""
+    attributes: dict[str, ObservedAttribute] = {}
+    taints: list[ObservedTaint] = []
+
+
+class PublishedSliceSpec(ApiStruct, frozen=True, kw_only=True):
+    """The devices of a node, or some of them."""
+
+    node_name: str = ""
+    devices: list[PublishedDevice] = []
+
+
+class PublishedDevices(Object, frozen=True, kw_only=True):
+    """A ResourceSlice."""
+
+    spec: PublishedSliceSpec = PublishedSliceSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A claim of a pod: its name there, that of its template if it has one, and the claim itself once it exists."""
+
+    name: str
+    template: str = ""
+    claim_name: str = ""
+    claim: ObservedResourceClaim | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSurroundings:
+    """What is read for a pod that claims devices.
+
+    Args:
+        served: Whether the API server has ResourceClaims.
+        claims: The pod's claims.
+        slices: Those of our driver, on all nodes.
+        classes: The names of the device classes; None if this user may not list them.
+        hidden: What else this user may not read.
+    """
+
+    served: bool = True
+    claims: tuple[PodClaim, ...] = ()
+    slices: tuple[PublishedDevices, ...] = ()
+    classes: frozenset[str] | None = None
+    hidden: tuple[str, ...] = ()

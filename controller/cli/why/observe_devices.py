@@ -1,0 +1,62 @@
+"""Reads the device claims of a pod, and what drivers publish."""
+
+from dataclasses import dataclass
+
+from controller.cli.why.device_kinds import DeviceSurroundings, ObservedResourceClaim, PodClaim, PublishedDevices
+from controller.cli.why.observe import listed_unless_forbidden
+from controller.cli.why.view import ObservedPod
+from shared.kube.collection import list_metadata, list_objects
+from shared.kube.errors import NotFound, Refused
+from shared.kube.transport import Kube
+from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceObserver:
+    """Reads as far as this user may."""
+
+    kube: Kube
+
+    async def around(self, pod: ObservedPod) -> DeviceSurroundings:
+        """Read what concerns the device claims of a pod; nothing is asked for one without. Raises KubeError."""
+        named = _claims_of(pod)
+        if not named:
+            return DeviceSurroundings()
+        try:
+            return await self._read(pod.metadata.namespace, named)
+        except NotFound:
+            return DeviceSurroundings(served=False, claims=tuple(named))
+
+    async def _read(self, namespace: str, named: list[PodClaim]) -> DeviceSurroundings:
+        hidden: dict[str, Refused] = {}
+        claims_path = f"{RESOURCES}/namespaces/{namespace}/resourceclaims"
+        listed = await listed_unless_forbidden(
+            list_objects(self.kube, claims_path, ObservedResourceClaim), "resourceclaims", hidden
+        )
+        found = {claim.metadata.name: claim for claim in listed}
+        of_driver = {"fieldSelector": f"spec.driver={DRIVER}"}
+        slices = await listed_unless_forbidden(
+            list_objects(self.kube, SLICES, PublishedDevices, of_driver), "resourceslices", hidden
+        )
+        classes = await listed_unless_forbidden(list_metadata(self.kube, DEVICE_CLASSES), "deviceclasses", hidden)
+        names = frozenset(each.metadata.name for each in classes)
+        return DeviceSurroundings(
+            claims=tuple(PodClaim(c.name, c.template, c.claim_name, found.get(c.claim_name)) for c in named),
+            slices=tuple(slices),
+            classes=None if "deviceclasses" in hidden else names,
+            hidden=tuple(what for what in hidden if what != "deviceclasses"),
+        )
+
+
+def _claims_of(pod: ObservedPod) -> list[PodClaim]:
+    made = {status.name: status.resource_claim_name or "" for status in pod.status.resource_claim_statuses}
+    claims = [
+        PodClaim(
+            each.name, each.resource_claim_template_name or "", each.resource_claim_name or made.get(each.name, "")
+        )
+        for each in pod.spec.resource_claims
+    ]
+    extended = pod.status.extended_resource_claim_status
+    if extended is not None:
+        claims.append(PodClaim("extended resources", claim_name=extended.resource_claim_name))
+    return claims
