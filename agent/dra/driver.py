@@ -13,6 +13,7 @@ from agent.dra.claims import DeviceAllocator, PreparedClaims
 from agent.dra.devices import DAMAGED_TAINT, LEAVING_TAINT, ModelDevice, devices_of
 from agent.dra.edits import PreparedDevice
 from agent.dra.kubelet_claim import KubeletClaim
+from agent.dra.metrics import DraMetrics
 from agent.dra.node import NodeGate
 from agent.dra.observe import PreparationObserver, entries_of
 from agent.dra.publisher import SlicePublisher
@@ -55,10 +56,13 @@ class Driver:
     _devices: tuple[ModelDevice, ...] = field(default=(), init=False)
     _owner: PoolOwner = field(default=PoolOwner("", ""), init=False)
     _status: StatusFile = field(init=False)
+    _published: tuple[ModelDevice, ...] = field(default=(), init=False)
     _claims: PreparedClaims = field(init=False)
+    _metrics: DraMetrics = field(init=False)
 
     def __post_init__(self) -> None:
         self._status = StatusFile(self.settings.kubelet / "plugins" / DRIVER / "status")
+        self._metrics = DraMetrics(lambda: len(CdiFiles(self.settings.cdi).uids()), lambda: self._published)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve kubelet and publish devices until told to stop; the prepared claims stay as they are."""
@@ -93,13 +97,17 @@ class Driver:
     async def _serve(self, threads: ThreadPoolExecutor) -> None:
         async with asyncio.TaskGroup() as group:
             alive = group.create_task(self._stay_alive())
+            if self.settings.listen:
+                group.create_task(self._serve_health(self.settings.listen))
             self._owner = await NodeGate(self.kube, self.settings.node_name, self._report).wait()
             scanner = SnapshotScanner(self.settings.root)
             observer = PreparationObserver(self.kube, self._owner.name, self._owner.uid, scanner, threads)
             files = CdiFiles(self.settings.cdi)
             files.drop_unfinished()
             self._claims = PreparedClaims(observer, files, parse_allowed(self.settings.allow), self.allocator)
-            sockets = KubeletSockets(self.settings.kubelet, self, on_registered=self._slices_change)
+            sockets = KubeletSockets(
+                self.settings.kubelet, self, on_registered=self._slices_change, on_answer=self._metrics.answered
+            )
             await sockets.start()
             try:
                 await self._work(group, observer, sockets)
@@ -107,6 +115,12 @@ class Driver:
             finally:
                 alive.cancel()
                 await sockets.stop()
+
+    async def _serve_health(self, listen: str) -> None:
+        from agent.dra.health import health_app, serve_health  # noqa: PLC0415 - 20 MiB that few need
+
+        app = health_app(self._metrics.registry, lambda: self._status.text, self.errors.summary)
+        await serve_health(app, listen)
 
     async def _work(self, group: asyncio.TaskGroup, observer: PreparationObserver, sockets: KubeletSockets) -> None:
         nodes = Reflector(
@@ -138,6 +152,7 @@ class Driver:
                 if self._slices_changed or before != self._devices:
                     self._slices_changed = False
                     await publisher.publish(self._devices)
+                    self._published = publisher.listed(self._devices)
                     self._set_status(READY)
                 failures = 0
             except LarderError as error:

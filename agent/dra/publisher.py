@@ -44,7 +44,7 @@ class SlicePublisher:
         had_taints = self.taints
         query = selectors(field_selector=slices_selector(self.owner.name))
         found = [decode(raw, Json) async for page in pages(self.kube, SLICES, query) for raw in page.items]
-        listed = [fetch_json(), *(device_json(each) for each in devices if self.taints or not each.taint)]
+        listed = [fetch_json(), *map(device_json, self.listed(devices))]
         actions = plan_slices(self.owner, listed, [published_slice(each) for each in found], self.generation)
         for action in actions:
             await self._apply(action)
@@ -54,6 +54,10 @@ class SlicePublisher:
         if had_taints and not self.taints:
             await self.publish(devices)
         return bool(actions)
+
+    def listed(self, devices: Sequence[ModelDevice]) -> tuple[ModelDevice, ...]:
+        """Return those that the slices list: all of them, unless the server drops taints."""
+        return tuple(device for device in devices if self.taints or not device.taint)
 
     async def _apply(self, action: SliceAction) -> None:
         match action:

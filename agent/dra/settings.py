@@ -28,6 +28,13 @@ def _checked(text: str) -> str:
     return text
 
 
+def _host_and_port(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isdecimal()):
+        raise ValueError(f"{text!r} is not HOST:PORT; for example, write 127.0.0.1:8082")
+    return text
+
+
 class DraSettings(BaseSettings):
     """Lets pods claim the models on this node as devices, through Dynamic Resource Allocation."""
 
@@ -46,6 +53,9 @@ class DraSettings(BaseSettings):
     allow: Annotated[str, AfterValidator(_checked)] = Field(
         "{}",
         description="What device plugins may add to containers, as JSON: lists of patterns in mounts, devices and env.",
+    )
+    listen: Annotated[str, AfterValidator(_host_and_port)] = Field(
+        "", description="Address of health checks and metrics, over plain HTTP; by default, nothing is served."
     )
     scan_seconds: float = Field(
         15, gt=0, description="Seconds between checks of the disk, besides those after a change of the ModelNode."

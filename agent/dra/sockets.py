@@ -12,6 +12,7 @@ import grpc
 import structlog
 
 from agent.dra.edits import PreparedDevice
+from agent.dra.errors import PrepareRefused
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.messages import DRA, HEALTH, HEALTHY, REGISTRATION, UNHEALTHY, message_class
 from shared.errors import LarderError, StoreFailure
@@ -62,6 +63,7 @@ class KubeletSockets:
     service: ClaimService
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     on_registered: Callable[[], None] = lambda: None
+    on_answer: Callable[[str, str, float], None] = lambda *_: None  # verb, outcome, and seconds, for each claim
     _servers: list[Any] = field(default_factory=list, init=False)
 
     @property
@@ -115,7 +117,9 @@ class KubeletSockets:
         claims = [_claim_ref(claim) for claim in request.claims]
         response = _PrepareResponse()
         for claim, (prepared, error) in zip(
-            claims, await asyncio.gather(*(_attempt(claim, self.service.prepare) for claim in claims)), strict=True
+            claims,
+            await asyncio.gather(*(self._attempt("prepare", c, self.service.prepare) for c in claims)),
+            strict=True,
         ):
             answer = response.claims[claim.uid]
             answer.SetInParent()
@@ -128,8 +132,16 @@ class KubeletSockets:
         for claim in map(_claim_ref, request.claims):
             answer = response.claims[claim.uid]  # also for a claim that was never prepared
             answer.SetInParent()
-            _, answer.error = await _attempt(claim, self.service.unprepare)
+            _, answer.error = await self._attempt("unprepare", claim, self.service.unprepare)
         return response
+
+    async def _attempt(
+        self, verb: str, claim: KubeletClaim, work: Callable[[KubeletClaim], Awaitable[Sequence[PreparedDevice] | None]]
+    ) -> tuple[Sequence[PreparedDevice] | None, str]:
+        began_s = time.monotonic()
+        outcome, prepared, message = await _outcome(claim, work)
+        self.on_answer(verb, outcome, time.monotonic() - began_s)
+        return prepared, message
 
     async def _watch_health(self, _request: Any, _context: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - as above
         while True:
@@ -137,22 +149,24 @@ class KubeletSockets:
             await asyncio.sleep(_HEALTH_S)
 
 
-async def _attempt(
+async def _outcome(
     claim: KubeletClaim, work: Callable[[KubeletClaim], Awaitable[Sequence[PreparedDevice] | None]]
-) -> tuple[Sequence[PreparedDevice] | None, str]:
-    """Return the devices, or the message of what went wrong; one claim never fails another."""
+) -> tuple[str, Sequence[PreparedDevice] | None, str]:
+    """Return the outcome, and the devices or the message of what went wrong; one claim never fails another."""
     try:
         async with asyncio.timeout(_PREPARE_S):
-            return await work(claim), ""
+            return "answered", await work(claim), ""
+    except PrepareRefused as error:
+        outcome, message = "refused", str(error)
     except LarderError as error:
-        message = str(error)
+        outcome, message = "failed", str(error)
     except TimeoutError:
-        message = f"not done within {_PREPARE_S:g} s; kubelet tries again"
+        outcome, message = "failed", f"not done within {_PREPARE_S:g} s; kubelet tries again"
     except Exception as error:  # noqa: BLE001 - kubelet must get an answer for every claim
         _LOG.exception("dra_failed", claim=str(claim))
-        message = f"{type(error).__name__}; the log of larder-dra has more"
+        outcome, message = "failed", f"{type(error).__name__}; the log of larder-dra has more"
     _LOG.warning("dra_refused", claim=str(claim), uid=claim.uid, message=message)
-    return None, message[:_LONGEST_MESSAGE]
+    return outcome, None, message[:_LONGEST_MESSAGE]
 
 
 def _claim_ref(claim: Any) -> KubeletClaim:  # noqa: ANN401 - grpc has no types

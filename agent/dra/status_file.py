@@ -1,4 +1,4 @@
-"""What the probes of the driver's container read: a file, because the driver serves no network."""
+"""What the probes of the driver's container read: a file, because the driver may serve no network."""
 
 import time
 from collections.abc import Callable

@@ -77,6 +77,34 @@ def test_nobody_reaches_the_driver_over_the_network(render: Render) -> None:
     assert "ports" not in container
 
 
+@pytest.mark.parametrize(
+    "values", [{"dra": {"enabled": True, "metrics": True}}, ON | {"monitoring": {"monitors": True}}]
+)
+def test_metrics_are_served_where_somebody_reads_them(values: Json, render: Render) -> None:
+    readers: list[Json] = [{"namespaceSelector": {}}]
+    rendered = render(values | {"networkPolicy": {"metricsFrom": readers}})
+    (container,) = pod_specs(rendered)["larder-dra"]["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": 8082}]
+    assert environment(container)["LARDER_LISTEN"] == "0.0.0.0:8082"
+    policy = only(rendered, "NetworkPolicy", "larder-dra")
+    assert policy["spec"]["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}], "from": readers}]
+
+
+def test_prometheus_finds_the_driver(render: Render) -> None:
+    rendered = render(ON | {"monitoring": {"monitors": True, "labels": {"release": "prometheus"}}})
+    monitor = only(rendered, "PodMonitor", "larder-dra")
+    template = only(rendered, "DaemonSet", "larder-dra")["spec"]["template"]
+    selector = monitor["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= template["metadata"]["labels"].items()
+    assert (
+        not selector.items()
+        <= only(rendered, "DaemonSet", "larder-agent")["spec"]["template"]["metadata"]["labels"].items()
+    )
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == template["spec"]["containers"][0]["ports"][0]["name"]
+    assert ("PodMonitor", "larder-dra") not in kinds(render({"monitoring": {"monitors": True}}))
+
+
 @pytest.fixture(scope="module")
 def driver(api: Api, plane: ControlPlane) -> Iterator[Api]:
     """A client with the token that kubelet would put into the driver's pod on a node; the policies are in force."""

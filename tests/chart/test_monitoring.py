@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 
 from agent.devices.metrics import DeviceCollector
 from agent.devices.report import DeviceReport
+from agent.dra.metrics import DraMetrics
 from agent.reconciler.activity import DOWNLOAD, FAILED, Activity, DownloadResult
 from agent.reconciler.state_cache import Space
 from agent.server.app import AgentState
@@ -63,7 +64,8 @@ def _of_agent() -> Iterable[Metric]:
     activity.internal_errors.note("Stop", KeyError("m"))
     state = AgentState("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), activity, str, str, lambda: 0.0)
     devices = DeviceReport(1, ("models",), {"toy": "it broke"})
-    return [*build_registry(state).collect(), *DeviceCollector(lambda: devices, {}).collect()]
+    driver = DraMetrics(lambda: 0, lambda: ()).registry.collect()
+    return [*build_registry(state).collect(), *DeviceCollector(lambda: devices, {}).collect(), *driver]
 
 
 def _of_controller() -> Iterable[Metric]:

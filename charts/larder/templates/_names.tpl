@@ -103,6 +103,11 @@ dnsConfig: {{- toYaml . | nindent 2 }}
 {{- ternary "[::]" "0.0.0.0" (eq .Values.ipFamily "IPv6") -}}
 {{- end -}}
 
+{{- /* Whether the driver of models as devices serves health and metrics: where somebody reads them. */ -}}
+{{- define "larder.draServes" -}}
+{{- if or (dig "dra" "metrics" false (merge (dict) .Values)) .Values.monitoring.monitors }}true{{ end -}}
+{{- end -}}
+
 {{- define "larder.serviceName" -}}
 larder.{{ .Release.Namespace }}.svc
 {{- end -}}

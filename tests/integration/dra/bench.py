@@ -16,6 +16,7 @@ from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from rig.api import Api
+from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 from shared.api.model_node import PATH, Entry, ModelNodeSpec
 from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCES, SLICES, device_name
@@ -43,6 +44,7 @@ class DraBench:
     folder: Path
     kubelet: DraKubelet
     allow: str = "{}"
+    port: int = field(default_factory=free_port)
     environ: dict[str, str] = field(default_factory=dict)
     drivers: list[Process] = field(default_factory=list)
 
@@ -92,6 +94,7 @@ class DraBench:
         options = {
             "--node-name": self.node, "--root": self.store.root, "--kubeconfig": self.kubeconfig,
             "--kubelet": self.kubelet.folder, "--cdi": self.cdi, "--scan-seconds": 0.5, "--allow": self.allow,
+            "--listen": f"{LOOPBACK}:{self.port}",
         }  # fmt: skip
         words = [str(word) for pair in options.items() for word in pair]
         log = self.folder / f"dra-{len(self.drivers)}.log"
@@ -209,6 +212,11 @@ class DraBench:
         """Return what the probes see."""
         path = self.kubelet.folder / "plugins" / DRIVER / "status"
         return path.read_text().strip() if path.exists() else ""
+
+    @property
+    def url(self) -> str:
+        """The driver's health and metrics."""
+        return f"http://{LOOPBACK}:{self.port}"
 
     def wipe(self) -> None:
         """Delete the slices, as kubelet does when it starts and 30 s after it lost the driver."""

@@ -4,9 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rig import plain_http
 from shared.api.model_node import Entry, EntryState
 from shared.model_devices import FETCH_DEVICE, attribute_text, device_name
 from tests.integration.dra.bench import FILES, DraBench
+from tests.readers.metrics import scrape
 
 TINY = "model == 'tiny'"
 
@@ -145,6 +147,34 @@ def test_one_claim_that_fails_fails_no_other(bench: DraBench) -> None:
     answers = bench.kubelet.prepare(claim, unknown)
     assert answers[claim["metadata"]["uid"]].error == ""
     assert "does not exist" in answers["1b-2c"].error
+
+
+def test_metrics_count_answers_and_what_is_there(bench: DraBench, entry: Entry) -> None:
+    claim, unknown = bench.claim(TINY), {"metadata": {"namespace": bench.namespace, "name": "c", "uid": "1b-2c"}}
+    bench.pod(claim)
+    assert plain_http.get(f"{bench.url}/readyz", timeout_s=30).text == "ready\n"
+    assert plain_http.get(f"{bench.url}/healthz", timeout_s=30).text == "ok\n"
+    bench.prepared(claim)
+    bench.kubelet.prepare(unknown)
+    shown = scrape(bench.url)
+    assert shown["larder_claims_prepared"] == 1
+    assert shown['larder_devices_published{state="available"}'] == 1
+    answers = 'larder_claim_duration_seconds_count{{outcome="{}",verb="{}"}}'
+    assert [shown[answers.format(o, "prepare")] for o in ("answered", "refused", "failed")] == [1, 1, 0]
+    assert shown['larder_claim_duration_seconds_sum{outcome="answered",verb="prepare"}'] > 0
+    bench.kubelet.unprepare(claim)
+    bench.want(_in_state(entry, EntryState.DRAINING))
+    bench.until(lambda: scrape(bench.url)['larder_devices_published{state="leaving"}'] == 1, "the state of the device")
+    shown = scrape(bench.url)
+    assert (shown["larder_claims_prepared"], shown[answers.format("answered", "unprepare")]) == (0, 1)
+
+
+def test_an_address_that_is_taken_ends_the_driver(bench: DraBench) -> None:
+    bench.start_registered()
+    bench.wait_devices()
+    second = bench.start()  # on the address of the first
+    bench.until(lambda: second.exit_code == 1, "the second driver to give up")
+    assert "cannot listen" in (bench.folder / "dra-1.log").read_text()
 
 
 def test_health_is_streamed(bench: DraBench, entry: Entry) -> None:

@@ -1,0 +1,61 @@
+"""The driver's metrics; their labels never name a model, a claim or a pod."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from agent.dra.devices import DAMAGED_TAINT, LEAVING_TAINT, ModelDevice
+from shared.build_info import register_build_info
+
+VERBS = ("prepare", "unprepare")
+OUTCOMES = ("answered", "refused", "failed")
+_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 40)
+_STATES = {"": "available", LEAVING_TAINT: "leaving", DAMAGED_TAINT: "damaged"}
+
+
+class DraMetrics:
+    """Counts answers to kubelet, and reads the rest on each scrape; every series exists from the start.
+
+    Args:
+        prepared: Returns how many claims are prepared.
+        published: Returns the models that the slices list.
+    """
+
+    def __init__(self, prepared: Callable[[], int], published: Callable[[], Sequence[ModelDevice]]) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._seconds = Histogram(
+            "larder_claim_duration_seconds",
+            "Time to prepare a claim for kubelet, or to undo it.",
+            ["verb", "outcome"],
+            buckets=_BUCKETS_S,
+            registry=self.registry,
+        )
+        for verb in VERBS:
+            for outcome in OUTCOMES:
+                self._seconds.labels(verb, outcome)
+        self.registry.register(_DeviceGauges(prepared, published))
+        ProcessCollector(registry=self.registry)
+        register_build_info(self.registry)
+
+    def answered(self, verb: str, outcome: str, took_s: float) -> None:
+        """Count an answer for one claim."""
+        self._seconds.labels(verb, outcome).observe(took_s)
+
+
+class _DeviceGauges(Collector):
+    def __init__(self, prepared: Callable[[], int], published: Callable[[], Sequence[ModelDevice]]) -> None:
+        self._prepared, self._published = prepared, published
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what the driver has now."""
+        yield GaugeMetricFamily("larder_claims_prepared", "Claims prepared on this node.", value=self._prepared())
+        family = GaugeMetricFamily(
+            "larder_devices_published", "Models that claims can hold, by state.", labels=["state"]
+        )
+        counts = Counter(_STATES[device.taint] for device in self._published())
+        for state in _STATES.values():
+            family.add_metric([state], counts[state])
+        yield family
