@@ -193,7 +193,7 @@ def test_its_own_lease_is_its_own(controller: Api) -> None:
 
 
 _CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-_CONFINED = "makes and removes ConfigMaps manifest-<digest>"
+_CONFINED = "create and delete ConfigMaps named manifest-<digest>"
 _MANIFEST = {"name": f"manifest-{'a' * 64}", "labels": {"larder.dev/kind": "manifest"}}
 
 

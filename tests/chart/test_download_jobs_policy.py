@@ -160,11 +160,11 @@ def test_the_claim_of_a_model_has_its_name_and_its_owner(controller: Api) -> Non
     claims, body = f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims", claim_manifest(model())
     body["metadata"]["namespace"] = TEAM
     assert _refusal(controller, claims, body) == ""
-    assert "the claim that the Model owns" in _refusal(
+    assert "if the Model owns it" in _refusal(
         controller, claims, body | {"metadata": body["metadata"] | {"name": "model-other"}}
     )
     body["metadata"].pop("ownerReferences")
-    assert "the claim that the Model owns" in _refusal(controller, claims, body)
+    assert "if the Model owns it" in _refusal(controller, claims, body)
 
 
 def test_claims_belong_to_a_cache_and_volumes_need_an_allowed_driver(controller: Api) -> None:
@@ -172,6 +172,6 @@ def test_claims_belong_to_a_cache_and_volumes_need_an_allowed_driver(controller:
     body["metadata"]["namespace"] = TEAM
     assert _refusal(controller, claims, body) == ""
     body["metadata"].pop("ownerReferences")
-    assert "that the cache owns" in _refusal(controller, claims, body)
+    assert "if the cache owns it" in _refusal(controller, claims, body)
     volume = _manifest({"csi": {"driver": "s3.csi.aws.com", "volumeHandle": "h"}}).volume_body()
     assert "modelCaches.csiDrivers" in _refusal(controller, "/api/v1/persistentvolumes", volume)

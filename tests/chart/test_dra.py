@@ -223,7 +223,7 @@ def test_a_claim_for_private_models_says_its_own_namespace(
     del driver  # whose policies are in force
     own, other = (f'device.attributes["model.larder.dev"].namespace == "{team}"' for team in TEAMS)
     for conditions in ((), (other,), (f"{own} || true",), ("true", other)):
-        with pytest.raises(CallRefused, match="needs this selector") as refused:
+        with pytest.raises(CallRefused, match="must have this selector") as refused:
             api.create(*_claim(kind, *conditions, alternative=alternative))
         assert refused.value.status == FORBIDDEN
     api.create(*_claim(kind, own, alternative=alternative))

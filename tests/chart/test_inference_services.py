@@ -106,7 +106,7 @@ def test_it_changes_nothing_of_somebody_else(controller: Api, api: Api) -> None:
     path = path_of("Deployment", OPENED, "svc")
     api.create(path.rpartition("/")[0], theirs)
     try:
-        with pytest.raises(CallRefused, match="may only touch what an InferenceService of the same name owns"):
+        with pytest.raises(CallRefused, match="may only change objects that an InferenceService of the same name owns"):
             controller.patch(path, {"metadata": {"ownerReferences": manifests()[0]["metadata"]["ownerReferences"]}})
     finally:
         api.delete(path)
@@ -134,13 +134,13 @@ def test_nothing_is_made_where_no_administrator_opened_a_namespace(controller: A
 
 @pytest.mark.parametrize("field", ["hostNetwork", "hostPID", "hostIPC"])
 def test_pods_have_no_namespace_of_the_host(field: str, controller: Api) -> None:
-    assert "no namespaces of the host" in refusal_of(controller, with_pod(**{field: True}))
+    assert "may not use host namespaces" in refusal_of(controller, with_pod(**{field: True}))
 
 
 @pytest.mark.parametrize("path", ["/", "/var/lib/larder/models/m/r", "/etc"])
 def test_pods_have_no_directory_of_the_host(path: str, controller: Api) -> None:
     volumes = [{"name": "v", "emptyDir": {}}, {"name": "h", "hostPath": {"path": path}}]
-    assert "no hostPath" in refusal_of(controller, with_pod(volumes=volumes))
+    assert "not use hostPath" in refusal_of(controller, with_pod(volumes=volumes))
 
 
 @pytest.mark.parametrize("place", ["containers", "initContainers"])
@@ -186,7 +186,7 @@ def test_services_and_scalers_are_for_the_service_s_own_pods(controller: Api) ->
         assert "type ClusterIP" in refusal_of(controller, front | {"spec": front["spec"] | change}), change
     target = scaler["spec"]["scaleTargetRef"] | {"name": "other"}
     other = scaler | {"spec": scaler["spec"] | {"scaleTargetRef": target}}
-    assert "scales the Deployment of the InferenceService alone" in refusal_of(controller, other)
+    assert "may only scale the Deployment of the InferenceService" in refusal_of(controller, other)
 
 
 def test_the_owner_is_compared_with_the_service_that_exists(controller: Api, api: Api) -> None:
@@ -196,9 +196,13 @@ def test_the_owner_is_compared_with_the_service_that_exists(controller: Api, api
     collection = f"/apis/ome.io/v1beta1/namespaces/{OPENED}/inferenceservices"
     uid = api.create(collection, body)["metadata"]["uid"]
     try:
-        wait_until(lambda: "is not the InferenceService" in refusal_of(controller, manifests(name="real")[0]), 60, "it")
+        wait_until(
+            lambda: "does not match the existing InferenceService" in refusal_of(controller, manifests(name="real")[0]),
+            60,
+            "it",
+        )
         own = manifests(name="real", uid=uid)[0]
-        assert "names another service account" in refusal_of(controller, own)
+        assert "specifies a different service account" in refusal_of(controller, own)
         own["spec"]["template"]["spec"]["serviceAccountName"] = "runner"
         api.patch(
             f"/api/v1/namespaces/{OPENED}",

@@ -82,8 +82,8 @@ def test_the_controller_may_remove_either_of_its_gates_at_a_time(api: Api, contr
     [
         ({"spec": {"schedulingGates": None}}, "only remove the scheduling gate"),
         ({"spec": {"schedulingGates": [_GATE]}}, "only remove the scheduling gate"),
-        ({"spec": {"schedulingGates": [_OTHER], "nodeSelector": {"a": "b"}}}, "beyond its gate"),
-        ({"spec": {"schedulingGates": [_OTHER], "activeDeadlineSeconds": 1}}, "beyond its gate"),
+        ({"spec": {"schedulingGates": [_OTHER], "nodeSelector": {"a": "b"}}}, "except its scheduling gates"),
+        ({"spec": {"schedulingGates": [_OTHER], "activeDeadlineSeconds": 1}}, "except its scheduling gates"),
         ({"spec": {"schedulingGates": [_OTHER]}, "metadata": {"annotations": {"a": "b"}}}, "metadata"),
         ({"metadata": {"ownerReferences": []}}, "only remove the scheduling gate"),
     ],
@@ -99,7 +99,9 @@ def test_no_toleration_and_no_other_image_comes_with_it(api: Api, controller: Ap
         {"tolerations": [*spec["tolerations"], {"operator": "Exists"}]},
         {"containers": [spec["containers"][0] | {"image": "evil"}]},
     ):
-        assert "beyond its gate" in refusal(controller, gated, {"spec": {"schedulingGates": [_OTHER]} | change})
+        assert "except its scheduling gates" in refusal(
+            controller, gated, {"spec": {"schedulingGates": [_OTHER]} | change}
+        )
 
 
 def test_a_pod_without_its_gate_is_left_alone(controller: Api, plain: str) -> None:
@@ -131,13 +133,15 @@ def test_the_controller_may_end_a_pod_that_asks_for_it(api: Api, controller: Api
 def test_any_other_status_is_refused(api: Api, controller: Api, gated: str, status: Json) -> None:
     before = api.get(f"{_PODS}/{gated}")["status"].get("conditions", [])
     ended = _ENDED | {"conditions": [*before, _MISSING]} | status
-    assert "only to Failed with the condition" in refusal(controller, gated, {"status": ended}, "/status")
+    assert "may only change a pod's status to Failed with the condition" in refusal(
+        controller, gated, {"status": ended}, "/status"
+    )
 
 
 def test_a_pod_that_did_not_ask_for_it_or_runs_is_not_ended(api: Api, controller: Api, plain: str, gated: str) -> None:
-    assert "only pods that are Pending" in refusal(controller, plain, {"status": _ENDED}, "/status")
+    assert "only fail pods that are Pending" in refusal(controller, plain, {"status": _ENDED}, "/status")
     api.patch(f"{_PODS}/{gated}/status", {"status": {"phase": "Running"}})
-    assert "only pods that are Pending" in refusal(controller, gated, {"status": _ENDED}, "/status")
+    assert "only fail pods that are Pending" in refusal(controller, gated, {"status": _ENDED}, "/status")
     ended = {"status": _ENDED, "metadata": {"annotations": _ASKS}}
     assert "metadata" in refusal(controller, plain, ended, "/status")
 

@@ -65,7 +65,7 @@ def _refusal(client: Api, model: Json) -> str:
 
 
 def test_an_author_writes_no_record(author: Api) -> None:
-    assert "larder.dev/record is written by Larder alone: leave it out" in _refusal(author, _model('{"size": 1}'))
+    assert "only Larder may set annotation larder.dev/record: remove it" in _refusal(author, _model('{"size": 1}'))
     assert not _refusal(author, _model(None))
     assert not _refusal(author, _model(""))
 
@@ -78,7 +78,7 @@ def test_a_record_that_is_there_may_stay_and_go_but_not_change(api: Api, author:
     made = api.create(MODELS, _model('{"size": 1}'))
     path = f"{MODELS}/{made['metadata']['name']}"
     author.patch(path, {"metadata": {"labels": {"a": "b"}}})
-    with pytest.raises(CallRefused, match=r"larder\.dev/record is written by Larder alone"):
+    with pytest.raises(CallRefused, match=r"only Larder may set annotation larder\.dev/record"):
         author.patch(path, {"metadata": {"annotations": {"larder.dev/record": '{"size": 2}'}}})
     found = api.get(path)
     found["metadata"]["annotations"]["larder.dev/record"] = '{"size": 2}'

@@ -134,7 +134,7 @@ def test_the_controller_binds_pods_of_namespaces_that_were_opened(api: Api, plan
             controller.call("POST", "/api/v1/namespaces/default/pods/to-bind/binding", body)
         return str(refused.value)
 
-    wait_until(lambda: "larder-scheduler is not switched on in namespace default" in refusal(), 60, "the policy")
+    wait_until(lambda: "larder-scheduler is not enabled in namespace default" in refusal(), 60, "the policy")
     api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}})
     wait_until(lambda: "schedulingGates" in refusal(), 60, "the policies to let it pass")
     api.patch("/api/v1/namespaces/default", {"metadata": {"labels": {"larder.dev/device-scheduling": None}}})

@@ -62,14 +62,14 @@ PATHS = pytest.mark.parametrize(
 @pytest.mark.parametrize("mount", [{}, {"readOnly": True}, {"readOnly": True, "subPath": "made/by/kubelet"}])
 def test_nobody_mounts_the_store_who_was_not_given_a_model(path: str, mount: Json, api: Api) -> None:
     message = _refusal(api, _pod(path, mount))
-    assert "volumes store are in the store of models, /var/lib/larder: remove them" in message
+    assert "volumes store are in the model store, /var/lib/larder: remove them" in message
 
 
 @PATHS
 @pytest.mark.parametrize("place", ["containers", "initContainers"])
 def test_a_writable_mount_is_refused_wherever_it_stands(path: str, place: str, api: Api) -> None:
     message = _refusal(api, _given(path, {}, place=place), SYSTEM)
-    assert "volumes store are in the store of models, /var/lib/larder: set readOnly: true" in message
+    assert "volumes store are in the model store, /var/lib/larder: set readOnly: true" in message
     twice = _given(path, {"readOnly": True}, {"readOnly": False, "mountPath": "/w"}, place=place)
     assert _refusal(api, twice, SYSTEM)
 
@@ -101,7 +101,7 @@ WIDE = pytest.mark.parametrize(
 def test_nobody_comes_from_above(path: str, mount: Json, api: Api) -> None:
     """A mount of / shows the store, by a sub-path or not, and /proc/1/root is /."""
     message = _refusal(api, _pod(path, mount))
-    assert "volumes store lead to the store of models, /var/lib/larder, from above" in message
+    assert "volumes store contain the model store, /var/lib/larder" in message
     assert "kubectl label namespace default larder.dev/allow-host-paths=true" in message
 
 
@@ -168,7 +168,7 @@ def test_a_volume_of_the_cluster_is_no_way_around(source: str, path: str, refuse
         message = ""
     except CallRefused as refusal:
         message = str(refusal)
-    assert ("is in the store of models, /var/lib/larder, or leads to it" in message) is refused
+    assert ("is in the model store, /var/lib/larder, or contains it" in message) is refused
     assert bool(message) is refused
 
 

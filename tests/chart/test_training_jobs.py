@@ -122,23 +122,29 @@ def test_it_runs_nothing_where_the_cluster_s_own_parts_run(namespace: str, contr
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"hostNetwork": True}, "no namespaces of the host"),
-        ({"hostIPC": True}, "no namespaces of the host"),
-        ({"volumes": [{"name": "h", "hostPath": {"path": "/etc"}}]}, "no hostPath"),
-        ({"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]}, "no privileges"),
-        ({"initContainers": [{"name": "d", "image": "i", "ports": [{"containerPort": 1, "hostPort": 1}]}]}, "no priv"),
-        ({"serviceAccountName": "admin"}, "runs as account default, or as one that an administrator lists"),
-        ({"securityContext": {"seLinuxOptions": {"type": "spc_t"}}}, "are confined by"),
-        ({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}, "are confined by"),
+        ({"hostNetwork": True}, "may not use host namespaces"),
+        ({"hostIPC": True}, "may not use host namespaces"),
+        ({"volumes": [{"name": "h", "hostPath": {"path": "/etc"}}]}, "not use hostPath"),
+        (
+            {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]},
+            "may not be privileged",
+        ),
+        (
+            {"initContainers": [{"name": "d", "image": "i", "ports": [{"containerPort": 1, "hostPort": 1}]}]},
+            "use host ports",
+        ),
+        ({"serviceAccountName": "admin"}, "must use the service account default, or one that an administrator lists"),
+        ({"securityContext": {"seLinuxOptions": {"type": "spc_t"}}}, "must keep the"),
+        ({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}, "must keep the"),
         (
             {
                 "containers": [
                     {"name": "c", "image": "i", "securityContext": {"seccompProfile": {"type": "Unconfined"}}}
                 ]
             },
-            "are confined by",
+            "must keep the",
         ),
-        ({"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}, "calls safe"),
+        ({"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}, "only set the sysctls"),
     ],
     ids=[
         *("network", "ipc", "hostPath", "privileged", "hostPort", "account"),
@@ -173,7 +179,7 @@ def test_a_claim_names_no_volume_and_is_never_deleted(controller: Api, api: Api)
     one = f"{path}/{claim['metadata']['name']}"
     api.create(path, with_metadata(claim, finalizers=["example.com/hold"]))  # its owner does not exist
     try:
-        with pytest.raises(CallRefused, match="never deletes a claim"):
+        with pytest.raises(CallRefused, match="may not delete claims"):
             controller.delete(one)
     finally:
         api.delete(one)
@@ -200,12 +206,12 @@ def test_the_owner_is_the_job_of_that_name_and_its_role_names_the_account(contro
     try:
         for kind in ("Pod", "PersistentVolumeClaim"):
             invented = manifests(name="real")[kind]
-            wait_until(lambda one=invented: "not the TrainingJob" in refusal_of(controller, one), 60, "the owner")  # type: ignore[misc]
+            wait_until(lambda one=invented: "does not match the exis" in refusal_of(controller, one), 60, "the owner")  # type: ignore[misc]
             assert refusal_of(controller, manifests(name="real", uid=uid)[kind]) == ""
         pod = manifests(name="real", uid=uid)["Pod"]
         pod["spec"]["serviceAccountName"] = "trainer"
-        assert "names another service account" in refusal_of(controller, pod)
-        with pytest.raises(CallRefused, match="only after its ttlSecondsAfterFinished"):
+        assert "specifies a different service account" in refusal_of(controller, pod)
+        with pytest.raises(CallRefused, match="once its ttlSecondsAfterFinished has passed"):
             controller.delete(f"{jobs}/real")
     finally:
         api.delete(f"{jobs}/real")

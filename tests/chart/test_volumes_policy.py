@@ -84,7 +84,7 @@ def test_any_other_volume_is_refused(controller: Api, spec: Json) -> None:
 
 def test_a_model_of_another_namespace_is_refused(controller: Api) -> None:
     stolen = volume(local={"path": "/var/lib/larder/models/team-a_secret/r"})
-    assert "only to claims of that namespace" in refusal(controller, _VOLUMES, stolen)
+    assert "only to claims in its own namespace" in refusal(controller, _VOLUMES, stolen)
     own = volume(local={"path": "/var/lib/larder/models/default_own/r"})
     assert refusal(controller, _VOLUMES, own) == ""
 
@@ -134,12 +134,12 @@ def test_any_other_claim_of_a_template_is_refused(api: Api, controller: Api) -> 
     held["metadata"]["finalizers"] = ["example.org/held"]
     twice["metadata"]["ownerReferences"].append(JOB.reference() | {"uid": "5678", "controller": False})
     for body in (*others, unowned, held, twice):
-        assert "only claims that a TrainingJob owns" in refusal(controller, _CLAIMS, body)
+        assert "must be owned by a TrainingJob" in refusal(controller, _CLAIMS, body)
     container = {"name": "main", "image": "train:1"}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     job = api.create(_JOBS, {"metadata": {"name": JOB.name}, "spec": {"suspend": True, "template": template}})
     api.create(_CLAIMS, of_template(replace(JOB, uid=job["metadata"]["uid"])))  # one without its owner is collected
-    with pytest.raises(CallRefused, match="never deletes a claim"):
+    with pytest.raises(CallRefused, match="may not delete claims"):
         controller.delete(f"{_CLAIMS}/data-train-0")
     api.delete(f"{_JOBS}/{JOB.name}")
 
@@ -154,7 +154,7 @@ def test_what_others_created_is_not_deleted(api: Api, controller: Api) -> None:
 
 def test_an_administrator_s_volume_in_the_store_is_refused(api: Api, controller: Api) -> None:
     del controller
-    assert "is in the store of models" in refusal(api, _VOLUMES, volume())
+    assert "is in the model store" in refusal(api, _VOLUMES, volume())
 
 
 def test_of_a_claim_of_a_model_only_the_size_may_change(api: Api, controller: Api) -> None:
@@ -176,7 +176,7 @@ def test_of_a_claim_of_a_model_only_the_size_may_change(api: Api, controller: Ap
         {"ownerReferences": []},
     ]
     for change in changes:
-        assert "only the size of a claim of a Model" in _refused_change(controller, path, {"metadata": change})
+        assert "only change the size of a Model's claim" in _refused_change(controller, path, {"metadata": change})
     api.create(_CLAIMS, {"metadata": {"name": "theirs"}, "spec": storage})
     theirs = _refused_change(controller, f"{_CLAIMS}/theirs", {"metadata": {"labels": {"a": "b"}}})
     assert "with the label larder" in theirs

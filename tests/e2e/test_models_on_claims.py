@@ -154,7 +154,7 @@ def test_a_private_repository_needs_an_open_namespace_and_the_right_token(site: 
     repo, bodies = f"org/{site.name('private')}", files(5)
     site.push(files=bodies, repo=repo, access=RepositoryAccess(frozenset({token})))
     model = ClaimedModel(site, namespace, repo, credentialsSecret="hub")
-    assert "Secrets only in the namespaces of credentialNamespaces" in model.says("JobRefused")
+    assert "Secrets only in the namespaces listed in credentialNamespaces" in model.says("JobRefused")
     site.install(controller={"drainSeconds": 2}, credentialNamespaces=[namespace])
     try:
         assert "the Secret" in model.says("AuthDenied")

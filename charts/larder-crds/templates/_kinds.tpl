@@ -18,7 +18,7 @@ Whether a kind is installed: "true" or nothing. Called with (list $ definition).
 {{- $switch := get $root.Values.kinds $name -}}
 {{- if not (hasKey $root.Values.kinds $name) -}}{{- $switch = index $root.Values.groups (index . 1).spec.group -}}{{- end -}}
 {{- if and (eq (toString $switch) "auto") (not (lookup "v1" "Namespace" "" "kube-system")) -}}
-{{- fail (printf "%s: helm sees no cluster here (helm template, Argo CD), so it cannot tell whether another product has this kind. Set groups.%s, or this one in kinds, to true or false" $name ((index . 1).spec.group | replace "." "\\.")) -}}
+{{- fail (printf "%s: helm sees no cluster here (helm template, Argo CD), so it cannot tell whether another product installed this kind. Set groups.%s, or this kind in kinds, to true or false" $name ((index . 1).spec.group | replace "." "\\.")) -}}
 {{- end -}}
 {{- if and (ne (toString $switch) "false") (not (include "larder-crds.foreign" $name)) -}}true{{- end -}}
 {{- end -}}

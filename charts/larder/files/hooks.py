@@ -82,10 +82,10 @@ def agents(daemon_set: Json | None, namespace: str) -> str:
     wanted, made, ready = (int(status.get(key, 0)) for key in keys)
     if made < wanted:
         sys.exit(
-            f"{wanted - made} of {wanted} agents have no pod. A namespace that enforces pod security refuses them "
-            "without a word, because they mount a directory of the host; what to do:\n"
+            f"{wanted - made} of {wanted} agents have no pod. A namespace that enforces pod security rejects "
+            "them silently, because they mount a host directory; to allow them, run:\n"
             f"  kubectl label namespace {namespace} pod-security.kubernetes.io/enforce=privileged\n"
-            f"If it is not that, see: kubectl --namespace {namespace} describe daemonset larder-agent"
+            f"If that does not help, see: kubectl --namespace {namespace} describe daemonset larder-agent"
         )
     if wanted and not ready:
         sys.exit(f"none of {wanted} agents is ready; see: kubectl --namespace {namespace} get pods")
@@ -108,11 +108,11 @@ def uninstall(finalizers: str) -> None:
     """
     api = Api()
     for definition, finalizer in json.loads(finalizers).items():
-        print(f"{definition}: {let_go(api, definition, finalizer)} may be deleted without Larder from now on")
+        print(f"{definition}: {let_go(api, definition, finalizer)} can now be deleted without Larder")
 
 
 def let_go(api: Api, definition: str, finalizer: str) -> int:
-    """Take Larder's finalizers from the objects of a kind, and return from how many.
+    """Take Larder's finalizers from the objects of a kind, and return how many had them.
 
     Where another product made the kind, `finalizer` is that product's own.
     """
@@ -148,7 +148,7 @@ def take(api: Api, path: str, finalizers: set[str]) -> None:
                 raise
         else:
             return
-    sys.exit(f"{path} was changed by others {ATTEMPTS} times in a row; uninstall again")
+    sys.exit(f"{path} kept changing during {ATTEMPTS} attempts; run the uninstall again")
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"test": test, "uninstall": uninstall}

@@ -18,7 +18,7 @@ show the same.
 {{- else if $kept -}}
 {{- without (regexSplit "\\s+" $kept -1) "" | toJson -}}
 {{- else if and (ne .Values.certificates.provider "helm") (not (lookup "v1" "Namespace" "" "kube-system")) -}}
-{{- fail "admission.pathKeys: helm sees no cluster here (helm template, Argo CD), so the secret path of the webhooks would change with every rendering. Set one of your own: openssl rand -hex 24" -}}
+{{- fail "admission.pathKeys: helm sees no cluster here (helm template, Argo CD), so the secret path of the webhooks would change each time it renders the chart. Set your own, for example with openssl rand -hex 24" -}}
 {{- else -}}
 {{- list (randAlphaNum 48 | lower) | toJson -}}
 {{- end -}}

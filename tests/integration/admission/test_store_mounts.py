@@ -68,7 +68,7 @@ def test_what_admission_gives_passes(pod: Json, site: AdmissionSite) -> None:
 
 
 def test_a_mount_without_a_model_is_refused(site: AdmissionSite) -> None:
-    assert "ask for the model by annotation" in _refusal(site, _thief("plain"))
+    assert "request the model by annotation" in _refusal(site, _thief("plain"))
 
 
 def test_a_forged_annotation_opens_nothing(site: AdmissionSite) -> None:

@@ -50,15 +50,15 @@ def annotated(text: str | None) -> Json:
     return {"metadata": {"annotations": {ANNOTATION: text}}}
 
 
-_BY_THE_SCHEDULER = "are written by larder-scheduler"
+_BY_THE_SCHEDULER = "only larder-scheduler may set"
 _EVASIONS = {
     "nodename": ('{"nodename": "n"}', _BY_THE_SCHEDULER),
     "allocatefrom": ('{"runningcontainer":{"main":{"allocatefrom":{"a":"b"}}}}', _BY_THE_SCHEDULER),
     "devrequests": ('{"runningcontainer":{"main":{"devrequests":{"a":1}}}}', _BY_THE_SCHEDULER),
     "init": ('{"initcontainer":{"main":{"allocatefrom" :{"a":"b"}}}}', _BY_THE_SCHEDULER),
     "case": ('{"runningcontainer":{"main":{"AllocateFrom":{"a":"b"}}}}', _BY_THE_SCHEDULER),
-    "escape": ('{"\\u006eodename": "n"}', "no backslash"),
-    "escaped quote": ('{"a\\"": 1, "nodename": "n"}', "no backslash"),
+    "escape": ('{"\\u006eodename": "n"}', "not contain a backslash"),
+    "escaped quote": ('{"a\\"": 1, "nodename": "n"}', "not contain a backslash"),
     "white space": ('{\n\t"nodename"\n:"n"}', _BY_THE_SCHEDULER),
     "key twice": ('{"runningcontainer":{},"nodename":"","nodename":"n"}', _BY_THE_SCHEDULER),
     "deep": ('{"x":{"y":[{"nodename":"n"}]}}', _BY_THE_SCHEDULER),
@@ -113,7 +113,7 @@ def test_the_controller_binds_only_with_an_allocation_for_the_node(controller: A
     gated = "has non-empty .spec.schedulingGates"  # what the API server itself has against it: our policies let it pass
     assert gated in refusal(controller, "POST", path, binding_of(pod, fits))
     assert gated in refusal(controller, "POST", path, binding_of(pod))
-    only = "may write only the annotation"
+    only = "may only set the annotation"
     assert only in refusal(controller, "POST", path, binding_of(pod, fits, "other"))
     assert only in refusal(controller, "POST", path, binding_of(pod, '{"runningcontainer":{}}'))
     assert only in refusal(controller, "POST", path, binding_of(pod, annotations={"a": "b"}))
@@ -123,7 +123,7 @@ def test_the_controller_binds_only_with_an_allocation_for_the_node(controller: A
 @pytest.mark.parametrize("namespace", ["kube-system", NAMESPACE, "kube-public"])
 def test_the_controller_binds_in_no_namespace_that_was_not_opened(controller: Api, namespace: str) -> None:
     for path in (f"/api/v1/namespaces/{namespace}/pods/any/binding", f"/api/v1/namespaces/{namespace}/bindings"):
-        assert any(why in refusal(controller, "POST", path, binding_of("any")) for why in ("not switched on", "403"))
+        assert any(why in refusal(controller, "POST", path, binding_of("any")) for why in ("not enabled", "403"))
 
 
 def test_of_leases_the_controller_writes_its_own_and_those_of_devices(controller: Api) -> None:
@@ -131,7 +131,7 @@ def test_of_leases_the_controller_writes_its_own_and_those_of_devices(controller
     assert refusal(controller, "POST", path, {"metadata": {"name": "larder-devices-n"}, "spec": {}}) == ""
     for name in ("larder-scheduler", "other"):
         answer = refusal(controller, "POST", path, {"metadata": {"name": name}, "spec": {}})
-        assert "those of the devices of nodes" in answer
+        assert "the Leases of the nodes' devices" in answer
     elsewhere = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     assert "403" in refusal(controller, "POST", elsewhere, {"metadata": {"name": "larder-devices-n"}, "spec": {}})
 
