@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
         return 0
     differ = {path for path, text in files.items() if not path.exists() or path.read_text() != text}
     if stale := sorted(str(path.relative_to(_ROOT)) for path in differ | left):
-        sys.stderr.write(f"{', '.join(stale)}: not what they are made from; run `make charts`\n")
+        sys.stderr.write(f"{', '.join(stale)}: out of date; run `make charts`\n")
     return 1 if stale else 0
 
 

@@ -30,7 +30,7 @@ def problems(root: Path, exceptions: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(found.keys() - exceptions.keys()):
         yield f"two public classes are named {name} ({', '.join(found[name])}); rename one of them"
     for name in sorted(exceptions.keys() - found.keys()):
-        yield f"the exception for {name} is not needed any more; remove it from rig/class_names.py"
+        yield f"the exception for {name} is no longer needed; remove it from rig/class_names.py"
 
 
 def main() -> int:

@@ -76,7 +76,7 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
     progress.run(step, say)
     built = [out / binary.name for binary in wanted]
     if absent := [path.name for path in built if not path.exists()]:
-        raise SetupFailed(f"the build of {names} left no {', '.join(absent)} in {out}")
+        raise SetupFailed(f"the build of {names} did not produce {', '.join(absent)} in {out}")
     return built
 
 

@@ -22,19 +22,19 @@ _WAYS_OUT = (
     ),
     (
         ("signal: killed", "cannot allocate memory"),
-        "memory ran out: a build needs about 2.5 GB; GOFLAGS=-p=1 needs less",
+        "memory ran out: a build needs about 2.5 GB; with GOFLAGS=-p=1 it needs less",
     ),
     (
         ("dial tcp", "no such host", "i/o timeout", "connection refused", "network is unreachable", "tls: ",
          "name resolution", "connection broken", "no matching distribution"),
         (
-            "the network or its proxy refused: GOPROXY, HTTPS_PROXY and PIP_INDEX_URL are honoured; "
+            "the network or its proxy refused the request: GOPROXY, HTTPS_PROXY and PIP_INDEX_URL are honoured; "
             "KUBEBUILDER_ASSETS=<directory> or LARDER_KUBE_MIRROR=<URL> take prebuilt binaries instead"
         ),
     ),
     (
         ("checksum mismatch", "security error", "do not match the hashes"),
-        "what was downloaded is not what was published: do not go on before you know why",
+        "the download does not match the published checksum: find out why before you continue",
     ),
 )  # fmt: skip
 

@@ -101,7 +101,7 @@ def problems(root: Path, exceptions: Mapping[tuple[str, str], str]) -> Iterator[
     for edge in exceptions:
         without = exceptions.keys() - {edge}
         if edge[0] not in ours or not any(_has(impurities(module, ours, without)) for module in pure):
-            yield f"the exception for {edge[0]} -> {edge[1]} is needed no more; take it out of rig/purity.py"
+            yield f"the exception for {edge[0]} -> {edge[1]} is no longer needed; remove it from rig/purity.py"
 
 
 def _has(found: Iterator[str]) -> bool:

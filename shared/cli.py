@@ -37,7 +37,9 @@ COMMANDS = {
         "preview which models nodes would evict to make room, and in which order",
         _CONTROLLER,
     ),
-    "gc": Command("controller.cli.gc.command", "show or delete claims of Larder's whose owner is gone", _CONTROLLER),
+    "gc": Command(
+        "controller.cli.gc.command", "show or delete claims that Larder created and whose owner is gone", _CONTROLLER
+    ),
     "fetch": Command(
         "agent.cli.command",
         "download and verify a model into a directory, without a cluster",

@@ -17,7 +17,7 @@ LarderError                     reason = the class name, a stable word for statu
     ├── AuthDenied              the source refuses these credentials
     ├── SourceNotFound          no such repository, bucket, object or file
     ├── RevisionNotFound        no such branch, tag or commit
-    ├── UnsafePath              a file name that would leave its directory
+    ├── UnsafePath              a file name that would be outside its directory
     ├── PickleRefused           a file may be a pickle, which can run code, and pickles are not allowed
     ├── TooManyFiles            the manifest does not fit its ConfigMap
     ├── AddressRefused          a host that must not be contacted from here
@@ -124,7 +124,7 @@ class RevisionNotFound(NeedsAction):
 
 
 class UnsafePath(NeedsAction):
-    """A file name would leave its directory or hide a file of Larder."""
+    """A file name would be outside its directory or hide a file of Larder."""
 
 
 class PickleRefused(NeedsAction):

@@ -63,7 +63,7 @@ def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
     """Return the manifest; an empty `revision` becomes the digest of the list. Raises UnsafePath, TooManyFiles."""
     listed = tuple(sorted(files, key=lambda f: f.path))
     if (size_bytes := sum(f.size for f in listed)) > _MAX_BYTES:
-        raise TooManyFiles(f"{uri} claims to have {size_bytes} bytes, more than any disk; correct it at the source")
+        raise TooManyFiles(f"{uri} claims to have {size_bytes} bytes, more than any disk has; correct it at the source")
     check_files(listed)
     if not revision:
         body = msgspec.json.encode([(f.path, f.size, f.digest, f.etag, *filter(None, [f.archive])) for f in listed])

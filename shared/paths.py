@@ -48,7 +48,7 @@ def _why_unsafe(path: str) -> str:
     if path.startswith("/") or "\0" in path or "\\" in path:
         return "is absolute or contains a NUL or a backslash"
     if any(part in ("", ".", "..") for part in parts):
-        return "would leave its directory"
+        return "would be outside its directory"
     if parts[0] == COMPLETED:
         return "is reserved for Larder"
     try:

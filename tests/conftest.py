@@ -85,7 +85,7 @@ def s3(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def _located(binary: Binary) -> Path:
     found = locate(binary, os.environ)
     if found is None:
-        pytest.fail(f"{binary.name} is not there; run: make setup && .venv/bin/python -m rig setup", pytrace=False)
+        pytest.fail(f"{binary.name} not found; run: make setup && .venv/bin/python -m rig setup", pytrace=False)
     return found
 
 

@@ -30,7 +30,7 @@ class GuardedReader:
         piece = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         if size > self._left or len(piece) > self._left or _LONG_NUMBER.search(piece):
             raise TooManyFiles(
-                "the archive has a table of names that is too large for memory; create one with fewer files"
+                "the archive's table of contents is too large for memory; create an archive with fewer files"
             )
         self._left -= len(piece)
         return piece

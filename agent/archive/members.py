@@ -127,9 +127,7 @@ def decide_members(
         else:
             links[path] = _target_of(entry, path)
         if tally.bytes > _MOST_BYTES:
-            raise UnsafePath(
-                f"the archive declares more bytes, up to {path!r}, than any disk can hold; create it again"
-            )
+            raise UnsafePath(f"the archive declares more bytes, up to {path!r}, than any disk can hold; recreate it")
         if tally.bytes > limits.bytes:
             raise Oversize(tally.bytes)
     own = [Member(path, size, path) for path, size in sizes.items()]
@@ -145,22 +143,28 @@ def _path_of(entry: ArchiveEntry) -> str:
 
 def _check_type(entry: ArchiveEntry) -> None:
     if entry.size < 0:
-        raise UnsafePath(f"the archive declares a size of {entry.size} for {entry.name!r}; create it again")
+        raise UnsafePath(f"the archive declares a size of {entry.size} for {entry.name!r}; recreate it")
     if entry.type is MemberType.OTHER:
-        raise UnsafePath(f"the archive has {entry.name!r}, which is neither file, directory nor link; leave it out")
+        raise UnsafePath(
+            f"the archive contains {entry.name!r}, which is neither a file, a directory nor a link; remove it from "
+            "the archive"
+        )
     if entry.type is not MemberType.DIRECTORY and entry.mode & _SET_ID_BITS:
-        raise UnsafePath(f"the archive has {entry.name!r} with the setuid or setgid bit; create it without")
+        raise UnsafePath(
+            f"the archive contains {entry.name!r} with the setuid or setgid bit; recreate it without that bit"
+        )
 
 
 def _target_of(entry: ArchiveEntry, path: str) -> str:
     """Return the target path of a link, from the archive's top; symbolic links are relative to their own directory."""
     if len(entry.target) > _LONGEST_TARGET:
-        raise UnsafePath(f"the archive has the link {path!r} whose target is too long; leave it out")
+        raise UnsafePath(f"the archive contains the link {path!r} whose target is too long; remove it from the archive")
     beside = posixpath.dirname(path) if entry.type is MemberType.SYMBOLIC_LINK else ""
     target = posixpath.normpath(posixpath.join(beside, entry.target)) if entry.target else ".."
     if target.startswith(("/", "../")) or target == ".." or "\0" in target:
         raise UnsafePath(
-            f"the archive has the link {path!r} to {entry.target!r}, which points outside it; leave it out"
+            f"the archive contains the link {path!r} to {entry.target!r}, which points outside it; remove it from "
+            "the archive"
         )
     return target
 
@@ -171,12 +175,12 @@ def _add(names: NameTree, path: str, *, is_file: bool) -> None:
     for known, new in names.add(path, is_file=is_file):
         if known.path != new.path:
             raise UnsafePath(
-                f"the archive has both {known.path!r} and {new.path!r}, which some file systems treat as the same; "
-                "rename one"
+                f"the archive contains both {known.path!r} and {new.path!r}, which some file systems treat as the "
+                "same; rename one"
             )
         if known.is_file and new.is_file:
-            raise UnsafePath(f"the archive has {new.path!r} twice; create it again")
-        raise UnsafePath(f"the archive has {new.path!r} as a file and as a directory; rename one")
+            raise UnsafePath(f"the archive contains {new.path!r} twice; recreate it")
+        raise UnsafePath(f"the archive contains {new.path!r} as a file and as a directory; rename one")
 
 
 def count_names(paths: Iterable[str], limits: UnpackLimits, tally: Tally) -> None:
@@ -208,7 +212,7 @@ def _clash(one: Name, other: Name) -> str:
 
 
 def _describe(name: Name) -> str:
-    where = f"in {name.origin!r}" if name.origin else "beside the archives"
+    where = f"in {name.origin!r}" if name.origin else "outside the archives"
     return f"the {'file' if name.is_file else 'directory'} {name.path!r} {where}"
 
 
@@ -220,4 +224,7 @@ def _alias(path: str, links: Mapping[str, str], sizes: Mapping[str, int]) -> Mem
             return Member(path, sizes[target], target)
         if target not in links:
             break
-    raise UnsafePath(f"the archive has the link {path!r}, which points to no file in it ({target!r}); leave it out")
+    raise UnsafePath(
+        f"the archive contains the link {path!r}, which points to no file in it ({target!r}); remove it from the "
+        "archive"
+    )

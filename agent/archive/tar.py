@@ -53,7 +53,7 @@ def _check_kept(tar: tarfile.TarFile) -> None:
     """Keep the library's memory bounded: its list of members, and headers that apply to all of them."""
     tar.members.clear()  # type: ignore[attr-defined]  # documented
     if sum(len(name) + len(value) for name, value in tar.pax_headers.items()) > _HEADERS_BYTES:
-        raise TooManyFiles("the archive has headers for all members that are too large for memory; create it without")
+        raise TooManyFiles("the archive's global headers are too large for memory; recreate it without them")
 
 
 def _check_end(reader: GuardedReader) -> None:
@@ -70,7 +70,7 @@ def _check_end(reader: GuardedReader) -> None:
 def _entry_of(info: tarfile.TarInfo) -> ArchiveEntry:
     match info:
         case _ if info.issparse():
-            raise UnsafePath(f"the archive has {info.name!r} as a sparse file; create it without --sparse")
+            raise UnsafePath(f"the archive contains {info.name!r} as a sparse file; recreate it without --sparse")
         case _ if info.isreg():
             kind = MemberType.FILE
         case _ if info.isdir():

@@ -58,7 +58,7 @@ class MemberContent:
         if self._size != self.member.size or not self._ended:
             raise UnsafePath(
                 f"the archive declares {self.member.size} bytes for {self.member.path!r} and has "
-                f"{'more' if self._size > self.member.size else 'fewer'}; create it again"
+                f"{'more' if self._size > self.member.size else 'fewer'}; recreate it"
             )
         return self._digest.hexdigest()
 
@@ -77,7 +77,7 @@ def list_archive(file: BinaryIO, kind: Kind, limits: UnpackLimits, tally: Tally 
     with _readable(kind):
         members = decide_members(_opened(file, kind).entries(), limits, tally)
     if not members:
-        raise InvalidURI(f"the archive has no files; upload a {kind.value} with the model's files in it")
+        raise InvalidURI(f"the archive contains no files; upload a {kind.value} with the model's files in it")
     return members
 
 

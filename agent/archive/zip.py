@@ -57,18 +57,20 @@ def _check_overlap(archive: zipfile.ZipFile) -> None:
     end, last = 0, ""
     for info in sorted(archive.infolist(), key=lambda i: i.header_offset):
         if info.header_offset < end:
-            raise UnsafePath(f"the archive has {last!r} and {_name_of(info)!r}, whose bytes overlap; create it again")
+            raise UnsafePath(f"the archive contains {last!r} and {_name_of(info)!r}, whose bytes overlap; recreate it")
         end, last = info.header_offset + _HEADER_BYTES + info.compress_size, _name_of(info)
     if end > archive.start_dir:
-        raise UnsafePath(f"the archive has {last!r}, which overlaps its own table of names; create it again")
+        raise UnsafePath(f"the archive contains {last!r}, which overlaps the archive's table of contents; recreate it")
 
 
 def _entry_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
     name, mode = _name_of(info), info.external_attr >> 16 if info.create_system == _MADE_BY_UNIX else 0
     if info.flag_bits & _ENCRYPTED:
-        raise UnsafePath(f"the archive has {name!r} encrypted; create it without a password")
+        raise UnsafePath(f"the archive contains {name!r} encrypted; recreate it without a password")
     if info.compress_type not in _METHODS:
-        raise UnsafePath(f"the archive has {name!r} compressed by method {info.compress_type}; create it with deflate")
+        raise UnsafePath(
+            f"the archive contains {name!r} compressed with method {info.compress_type}; recreate it with deflate"
+        )
     match stat.S_IFMT(mode):
         case 0:
             kind = MemberType.DIRECTORY if info.is_dir() else MemberType.FILE
@@ -86,7 +88,9 @@ def _entry_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
 
 def _target_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
     if info.file_size > _LONGEST_TARGET_BYTES:
-        raise UnsafePath(f"the archive has the link {_name_of(info)!r} whose target is too long; leave it out")
+        raise UnsafePath(
+            f"the archive contains the link {_name_of(info)!r} whose target is too long; remove it from the archive"
+        )
     with archive.open(info) as content:
         return content.read(_LONGEST_TARGET_BYTES).decode(errors="surrogateescape")
 

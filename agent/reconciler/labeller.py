@@ -23,9 +23,8 @@ class Labeller(NodePatcher):
 
         def problem_of(current: OwnNodeState) -> tuple[str, str] | None:
             refused = sorted(k for k, v in changes.items() if current.labels.get(k) != v)
-            message = (
-                f"the API server did not apply the changes to {', '.join(refused)}; is an admission policy in the way?"
-            )
+            named = ", ".join(refused)
+            message = f"the API server did not apply the changes to {named}; is an admission policy blocking it?"
             return ("LabelsRefused", message) if refused else None
 
         if await self.apply(self.node.label(self.cache.node.uid, changes), problem_of):

@@ -15,8 +15,8 @@ STARTUP_TAINTS = frozenset((
     "startup-taint.cluster-autoscaler.kubernetes.io/larder-agent-not-ready",
 ))  # fmt: skip
 _EFFECT = "NoSchedule"
-_NO_MODEL_NODE = "the controller has not said which models belong here"
-_SLOW = "still on its way"
+_NO_MODEL_NODE = "the controller has not listed the models for this node yet"
+_SLOW = "not complete yet"
 
 
 def is_startup_taint(taint: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from agent.reconciler.node_patcher import NodePatcher
 from agent.reconciler.own_node import OwnNodeState
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_KEPT = ("TaintKept", "the API server did not remove it; is an admission policy in the way?")
+_KEPT = ("TaintKept", "the API server did not remove it; check for an admission policy that blocks the change")
 
 
 @dataclass(slots=True)
@@ -29,7 +29,11 @@ class TaintRemover(NodePatcher):
             return
         log = _LOG.bind(node=self.node.name)
         if missing:
-            log.warning("startup_taint_removed", missing=list(missing), action="pods may come before these models")
+            log.warning(
+                "startup_taint_removed",
+                missing=list(missing),
+                action="pods may be scheduled before these models are ready",
+            )
         else:
             log.info("startup_taint_removed")
 

@@ -26,7 +26,7 @@ def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
         with suppress(OSError):  # its links would keep the bytes of blobs that are removed later
             try_remove(tmp)
         if isinstance(error, PermissionError):
-            raise StoreFailure(f"{error}; give {model} to the uid of this process or remove it") from error
+            raise StoreFailure(f"{error}; make the uid of this process the owner of {model}, or remove it") from error
         raise
     return tmp
 

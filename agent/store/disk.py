@@ -17,8 +17,8 @@ _LIBC.syncfs.argtypes = (ctypes.c_int,)
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _REMEDIES = {
     errno.EROFS: "mount it writable",
-    errno.EACCES: "give the directory to the uid of this process",
-    errno.EPERM: "give the directory and everything in it to the uid of this process",
+    errno.EACCES: "make the uid of this process the owner of the directory (chown)",
+    errno.EPERM: "make the uid of this process the owner of the directory and everything in it (chown -R)",
     errno.EIO: "check the node's kernel log, and replace the disk if it is failing",
     errno.EMLINK: "this file has as many hard links as the file system allows; remove a model that shares it",
     errno.EOPNOTSUPP: "use a file system with hard links, such as ext4 or xfs",

@@ -83,6 +83,6 @@ def shortage(disk_free: int, floor: int) -> str:
     if disk_free >= floor - floor // _SLACK:
         return ""
     return (
-        f"the disk has {format_bytes(disk_free)} free, and {format_bytes(floor)} must stay free: something else fills "
-        "it; free space on it, and the download resumes where it stopped"
+        f"the disk has {format_bytes(disk_free)} free, but {format_bytes(floor)} must stay free: something other "
+        "than Larder fills it; free space on it, and the download resumes where it stopped"
     )

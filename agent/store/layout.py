@@ -92,8 +92,8 @@ def ensure_layout(layout: Layout) -> None:
             raise StoreFailure(f"{directory} is not a directory; remove it or choose another root")
         if found.st_uid != os.geteuid():
             raise StoreFailure(
-                f"{directory} belongs to uid {found.st_uid}, this process is uid {os.geteuid()}; give the root and "
-                "everything in it to this uid (chown -R), or choose another root"
+                f"{directory} belongs to uid {found.st_uid}, but this process runs as uid {os.geteuid()}; make that "
+                "uid the owner of the root and everything in it (chown -R), or choose another root"
             )
 
 

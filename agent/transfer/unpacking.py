@@ -125,7 +125,7 @@ class Unpacking:
     def _drop(self, archives: Sequence[StoredArchive], needs: Mapping[str, int]) -> InsufficientStorage:
         """Drop the archives and return the error, with the sizes of the archives and their files."""
         self.store.unfinished.drop_oversized_archives(self.plan, needs)
-        why = InsufficientStorage("other files were removed in the meantime, so it is tried again")
+        why = InsufficientStorage("other files were removed in the meantime, so unpacking is retried")
         try:
             self.store.space.renew(self.reservation, self.store.space.missing_bytes(self.plan))
         except InsufficientStorage as error:

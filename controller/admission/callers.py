@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9-]{30,126}[a-z0-9]", re.ASCII)  # what the API server accepts as a path segment
-_FORM = "32 to 128 lower-case letters, digits or -, which neither begin nor end with -"
+_FORM = "32 to 128 lowercase letters, digits or '-', not beginning or ending with '-'"
 _NOT_FOUND, _FORBIDDEN = 404, 403
 _log = structlog.get_logger("admission")
 Keys = Callable[[], Sequence[str]]

@@ -102,7 +102,7 @@ def _url_problem(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\x00-\x1f\\]", url):
         return f"{url!r} is not a URL of a server; write https://HOST/PATH"
     if parts.username is not None or parts.password is not None:
-        return f"the URL at {host} contains a user or password, which anyone who may read the Model sees; name a Secret"
+        return f"the URL at {host} has a user or password, which anyone who can read the Model can see; use a Secret"
     return ""
 
 
@@ -110,7 +110,7 @@ def _size_problems(size: str) -> Iterator[LarderError]:
     try:
         size_bytes = parse_quantity(size)
     except (ValueError, ArithmeticError):
-        hint = "; Kubernetes has k and Ki, but no K" if size.endswith("K") else ""
+        hint = "; Kubernetes has the suffixes k and Ki, but not K" if size.endswith("K") else ""
         yield InvalidQuantity(f"spec.storage.size: {size!r} is not a quantity{hint}; write, for example, 20Gi")
         return
     if not 0 < size_bytes <= _MOST_BYTES:

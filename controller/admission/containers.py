@@ -46,7 +46,7 @@ def check_mounts(spec: Mapping[str, Any]) -> None:
     """Raise InvalidRequest if a pod has so many mounts that comparing them with those of models takes long."""
     count = sum(len(mounts_of(container)) for container in containers_of(spec))
     if count > _MOST_MOUNTS:
-        raise InvalidRequest(f"the pod has {count} volumeMounts, and one with models may have {_MOST_MOUNTS}")
+        raise InvalidRequest(f"the pod has {count} volumeMounts; a pod with models may have at most {_MOST_MOUNTS}")
 
 
 def mounts_of(container: Mapping[str, Any]) -> list[Json]:

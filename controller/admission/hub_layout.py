@@ -40,7 +40,7 @@ def hub_place(model: CatalogModel, cache: str) -> HubPlace:
     """Return the place of a model below the cache's directory. Raises InvalidRequest if it is not of a hub."""
     uri = source_of(model)
     if not isinstance(uri, HfUri):
-        raise InvalidRequest(f"{model.title} is at {model.uri}; the layout hub needs a model with an hf:// URI")
+        raise InvalidRequest(f"{model.title} is at {model.uri}; layout hub requires a model with an hf:// URI")
     repository = posixpath.join(cache, uri.cache_directory)
     names = tuple(name for name in dict.fromkeys((_MAIN, uri.revision)) if name != model.serving_revision)
     snapshot = posixpath.join(repository, "snapshots", model.serving_revision)
@@ -62,7 +62,7 @@ def mount_refs(draft: Json, volume: Json, place: HubPlace, containers: Collectio
     found = [v for v in spec.get("volumes") or [] if v.get("name") == name]
     if found and "downwardAPI" not in found[0]:
         raise MountConflict(
-            f"the pod already has a volume {name!r}, the name that the model's references need; rename it"
+            f"the pod already has a volume {name!r}, which Larder needs for the model's references; rename it"
         )
     if not found or _refs_of(found[0]) != _refs_of(volume):
         spec["volumes"] = [*(v for v in spec.get("volumes") or [] if v.get("name") != name), volume]

@@ -13,7 +13,7 @@ class AdmissionMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
             "larder_admission_duration_seconds",
-            "Time to decide about a review.",
+            "Time taken to decide an admission review.",
             ["path", "outcome"],
             buckets=_BUCKETS_S,
             registry=registry,

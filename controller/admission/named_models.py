@@ -105,7 +105,9 @@ def references_in(text: str) -> list[str]:
     if not names:
         raise ModelNotFound(f"annotation {NAMED_MODELS} names no model; write <name> or <kind>/<name>")
     if len(names) > _MOST_MODELS:
-        raise InvalidRequest(f"annotation {NAMED_MODELS} names {len(names)} models; a pod may have {_MOST_MODELS}")
+        raise InvalidRequest(
+            f"annotation {NAMED_MODELS} names {len(names)} models; a pod may have at most {_MOST_MODELS}"
+        )
     return names
 
 

@@ -43,13 +43,13 @@ def checked_mount_path(path: str) -> str:
     if not path.startswith("/") or any(part in ("", ".", "..") for part in parts if plain != "/"):
         raise InvalidPath(f"{path!r} is not an absolute path without empty parts, . or ..; {_ADVICE}")
     if ":" in plain or any(ord(c) < ord(" ") for c in plain):
-        raise InvalidPath(f"{path!r} contains a colon or a control character, which mount paths may not; {_ADVICE}")
+        raise InvalidPath(f"{path!r} contains a colon or a control character, which mount paths must not; {_ADVICE}")
     if plain in _FORBIDDEN or any(is_within(plain, tree) for tree in _FORBIDDEN_TREES):
-        raise InvalidPath(f"{path!r} belongs to the container's own system; {_ADVICE}")
+        raise InvalidPath(f"{path!r} is a system directory of the container; {_ADVICE}")
     if trusted := next((part for part in _leading(parts) if _TRUSTED_PARTS.fullmatch(part)), ""):
-        raise InvalidPath(f"{path!r} is a place where programs look for code or settings ({trusted}); {_ADVICE}")
+        raise InvalidPath(f"{path!r} is where programs look for code or settings ({trusted}); {_ADVICE}")
     if any(is_within(plain, tree) for tree in _SHARED_TREES) and not any("model" in part.lower() for part in parts):
-        raise InvalidPath(f"{path!r} is among the files of programs, and no part of it contains 'model'; {_ADVICE}")
+        raise InvalidPath(f"{path!r} is in a directory for programs, and no part of it contains 'model'; {_ADVICE}")
     return plain
 
 

@@ -92,7 +92,7 @@ def place_pod(spec: Json, model: CatalogModel, placement: Placement, catalog: Ca
     if (model.groups and not groups) or matches_nothing(model.node_affinity):
         cause = f"group {group or ' and '.join(model.groups)}" if model.groups else "spec.storage.nodeAffinity"
         raise ModelNotReady(
-            f"{model.title} can have no nodes: {cause} does not exist or can match no node; create or correct it"
+            f"{model.title} cannot be on any node: {cause} does not exist or matches no node; create or correct it"
         )
     ensure_selector(spec, model.node_selector)
     ensure_affinity(spec, model.node_affinity)

@@ -113,8 +113,8 @@ def _identity(pod: Mapping[str, Any], workloads: WorkloadKinds) -> str:
         known = ", ".join(dict.fromkeys(kind.kind for kind in workloads.kinds))
         raise InvalidClaims(
             f"annotation {TEMPLATES_ANNOTATION}: the pod belongs to {controller.get('kind')} {controller.get('name')} "
-            f"of {controller.get('apiVersion')}, and claims are made for {known} alone; an administrator can add the "
-            "kind to volumeClaimTemplates.workloads in Larder's chart"
+            f"of {controller.get('apiVersion')}, and Larder creates claims only for {known}; an administrator can "
+            "add the kind to volumeClaimTemplates.workloads in Larder's chart"
         )
     try:
         return identity_of(metadata.get("name") or "", labels_of(pod), annotations_of(pod), controller)

@@ -213,7 +213,7 @@ async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
         return refuse(review, error), "denied"
     except LarderError as error:
         _log.warning("admission_failed", reason=error.reason, message=str(error)[:LONGEST_MESSAGE], **about)
-        failure = f"{error}; this {about['kind']} was not reviewed, so try again"
+        failure = f"{error}; this {about['kind']} was not reviewed; try again"
         return refuse(review, AdmissionFailure(failure)), "failed"
     except Exception as error:  # noqa: BLE001 - the API server always needs a readable answer
         _log.exception("admission_failed", **about)

@@ -236,7 +236,7 @@ def check_delete_model(title: str, users: Sequence[str], services: Sequence[str]
     """Raise InUse if pods use the model, or InferenceServices name it."""
     using = [_named(names, noun) for names, noun in ((services, "InferenceService"), (users, "pod")) if names]
     if using:
-        raise InUse(f"{title} is used by {' and '.join(using)}; delete those first, or let them end")
+        raise InUse(f"{title} is used by {' and '.join(using)}; delete those first, or wait until they end")
 
 
 def check_delete_group(name: str, caches: Iterable[CatalogModel]) -> None:

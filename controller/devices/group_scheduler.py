@@ -109,7 +109,7 @@ class GroupScheduler:
             return [UnsupportedRequest(name, TOPOLOGY, f"the value is {wanted}; 0 and 1 are supported")]
         tree = self._best_tree(total)
         if tree is None:
-            return [UnsupportedRequest(name, TOPOLOGY, f"no node groups {total} cards by gpugrp1 and gpugrp0")]
+            return [UnsupportedRequest(name, TOPOLOGY, f"no node has {total} cards grouped by gpugrp1 and gpugrp0")]
         container.dev_requests = follow_tree(container.dev_requests, tree, card_count(container))
         return []
 

@@ -83,7 +83,7 @@ def _by_name(node_infos: Iterable[NodeInfo | Mapping[str, Any]]) -> dict[str, No
     for each in node_infos:
         node = copy_node(each) if isinstance(each, NodeInfo) else node_info_from(each)
         if nodes.setdefault(node.name, node) is not node:
-            raise ValueError(f"two nodes are named {node.name!r}; give each node once, with its name")
+            raise ValueError(f"two nodes are named {node.name!r}; list each node once, by name")
     return dict(sorted(nodes.items()))
 
 

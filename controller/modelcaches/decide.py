@@ -89,8 +89,8 @@ def _decide_claim(view: ModelCacheView, resolution: Resolution, now: datetime) -
         return _provision(view, resolution, fields)
     if not view.is_ours:
         message = (
-            f"claim {view.claim_name} exists and is not Larder's; delete or rename it, or create the cache under "
-            "another name"
+            f"claim {view.claim_name} exists, but Larder did not create it; delete or rename it, or create the "
+            "cache under another name"
         )
         return [
             Withdraw(),
@@ -126,7 +126,7 @@ def _provision(view: ModelCacheView, resolution: Resolution, fields: dict[str, A
 def _replace_volume(volume: PersistentVolume, fields: dict[str, Any]) -> list[Action]:
     """Delete the volume of a claim that is gone, because it would never be bound to the next claim."""
     name, going = volume.metadata.name, volume.metadata.deletion_timestamp is not None
-    message = f"PersistentVolume {name} still belongs to a claim that was deleted, and is created again first"
+    message = f"PersistentVolume {name} still belongs to a deleted claim; Larder recreates it first"
     write = WriteCacheStatus("Pending", "Provisioning", message, fields=fields)
     return [Withdraw(), *([] if going else [DeleteCacheVolume(volume.metadata)]), write, Requeue(BUSY_S)]
 

@@ -96,7 +96,7 @@ def _conflict(pod: Pod, claim: ReplicaClaim) -> str:
     return (
         f"PersistentVolumeClaim {pod.metadata.namespace}/{claim.name} exists and {held}, so the pod does not get it; "
         "rename the workload or the template, or delete that claim once nobody needs its data. If its workload was "
-        "just deleted, the claim goes by itself"
+        "just deleted, Kubernetes deletes the claim by itself"
     )
 
 

@@ -82,7 +82,7 @@ class WorkloadOwners:
             if kind is not POD:
                 top = _owner(reference)
             reference = controller_of(found.owner_references)
-        return NoWorkload(OWNER_GONE, f"more than {_MOST_STEPS} controllers stand above the pod")
+        return NoWorkload(OWNER_GONE, f"the pod is below more than {_MOST_STEPS} levels of controllers")
 
     def _kind(self, reference: Reference) -> WorkloadKind | None:
         """Return the kind of a controller that is read, or None."""
@@ -105,7 +105,7 @@ class WorkloadOwners:
             )
         if found.uid != reference.get("uid"):
             return NoWorkload(
-                OWNER_GONE, f"{title} was replaced by another of its name; that one makes pods of its own"
+                OWNER_GONE, f"{title} was replaced by another of its name; the new one creates its own pods"
             )
         if found.deletion_timestamp is not None:
             return NoWorkload(OWNER_GONE, f"{title} is being deleted, so its pods get no claims")

@@ -123,7 +123,7 @@ def _obstacle(found: Meta, job: Meta, what: str) -> JobObstacle | None:
     """Return why a job cannot use an object of the name that it needs, or None if it can."""
     title = f"{what} {found.namespace}/{found.name}"
     if found.deletion_timestamp is not None:
-        return JobObstacle(TERMINATING, f"{title} is being deleted; it is created again once it is gone")
+        return JobObstacle(TERMINATING, f"{title} is being deleted; it is recreated once it is gone")
     if is_controlled(found, job.uid):
         return None
     owner = next((o for o in found.owner_references if o.get("controller") is True), {})

@@ -72,7 +72,7 @@ def _replica_statuses(view: TrainingJobView) -> Iterator[tuple[str, ReplicaStatu
 def _conditions(view: TrainingJobView, outcome: JobOutcome | None, now: datetime) -> Iterator[ConditionUpdate]:
     """Yield the conditions of Kubeflow's jobs, and Ready, which sums them up."""
     before = view.job.status.conditions
-    yield ConditionUpdate("Created", "True", "JobCreated", "Larder has seen the job")
+    yield ConditionUpdate("Created", "True", "JobCreated", "Larder has accepted the job")
     if has_ended(view.job.status):
         if (last := condition_of(before, READY)) is not None:
             yield ConditionUpdate(READY, last.status, last.reason, last.message)

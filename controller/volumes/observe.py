@@ -93,7 +93,7 @@ class VolumeObserver:
         if demand is None:
             return None, (_NOT_FOUND, _not_found(wanted))
         if key.name not in self._names(wanted, demands):
-            return None, (_NOT_ALLOWED, f"the claim of {wanted} is not named {key.name!r}; create the pod anew")
+            return None, (_NOT_ALLOWED, f"the claim of {wanted} is not named {key.name!r}; recreate the pod")
         manifest = VolumeManifest(
             namespace=key.namespace,
             claim=key.name,

@@ -137,7 +137,7 @@ def _delay(missing: MissingFiles) -> str:
             "delete the pod"
         )
     if missing.obstacle:
-        return f"{missing.node} and will not come: {missing.obstacle}"
+        return f"{missing.node} and will not get there: {missing.obstacle}"
     return f"{missing.node}: {missing.phase}, {missing.reason}: {missing.message}" if missing.reason else ""
 
 
@@ -166,8 +166,8 @@ def _removed(view: WaitingView) -> str:
 def _revision_gone(view: WaitingView) -> str:
     now = f"new pods get {view.serving[:12]}" if view.serving else "new pods get another"
     return (
-        f"no node has {_title(view)}, which the pod was given, and none will get it: {now}; delete the pod, so that "
-        "its successor gets that one"
+        f"no node has {_title(view)}, which the pod was admitted with, and none will get it: {now}; delete the pod, "
+        "so that its successor gets that one"
     )
 
 

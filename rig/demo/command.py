@@ -84,7 +84,8 @@ def _stop(pid: int) -> int:
     command = Path(f"/proc/{pid}/cmdline")
     if not command.exists() or b"rig.demo.holder" not in command.read_bytes():
         sys.stderr.write(
-            f"NotFound: process {pid} is no demo; `larder demo --keep` says the number of the one it leaves running\n"
+            f"NotFound: process {pid} is not a demo; `larder demo --keep` prints the number of the process it "
+            "leaves running\n"
         )
         return 1
     state = Path(command.read_bytes().split(b"\0")[-2].decode())

@@ -32,7 +32,7 @@ class Karpenter(Running):
     def start(self) -> None:
         """Install the CRDs, start the controller and wait until it is ready."""
         if self._program is None:
-            raise MissingBinaries(f"{KARPENTER.name} is not there; run: make setup && .venv/bin/python -m rig setup")
+            raise MissingBinaries(f"{KARPENTER.name} not found; run: make setup && .venv/bin/python -m rig setup")
         for path in sorted(self._files.rglob("*.yaml")):
             self._install(path)
         self._state.mkdir(parents=True)

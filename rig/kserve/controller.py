@@ -31,7 +31,7 @@ class KServe(Running):
     def start(self) -> None:
         """Install CRDs and configuration, start the controller, and wait until pods pass its webhook."""
         if self._program is None:
-            raise MissingBinaries(f"{KSERVE.name} is not there; run: make setup && .venv/bin/python -m rig setup")
+            raise MissingBinaries(f"{KSERVE.name} not found; run: make setup && .venv/bin/python -m rig setup")
         self._install_kinds()
         api = self._plane.api
         api.ensure("/api/v1/namespaces", {"metadata": {"name": manifests.NAMESPACE}})

@@ -63,7 +63,7 @@ def _setup(arguments: argparse.Namespace) -> int:
 def _images(_: argparse.Namespace) -> int:
     if os.geteuid() != 0 or programs.missing():
         raise SetupFailed(
-            f"buildah needs root here, and packages ({', '.join(programs.missing()) or 'all there'}); "
+            f"buildah needs root here, and packages ({', '.join(programs.missing()) or 'all installed'}); "
             "run as root: python -m rig node setup"
         )
     cache = cache_dir(os.environ)

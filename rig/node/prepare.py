@@ -59,7 +59,7 @@ def tools(env: Mapping[str, str]) -> Tools:
 def setup(env: Mapping[str, str], say: Say) -> Tools:
     """Install everything that is missing; raises SetupFailed with what, why and the fix."""
     if os.geteuid() != 0:
-        raise SetupFailed("real nodes need root: run this as root, or do without the tests in tests/e2e")
+        raise SetupFailed("real nodes need root: run this as root, or skip the tests in tests/e2e")
     _install_packages(programs.missing(), env, say)
     _raise_inotify_limit(say)
     build.setup(env, say, [*binaries.SET_UP, *binaries.NODE_SET_UP])
@@ -83,7 +83,7 @@ def _raise_inotify_limit(say: Say) -> None:
     except OSError as error:
         say(f"{_INOTIFY} stays at {_INOTIFY.read_text().strip()} ({error}): run fewer tests at the same time")
     else:
-        say(f"{_INOTIFY} is now {_INOTIFY_INSTANCES}, until the next start of this machine")
+        say(f"{_INOTIFY} is now {_INOTIFY_INSTANCES}, until this machine restarts")
 
 
 def _install_packages(absent: list[str], env: Mapping[str, str], say: Say) -> None:
@@ -96,4 +96,4 @@ def _install_packages(absent: list[str], env: Mapping[str, str], say: Say) -> No
     for arguments in steps:
         run(Step(f"apt-get {' '.join(arguments)}", [_APT, "-q", *arguments], Path("/"), quiet), say)
     if left := programs.missing():
-        raise SetupFailed(f"apt-get brought no program of {', '.join(left)}; the rig looks where Debian puts them")
+        raise SetupFailed(f"apt-get did not install {', '.join(left)} where Debian puts them")

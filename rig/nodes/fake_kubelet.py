@@ -97,7 +97,7 @@ class FakeKubelet:
                 try:
                     await self._renew(name)
                 except KubeError as error:
-                    _log.warning("the heartbeat of %s did not arrive: %s", name, error)
+                    _log.warning("the heartbeat of %s failed: %s", name, error)
             await self.sleep(self.beat_s)
 
     async def _renew(self, name: str) -> None:
@@ -158,8 +158,8 @@ async def _answers(http: httpx.AsyncClient, port: int) -> bool:
 
 
 def _complain(key: Key, error: Exception, delay_s: float) -> None:
-    _log.warning("%s/%s: %s; again in %.1f s", key.namespace, key.name, error, delay_s)
+    _log.warning("%s/%s: %s; retrying in %.1f s", key.namespace, key.name, error, delay_s)
 
 
 def _log_failure(error: Exception, delay_s: float) -> None:
-    _log.warning("watching: %s; again in %.1f s", error, delay_s)
+    _log.warning("watching: %s; retrying in %.1f s", error, delay_s)

@@ -40,7 +40,7 @@ def status(spec: NodeSpec, conditions: list[dict[str, Any]], now: dt.datetime) -
         "type": "Ready",
         "status": "True",
         "reason": "KubeletReady",
-        "message": "the rig keeps this node's heart beating",
+        "message": "the rig sends this node's heartbeats",
         "lastHeartbeatTime": seconds(now),
         "lastTransitionTime": seconds(now),
     }

@@ -61,7 +61,7 @@ class Operator(Running):
     def start(self) -> None:
         """Install the CRDs, start the operator, and wait until objects pass its webhooks."""
         if self._program is None:
-            raise MissingBinaries(f"{self._name} is not there; run: make setup && .venv/bin/python -m rig setup")
+            raise MissingBinaries(f"{self._name} not found; run: make setup && .venv/bin/python -m rig setup")
         self._state.mkdir(parents=True)
         port = free_port()
         url = f"https://{LOOPBACK}:{port}"

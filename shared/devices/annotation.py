@@ -98,7 +98,7 @@ def encode_pod_info(pod: PodInfo) -> str:
 def _decoded(text: str | bytes) -> object:
     content = text.encode() if isinstance(text, str) else text
     if len(content) > MAX_BYTES:
-        raise InvalidDeviceInfo(f"the text has {len(content)} bytes, and at most {MAX_BYTES} are read")
+        raise InvalidDeviceInfo(f"the text has {len(content)} bytes; the limit is {MAX_BYTES}")
     try:
         return msgspec.json.decode(content)
     except RecursionError:
@@ -152,7 +152,7 @@ class _Keys:
         if not isinstance(value, Mapping):
             raise InvalidDeviceInfo(f"{self.path(key)} is {_kind(value)}, not an object")
         if len(value) > most:
-            raise InvalidDeviceInfo(f"{self.path(key)} has {len(value)} entries, and at most {most} are read")
+            raise InvalidDeviceInfo(f"{self.path(key)} has {len(value)} entries; the limit is {most}")
         for name in value:
             _check_name(name, self.path(key))
         return value
@@ -163,7 +163,7 @@ class _Keys:
             return ""
         if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH:
             raise InvalidDeviceInfo(
-                f"{self.path(key)} is {_kind(value)}, not a text of at most {MAX_NAME_LENGTH} characters"
+                f"{self.path(key)} is {_kind(value)}, not a string of at most {MAX_NAME_LENGTH} characters"
             )
         return value
 
@@ -195,11 +195,11 @@ class _Keys:
 
 def _check_name(name: object, path: str) -> None:
     if not isinstance(name, str):
-        raise InvalidDeviceInfo(f"{path} has the key {name!r}, which is {_kind(name)}, not a text")
+        raise InvalidDeviceInfo(f"{path} has the key {name!r}, which is {_kind(name)}, not a string")
     if len(name) > MAX_NAME_LENGTH or name.count("/") >= MAX_NAME_PARTS:
         raise InvalidDeviceInfo(
             f"{path} has a name of {len(name)} characters in {name.count('/') + 1} parts, and at most "
-            f"{MAX_NAME_LENGTH} in {MAX_NAME_PARTS} are read: {name[:64]!r}"
+            f"{MAX_NAME_LENGTH} in {MAX_NAME_PARTS} are allowed: {name[:64]!r}"
         )
 
 
@@ -227,7 +227,7 @@ def _kind(value: object) -> str:
         case int() | float():
             return f"the number {value}"
         case str():
-            return f"a text of {len(value)} characters"
+            return f"a string of {len(value)} characters"
         case list() | tuple():
             return "a list"
         case Mapping():

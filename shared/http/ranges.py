@@ -160,7 +160,7 @@ def _check_coding(file: File, headers: Mapping[str, str], size_bytes: int, host:
     if coding.lower() != "identity" and length != str(size_bytes):
         raise Unreachable(
             f"{host} sent {file.path!r} compressed ({coding[:40]!r}) although the request did not accept that, so its "
-            "parts cannot be assembled; disable compression at the server, or at a proxy in between",
+            "parts cannot be assembled; disable compression on the server or on a proxy in between",
             _CODED_TRIES,
         )
 

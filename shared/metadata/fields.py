@@ -50,7 +50,7 @@ class Fields:
         except OverflowError as error:
             raise self.wrong(name, "a finite number") from error
         if not isfinite(number) or (number and not 1 / LARGEST <= abs(number) <= LARGEST):
-            raise self.wrong(name, f"a number of a size from 1/{LARGEST} to {LARGEST}")
+            raise self.wrong(name, f"a number with an absolute value from 1/{LARGEST} to {LARGEST}")
         return number
 
     def text(self, *names: str) -> str | None:
@@ -80,7 +80,7 @@ class Fields:
         if value is None:
             return ()
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.wrong(name, "a list of texts")
+            raise self.wrong(name, "a list of strings")
         for item in value:
             self._check_text(name, item)
         return tuple(value)

@@ -142,7 +142,7 @@ class _Window:
         length = self.number("<Q", what)
         self._check(length, what)
         if length > max_bytes:
-            raise MetadataOversized(self.file, what, f"is a text of {length} bytes; the limit is {max_bytes}")
+            raise MetadataOversized(self.file, what, f"is a string of {length} bytes; the limit is {max_bytes}")
         try:
             return self.take(length, what).decode()
         except UnicodeDecodeError as error:

@@ -64,7 +64,7 @@ class Child:
             with self._lock:  # from here on its pid may be reused
                 process.wait()
         if self._ended:
-            raise Unreachable("the reading was ended; it begins again where the controller goes on")
+            raise Unreachable("reading the metadata was interrupted; it starts again with the next controller")
         reading = self._reading(process.returncode, body, order.limits)
         if reading.reason in (FAILED, INTERRUPTED):
             _log.error(
@@ -88,7 +88,7 @@ class Child:
                     self.command, stdin=pipe, stdout=pipe, stderr=pipe, env=self.environment, start_new_session=True
                 )
             except OSError as error:
-                raise Unreachable(f"no process can be started to read metadata: {error.strerror}") from error
+                raise Unreachable(f"cannot start the process that reads metadata: {error.strerror}") from error
         if self._ended:
             self._kill()
         return self._process
@@ -122,20 +122,20 @@ class Child:
             try:
                 return decode_reading(body.decode())
             except ValueError as error:
-                return _broken(f"failed: what it handed back cannot be used: {error}")
+                return _broken(f"failed: its result is invalid: {error}")
         if self._late:
-            return _interrupted(f"did not come to an end within {limits.wall_s:.0f} s")
+            return _interrupted(f"did not finish within {limits.wall_s:.0f} s")
         if code == -signal.SIGKILL:
-            return _interrupted("was killed from outside, perhaps because its container has no memory left")
+            return _interrupted("was killed from outside, perhaps because its container ran out of memory")
         return _broken(f"failed: {_cause(code, limits)}")
 
 
 def _cause(code: int, limits: ChildLimits) -> str:
     if code == -signal.SIGXCPU:
-        return f"it takes more than {limits.cpu_s} s of processor time"
+        return f"it used more than {limits.cpu_s} s of CPU time"
     if code == OUT_OF_MEMORY:
-        return f"it needs more than {limits.memory_bytes // 2**20} MiB of memory"
-    return f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+        return f"it used more than {limits.memory_bytes // 2**20} MiB of memory"
+    return f"it was killed by signal {-code}" if code < 0 else f"it exited with code {code}"
 
 
 def _broken(what: str) -> Reading:

@@ -57,7 +57,7 @@ def tally_header(file: str, header: bytes, data_bytes: int, tally: TensorTally) 
     if header.count(b'"data_offsets"') > _MAX_TENSORS:
         raise MetadataOversized(file, "header", f"has more than {_MAX_TENSORS} tensors")
     if header.count(b'"') > _MAX_QUOTES:
-        raise MetadataOversized(file, "header", f"has more than {_MAX_QUOTES} quotes around its keys and texts")
+        raise MetadataOversized(file, "header", f"has more than {_MAX_QUOTES} quotation marks around keys and strings")
     tensors = list(_tensors(file, header))
     _check_offsets(file, tensors, data_bytes)
     names = {name for name, _ in tensors}

@@ -75,7 +75,7 @@ def decode_reading(text: str) -> Reading:
 def _check(value: Any) -> None:  # noqa: ANN401 - any JSON
     match value:
         case str() if value != _plain(value, _LONGEST_TEXT):
-            raise ValueError("a text in it is too long or not printable")
+            raise ValueError("a string in it is too long or not printable")
         case int() if not 0 <= value <= _MAX_NUMBER:
             raise ValueError("a number in it is out of bounds")
         case dict() | list() | tuple() if len(value) > _MAX_ITEMS:

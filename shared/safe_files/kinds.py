@@ -62,10 +62,10 @@ def why_unsafe(name: str, file: BinaryIO, size: int) -> str:
 
 def _why_not_its_kind(name: str, content: Content) -> str:
     if name.endswith(_UNPICKLED):
-        return "has the name of a kind of file that may be a pickle"
+        return "has a file type that may contain a pickle"
     if _RAW.search(name):
         return ""
     for pattern, mismatch, is_kind in _KINDS:
         if pattern.search(name) if isinstance(pattern, re.Pattern) else name.endswith(pattern):
             return "" if is_kind(content) else f"is {mismatch}"
-    return "" if is_text(content) else "is not of a kind that is known to be safe from pickles"
+    return "" if is_text(content) else "is not of a type that is known to be free of pickles"

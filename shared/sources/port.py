@@ -61,7 +61,7 @@ class Source(Protocol):
             RateLimited: The server asks for a pause.
             Unreachable: No complete response arrives.
             AddressRefused: The host resolves to an address that must not be contacted.
-            UnsafePath: A file name would leave its directory.
+            UnsafePath: A file name would be outside its directory.
         """
         ...
 

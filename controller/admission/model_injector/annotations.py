@@ -39,7 +39,7 @@ def requested_names(annotations: Mapping[str, str]) -> list[str] | None:
     if not names:
         raise InvalidRequest(f"annotation {INJECT} names no Model; write one or several names, separated by commas")
     if len(names) > _MOST_MODELS:
-        raise InvalidRequest(f"annotation {INJECT} names {len(names)} Models; a pod may have {_MOST_MODELS}")
+        raise InvalidRequest(f"annotation {INJECT} names {len(names)} Models; a pod may have at most {_MOST_MODELS}")
     return names
 
 
@@ -57,7 +57,7 @@ def read_request(names: Sequence[str], annotations: Mapping[str, str]) -> ModelR
 def unknown_annotations(annotations: Mapping[str, str]) -> list[str]:
     """Return a warning for each annotation that looks like one of these, but is none."""
     unknown = sorted(key for key in annotations if key.startswith(PREFIX) and key not in _KNOWN)
-    return [f"annotation {key} is ignored; there are {', '.join(_KNOWN)}" for key in unknown[:1]]
+    return [f"annotation {key} is unknown and ignored; Larder knows {', '.join(_KNOWN)}" for key in unknown[:1]]
 
 
 def quoted(text: str) -> str:
@@ -80,7 +80,9 @@ def _path(name: str, asked: str | None, *, alone: bool) -> str:
 def _containers(annotations: Mapping[str, str]) -> list[str]:
     names = _parts(annotations.get(CONTAINER, ""))
     if CONTAINER in annotations and not names:
-        raise InvalidRequest(f"annotation {CONTAINER} names no container; write its name, or leave the annotation out")
+        raise InvalidRequest(
+            f"annotation {CONTAINER} names no container; write the name of one, or remove the annotation"
+        )
     return names
 
 

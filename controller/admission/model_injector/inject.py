@@ -81,13 +81,13 @@ def _usable(name: str, model: InjectableModel | None, namespace: str) -> Injecta
         )
     if model.deleting:
         raise ModelNotReady(
-            f'model "{name}" is not ready (phase: {model.phase}): it is being deleted; create it again once it is gone'
+            f'model "{name}" is not ready (phase: {model.phase}): it is being deleted; recreate it once it is gone'
         )
     if model.phase != READY:
         why = f": {model.message.rstrip('.')}" if model.message else ""
         raise ModelNotReady(
             f'model "{name}" is not ready (phase: {model.phase or "Pending"}){why}; `kubectl get mdl {name} -n '
-            f"{namespace}` shows its status; a Deployment or Job tries again on its own"
+            f"{namespace}` shows its status; a Deployment or Job retries on its own"
         )
     return model
 

@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("RESULT", folds=True),
 )  # fmt: skip
 _WOULD = "would be deleted"
-_HINT = "nothing was deleted; add --delete to delete these claims, and with them what is on their volumes"
+_HINT = "nothing was deleted; add --delete to delete these claims and the data on their volumes"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         namespace = "" if options.all_namespaces else kube.namespace
         rows = await collect(kube, namespace, delete=options.delete)
         width = shutil.get_terminal_size(fallback=(0, 0)).columns
-        print("\n".join(lines_of(rows, width)) or "no claim of Larder's is without an owner")
+        print("\n".join(lines_of(rows, width)) or "Larder has no orphaned claims")
         if any(result == _WOULD for _, result in rows):
             print(_HINT)
         return 1 if any(result.startswith("failed") for _, result in rows) else 0
@@ -79,9 +79,9 @@ async def _delete(kube: Kube, claim: ObservedClaim, ended: Sequence[str]) -> str
     except KubeError as error:
         return f"failed: {error}"
     if not deleted:
-        return "kept: it has changed meanwhile; run the command again"
+        return "kept: it changed in the meantime; run the command again"
     # Kubernetes protects the claim from deletion while a pod names it, even one that has ended
-    return f"deleted; it goes with pod {ended[0]}, which has ended" if ended else "deleted"
+    return f"deleted; it disappears once pod {ended[0]}, which has ended, is deleted" if ended else "deleted"
 
 
 def lines_of(rows: Sequence[tuple[OrphanedClaim, str]], width: int) -> Iterator[str]:

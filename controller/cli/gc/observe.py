@@ -102,7 +102,7 @@ class OrphanObserver:
             return found
         if found.metadata.uid == reference.get("uid"):
             return LiveOwner()
-        return GoneOwner(f"{kind} {name} (another of that name exists)")
+        return GoneOwner(f"{kind} {name} (replaced by another of that name)")
 
     async def _read(self, version: str, kind: str, namespace: str, name: str) -> Owner | Object:
         title = f"{kind} {name}"

@@ -67,11 +67,13 @@ def template_claim_findings(pod: ObservedPod, around: PodSurroundings) -> Iterat
 def _own(about: str, claim: PersistentVolumeClaim) -> Finding:
     phase, volume = claim.status.phase, claim.spec.volume_name
     if claim.metadata.deletion_timestamp is not None:
-        return wait(about, of_templates.TERMINATING, "it was deleted, and goes when the last pod that mounts it ends")
+        return wait(
+            about, of_templates.TERMINATING, "it is being deleted, and disappears when the last pod that mounts it ends"
+        )
     if phase == "Bound":
         return fact(about, "Bound", f"to volume {volume}")
     if phase == "Lost":
-        return stop(about, "Lost", f"{_LOST}: {volume}", "delete the claim and then the pod; both are created again")
+        return stop(about, "Lost", f"{_LOST}: {volume}", "delete the claim and then the pod; both are recreated")
     advice = f"`kubectl describe pvc {claim.metadata.name} -n {claim.metadata.namespace}` says why"
     return wait(about, "NotBound", "it is not bound yet; many storage classes wait until its pod has a node", advice)
 
@@ -92,12 +94,14 @@ def _existing(about: str, claim: PersistentVolumeClaim) -> Finding:
     phase, volume = claim.status.phase, claim.spec.volume_name
     if not is_our_claim(claim):
         remedy = "rename or delete that claim, or delete the pod: its successor gets another name"
-        return stop(about, NAME_CONFLICT, "the claim of this name is not Larder's", remedy)
+        return stop(about, NAME_CONFLICT, "a claim of this name exists that Larder did not create", remedy)
     if claim.metadata.deletion_timestamp is not None:
         remedy = "delete the older pods that mount it"
-        return wait(about, TERMINATING, "it was deleted, and goes when the last pod that mounts it has ended", remedy)
+        return wait(
+            about, TERMINATING, "it is being deleted, and disappears when the last pod that mounts it ends", remedy
+        )
     if phase == "Bound":
         return fact(about, "Bound", f"to volume {volume}")
     if phase == "Lost":
-        return stop(about, "Lost", f"{_LOST}: {volume}", "delete the pods that mount it; Larder then makes both again")
+        return stop(about, "Lost", f"{_LOST}: {volume}", "delete the pods that mount it; Larder then recreates both")
     return wait(about, "NotBound", f"it is not bound to volume {volume} yet")

@@ -38,7 +38,7 @@ def _title(kind: str, meta: Meta) -> str:
 def _of_status(title: str, conditions: Sequence[Condition], setting: str, *, seen: bool) -> Finding:
     ready = condition_of(conditions, "Ready")
     if ready is None or not seen:
-        message = "the controller has not observed its newest spec"
+        message = "the controller has not observed its latest spec"
         return wait(title, "NotObserved", message, f"check that a controller replica leads, and {setting}")
     if ready.status == "True":
         return fact(title, ready.reason, ready.message)

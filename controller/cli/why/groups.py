@@ -36,7 +36,7 @@ def _members(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: C
     if overlapping is not None and overlapping.status == "True":
         yield fact("nodes", "Overlapping", overlapping.message)
     left = format_bytes(group.status.available)
-    yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, available {left}, all nodes together")
+    yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, available {left}, across all nodes")
 
 
 def _evicts(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: ClusterView) -> str:

@@ -24,7 +24,7 @@ def injected_model_findings(pod: ObservedPod, release_namespace: str) -> Iterato
     claims = {volume.persistent_volume_claim.claim_name for volume in pod.spec.volumes}
     missing = [name for name in names if _CLAIM.format(name) not in claims]
     if not missing:
-        yield fact("admission", "Injected", f"the pod was given {some(f'Model {name}' for name in names)}")
+        yield fact("admission", "Injected", f"the pod was admitted with {some(f'Model {name}' for name in names)}")
     elif meta.namespace in ("kube-system", release_namespace):
         message = f"admission skips pods in namespace {meta.namespace}"
         yield stop("admission", "ExcludedNamespace", message, "create it in another namespace")

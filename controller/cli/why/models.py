@@ -95,7 +95,7 @@ def _object_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Fin
         message = f"{other.kind} {other.name} is older and has the id {demand.id} with {difference(demand, other)}"
         yield stop(about, "NameConflict", message, remedy("NameConflict"))
     if found.status.observed_generation < found.meta.generation and not demand.foreign:
-        yield wait(about, "NotObserved", "the controller has not observed its newest spec", _CHECK_LEADER)
+        yield wait(about, "NotObserved", "the controller has not observed its latest spec", _CHECK_LEADER)
 
 
 def _on_claim(found: DeclaredModel) -> Iterator[Finding]:

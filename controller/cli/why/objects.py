@@ -73,7 +73,7 @@ def _status_findings(found: ObservedTree) -> Iterator[Finding]:
     """Yield what the object reports of itself, and that nothing belongs to it."""
     nothing = not found.workloads and not found.pods
     if found.root.metadata.deletion_timestamp is not None:
-        yield wait("status", "Deleting", "it is being deleted; its finalizers or what it owns may hold it")
+        yield wait("status", "Deleting", "it is being deleted; its finalizers or the objects it owns may block that")
     reported: set[str] = set()
     for condition in found.root.conditions:
         name, message = str(condition.get("type", "")), str(condition.get("message", "") or "")
@@ -83,7 +83,7 @@ def _status_findings(found: ObservedTree) -> Iterator[Finding]:
         to_finding = stop if name == "Failed" or (nothing and message) else wait
         yield to_finding("status", str(condition.get("reason", "") or name), message or f"{name} is not reached")
     if nothing:
-        yield wait("pods", "NoPods", "no workload or pod belongs to it; look at the operator that handles its kind")
+        yield wait("pods", "NoPods", "no workload or pod belongs to it; check the operator that handles its kind")
 
 
 def _is_bad(condition: str, status: str) -> bool:

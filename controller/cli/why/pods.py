@@ -21,7 +21,7 @@ _MODELS = frozenset(("basemodels", "clusterbasemodels", "clustermodelcaches"))
 _RUNS = ("Running", "Succeeded")
 _STARTED = ("Running", "Succeeded", "Failed")
 _MOST_NODES = 20  # of those that do not accept a pod
-_LOGS = "check `kubectl logs` and `kubectl describe` of the pod"
+_LOGS = "run `kubectl logs` and `kubectl describe` for the pod"
 
 
 _ALONE = PodSurroundings()
@@ -63,7 +63,9 @@ def _injection(
     annotations = pod.metadata.annotations
     asked = [key for key in TRIGGERS if key in annotations]
     if injected:
-        yield fact("admission", "Injected", f"the pod was given {some(f'{i}@{r}' if r else i for i, r in injected)}")
+        yield fact(
+            "admission", "Injected", f"the pod was admitted with {some(f'{i}@{r}' if r else i for i, r in injected)}"
+        )
     elif NOT_CACHED in annotations:
         advice = "fix the cause and recreate the pod; until then it downloads its own copy"
         yield stop("admission", "NotCached", annotations[NOT_CACHED], advice)

@@ -40,7 +40,7 @@ def _of_status(title: str, found: ObservedTree, ready: Mapping[str, Any]) -> Fin
         return wait(title, "Deleting", "it is being deleted, and its pods and claims with it")
     if not reason or ready.get("observedGeneration", 0) < found.root.metadata.generation:
         advice = "check that a controller replica leads, and trainingJobs.enabled"
-        return wait(title, "NotObserved", "the controller has not observed its newest spec", advice)
+        return wait(title, "NotObserved", "the controller has not observed its latest spec", advice)
     if ready.get("status") == "True":
         return fact(title, reason, message)
     if reason == "Suspended":

@@ -44,7 +44,7 @@ def preferred_findings(snapshots: Snapshots, cluster: ClusterView) -> Iterator[F
         meant = [n for n in cluster.nodes for m in cluster.of_id(identity) if cluster.is_target(m.demand, n)]
         if not meant and cluster.of_id(identity):
             yield stop(
-                identity, "NoNodes", "no node of the cluster is meant for it now",
+                identity, "NoNodes", "no node in the cluster is currently a target for it",
                 "an autoscaler can add one; otherwise label a node, or change the selector or the group",
             )  # fmt: skip
 

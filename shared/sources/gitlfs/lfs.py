@@ -105,7 +105,7 @@ class LfsServer:
                 "without TLS, which is not used; ask its operator to serve https"
             )
         if len(action.header) > _MAX_HEADERS or not all(_HEADER.fullmatch(name) for name in action.header):
-            raise Unreachable(f"the Git LFS server of {public(self.url)} names headers that no request can have")
+            raise Unreachable(f"the Git LFS server of {public(self.url)} asks for headers that no request may have")
         secrets = {name: value for name, value in action.header.items() if name.lower() not in _OURS}
         if origin == origin_of(self.url) and not any(name.lower() == "authorization" for name in secrets):
             secrets |= self.secrets

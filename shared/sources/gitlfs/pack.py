@@ -124,12 +124,12 @@ class _Reader:
                 parts.append(found)
                 left -= len(found)
                 if left < 0 or stream.unconsumed_tail:
-                    raise BadPack("an entry is longer than it says")
+                    raise BadPack("an entry is longer than it declares")
                 self.at += len(part) - len(stream.unused_data)
         except zlib.error as error:
             raise BadPack(str(error)) from error
         if left:
-            raise BadPack("an entry is shorter than it says")
+            raise BadPack("an entry is shorter than it declares")
         return b"".join(parts)
 
 
@@ -142,7 +142,7 @@ def read_pack(data: bytes | bytearray, max_objects: int, max_bytes: int) -> dict
         max_bytes: Limit of the sum of their sizes, where a delta counts with what it makes, and each of its steps.
     """
     if len(data) < _HEADER_BYTES or data[:4] != b"PACK" or int.from_bytes(data[4:8]) not in (2, 3):
-        raise BadPack("it does not begin like a pack")
+        raise BadPack("it does not start like a pack")
     if (count := int.from_bytes(data[8:12])) > max_objects:
         raise PackTooLarge
     reader = _Reader(memoryview(data), max_bytes)
@@ -189,7 +189,7 @@ def _apply(reader: _Reader, base: bytes, delta: bytes) -> bytes:
         if code & 0x80:
             offset, count, at = _copy(delta, code, at)
             if offset + count > base_size:
-                raise BadPack("a delta copies from beyond its base")
+                raise BadPack("a delta copies data from beyond the end of its base")
             made += copies[offset : offset + count]
         elif code:
             made += delta[at : at + code]
@@ -197,9 +197,9 @@ def _apply(reader: _Reader, base: bytes, delta: bytes) -> bytes:
         else:
             raise BadPack("a delta with a reserved code")
         if len(made) > size:
-            raise BadPack("a delta makes more than it says")
+            raise BadPack("a delta produces more than it declares")
     if len(made) != size:
-        raise BadPack("a delta makes less than it says")
+        raise BadPack("a delta produces less than it declares")
     return bytes(made)
 
 

@@ -101,11 +101,11 @@ class GitRemote:
         packets = [packet.rstrip(b"\n") for packet in _packets(body) if packet is not None]
         if b"version 2" not in packets[:2]:
             raise InvalidURI(
-                f"{public(self.url)} does not speak version 2 of Git's protocol, which servers do since 2018; "
-                "update the server"
+                f"{public(self.url)} does not speak version 2 of Git's protocol, which servers have supported since "
+                "2018; update the server"
             )
         if any(packet.startswith(b"object-format=") and packet != b"object-format=sha1" for packet in packets):
-            raise InvalidURI(f"{public(self.url)} has another object format than SHA-1, which is not supported")
+            raise InvalidURI(f"{public(self.url)} uses an object format other than SHA-1, which is not supported")
         return place.removesuffix(tail)
 
     def _secrets_for(self, origin: Origin) -> Mapping[str, str]:

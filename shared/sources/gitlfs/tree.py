@@ -62,7 +62,7 @@ def _entries(objects: Mapping[str, GitObject], root: str, what: str) -> Iterator
                 yield None  # as without --recurse-submodules
             else:
                 kind = "a symbolic link" if mode == _LINK else f"of the unknown mode {mode[:10]!r}"
-                raise UnsafePath(f"{path[:80]!r} is {kind}; replace it by the file itself")
+                raise UnsafePath(f"{path[:80]!r} is {kind}; replace it with the file itself")
 
 
 def _file(path: str, blob_id: str, blob: GitObject) -> File:
@@ -98,6 +98,6 @@ def _parse_tree(tree: GitObject) -> Iterator[tuple[bytes, str, str]]:
         except UnicodeDecodeError:
             raise UnsafePath(f"the file name {content[space + 1 : end][:80]!r} is not UTF-8; rename it") from None
         if not name or "/" in name:
-            raise UnsafePath(f"the file name {name[:80]!r} is none; correct the repository")
+            raise UnsafePath(f"the file name {name[:80]!r} is not valid; correct the repository")
         yield content[at:space], name, content[end + 1 : end + 1 + _ID_BYTES].hex()
         at = end + 1 + _ID_BYTES

@@ -106,7 +106,7 @@ def file_name_of(url: str) -> str:
     """Return the file name in the last segment of the path of a URL; raises UnsafePath."""
     name = unquote(urlsplit(url).path.rpartition("/")[2])
     if "/" in name:
-        raise UnsafePath(f"{public(url)} has the file name {name!r}, which would leave its directory")
+        raise UnsafePath(f"{public(url)} has the file name {name!r}, which would be outside its directory")
     return name
 
 

@@ -26,7 +26,9 @@ def model(site: AdmissionSite) -> Iterator[str]:
 def test_a_model_that_a_service_names_is_not_deleted(model: str, site: AdmissionSite) -> None:
     answer = site.kubectl("delete", "clusterbasemodel", model)
     assert answer.returncode != 0
-    phrase = "ClusterBaseModel served is used by 1 InferenceService: team/svc; delete those first, or let them end"
+    phrase = (
+        "ClusterBaseModel served is used by 1 InferenceService: team/svc; delete those first, or wait until they end"
+    )
     assert phrase in answer.stderr
     assert "InUse" in answer.stderr
     site.catalog.services = {}

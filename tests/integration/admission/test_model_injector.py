@@ -224,7 +224,10 @@ async def test_models_are_read_from_the_api_server(models: AdmissionSite, contro
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"size": "20K"}, "spec.storage.size: '20K' is not a quantity; Kubernetes has k and Ki, but no K"),
+        (
+            {"size": "20K"},
+            "spec.storage.size: '20K' is not a quantity; Kubernetes has the suffixes k and Ki, but not K",
+        ),
         ({"size": "0Gi"}, "spec.storage.size: 0Gi is too small"),
         ({"storageClass": "Standard!"}, "spec.storage.storageClass: 'Standard!' cannot be the name"),
     ],

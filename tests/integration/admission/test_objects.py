@@ -44,7 +44,7 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
         ),
         (_base_model("a", "nfs:///m"), "no installed source serves nfs://"),
         (_base_model("a", "hf://one"), "write hf://ORG/REPO"),
-        (_base_model("a", path="/etc/x"), "spec.storage.path: '/etc/x' belongs to the container's own system"),
+        (_base_model("a", path="/etc/x"), "spec.storage.path: '/etc/x' is a system directory of the container"),
         (_base_model("a", "pvc://ns:claim/x", "BaseModel"), "write pvc://CLAIM/SUB-PATH"),
         (
             _kserve("ClusterModelCache", "a", storageUri="s3://bucket/m", nodeGroup="none"),

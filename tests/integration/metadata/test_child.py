@@ -85,7 +85,7 @@ def test_a_child_reads_what_it_is_asked_to(order: SourceOrder) -> None:
         ("import sys; sys.stdout.buffer.write(bytes(range(256)))", "cannot be used"),
         ("while True: print('x' * 1000)", "more than 4096 bytes"),
         ("import sys; sys.stdin.close()", "cannot be used"),
-        (CONFINED + "while True: pass", "of processor time"),
+        (CONFINED + "while True: pass", "of CPU time"),
         (CONFINED + "bytes(10**9)", "with code 1"),
         (CONFINED + "os.write(os.memfd_create('x'), b'x')", "with code 1"),
     ],
@@ -154,7 +154,7 @@ def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path
     tokens = {"tokenizer.ggml.tokens": ["" for _ in range(2_000_000)]}
     folder = folder_with(tmp_path, m__gguf=gguf(tokens, {}))
     slow = Child(COMMAND).read(order_of_folder(folder, ChildLimits(cpu_s=0)))
-    assert (slow.reason, "processor time" in slow.message) == ("MetadataFailed", True)
+    assert (slow.reason, "CPU time" in slow.message) == ("MetadataFailed", True)
     large = Child(COMMAND).read(order_of_folder(folder, ChildLimits(memory_bytes=2**20)))
     assert (large.reason, "MiB of memory" in large.message) == ("MetadataFailed", True)
 
@@ -204,7 +204,7 @@ def test_credentials_go_over_standard_input_and_to_the_source_alone(order: Sourc
 
 
 def test_a_program_that_cannot_be_started_is_tried_again_later(order: SourceOrder) -> None:
-    with pytest.raises(Unreachable, match="no process can be started"):
+    with pytest.raises(Unreachable, match="cannot start the process"):
         Child(command=("/does/not/exist",)).read(order)
 
 

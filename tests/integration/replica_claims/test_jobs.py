@@ -122,7 +122,7 @@ def test_pods_without_index_or_workload_are_refused_with_the_reason(tenant: Tena
         tenant.create("pods", {"metadata": owned, "spec": pods["spec"]})
     node = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}
     owned = pods["metadata"] | {"name": "n-0", "ownerReferences": [node]}
-    with pytest.raises(CallRefused, match="claims are made for Job, StatefulSet"):
+    with pytest.raises(CallRefused, match="creates claims only for Job, StatefulSet"):
         tenant.create("pods", {"metadata": owned, "spec": pods["spec"]})
     bound = pods["metadata"] | {"name": "j-0", "ownerReferences": [reference]}
     bound["annotations"] = bound["annotations"] | {"batch.kubernetes.io/job-completion-index": "0"}

@@ -36,7 +36,7 @@ def test_claims_of_a_model_and_a_job_that_were_deleted_alone(site: Site) -> None
     assert owned not in shown
 
     download = f"model-download-{model}"
-    assert f"deleted; it goes with pod {download}-" in gc(site, "--delete")[f"model-{model}"]
+    assert f"deleted; it disappears once pod {download}-" in gc(site, "--delete")[f"model-{model}"]
     site.api.delete(f"{JOBS}/{download}?propagationPolicy=Background")
     for claim in (f"model-{model}", left):
         site.until(lambda claim=claim: not site.api.answers(f"{CLAIMS}/{claim}"), f"{claim} to go")  # type: ignore[misc]

@@ -27,5 +27,5 @@ def test_an_exception_that_is_not_needed_is_reported(tmp_path: Path) -> None:
     write(tmp_path, "class View: ...\n", "class View: ...\n")
     assert list(problems(tmp_path, {"View": "a reason"})) == []
     assert list(problems(tmp_path, {"View": "a reason", "Gone": "a reason"})) == [
-        "the exception for Gone is not needed any more; remove it from rig/class_names.py"
+        "the exception for Gone is no longer needed; remove it from rig/class_names.py"
     ]

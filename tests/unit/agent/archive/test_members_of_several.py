@@ -46,7 +46,7 @@ def test_a_clash_is_refused_with_both_named(one: str, other: str, phrase: str) -
 
 
 def test_a_clash_with_a_file_beside_the_archives() -> None:
-    with pytest.raises(UnsafePath, match=r"the file 'w' beside the archives and the file 'w' in 'a.tar'"):
+    with pytest.raises(UnsafePath, match=r"the file 'w' outside the archives and the file 'w' in 'a.tar'"):
         check_together({"": ["w"], "a.tar": ["w"]}, LIMITS)
 
 

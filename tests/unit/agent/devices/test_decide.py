@@ -123,7 +123,7 @@ def test_unknown_keys_are_found_in_the_annotation() -> None:
     assert unknown_keys(AdvertisedNode("u")) == ({}, "")
     assert unknown_keys(AdvertisedNode("u", '{"name": "x", "vendor": {"a": [1]}}')) == ({"vendor": {"a": [1]}}, "")
     found, problem = unknown_keys(AdvertisedNode("u", '{"name": 7}'))
-    assert (found, problem) == ({}, "name is the number 7, not a text of at most 512 characters")
+    assert (found, problem) == ({}, "name is the number 7, not a string of at most 512 characters")
 
 
 def test_kubelet_overrules_what_is_less_than_the_capacity() -> None:

@@ -98,7 +98,7 @@ def test_a_model_of_a_namespace_is_waited_for_only_so_long(works: dict[Key, Work
     assert next_due_s(waits) == NOW_S + 1
     late = replace(TAINT, since_s=NOW_S - 300, rule=rule)
     assert startup_taint_removal(tainted(slow, works=works, state=late)) == RemoveStartupTaint(
-        ("team_slow (still on its way)",)
+        ("team_slow (not complete yet)",)
     )
     shared = tainted(slow, entry(), works=works, state=late)
     assert startup_taint_removal(shared) is None, "a cluster-scoped model is still waited for"
@@ -131,7 +131,7 @@ def test_a_node_whose_models_nobody_decides_is_not_lost_either(foreign: object) 
     late = replace(TAINT, since_s=NOW_S - 600)
     found = startup_taint_removal(tainted(state=late, model_node=foreign))
     assert found is not None
-    assert found.missing == ("the controller has not said which models belong here",)
+    assert found.missing == ("the controller has not listed the models for this node yet",)
 
 
 def test_the_loop_wakes_when_a_failure_has_lasted_long_enough() -> None:

@@ -57,4 +57,4 @@ def test_a_download_under_way_stops_below_the_floor_and_not_for_the_rest_of_last
 
 
 def test_the_shortage_has_its_numbers() -> None:
-    assert "the disk has 1.0 GiB free, and 37.5 GiB must stay free" in shortage(GIB, 37 * GIB + GIB // 2)
+    assert "the disk has 1.0 GiB free, but 37.5 GiB must stay free" in shortage(GIB, 37 * GIB + GIB // 2)

@@ -122,7 +122,7 @@ def test_a_changed_file_of_keys_is_taken_up_and_a_broken_one_is_not(tmp_path: Pa
 def test_keys_that_could_be_guessed_or_do_not_fit_a_path_are_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(text)
-    with pytest.raises(InvalidKeysError, match="32 to 128 lower-case letters") as error:
+    with pytest.raises(InvalidKeysError, match="32 to 128 lowercase letters") as error:
         KeyFile(file)
     assert not text.strip() or text.strip() not in str(error.value)
 

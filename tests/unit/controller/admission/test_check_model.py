@@ -53,7 +53,7 @@ def test_the_example_of_the_specification_is_accepted_with_the_default_sources()
 @pytest.mark.parametrize(
     ("source", "phrase"),
     [
-        ({"url": {"url": "https://user:word@example.com/m"}}, "contains a user or password"),
+        ({"url": {"url": "https://user:word@example.com/m"}}, "has a user or password"),
         ({"url": {"url": "https:///m"}}, "is not a URL of a server"),
         ({"url": {"url": "https://example.com:port/m"}}, "is not a URL: "),
         ({"url": {"url": "https://example.com/m\n"}}, "is not a URL of a server"),
@@ -82,7 +82,7 @@ def test_a_host_that_namespaces_may_not_use_is_refused(source: Json) -> None:
     ("found", "phrase"),
     [
         (model(name="x" * 49), "metadata.name has 49 characters; the Job model-download-<name> can have 63"),
-        (model(storage={"size": "20K"}), "Kubernetes has k and Ki, but no K"),
+        (model(storage={"size": "20K"}), "Kubernetes has the suffixes k and Ki, but not K"),
         (model(storage={"size": "0Gi"}), "0Gi is too small"),
         (model(storage={"size": "9999999E"}), "9999999E is too large"),
         (model(storage={"storageClass": "Fast SSD"}), "'Fast SSD' cannot be the name of a StorageClass"),

@@ -298,7 +298,7 @@ def test_a_variable_that_another_annotation_needs_is_refused(named: str, inject:
 
 
 def test_the_number_of_models_and_the_length_of_messages_are_bounded() -> None:
-    assert "names 70 Models; a pod may have 64" in refusal(pod(",".join(f"m{i}" for i in range(70))))
+    assert "names 70 Models; a pod may have at most 64" in refusal(pod(",".join(f"m{i}" for i in range(70))))
     assert len(refusal(pod("x" * 200_000))) < 1000
     assert len(refusal(pod("a", read_only="x" * 200_000))) < 1000
     assert len(refusal(pod("a", mount_path="/" + "x" * 200_000))) < 1000
@@ -306,4 +306,4 @@ def test_the_number_of_models_and_the_length_of_messages_are_bounded() -> None:
 
 def test_a_misspelt_annotation_is_warned_about() -> None:
     [warning] = inject_models(pod("a", readonly="false"), "default", MODELS).warnings
-    assert warning.startswith("annotation models.example.com/readonly is ignored")
+    assert warning.startswith("annotation models.example.com/readonly is unknown and ignored")

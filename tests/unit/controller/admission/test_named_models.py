@@ -108,7 +108,7 @@ def test_path_variable_and_container_are_the_author_s_choice(models: MemoryCatal
         ("bm/mistral", ModelNotFound, "sees no model 'bm/mistral'"),
         ("pod/mistral", ModelNotFound, "'pod' is not a kind of model; write BaseModel, ClusterBaseModel, Cluster"),
         ("twice", ModelNotFound, "several models .* write one of basemodel/twice, clusterbasemodel/twice"),
-        (",".join(f"m{i}" for i in range(17)), InvalidRequest, "17 models; a pod may have 16"),
+        (",".join(f"m{i}" for i in range(17)), InvalidRequest, "17 models; a pod may have at most 16"),
     ],
 )
 def test_a_name_that_means_no_single_model_is_refused(
@@ -166,7 +166,9 @@ def test_the_hub_s_layout_is_made_of_mounts(models: MemoryCatalog) -> None:
 
 
 def test_the_hub_s_layout_needs_a_model_of_the_hub(models: MemoryCatalog) -> None:
-    with pytest.raises(InvalidRequest, match=r"ClusterModelCache mistral is at s3://bucket/mistral; .* needs .* hf://"):
+    with pytest.raises(
+        InvalidRequest, match=r"ClusterModelCache mistral is at s3://bucket/mistral; .* requires .* hf://"
+    ):
         admit(models, "mistral", layout="hub")
 
 

@@ -195,7 +195,9 @@ def test_a_contradiction_with_the_only_group_is_refused(models: MemoryCatalog) -
 
 
 def test_a_cache_without_a_group_that_can_have_nodes_is_refused(models: MemoryCatalog) -> None:
-    with pytest.raises(ModelNotReady, match="nowhere can have no nodes: group none and gone does not exist or can"):
+    with pytest.raises(
+        ModelNotReady, match="nowhere cannot be on any node: group none and gone does not exist or matches no node"
+    ):
         admit(models, named("nowhere"))
 
 
@@ -333,7 +335,7 @@ def test_a_pod_of_kserve_that_cannot_be_placed_keeps_its_download(models: Memory
     kept = admit(models, contradicting, "preferred")
     assert "requires gpu: 'h100'" in kept["metadata"]["annotations"][NOT_CACHED]
     nowhere = admit(models, kserve_pod("p", "s3://bucket/nowhere"), "preferred")
-    assert "can have no nodes" in nowhere["metadata"]["annotations"][NOT_CACHED]
+    assert "cannot be on any node" in nowhere["metadata"]["annotations"][NOT_CACHED]
 
 
 def test_a_gate_goes_with_the_model(models: MemoryCatalog) -> None:

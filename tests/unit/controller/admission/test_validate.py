@@ -156,7 +156,7 @@ def test_a_uri_that_no_source_serves_is_refused_with_the_form(kind: str, uri: st
 
 
 def test_a_path_on_the_container_s_system_is_refused() -> None:
-    with pytest.raises(InvalidPath, match=r"^spec\.storage\.path: '/etc/x' belongs to"):
+    with pytest.raises(InvalidPath, match=r"^spec\.storage\.path: '/etc/x' is a system directory"):
         check_write("BaseModel", _base("hf://o/m", path="/etc/x"), ())
 
 

@@ -215,7 +215,7 @@ def test_topology_follows_the_best_tree(*, of_pod: bool) -> None:
         }
     }
     refused = schedule([FLAT], pod)
-    assert "no node groups 2 cards" in str(refused.reasons["n"][0])
+    assert "no node has 2 cards grouped" in str(refused.reasons["n"][0])
 
 
 def test_the_best_tree_is_that_of_the_nodes_that_are_there() -> None:

@@ -19,7 +19,7 @@ from tests.builders.claims import FILLED
 from tests.builders.metadata import AWAY, EMPTY, NOW, READ, after, moved, read, reported, view
 
 OTHER = Reading(metadata=Metadata(model_type="mistral"))
-BROKEN = Reading(reason="MetadataFailed", message="it takes more than 60 s of processor time")
+BROKEN = Reading(reason="MetadataFailed", message="it used more than 60 s of CPU time")
 KILLED = Reading(reason="MetadataInterrupted", message="it was killed from outside")
 
 

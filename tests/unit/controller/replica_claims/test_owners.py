@@ -107,7 +107,7 @@ async def test_controllers_in_a_circle_end(tmp_path: Path) -> None:
     server.objects[f"{PATHS['Job'][1]}/a"]["metadata"]["ownerReferences"] = [reference("JobSet", "b")]
     found = await owner_of(server, tmp_path, reference("Job", "a"))
     assert isinstance(found, NoWorkload)
-    assert "more than 8 controllers" in found.message
+    assert "more than 8 levels of controllers" in found.message
     assert len(server.asked) == 8
 
 

@@ -290,8 +290,8 @@ class TestKinds:
             assert accepting <= {ending, "onnx_data"}, own
         assert why(b"a text\n", "model.safetensors") == "is not a safetensors file"
         assert why(b"a text\n", "pytorch_model.bin") == "is neither GGML nor CTranslate2"
-        assert why(b"a text\n", "model.pt") == "has the name of a kind of file that may be a pickle"
-        assert why(PNG, "image") == "is not of a kind that is known to be safe from pickles"
+        assert why(b"a text\n", "model.pt") == "has a file type that may contain a pickle"
+        assert why(PNG, "image") == "is not of a type that is known to be free of pickles"
 
     @pytest.mark.parametrize(
         "data",
@@ -347,7 +347,7 @@ class TestKinds:
         path.write_bytes(b"a text\n")
         with path.open("rb") as file:
             assert why_unsafe(path.name, file, 2**30) == ""
-            assert why_unsafe(path.name, file, 2**30 + 1) == "is not of a kind that is known to be safe from pickles"
+            assert why_unsafe(path.name, file, 2**30 + 1) == "is not of a type that is known to be free of pickles"
 
     def test_texts_of_this_project_are_accepted(self) -> None:
         found = [*LOCAL.glob("docs/**/*"), *LOCAL.glob("*/*.py"), *LOCAL.glob("shared/**/*.py"), *LOCAL.glob("*")]
@@ -379,7 +379,7 @@ class TestRefusal:
         refuse_pickles({"a/model.safetensors": good}, "hf://o/m@c")
         with pytest.raises(PickleRefused, match=r"'model.safetensors' of hf://o/m@c is a pickle: .*ignorePatterns"):
             refuse_pickles({"a/model.safetensors": good, "model.safetensors": bad}, "hf://o/m@c")
-        with pytest.raises(PickleRefused, match=r"'m/data.h5' of hf://o/m@c has the name of a kind"):
+        with pytest.raises(PickleRefused, match=r"'m/data.h5' of hf://o/m@c has a file type"):
             refuse_pickles({"m/data.h5": good}, "hf://o/m@c")
         with pytest.raises(StoreFailure, match="the file 'x'"):
             refuse_pickles({"x": tmp_path / "missing"}, "hf://o/m@c")
