@@ -88,7 +88,7 @@ class AgentSettings(BaseSettings):
         description="Seconds that a model may fail before a node with the startup taint stops waiting for it.",
     )
     startup_taint_namespaced_seconds: float = Field(
-        600, ge=0, description="Seconds that a node with the startup taint waits for models of namespaces."
+        600, ge=0, description="Seconds that a node with the startup taint waits for namespaced models."
     )
     devices: bool = Field(
         default=False, description="Advertise devices on the agent's Node; needs the right to patch its status."
@@ -96,14 +96,14 @@ class AgentSettings(BaseSettings):
     withdraw_devices: bool = Field(
         default=False, description="Advertise nothing, and remove what was advertised before."
     )
-    device_seconds: float = Field(60, gt=0, description="Seconds between two rounds of asking the device plugins.")
+    device_seconds: float = Field(60, gt=0, description="Seconds between two polls of the device plugins.")
     device_timeout_seconds: float = Field(10, gt=0, description="Seconds that a device plugin may take to answer.")
     device_prefixes: Annotated[str, AfterValidator(_prefixes)] = Field(
         "larder.dev/",
-        description="What the names of extended resources may begin with, separated by commas.",
+        description="Allowed prefixes of extended resource names, separated by commas.",
     )
     example_devices: Path | None = Field(
-        None, description="JSON file with example devices, for trees of groups without hardware."
+        None, description="JSON file with example devices, to try device groups without hardware."
     )
     log_level: LogLevel = Field("info", description="Lowest level to log: debug, info, warning or error.")
     stop_seconds: float = Field(8, gt=0, description="Seconds that running downloads get to stop.")

@@ -39,7 +39,7 @@ class AgentCollector(Collector):
         yield _counter("larder_removed_bytes", "Disk space freed by removals.", activity.freed_bytes)
         yield _counter("larder_snapshots_damaged", "Snapshots found with missing or changed files.", activity.damaged)
         yield _counter(
-            "larder_modelnode_watch_restarts", "How often the watch of the ModelNode broke.", activity.watch_restarts
+            "larder_modelnode_watch_restarts", "Restarts of the watch of the ModelNode.", activity.watch_restarts
         )
         yield _counters(
             "larder_internal_errors",
@@ -124,7 +124,11 @@ _TRAFFIC: tuple[tuple[str, str, Callable[[Traffic], float]], ...] = (
     ("larder_verified_files", "Files that were hashed and matched.", lambda t: t.verified_files),
     ("larder_verified_bytes", "Bytes of those files.", lambda t: t.verified_bytes),
     ("larder_verification_seconds", "Time spent hashing those files.", lambda t: t.verification_s),
-    ("larder_verification_failures", "Files that did not match what the publisher named.", lambda t: t.mismatches),
+    (
+        "larder_verification_failures",
+        "Files that did not match the publisher's digest or size.",
+        lambda t: t.mismatches,
+    ),
 )
 
 

@@ -38,7 +38,7 @@ class Metrics:
             "larder_reconcile_time_seconds", "Duration of a reconcile.", ["controller"], registry=self.registry
         )
         self.reconciles = Counter(
-            "larder_reconcile", "Reconciles by their result.", ["controller", "result"], registry=self.registry
+            "larder_reconcile", "Reconciles, by result.", ["controller", "result"], registry=self.registry
         )
         self.internal_errors = InternalErrors()
         self.registry.register(_InternalErrors(self.internal_errors))
@@ -53,7 +53,7 @@ class Metrics:
         )
         self.certificate_end = Gauge(
             "larder_certificate_expiration_timestamp_seconds",
-            "When the serving certificate expires, in seconds since 1970.",
+            "When the serving certificate expires, as a Unix timestamp.",
             registry=self.registry,
         )
 

@@ -86,8 +86,8 @@ class Storage(ApiStruct, frozen=True, kw_only=True):
     download_policy: Annotated[
         DownloadPolicy,
         Meta(
-            description="Whether to ask the source for the current revision. `ReuseIfExists` adopts a revision "
-            "that nodes still have without asking the source. Defaults to `AlwaysDownload`."
+            description="Whether to query the source for the current revision. `ReuseIfExists` adopts a revision "
+            "that nodes still have without querying the source. Defaults to `AlwaysDownload`."
         ),
     ] = "AlwaysDownload"
 

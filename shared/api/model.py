@@ -158,7 +158,7 @@ class ModelSpec(ApiStruct, frozen=True, kw_only=True):
     source: Annotated[ModelSource, Meta(description="Where the files come from. Set exactly one field.")]
     storage: Annotated[StorageSpec, Meta(description="The claim that stores the files.")]
     version: Annotated[
-        str, Meta(max_length=128, description="Version for people to track. A changed version downloads again.")
+        str, Meta(max_length=128, description="Version of the model, for people. Changing it starts a new download.")
     ] = ""
     credentials_secret: Annotated[
         str,

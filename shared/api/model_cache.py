@@ -112,7 +112,7 @@ class ModelCacheStatus(SourceStatus, frozen=True, kw_only=True):
         str,
         Meta(
             max_length=253,
-            description="Name of the claim. It is that of the cache, unless somebody else's claim has that name.",
+            description="Name of the claim. It is that of the cache, unless another claim already has that name.",
         ),
     ] = ""
     claim_uid: Annotated[

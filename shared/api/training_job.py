@@ -105,9 +105,9 @@ class ReplicaSpec(ApiStruct, frozen=True, kw_only=True):
     restart_policy: Annotated[
         RestartPolicy,
         Meta(
-            description="What follows a failure: `Always` and `OnFailure` restart the container, and replace a pod "
-            "that failed; `Never` fails the job; `ExitCode` replaces the pod after exit codes from 128 and fails the "
-            "job otherwise. Overrides that of the template. Defaults to `Never`."
+            description="What happens after a failure: `Always` and `OnFailure` restart the container, and replace "
+            "a pod that failed; `Never` fails the job; `ExitCode` replaces the pod after exit codes from 128 and "
+            "fails the job otherwise. Overrides that of the template. Defaults to `Never`."
         ),
     ] = "Never"
     template: Annotated[
@@ -148,7 +148,7 @@ class TrainingJobSpec(ApiStruct, frozen=True, kw_only=True):
 class ReplicaStatus(ApiStruct, frozen=True, kw_only=True, omit_defaults=False):
     """The replicas of one role by state."""
 
-    active: Annotated[int, Meta(description="Number of pods that run.")] = 0
+    active: Annotated[int, Meta(description="Number of running pods.")] = 0
     succeeded: Annotated[int, Meta(description="Number of pods that succeeded.")] = 0
     failed: Annotated[int, Meta(description="Number of pods that failed and have not been replaced.")] = 0
     waiting_for_volumes: Annotated[
