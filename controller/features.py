@@ -58,7 +58,7 @@ from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.eviction_recorder import EvictionMetrics, EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
-from controller.placement.shares import ModelNodeRoom
+from controller.placement.shares import ModelNodeCapacity
 from controller.replica import AddFeature, Replica
 from controller.replica_claims.act import ReplicaClaimActor
 from controller.replica_claims.controller import replica_claims_controller
@@ -99,7 +99,7 @@ def _nodes(replica: Replica) -> Controller[Any]:
         replica.now,
         RemovalTiming(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
         granted=replica.granted,
-        room=ModelNodeRoom(settings.models_per_node),
+        capacity=ModelNodeCapacity(settings.models_per_node),
     )
     return nodes_controller(cluster, reconciler, replica.grant_changed)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from rig.binaries import Binary, cached
 from rig.errors import SetupFailed
-from rig.progress import Say
+from rig.progress import Notify
 
 _WORKSPACE = "work-"
 
 
 @contextmanager
-def locked(cache: Path, say: Say) -> Iterator[None]:
+def locked(cache: Path, notify: Notify) -> Iterator[None]:
     """Hold the lock of the cache; waits for another holder."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def locked(cache: Path, say: Say) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another setup, which holds {cache / 'lock'} ...")
+            notify(f"waiting for another setup, which holds {cache / 'lock'} ...")
             fcntl.flock(lock, fcntl.LOCK_EX)
         for left in cache.glob(f"{_WORKSPACE}*"):  # left by a killed run, because we hold the lock
             shutil.rmtree(left, ignore_errors=True)

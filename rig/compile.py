@@ -55,16 +55,16 @@ def module_of(binary: Binary) -> str:
     return next(module for module in _MODULES if binary.package.startswith(module))
 
 
-def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say: progress.Say) -> list[Path]:
+def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, notify: progress.Notify) -> list[Path]:
     """Compile programs of one module below `work` and return their files, in the given order."""
     module, version = module_of(wanted[0]), f"v{wanted[0].version}"
     names = ", ".join(binary.name for binary in wanted)
     work.mkdir()
     requirements = ""
     if pinning := wanted[0].pinned_by or (f"{module}@{version}" if wanted[0] in _PINNING else ""):
-        requirements = download_module(pinning, names, work, tools, say).go_mod.read_text()
+        requirements = download_module(pinning, names, work, tools, notify).go_mod.read_text()
     (work / "go.mod").write_text(go_mod(module, version, requirements))
-    total = _count_packages(wanted, names, work, tools, say)
+    total = _count_packages(wanted, names, work, tools, notify)
     out = work / "out"
     out.mkdir()
     # a single program is named here, because Go would call etcd `server` after its directory
@@ -73,7 +73,7 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
     argv += tags(wanted[0])
     argv += ["-o", target, *(binary.package for binary in wanted)]
     step = progress.Step(f"compiling {names} {version}", argv, work, tools.env, _compiled(total))
-    progress.run(step, say)
+    progress.run(step, notify)
     built = [out / binary.name for binary in wanted]
     if absent := [path.name for path in built if not path.exists()]:
         raise SetupFailed(f"the build of {names} did not produce {', '.join(absent)} in {out}")
@@ -116,11 +116,11 @@ def tags(binary: Binary) -> list[str]:
     return ["-tags", binary.tags] if binary.tags else []
 
 
-def download_module(module: str, names: str, work: Path, tools: Toolchain, say: progress.Say) -> Module:
+def download_module(module: str, names: str, work: Path, tools: Toolchain, notify: progress.Notify) -> Module:
     """Download a module (`path@version`) and return its location; `work` must exist, `names` is for messages."""
     answer = work / "module.json"
     with answer.open("w") as out:
-        say(f"downloading {module} ({names}) ...")
+        notify(f"downloading {module} ({names}) ...")
         asked = subprocess.run(
             [tools.go, "mod", "download", "-json", module], cwd=work, env=tools.env, text=True,
             stdout=out, stderr=subprocess.PIPE, check=False,
@@ -133,12 +133,12 @@ def download_module(module: str, names: str, work: Path, tools: Toolchain, say: 
     return Module(Path(found["GoMod"]), Path(found["Dir"]))
 
 
-def _count_packages(wanted: Sequence[Binary], names: str, work: Path, tools: Toolchain, say: progress.Say) -> int:
+def _count_packages(wanted: Sequence[Binary], names: str, work: Path, tools: Toolchain, notify: progress.Notify) -> int:
     """Download what the programs need and return the number of packages in them."""
     argv = [str(tools.go), "list", "-mod=mod", "-deps", "-f", "package {{.ImportPath}}", *tags(wanted[0])]
     argv += [binary.package for binary in wanted]
     step = progress.Step(f"fetching the modules of {names}", argv, work, tools.env, counted_prefix="package ")
-    return progress.run(step, say)
+    return progress.run(step, notify)
 
 
 def _compiled(total: int) -> Callable[[int, str], str]:

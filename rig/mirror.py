@@ -21,10 +21,10 @@ def address(base: str, binary: Binary, machine: str) -> str:
     return f"{base.rstrip('/')}/release/v{binary.version}/bin/linux/{architecture}/{binary.name}"
 
 
-def fetch(base: str, binary: Binary, work: Path, say: progress.Say) -> Path:
+def fetch(base: str, binary: Binary, work: Path, notify: progress.Notify) -> Path:
     """Download a program below `work`; raises SetupFailed if it is missing or does not match its SHA-256."""
     url, target = address(base, binary, platform.machine()), work / binary.name
-    say(f"fetching {url} ...")
+    notify(f"fetching {url} ...")
     try:
         with httpx.Client(follow_redirects=True, timeout=_TIMEOUT_S) as http:
             expected = _get(http, f"{url}.sha256").split()
@@ -37,7 +37,7 @@ def fetch(base: str, binary: Binary, work: Path, say: progress.Say) -> Path:
             f"{url} has SHA-256 {found}, but {url}.sha256 says {' '.join(expected[:1]) or 'nothing'}; "
             f"it was not installed; {_way_out()}"
         )
-    say(f"  {target.stat().st_size / _MIB:.0f} MiB, SHA-256 {found[:12]}... as published")
+    notify(f"  {target.stat().st_size / _MIB:.0f} MiB, SHA-256 {found[:12]}... as published")
     return target
 
 

@@ -9,7 +9,7 @@ from rig.cache import locked, workspace
 from rig.compile import Toolchain, download_module, module_of
 from rig.errors import MissingBinaries, SetupFailed
 from rig.golang import build_env, ensure_go
-from rig.progress import Say
+from rig.progress import Notify
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,23 @@ class ModuleFiles:
             )
         return place
 
-    def ensure(self, env: Mapping[str, str], say: Say) -> None:
+    def ensure(self, env: Mapping[str, str], notify: Notify) -> None:
         """Put the files of this version into the cache, downloading the module if Go does not have it."""
         cache, place = cache_dir(env), self._place(env)
         if place.is_dir():
             return
-        with locked(cache, say), workspace(cache) as work:
+        with locked(cache, notify), workspace(cache) as work:
             if place.is_dir():  # another setup fetched them while we waited
                 return
-            tools = Toolchain(ensure_go(env, cache, say), build_env(env, work))
+            tools = Toolchain(ensure_go(env, cache, notify), build_env(env, work))
             (target := work / "config").mkdir()
             version = f"{module_of(self.binary)}@v{self.binary.version}"
-            module = download_module(version, f"the files of {self.binary.name}", work, tools, say)
+            module = download_module(version, f"the files of {self.binary.name}", work, tools, notify)
             for pattern in self.patterns:
                 self._copy(module.folder / self.root, pattern, target)
             place.parent.mkdir(parents=True, exist_ok=True)
             target.rename(place)
-            say(f"  {place}")
+            notify(f"  {place}")
 
     def _copy(self, source: Path, pattern: str, target: Path) -> None:
         found = sorted(source.glob(pattern))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rig.errors import SetupFailed
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 _EVERY_S = 5.0
 _KEPT_LINES = 30
@@ -51,13 +51,13 @@ class Step:
     counted_prefix: str = ""
 
 
-def run(step: Step, say: Say, every_s: float = _EVERY_S) -> int:
+def run(step: Step, notify: Notify, every_s: float = _EVERY_S) -> int:
     """Run a step, report progress every few seconds, and return the number of counted lines.
 
     Raises SetupFailed with the end of the output and the fix.
     """
     started = time.monotonic()
-    say(f"{step.title} ...")
+    notify(f"{step.title} ...")
     try:
         child = subprocess.Popen(
             step.argv, cwd=step.cwd, env=step.env, text=True, errors="replace",
@@ -68,10 +68,10 @@ def run(step: Step, say: Say, every_s: float = _EVERY_S) -> int:
     with child:
         lines = _Lines(child, step.counted_prefix)
         while not lines.ended(every_s):
-            say(f"  {_duration(time.monotonic() - started)}: {step.describe(lines.count, lines.last)}")
+            notify(f"  {_duration(time.monotonic() - started)}: {step.describe(lines.count, lines.last)}")
     if child.returncode:
         raise SetupFailed(_failure(step, child.returncode, lines.text))
-    say(f"  done in {_duration(time.monotonic() - started)}")
+    notify(f"  done in {_duration(time.monotonic() - started)}")
     return lines.count
 
 

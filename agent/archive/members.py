@@ -57,7 +57,7 @@ class UnpackLimits:
 
 
 @dataclass(slots=True)
-class Tally:
+class ArchiveTotals:
     """Totals of the model's archives listed so far; the limits apply to all of them together."""
 
     bytes: int = 0
@@ -92,7 +92,7 @@ def plain_name(name: str) -> str:
 
 
 def decide_members(
-    entries: Iterable[ArchiveEntry], limits: UnpackLimits, tally: Tally | None = None
+    entries: Iterable[ArchiveEntry], limits: UnpackLimits, totals: ArchiveTotals | None = None
 ) -> tuple[Member, ...]:
     """Return the files, sorted by path; one unsafe member refuses the whole archive.
 
@@ -101,8 +101,8 @@ def decide_members(
 
     Args:
         entries: The archive's members.
-        limits: Bounds that hold for all archives in the tally together.
-        tally: Totals of the model's other archives, to which this one is added.
+        limits: Bounds that hold for all archives in the totals together.
+        totals: Those of the model's other archives, to which this one is added.
 
     Raises:
         UnsafePath: A member is unsafe.
@@ -111,8 +111,8 @@ def decide_members(
     """
     sizes: dict[str, int] = {}
     links: dict[str, str] = {}
-    tally = tally or Tally()
-    names, listed = NameTree(tally.counter(limits)), Tally().counter(limits)
+    totals = totals or ArchiveTotals()
+    names, listed = NameTree(totals.counter(limits)), ArchiveTotals().counter(limits)
     for entry in entries:
         listed()  # a directory may be listed many times
         path = _path_of(entry)
@@ -123,13 +123,13 @@ def decide_members(
             continue
         if entry.type is MemberType.FILE:
             sizes[path] = entry.size
-            tally.bytes += entry.size
+            totals.bytes += entry.size
         else:
             links[path] = _target_of(entry, path)
-        if tally.bytes > _MOST_BYTES:
+        if totals.bytes > _MOST_BYTES:
             raise UnsafePath(f"the archive declares more bytes, up to {path!r}, than any disk can hold; recreate it")
-        if tally.bytes > limits.bytes:
-            raise Oversize(tally.bytes)
+        if totals.bytes > limits.bytes:
+            raise Oversize(totals.bytes)
     own = [Member(path, size, path) for path, size in sizes.items()]
     aliases = [_alias(path, links, sizes) for path in links]
     return tuple(sorted((*own, *aliases), key=lambda member: member.path))
@@ -183,9 +183,9 @@ def _add(names: NameTree, path: str, *, is_file: bool) -> None:
         raise UnsafePath(f"the archive contains {new.path!r} as a file and as a directory; rename one")
 
 
-def count_names(paths: Iterable[str], limits: UnpackLimits, tally: Tally) -> None:
-    """Add the files of an archive unpacked earlier to the tally, as if it were listed now."""
-    names = NameTree(tally.counter(limits))
+def count_names(paths: Iterable[str], limits: UnpackLimits, totals: ArchiveTotals) -> None:
+    """Add the files of an archive unpacked earlier to the totals, as if it were listed now."""
+    names = NameTree(totals.counter(limits))
     for path in paths:
         deque(names.add(path), maxlen=0)
 
@@ -196,7 +196,7 @@ def check_together(paths_by_origin: Mapping[str, Iterable[str]], limits: UnpackL
     `paths_by_origin` has the paths of each archive's files by its name; those of "" are the model's other files. Raises
     TooManyFiles if all of them together, directories included, exceed `limits.members`.
     """
-    names = NameTree(Tally().counter(limits, "model has"))
+    names = NameTree(ArchiveTotals().counter(limits, "model has"))
     for origin, paths in paths_by_origin.items():
         for path in paths:
             for known, new in names.add(path, origin):

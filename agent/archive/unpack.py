@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from agent.archive.kinds import Kind
-from agent.archive.members import Member, Tally, UnpackLimits, decide_members, plain_name
+from agent.archive.members import ArchiveTotals, Member, UnpackLimits, decide_members, plain_name
 from agent.archive.tar import TarArchive
 from agent.archive.zip import ZipArchive
 from agent.store.disk import store_error
@@ -63,8 +63,10 @@ class MemberContent:
         return self._digest.hexdigest()
 
 
-def list_archive(file: BinaryIO, kind: Kind, limits: UnpackLimits, tally: Tally | None = None) -> tuple[Member, ...]:
-    """Return the files the archive would become, without writing anything; `tally` as in `decide_members`.
+def list_archive(
+    file: BinaryIO, kind: Kind, limits: UnpackLimits, totals: ArchiveTotals | None = None
+) -> tuple[Member, ...]:
+    """Return the files the archive would become, without writing anything; `totals` as in `decide_members`.
 
     A tar.gz is decompressed once for this.
 
@@ -75,7 +77,7 @@ def list_archive(file: BinaryIO, kind: Kind, limits: UnpackLimits, tally: Tally 
         InvalidURI: The archive is damaged or has no files.
     """
     with _readable(kind):
-        members = decide_members(_opened(file, kind).entries(), limits, tally)
+        members = decide_members(_opened(file, kind).entries(), limits, totals)
     if not members:
         raise InvalidURI(f"the archive contains no files; upload a {kind.value} with the model's files in it")
     return members

@@ -13,7 +13,7 @@ ROOT = "."
 _NOT_OURS = {VERSIONS, WORK_DIRECTORY, HOLDER, "lost+found"}
 
 
-def remove_old_versions(to: Path, kept: Iterable[str], say: Callable[[str], None]) -> None:
+def remove_old_versions(to: Path, kept: Iterable[str], notify: Callable[[str], None]) -> None:
     """Remove every version but those in `kept` and the one that is downloaded to `to`.
 
     What cannot be removed is reported and stays: the download may have room all the same.
@@ -21,7 +21,7 @@ def remove_old_versions(to: Path, kept: Iterable[str], say: Callable[[str], None
     Args:
         to: The directory of a version, which is in `VERSIONS` on the claim.
         kept: Directories on the claim, `.` for its root.
-        say: Prints a line.
+        notify: Prints a line.
 
     Raises:
         InvalidURI: `to` is not the directory of a version.
@@ -32,9 +32,9 @@ def remove_old_versions(to: Path, kept: Iterable[str], say: Callable[[str], None
         try:
             _remove(path)
         except OSError as error:
-            say(f"{path} of an earlier version cannot be removed and stays: {error.strerror or error}")
+            notify(f"{path} of an earlier version cannot be removed and stays: {error.strerror or error}")
         else:
-            say(f"removed {path}, which belongs to a version that no pod uses")
+            notify(f"removed {path}, which belongs to a version that no pod uses")
 
 
 def _unused(to: Path, kept: set[str]) -> Iterator[Path]:

@@ -6,7 +6,7 @@ from shared.quantity import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRoom:
+class StoreCapacity:
     """Space available for reservations, in bytes: in use, limit (0: none), free on the disk, and to be kept free."""
 
     used: int
@@ -15,39 +15,39 @@ class StoreRoom:
     floor: int
 
 
-def room_left(reserved: int, room: StoreRoom) -> int:
+def available_bytes(reserved: int, capacity: StoreCapacity) -> int:
     """Return how many bytes fit beside those reserved by others; negative if space is already overcommitted."""
-    on_disk = room.disk_free - reserved - room.floor
-    return min(room.limit - room.used - reserved, on_disk) if room.limit else on_disk
+    on_disk = capacity.disk_free - reserved - capacity.floor
+    return min(capacity.limit - capacity.used - reserved, on_disk) if capacity.limit else on_disk
 
 
-def shortage(need: int, reserved: int, room: StoreRoom) -> int:
+def shortage(need: int, reserved: int, capacity: StoreCapacity) -> int:
     """Return how many bytes must be freed before `need` bytes fit; 0 if they fit, or never can."""
-    if need <= 0 or (room.limit and need > room.limit):
+    if need <= 0 or (capacity.limit and need > capacity.limit):
         return 0
-    return max(0, need - room_left(reserved, room))
+    return max(0, need - available_bytes(reserved, capacity))
 
 
-def why_refused(need: int, reserved: int, room: StoreRoom) -> str:
+def why_refused(need: int, reserved: int, capacity: StoreCapacity) -> str:
     """Return why `need` bytes do not fit beside those reserved by others, with all numbers; empty if they do.
 
     With a limit of 100 bytes, 40 of them used, and 30 reserved by others, 30 bytes fit: less if the disk has less free.
     """
-    have = room_left(reserved, room)
+    have = available_bytes(reserved, capacity)
     if need <= 0 or need <= have:
         return ""
-    fits_limit = not room.limit or need <= room.limit - room.used - reserved
-    limit = f"limit {_exact(room.limit)}, used {_exact(room.used)}" if room.limit else "no limit"
+    fits_limit = not capacity.limit or need <= capacity.limit - capacity.used - reserved
+    limit = f"limit {_exact(capacity.limit)}, used {_exact(capacity.used)}" if capacity.limit else "no limit"
     numbers = (
         f"need {_exact(need)}, have {_exact(max(0, have))} "
-        f"({limit}, reserved for others {_exact(reserved)}, disk free {_exact(room.disk_free)}, "
-        f"to keep free {_exact(room.floor)})"
+        f"({limit}, reserved for others {_exact(reserved)}, disk free {_exact(capacity.disk_free)}, "
+        f"to keep free {_exact(capacity.floor)})"
     )
-    return f"{numbers}; {_remedy(need, room, fits_limit=fits_limit)}"
+    return f"{numbers}; {_remedy(need, capacity, fits_limit=fits_limit)}"
 
 
-def _remedy(need: int, room: StoreRoom, *, fits_limit: bool) -> str:
-    if room.limit and need > room.limit:
+def _remedy(need: int, capacity: StoreCapacity, *, fits_limit: bool) -> str:
+    if capacity.limit and need > capacity.limit:
         return "it can never fit under this limit; raise storageLimit"
     if not fits_limit:
         return "remove a model or raise storageLimit, and the download starts"

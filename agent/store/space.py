@@ -10,7 +10,7 @@ from agent.store.disk import translated
 from agent.store.download_plan import DownloadPlan
 from agent.store.overhead import content_overhead, snapshot_overhead
 from agent.store.partials import held_ranges
-from agent.store.reservations import Bounds, Ledger, StoreRoom, room_left, shortage, why_refused
+from agent.store.reservations import Bounds, Ledger, StoreCapacity, available_bytes, shortage, why_refused
 from agent.store.snapshot import read_snapshot
 from agent.store.state import StoreState
 from agent.store.tree import allocated_bytes
@@ -87,10 +87,10 @@ class StoreSpace:
         with self._lock:
             self._ledger.release(key)
 
-    def room_to_unpack(self, key: str, plan: DownloadPlan) -> int:
+    def available_to_unpack(self, key: str, plan: DownloadPlan) -> int:
         """Return how many bytes the plan's archives may unpack to under the bounds of this key's reservation."""
         with self._lock, translated(f"measuring {self._layout.root}"):
-            left = room_left(self._ledger.reserved(but=key), self._room(self._ledger.bounds(key) or Bounds()))
+            left = available_bytes(self._ledger.reserved(but=key), self._capacity(self._ledger.bounds(key) or Bounds()))
             pinned = unpacked.pinned_bytes(self._state.inventory, set(plan.archive_keys.values()))
             return max(0, left) + pinned
 
@@ -143,9 +143,9 @@ class StoreSpace:
             return os.statvfs(self._layout.root).f_frsize
 
     def _check_room(self, key: str, need: int, bounds: Bounds) -> None:
-        reserved, room = self._ledger.reserved(but=key), self._room(bounds)
-        if refusal := why_refused(need, reserved, room):
-            raise InsufficientStorage(refusal, shortage(need, reserved, room))
+        reserved, capacity = self._ledger.reserved(but=key), self._capacity(bounds)
+        if refusal := why_refused(need, reserved, capacity):
+            raise InsufficientStorage(refusal, shortage(need, reserved, capacity))
 
-    def _room(self, bounds: Bounds) -> StoreRoom:
-        return StoreRoom(self._state.used.read(), bounds.limit, self.free_bytes(), bounds.floor)
+    def _capacity(self, bounds: Bounds) -> StoreCapacity:
+        return StoreCapacity(self._state.used.read(), bounds.limit, self.free_bytes(), bounds.floor)

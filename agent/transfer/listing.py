@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.archive.members import Member, Oversize, Tally, UnpackLimits, check_together, count_names
+from agent.archive.members import ArchiveTotals, Member, Oversize, UnpackLimits, check_together, count_names
 from agent.archive.unpack import list_archive
 from agent.store.download_plan import DownloadPlan
 from agent.store.identity import members_manifest
@@ -78,18 +78,18 @@ def list_archives(
         Stopped: `stop` was set.
     """
     listed, needs = list[ListedArchive](), dict[str, int]()
-    limits, tally = UnpackLimits(_NO_LIMIT if max_bytes is None else max_bytes), Tally()
+    limits, totals = UnpackLimits(_NO_LIMIT if max_bytes is None else max_bytes), ArchiveTotals()
     for earlier in found.values():
-        count_names((file.path for file in earlier.files), limits, tally)
+        count_names((file.path for file in earlier.files), limits, totals)
     for archive in archives:
-        bytes_before = tally.bytes
+        bytes_before = totals.bytes
         counted: Callable[[int], None] = count if archive.is_decompressed_to_list else lambda _: None
         try:
             with archive.opened(store, stop, counted) as file:
-                members = list_archive(file, archive.kind, limits, tally)
+                members = list_archive(file, archive.kind, limits, totals)
         except Oversize as error:
             raise ArchivesDoNotFit({**needs, archive.file.path: error.size_bytes - bytes_before}) from None
-        needs[archive.file.path] = tally.bytes - bytes_before
+        needs[archive.file.path] = totals.bytes - bytes_before
         own = [File(m.path, m.size) for m in members if m.content_path == m.path]
         contents = DownloadPlan(members_manifest(plan.keys[archive.file.path], own))
         digests = {f.path: sha256 for f in own if (sha256 := store.blobs.find(contents.keys[f.path], f.size))}

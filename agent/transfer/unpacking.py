@@ -103,8 +103,8 @@ class Unpacking:
         self.progress.total = self.plan.manifest.size_bytes + sum(one.file.size for one in decompressed)
         max_bytes = None
         if decompressed:
-            room = self.store.space.room_to_unpack(self.reservation, self.plan)
-            max_bytes = max(room, _LIKELY_RATIO * sum(one.file.size for one in stored))
+            available_bytes = self.store.space.available_to_unpack(self.reservation, self.plan)
+            max_bytes = max(available_bytes, _LIKELY_RATIO * sum(one.file.size for one in stored))
         count = self.progress.count_present
         return list_archives(self.store, self.plan, stored, found, max_bytes=max_bytes, stop=stop, count=count)
 

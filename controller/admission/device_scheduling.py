@@ -26,16 +26,16 @@ def ensure_scheduled(draft: Json) -> list[str]:
 
     A pod that names another scheduler keeps it, and gets no devices. Raises InvalidRequest if the annotation is wrong.
     """
-    asks = _asks(draft)
+    requests_devices = _requests_devices(draft)
     spec: Json = draft["spec"]
-    if asks and _scheduler_of(draft) == _DEFAULT_SCHEDULER:
+    if requests_devices and _scheduler_of(draft) == _DEFAULT_SCHEDULER:
         spec["schedulerName"] = SCHEDULER_NAME
     if _scheduler_of(draft) != SCHEDULER_NAME:
-        return [_OTHER.format(scheduler=_scheduler_of(draft))] if asks else []
+        return [_OTHER.format(scheduler=_scheduler_of(draft))] if requests_devices else []
     containers: list[Json] = spec.get("containers") or []
     if containers and not any(DEVICES_RESOURCE in _limits(container) for container in containers):
         spec["containers"] = [_with_request(containers[0]), *containers[1:]]
-    return [_BOUND] if asks and spec.get("nodeName") else []
+    return [_BOUND] if requests_devices and spec.get("nodeName") else []
 
 
 _OTHER = (
@@ -45,7 +45,7 @@ _OTHER = (
 _BOUND = "spec.nodeName bypasses the scheduler, so the pod gets no devices; remove nodeName"
 
 
-def _asks(pod: Mapping[str, Any]) -> bool:
+def _requests_devices(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod asks for devices by its annotation. Raises InvalidRequest."""
     text = annotations_of(pod).get(ANNOTATION, "")
     if not text:
@@ -61,9 +61,9 @@ def _asks(pod: Mapping[str, Any]) -> bool:
     return bool(info.requests) or any(container.requests for container in containers)
 
 
-def _check_names(asked: Mapping[str, ContainerInfo], containers: list[Json]) -> None:
+def _check_names(requested: Mapping[str, ContainerInfo], containers: list[Json]) -> None:
     known = {container.get("name") for container in containers}
-    if strangers := sorted(asked.keys() - known):
+    if strangers := sorted(requested.keys() - known):
         raise InvalidRequest(f"annotation {ANNOTATION}: the pod has no container {strangers[0]!r}; correct the name")
 
 

@@ -165,12 +165,12 @@ def _volume_of(model: CatalogModel) -> str:
     return f"larder-{hashlib.sha256(model.id.encode()).hexdigest()[:_NAME_HEX]}"
 
 
-def _paths(models: Sequence[CatalogModel], asked: str) -> list[str]:
+def _paths(models: Sequence[CatalogModel], requested: str) -> list[str]:
     """Return where each model is mounted: several models each in a directory of its own."""
     if len(models) == 1:
         default = KSERVE_MODEL_PATH if models[0].kind in _CACHES else DEFAULT_MODEL_PATH
-        return [checked_mount_path(asked or models[0].mount_path or default)]
-    parent = checked_mount_path(asked or _SEVERAL_PATH)
+        return [checked_mount_path(requested or models[0].mount_path or default)]
+    parent = checked_mount_path(requested or _SEVERAL_PATH)
     paths = [posixpath.join(parent, model.name) for model in models]
     if len(set(paths)) < len(paths):
         raise InvalidRequest(f"annotation {NAMED_MODELS} names two models of the same name; a pod can mount only one")

@@ -54,10 +54,10 @@ def placement_of(pod: Mapping[str, Any], settings: AdmissionSettings) -> Placeme
 
 
 def _checked(annotations: Mapping[str, str], name: str, known: tuple[T, ...], default: T) -> T:
-    asked = annotations.get(name, default)
-    found = next((value for value in known if value == asked), None)
+    requested = annotations.get(name, default)
+    found = next((value for value in known if value == requested), None)
     if found is None:
-        raise InvalidRequest(f"annotation {name} is {asked!r}; write {', '.join(known[:-1])} or {known[-1]}")
+        raise InvalidRequest(f"annotation {name} is {requested!r}; write {', '.join(known[:-1])} or {known[-1]}")
     return found
 
 

@@ -94,11 +94,11 @@ def pod_volumes(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settin
 
     Raises MountConflict or InvalidRequest if its annotations have invalid values.
     """
-    asked = annotations_of(pod).get(MOUNT, settings.mount)
-    if asked not in get_args(Mount):
-        raise MountConflict(f"annotation {MOUNT} is {asked!r}; write {' or '.join(get_args(Mount))}")
+    requested = annotations_of(pod).get(MOUNT, settings.mount)
+    if requested not in get_args(Mount):
+        raise MountConflict(f"annotation {MOUNT} is {requested!r}; write {' or '.join(get_args(Mount))}")
     earlier = {*read_claims(annotations_of(pod)), *_claims_of_caches(pod, namespace, catalog)}
-    mount: Mount = "claim" if asked == "claim" else "hostPath"
+    mount: Mount = "claim" if requested == "claim" else "hostPath"
     return PodVolumes(namespace, mount, placement_of(pod, settings), settings.store_root, earlier, catalog)
 
 

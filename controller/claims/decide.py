@@ -10,7 +10,7 @@ import msgspec
 from controller.claims.contention import CLAIM_IN_USE, limit_of
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import BLOCKING_REASONS, Outcome, StillRunning, outcome_of
-from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, kept_of, order_of
+from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, order_of, stored_metadata
 from controller.claims.result import ClaimResult, claim_problem, claim_result
 from controller.claims.view import ClaimView
 from controller.manager.actions import Requeue, WriteSpec
@@ -51,7 +51,7 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
     order = order_of(view, now) if claim_problem(view) is None else None
     if order is None:
         return [
-            *_fill(view, kept_of(view)),
+            *_fill(view, stored_metadata(view)),
             _write_status(view, None, StillRunning()),
             Requeue(_idle_s(view, now, labels_count=labels_count)),
         ]
@@ -67,11 +67,11 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
     outcome = _explained(view, outcome_of(view.job, view.pods, now))
     if isinstance(outcome, StillRunning):
         return [_write_status(view, order, outcome), Requeue(_BUSY_S)]
-    kept = stored_reading(outcome, kept_of(view), order.identity, order.attempt, now)
-    filling = _fill(view, kept)
-    status = msgspec.structs.replace(view.status, metadata=kept)
+    stored = stored_reading(outcome, stored_metadata(view), order.identity, order.attempt, now)
+    filling = _fill(view, stored)
+    status = msgspec.structs.replace(view.status, metadata=stored)
     after = replace(view, spec=_filled(view.spec, filling), status=status)
-    write = WriteClaimStatus(claim_result(after, None, StillRunning()), kept, view.demand.refresh)
+    write = WriteClaimStatus(claim_result(after, None, StillRunning()), stored, view.demand.refresh)
     return [*filling, write, Requeue(_idle_s(after, now, labels_count=labels_count))]
 
 
@@ -81,11 +81,11 @@ def _filled(spec: Mapping[str, Any], writes: list[WriteSpec]) -> dict[str, Any]:
     return {name: value for name, value in {**spec, **fields}.items() if value is not None}
 
 
-def _fill(view: ClaimView, kept: ReadMetadata | None) -> list[WriteSpec]:
+def _fill(view: ClaimView, stored: ReadMetadata | None) -> list[WriteSpec]:
     """Return writes for fields of the spec that are empty or from an earlier reading, perhaps of another claim."""
-    if kept is None or view.skip:
+    if stored is None or view.skip:
         return []
-    fields = fields_to_write(view.spec, view.status.metadata, kept.values)
+    fields = fields_to_write(view.spec, view.status.metadata, stored.values)
     return [WriteSpec(fields)] if fields else []
 
 
@@ -129,7 +129,7 @@ def _idle_s(view: ClaimView, now: datetime, *, labels_count: bool) -> float:
         waits.append(_REFUSED_S)  # granted permissions trigger nothing
     if view.waits or view.starting or not view.allowed:
         waits.append(_BUSY_S)  # nor does the mounting of a volume, and a user is waiting
-    kept = kept_of(view)
-    if kept is not None and kept.reason:
-        waits.append(max((retry_at(kept, LONGEST_WAIT) - now).total_seconds(), 1.0))
+    stored = stored_metadata(view)
+    if stored is not None and stored.reason:
+        waits.append(max((retry_at(stored, LONGEST_WAIT) - now).total_seconds(), 1.0))
     return min(waits)

@@ -22,10 +22,10 @@ class ReadingOrder:
     job: str
 
 
-def kept_of(view: ClaimView) -> ReadMetadata | None:
+def stored_metadata(view: ClaimView) -> ReadMetadata | None:
     """Return what is known about exactly this claim and sub-path."""
-    kept = view.status.metadata
-    return kept if kept is not None and kept.identity == _identity(view) else None
+    stored = view.status.metadata
+    return stored if stored is not None and stored.identity == _identity(view) else None
 
 
 def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:

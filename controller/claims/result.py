@@ -6,7 +6,7 @@ from typing import Protocol
 
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.outcome import StillRunning
-from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, kept_of
+from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, stored_metadata
 from controller.claims.view import NAMESPACE_LABEL, ClaimView
 from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import is_written
@@ -66,9 +66,9 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
         )
     if problem is not None:
         return problem
-    kept = kept_of(view)
-    if kept is not None and kept.missing and not view.skip:
-        return "Failed", ConditionUpdate("Ready", "False", kept.reason, _with_retry(view, kept.message))
+    stored = stored_metadata(view)
+    if stored is not None and stored.missing and not view.skip:
+        return "Failed", ConditionUpdate("Ready", "False", stored.reason, _with_retry(view, stored.message))
     if view.claim is not None and view.claim.status.phase != BOUND:
         return "In_Transit", _waits(view, order, running)
     unchecked = _unchecked(view, order, running)
@@ -77,26 +77,26 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
 
 def _unchecked(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
     """Return that a reading is due but the sub-path has not been checked yet, or None if pods may come."""
-    kept, place = kept_of(view), view.place
-    if kept is not None and not kept.unchecked:
+    stored, place = stored_metadata(view), view.place
+    if stored is not None and not stored.unchecked:
         return None
     if order is None:
-        if kept is None or view.skip or is_written(view.spec, kept):
+        if stored is None or view.skip or is_written(view.spec, stored):
             return None
         message = f"{place.sub_path} on PVC {place.claim} has not been checked, so pods wait: "
-        return ConditionUpdate("Ready", "False", kept.reason, message + _with_retry(view, kept.message))
+        return ConditionUpdate("Ready", "False", stored.reason, message + _with_retry(view, stored.message))
     until = f"pods wait until a Job has checked {place.sub_path} on PVC {place.claim}"
     if running.reason:
         return ConditionUpdate("Ready", "False", running.reason, f"{running.message}; {until}")
-    if kept is not None:
-        return ConditionUpdate("Ready", "False", kept.reason, f"{kept.message}; {until}; the check is in progress")
+    if stored is not None:
+        return ConditionUpdate("Ready", "False", stored.reason, f"{stored.message}; {until}; the check is in progress")
     return ConditionUpdate("Ready", "False", READING, f"{until}; the check is in progress")
 
 
 def _was_usable(view: ClaimView) -> bool:
     """Return whether the sub-path was checked while the controller could still read the claim."""
-    kept = view.status.metadata
-    return kept is not None and view.status.source == view.demand.uri and not (kept.missing or kept.unchecked)
+    stored = view.status.metadata
+    return stored is not None and view.status.source == view.demand.uri and not (stored.missing or stored.unchecked)
 
 
 def _refusal(view: ClaimView) -> str:
@@ -146,17 +146,17 @@ def _waits(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
 
 
 def _metadata(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate:
-    kept = kept_of(view)
+    stored = stored_metadata(view)
     if view.skip:
         return ConditionUpdate(
             METADATA, "Unknown", _SKIPPED, "annotation ome.io/skip-config-parsing is true, so nothing is read"
         )
     if running.reason:
         return ConditionUpdate(METADATA, "Unknown", running.reason, running.message)
-    if kept is not None and kept.reason:
-        return ConditionUpdate(METADATA, "False", kept.reason, _with_retry(view, kept.message))
-    if kept is not None:
-        remark = f", but {kept.message}" if kept.message else ""
+    if stored is not None and stored.reason:
+        return ConditionUpdate(METADATA, "False", stored.reason, _with_retry(view, stored.message))
+    if stored is not None:
+        remark = f", but {stored.message}" if stored.message else ""
         again = "; it is being read again" if order is not None else ""
         message = f"read from {view.place.sub_path} on PVC {view.place.claim}{remark}{again}"
         return ConditionUpdate(METADATA, "True", "Read", message)
@@ -170,10 +170,10 @@ def _metadata(view: ClaimView, order: ReadingOrder | None, running: StillRunning
 
 
 def _with_retry(view: ClaimView, message: str) -> str:
-    kept = view.status.metadata
-    if kept is None or (is_written(view.spec, kept) and not kept.missing):
+    stored = view.status.metadata
+    if stored is None or (is_written(view.spec, stored) and not stored.missing):
         return message
-    again = retry_at(kept, LONGEST_WAIT).strftime("%H:%M UTC")
+    again = retry_at(stored, LONGEST_WAIT).strftime("%H:%M UTC")
     return f"{message}; retried at {again}, or at once when annotation larder.dev/refresh changes"
 
 

@@ -155,12 +155,12 @@ class _Search:
             requests[allocate_from[each]] += (each,)
         resources, total, shortages = dict(before.resources), 0.0, []
         for name in place.names:
-            asked = requests.get(name, ())
-            total += self._scored(name, asked, before.resources)[-1].score
-            if asked and (used := self._after(name, asked, before.resources)) is not None:
+            requested = requests.get(name, ())
+            total += self._scored(name, requested, before.resources)[-1].score
+            if requested and (used := self._after(name, requested, before.resources)) is not None:
                 resources[name] = used
-            elif asked:
-                shortages.append(self._shortage(asked[0], name, before))
+            elif requested:
+                shortages.append(self._shortage(requested[0], name, before))
         if shortages:
             return None, shortages
         return Allocation(resources, allocate_from, total / len(place.names)), []

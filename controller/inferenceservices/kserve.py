@@ -32,7 +32,7 @@ class ServedComponent:
     annotations: Mapping[str, str]
 
     @property
-    def asks(self) -> bool:
+    def requests_cache(self) -> bool:
         """Whether it opts in to the cache."""
         return str(self.annotations.get(ENABLE_CACHE, "")).lower() == "true"
 
@@ -78,7 +78,7 @@ def components_of(service: Json) -> Iterator[ServedComponent]:
 
 
 def _uses(component: ServedComponent, cache: Demand, rivals: list[Demand], kind_of: KindOf) -> bool:
-    if not component.asks:
+    if not component.requests_cache:
         return False
     group = component.annotations.get(NODE_GROUP, "")
     others = [rival for rival in rivals if not group or group in rival.groups]

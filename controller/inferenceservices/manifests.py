@@ -28,7 +28,7 @@ def template_of(service: InferenceService, model: ServedModel) -> Json:
     """Return the pod template: the user's, plus the annotations that ask admission for the model."""
     template: Json = copy.deepcopy(service.spec.template)
     metadata: Json = template.get("metadata") or {}
-    asks = {
+    defaults = {
         BASE_MODEL: model.key.name if model.key else "",
         MODEL_KIND: model.key.kind if model.key else "",
         MODEL_CONTAINER: service.spec.served_container,
@@ -36,7 +36,7 @@ def template_of(service: InferenceService, model: ServedModel) -> Json:
     }
     template["metadata"] = metadata | {
         "labels": (metadata.get("labels") or {}) | labels_of(service),
-        "annotations": (metadata.get("annotations") or {}) | asks,
+        "annotations": (metadata.get("annotations") or {}) | defaults,
     }
     return template
 

@@ -34,7 +34,7 @@ class ModelCacheView:
         outdated_job: A Job that still downloads what is no longer wanted; the current attempt has none then.
         job_refused: Why the Job cannot be created.
         secret_refused: Why the Secret that the Job uses may not be used any more.
-        percent: Progress that the Job's pod told.
+        percent: Progress that the Job's pod reported.
         waits_for: Why the download has to wait for others; empty if it may start.
         users: Pods that mount the claim, listed live; None until they are needed.
         limit_bytes_s: Limit of the download's rate; 0 for none.

@@ -25,11 +25,11 @@ from controller.nodes.facts import Facts
 from controller.placement.eviction import (
     Need,
     assess,
+    available_bytes,
     entries_that_fit,
     lacks_room,
     needs,
     plan_eviction,
-    room_bytes,
 )
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState
@@ -167,7 +167,9 @@ def _entries_to_restore(facts: Facts, evicted: Sequence[Entry]) -> list[Entry]:
     if requested := [after for _, after in _requested_again(facts, evicted)]:
         return requested
     alone = all(e.state != EntryState.PRESENT for e in wanted)
-    return entries_that_fit(evicted, room_bytes(wanted, view.model_node.status, view.limits.storage_bytes), alone=alone)
+    return entries_that_fit(
+        evicted, available_bytes(wanted, view.model_node.status, view.limits.storage_bytes), alone=alone
+    )
 
 
 def _requested_again(facts: Facts, marked: Iterable[Entry]) -> list[tuple[Entry, Entry]]:

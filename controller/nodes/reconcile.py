@@ -25,7 +25,7 @@ from controller.nodes.eviction_recorder import EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView, foreign_model_node_message
 from controller.nodes.wanted import find_unplaced
-from controller.placement.shares import ModelNodeRoom
+from controller.placement.shares import ModelNodeCapacity
 from shared.api.model_node import ModelNodeSpec
 
 _log = structlog.get_logger()
@@ -42,7 +42,7 @@ class NodeReconciler:
     now: Callable[[], datetime]
     timing: RemovalTiming
     granted: set[str] = field(default_factory=set)
-    room: ModelNodeRoom = ModelNodeRoom()
+    capacity: ModelNodeCapacity = ModelNodeCapacity()
     _warned: dict[str, str] = field(default_factory=dict, init=False)  # by node, the uid of a foreign ModelNode
 
     async def reconcile(self, name: str) -> float | None:
@@ -51,7 +51,7 @@ class NodeReconciler:
         if view is None:
             return None
         self._warn_if_foreign(view)
-        view = replace(view, unplaced=find_unplaced(view, self.now(), self.room))
+        view = replace(view, unplaced=find_unplaced(view, self.now(), self.capacity))
         self.observer.cluster.unplaced.set(name, view.unplaced)
         return await self._apply(view, decide(view, self.now(), self.timing))
 

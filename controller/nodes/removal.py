@@ -46,8 +46,8 @@ def removals_to_confirm(facts: Facts) -> frozenset[EntryKey]:
     an agent that reports thousands of files causes neither thousands of reads nor an oversized spec.
     """
     drained = sorted(e.key for e in facts.leaving if facts.is_drained(e) and not facts.has_users(e.key))
-    room = max(0, _MAX_AT_ONCE - len(facts.leaving))
-    return frozenset(drained[:_MAX_AT_ONCE] + sorted(facts.unlisted)[:room])
+    available = max(0, _MAX_AT_ONCE - len(facts.leaving))
+    return frozenset(drained[:_MAX_AT_ONCE] + sorted(facts.unlisted)[:available])
 
 
 def _step(facts: Facts, entry: Entry) -> RemovalStep:

@@ -8,16 +8,18 @@ import msgspec
 from controller.nodes.entry_states import is_gone, timestamp, with_state
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
-from controller.placement.shares import ModelNodeRoom, share_room
+from controller.placement.shares import ModelNodeCapacity, refuse_beyond_shares
 from controller.state.keys import EntryKey
 from shared.api.model_node import Claim, Entry, EntryState
 
 
-def find_unplaced(view: NodeView, now: datetime, room: ModelNodeRoom) -> dict[EntryKey, str]:
+def find_unplaced(view: NodeView, now: datetime, capacity: ModelNodeCapacity) -> dict[EntryKey, str]:
     """Return the wanted entries that do not fit into the ModelNode, each with the reason."""
     listed, demanded = view.listed(), _demanded(view)
     new = sorted(demanded.keys() - listed.keys(), key=lambda key: _rank(demanded[key], key))
-    return share_room(listed.values(), (_wanted_entry(view, key, demanded[key], None, now) for key in new), room)
+    return refuse_beyond_shares(
+        listed.values(), (_wanted_entry(view, key, demanded[key], None, now) for key in new), capacity
+    )
 
 
 def wanted_entries(view: NodeView, now: datetime) -> dict[EntryKey, Entry]:

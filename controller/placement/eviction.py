@@ -140,7 +140,7 @@ def plan_eviction(shortage_bytes: int, candidates: Iterable[Candidate]) -> Plan:
     return Plan(tuple(chosen), evictable)
 
 
-def room_bytes(entries: Iterable[Entry], status: ModelNodeStatus, limit: int) -> int:
+def available_bytes(entries: Iterable[Entry], status: ModelNodeStatus, limit: int) -> int:
     """Return the free bytes for one more model, after reserving what wanted models still have to fetch, each in full.
 
     A status's numbers lag behind its phases: what is present according to the phases always counts as used.
@@ -158,7 +158,7 @@ def room_bytes(entries: Iterable[Entry], status: ModelNodeStatus, limit: int) ->
     return (min(free, limit - status.used) if limit else free) - unreported - pending
 
 
-def entries_that_fit(evicted: Iterable[Entry], room: int, *, alone: bool) -> list[Entry]:
+def entries_that_fit(evicted: Iterable[Entry], free_bytes: int, *, alone: bool) -> list[Entry]:
     """Return the evicted models that fit again: highest priority first, then most recently used.
 
     `alone`: no other model is wanted on the node, so no headroom is needed.
@@ -166,7 +166,7 @@ def entries_that_fit(evicted: Iterable[Entry], room: int, *, alone: bool) -> lis
     restored = list[Entry]()
     for entry in sorted(evicted, key=lambda e: (e.priority, e.last_used, e.key), reverse=True):
         headroom = 0 if alone and not restored else entry.size // _HEADROOM
-        if entry.size + headroom <= room:
+        if entry.size + headroom <= free_bytes:
             restored.append(entry)
-            room -= entry.size
+            free_bytes -= entry.size
     return restored

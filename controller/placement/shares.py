@@ -20,7 +20,7 @@ _MAX_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object stay
 
 
 @dataclass(frozen=True, slots=True)
-class ModelNodeRoom:
+class ModelNodeCapacity:
     """The capacity of a ModelNode."""
 
     entries: int = 1000
@@ -43,7 +43,7 @@ class _Use:
 class Shares:
     """A capacity and its current usage."""
 
-    room: ModelNodeRoom
+    capacity: ModelNodeCapacity
     total: _Use = field(default_factory=_Use)
     uses: defaultdict[str, _Use] = field(default_factory=lambda: defaultdict(_Use))
 
@@ -60,24 +60,25 @@ class Shares:
         use, weight = self.uses[namespace], _weight(namespace)
         if not self.holds(size_bytes):
             return False
-        free = self.room.entries - self.total.entries - 1
-        free_bytes = self.room.size_bytes - self.total.size_bytes - size_bytes
+        free = self.capacity.entries - self.total.entries - 1
+        free_bytes = self.capacity.size_bytes - self.total.size_bytes - size_bytes
         fits = use.entries + 1 <= weight * free and use.size_bytes + size_bytes <= weight * free_bytes
         return fits or not use.entries
 
     def holds(self, size_bytes: int) -> bool:
         """Return whether there is room for one more entry of any namespace."""
         entries, total_bytes = self.total.entries + 1, self.total.size_bytes + size_bytes
-        return entries <= self.room.entries and total_bytes <= self.room.size_bytes
+        return entries <= self.capacity.entries and total_bytes <= self.capacity.size_bytes
 
     def refusal(self, namespace: str) -> str:
         """Return why a namespace may not add an entry, with numbers and a remedy."""
-        use, room = self.uses[namespace], self.room
+        use, capacity = self.uses[namespace], self.capacity
         owner = f"namespace {namespace} has" if namespace else "cluster-scoped models have"
         return (
             f"{owner} {use.entries} models on this node already, which take {format_bytes(use.size_bytes)} of its "
-            f"ModelNode; it holds at most {room.entries} models and {format_bytes(room.size_bytes)}, of which "
-            f"{room.entries - self.total.entries} and {format_bytes(room.size_bytes - self.total.size_bytes)} are "
+            f"ModelNode; it holds at most {capacity.entries} models and {format_bytes(capacity.size_bytes)}, of which "
+            f"{capacity.entries - self.total.entries} and "
+            f"{format_bytes(capacity.size_bytes - self.total.size_bytes)} are "
             "reserved for others; delete models that this node does not need, or select fewer nodes for them; this "
             "model is placed once there is room"
         )
@@ -88,13 +89,15 @@ def size_of(entry: Entry) -> int:
     return len(msgspec.json.encode(entry)) + _GROWTH_BYTES
 
 
-def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: ModelNodeRoom) -> dict[EntryKey, str]:
+def refuse_beyond_shares(
+    listed: Iterable[Entry], wanted: Iterable[Entry], capacity: ModelNodeCapacity
+) -> dict[EntryKey, str]:
     """Return the wanted entries that do not fit, each with the reason; listed entries keep their place.
 
     The namespace with the least usage is served first. Within a namespace the order is that of `wanted`. A namespace at
     its share can still update its models, a few at a time: the old revision goes once the new one is there.
     """
-    shares, revisions = Shares(room), Counter[str]()
+    shares, revisions = Shares(capacity), Counter[str]()
     for entry in listed:
         shares.add(namespace_of(entry.id), size_of(entry))
         revisions[entry.id] += 1

@@ -41,8 +41,8 @@ def is_uncached(pod: Pod) -> bool:
     """Return whether a pod that has not ended asked for a cached model and was left with its own download."""
     meta = pod.metadata
     has_ended = meta.deletion_timestamp is not None or pod.status.phase in TERMINAL
-    asks = meta.annotations.get(ENABLE_CACHE, "false").lower() != "false"
-    return asks and NOT_CACHED in meta.annotations and not has_ended
+    requests_cache = meta.annotations.get(ENABLE_CACHE, "false").lower() != "false"
+    return requests_cache and NOT_CACHED in meta.annotations and not has_ended
 
 
 def service_of(kind: str, pod: Pod) -> UncachedServiceKey | None:

@@ -51,7 +51,7 @@ class ImageCost:
     start_s: float
 
 
-def ensure_base(cache: Path, say: progress.Say, suite: str = _SUITE) -> Path:
+def ensure_base(cache: Path, notify: progress.Notify, suite: str = _SUITE) -> Path:
     """Return an archive of a small Debian, with Python for the project's images, built once and cached."""
     path = cache / "base" / f"{suite}.tar"
     if not path.exists():
@@ -59,18 +59,18 @@ def ensure_base(cache: Path, say: progress.Say, suite: str = _SUITE) -> Path:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             made = Path(folder) / "base.tar"
             step = progress.Step(f"making the base image {suite}", _mmdebstrap(suite, made), path.parent, os.environ)
-            progress.run(step, say)
+            progress.run(step, notify)
             made.rename(path)
     return path
 
 
-def build_all(cache: Path, say: progress.Say, *, with_model_server: bool = False) -> list[Path]:
+def build_all(cache: Path, notify: progress.Notify, *, with_model_server: bool = False) -> list[Path]:
     """Return the archives that the nodes of a cluster load; of all programs on this machine, one builds at a time."""
     buildah = Buildah(cache)
-    with locked(cache, say):
-        archives = [_build_sandbox(buildah), *build_project(buildah, cache, say).values()]
+    with locked(cache, notify):
+        archives = [_build_sandbox(buildah), *build_project(buildah, cache, notify).values()]
         if with_model_server:
-            archives.append(build_model_server(buildah, cache, say))
+            archives.append(build_model_server(buildah, cache, notify))
     return archives
 
 
@@ -82,23 +82,23 @@ def _build_sandbox(buildah: Buildah) -> Path:
     return buildah.archive(SANDBOX_IMAGE)
 
 
-def build_project(buildah: Buildah, cache: Path, say: progress.Say) -> dict[str, Path]:
+def build_project(buildah: Buildah, cache: Path, notify: progress.Notify) -> dict[str, Path]:
     """Build the project images from their Dockerfiles and return them by tag, for `containerd.load`."""
-    base = _build_base(buildah, cache, say, _SUITE)
+    base = _build_base(buildah, cache, notify, _SUITE)
     for tag, program in _PROGRAMS.items():
-        say(f"building {tag} ...")
+        notify(f"building {tag} ...")
         buildah.build(Recipe(tag, _ROOT / f"Dockerfile.{program}", _ROOT, {"BASE": base, "REVISION": _revision()}))
     buildah.prune(_LARGEST_STORE_BYTES)
     return {tag: buildah.archive(tag) for tag in _PROGRAMS}
 
 
-def build_model_server(buildah: Buildah, cache: Path, say: progress.Say) -> Path:
+def build_model_server(buildah: Buildah, cache: Path, notify: progress.Notify) -> Path:
     """Return the image of examples/model-server, built once for each content of that folder."""
     content = b"\0".join(path.read_bytes() for path in sorted(_SERVER.iterdir()) if path.is_file())
     key = hashlib.sha256(content).hexdigest()[:16]
     if not buildah.archived(MODEL_SERVER, key).exists():
-        base = _build_base(buildah, cache, say, _SERVER_SUITE)
-        say(f"building {MODEL_SERVER}, which takes about three minutes ...")
+        base = _build_base(buildah, cache, notify, _SERVER_SUITE)
+        notify(f"building {MODEL_SERVER}, which takes about three minutes ...")
         buildah.build(Recipe(MODEL_SERVER, _SERVER / "Dockerfile", _SERVER, {"BASE": base}))
         buildah.archive(MODEL_SERVER, key)
     return buildah.archived(MODEL_SERVER, key)
@@ -112,11 +112,11 @@ def measure(buildah: Buildah, tag: str) -> ImageCost:
     return ImageCost(tag, size, buildah.run_s(tag, ["/opt/venv/bin/python", "-c", imports]))
 
 
-def _build_base(buildah: Buildah, cache: Path, say: progress.Say, suite: str) -> str:
+def _build_base(buildah: Buildah, cache: Path, notify: progress.Notify, suite: str) -> str:
     """Return the tag of a base image, which is built first if need be."""
     tag = BASE.replace(_SUITE, suite)
     if not buildah.has(tag):
-        base = ensure_base(cache, say, suite)
+        base = ensure_base(cache, notify, suite)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             os.link(base, Path(folder) / "base.tar")
             _build(buildah, tag, _BASE_RECIPE, Path(folder))

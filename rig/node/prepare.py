@@ -16,7 +16,7 @@ from rig.node import cgroups, images, programs
 from rig.node.buildah import Buildah
 from rig.node.cluster import Tools
 from rig.operators import jobset, kueue, lws
-from rig.progress import Say, Step, run
+from rig.progress import Notify, Step, run
 
 _APT = "/usr/bin/apt-get"
 _INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
@@ -56,37 +56,37 @@ def tools(env: Mapping[str, str]) -> Tools:
     return Tools(binaries.find(env), node_binaries.find(env), find_helm(env))
 
 
-def setup(env: Mapping[str, str], say: Say) -> Tools:
+def setup(env: Mapping[str, str], notify: Notify) -> Tools:
     """Install everything that is missing; raises SetupFailed with what, why and the fix."""
     if os.geteuid() != 0:
         raise SetupFailed("real nodes need root: run this as root, or skip the tests in tests/e2e")
-    _install_packages(programs.missing(), env, say)
-    _raise_inotify_limit(say)
-    build.setup(env, say, [*binaries.SET_UP, *binaries.NODE_SET_UP])
-    kserve_files.FILES.ensure(env, say)
-    karpenter_files.FILES.ensure(env, say)
-    lws.FILES.ensure(env, say)
-    jobset.FILES.ensure(env, say)
-    kueue.FILES.ensure(env, say)
+    _install_packages(programs.missing(), env, notify)
+    _raise_inotify_limit(notify)
+    build.setup(env, notify, [*binaries.SET_UP, *binaries.NODE_SET_UP])
+    kserve_files.FILES.ensure(env, notify)
+    karpenter_files.FILES.ensure(env, notify)
+    lws.FILES.ensure(env, notify)
+    jobset.FILES.ensure(env, notify)
+    kueue.FILES.ensure(env, notify)
     cache = binaries.cache_dir(env)
-    images.ensure_base(cache, say)
-    images.build_model_server(Buildah(cache), cache, say)
+    images.ensure_base(cache, notify)
+    images.build_model_server(Buildah(cache), cache, notify)
     return tools(env)
 
 
-def _raise_inotify_limit(say: Say) -> None:
+def _raise_inotify_limit(notify: Notify) -> None:
     """Allow several control planes, kubelets and agents at once; the kernel's default of 128 ends kubelets."""
     if int(_INOTIFY.read_text()) >= _INOTIFY_INSTANCES:
         return
     try:
         _INOTIFY.write_text(str(_INOTIFY_INSTANCES))
     except OSError as error:
-        say(f"{_INOTIFY} stays at {_INOTIFY.read_text().strip()} ({error}): run fewer tests at the same time")
+        notify(f"{_INOTIFY} stays at {_INOTIFY.read_text().strip()} ({error}): run fewer tests at the same time")
     else:
-        say(f"{_INOTIFY} is now {_INOTIFY_INSTANCES}, until this machine restarts")
+        notify(f"{_INOTIFY} is now {_INOTIFY_INSTANCES}, until this machine restarts")
 
 
-def _install_packages(absent: list[str], env: Mapping[str, str], say: Say) -> None:
+def _install_packages(absent: list[str], env: Mapping[str, str], notify: Notify) -> None:
     if not absent:
         return
     if not Path(_APT).exists():
@@ -94,6 +94,6 @@ def _install_packages(absent: list[str], env: Mapping[str, str], say: Say) -> No
     quiet = {**env, "DEBIAN_FRONTEND": "noninteractive"}
     steps = (["update"], ["install", "--yes", "--no-install-recommends", *absent])
     for arguments in steps:
-        run(Step(f"apt-get {' '.join(arguments)}", [_APT, "-q", *arguments], Path("/"), quiet), say)
+        run(Step(f"apt-get {' '.join(arguments)}", [_APT, "-q", *arguments], Path("/"), quiet), notify)
     if left := programs.missing():
         raise SetupFailed(f"apt-get did not install {', '.join(left)} where Debian puts them")

@@ -7,7 +7,7 @@ from math import prod
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
 from shared.metadata.gguf_types import TENSOR_TYPES, VALUE_FORMATS
-from shared.metadata.tensors import LONGEST_NAME, TensorTally
+from shared.metadata.tensors import LONGEST_NAME, TensorTotals
 
 Value = int | float | bool | str | tuple[int, int]  # an array is represented by its length and element type
 _WINDOW_BYTES = 256 * 1024
@@ -33,8 +33,8 @@ class GgufHeader:
     tensors: int = 0
 
 
-def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: TensorTally) -> GgufHeader:
-    """Return the keys of a file and add its tensors to the tally. Raises MetadataMalformed, MetadataOversized."""
+def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], totals: TensorTotals) -> GgufHeader:
+    """Return the keys of a file and add its tensors to the totals. Raises MetadataMalformed, MetadataOversized."""
     window = _Window(file, size, read)
     if window.take(4, "magic") != b"GGUF":
         raise MetadataMalformed(file, "magic", "is not GGUF")
@@ -52,7 +52,7 @@ def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: Te
         if key in header.keys:
             raise MetadataMalformed(file, key, "is repeated; remove one")
         header.keys[key] = _value(window, key, window.number("<I", key), header)
-    _tally_tensors(window, header, tally)
+    _count_tensors(window, header, totals)
     return header
 
 
@@ -86,7 +86,7 @@ def _array(window: "_Window", key: str, header: GgufHeader) -> tuple[int, int]:
     return length, kind
 
 
-def _tally_tensors(window: "_Window", header: GgufHeader, tally: TensorTally) -> None:
+def _count_tensors(window: "_Window", header: GgufHeader, totals: TensorTotals) -> None:
     ends: list[tuple[int, str]] = []
     names: set[str] = set()
     for _ in range(header.tensors):
@@ -104,7 +104,7 @@ def _tally_tensors(window: "_Window", header: GgufHeader, tally: TensorTally) ->
             problem = f"has {prod(shape)} elements in a file of {window.size} bytes; the file is truncated or invalid"
             raise MetadataMalformed(window.file, name, problem)
         ends.append((offset + prod(shape) // block * block_bytes, name))
-        tally.add(window.file, name, label, shape)
+        totals.add(window.file, name, label, shape)
     alignment = header.keys.get("general.alignment", _DEFAULT_ALIGNMENT)
     if not isinstance(alignment, int) or not 0 < alignment <= 2**20:
         raise MetadataMalformed(window.file, "general.alignment", "is not a valid alignment")

@@ -9,8 +9,8 @@ from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.report import Component
 from shared.metadata.selection import Weights, select_weights
-from shared.metadata.tensors import TensorTally
-from shared.metadata.weights import tally_safetensors
+from shared.metadata.tensors import TensorTotals
+from shared.metadata.weights import count_safetensors
 
 # Classes of parts without weights.
 _NO_WEIGHTS = ("Scheduler", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor", "ImageProcessor",
@@ -54,9 +54,9 @@ def estimate_components(files: ModelFiles, components: Mapping[str, Component]) 
 
 def _of_component(files: ModelFiles, name: str, weights: Weights) -> int | None:
     if weights.format == "safetensors" and weights.whole:
-        tally = TensorTally()
-        tally_safetensors(files, weights, tally)
-        return tally.total
+        totals = TensorTotals()
+        count_safetensors(files, weights, totals)
+        return totals.total
     if weights.format != "pytorch" or not weights.whole:
         return None
     config = read_fields(files, f"{name}/config.json")

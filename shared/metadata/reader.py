@@ -16,8 +16,8 @@ from shared.metadata.pipelines import components_of, estimate_components, is_who
 from shared.metadata.quantization import packing_of, quantization_of
 from shared.metadata.report import Adapter, Metadata
 from shared.metadata.selection import Weights, select_weights
-from shared.metadata.tensors import Packing, TensorTally
-from shared.metadata.weights import tally_gguf, tally_safetensors
+from shared.metadata.tensors import Packing, TensorTotals
+from shared.metadata.weights import count_gguf, count_safetensors
 
 _TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "F8_E4M3": "float8_e4m3fn",
           "F8_E5M2": "float8_e5m2", "I8": "int8"}  # fmt: skip
@@ -69,14 +69,14 @@ def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata
     config = documents.config
     text = text_of(config) if config else None
     packing = packing_of(config, text.config if text else None, *documents.quantizers)
-    tally = TensorTally(packing)
+    totals = TensorTotals(packing)
     if weights.format == "safetensors":
-        tally_safetensors(files, weights, tally)
+        count_safetensors(files, weights, totals)
     if documents.pipeline is not None:
-        return _counted_pipeline(files, _pipeline(documents.pipeline), tally, weights)
+        return _counted_pipeline(files, _pipeline(documents.pipeline), totals, weights)
     if config is None or text is None:
-        return _counted(Metadata(), tally, weights, 0, 0)
-    main = _main_type(tally)
+        return _counted(Metadata(), totals, weights, 0, 0)
+    main = _main_type(totals)
     described = _described(config, text, documents)
     dtype = described.dtype or _TYPES.get(main, "")
     found = replace(
@@ -89,15 +89,15 @@ def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata
     has_headers = weights.format == "safetensors" and weights.whole
     if documents.adapter is None and not has_headers:
         return _estimated(files, found, text, packing, weights)
-    return _counted(found, tally, weights, text.experts, text.experts_active)
+    return _counted(found, totals, weights, text.experts, text.experts_active)
 
 
 def _read_gguf(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata:
-    tally = TensorTally()
-    header = tally_gguf(files, weights, tally)
+    totals = TensorTotals()
+    header = count_gguf(files, weights, totals)
     text = text_of(config_of_gguf(weights.files[0], header))
     described = _described(text.config, text, documents)
-    main = _main_type(tally)
+    main = _main_type(totals)
     found = replace(
         described,
         framework="",
@@ -108,7 +108,7 @@ def _read_gguf(files: ModelFiles, documents: Documents, weights: Weights) -> Met
         chat_template=bool(text_of_key(header, "tokenizer.chat_template")),
         licence=text_of_key(header, "general.license"),
     )
-    return _counted(found, tally, weights, text.experts, text.experts_active)
+    return _counted(found, totals, weights, text.experts, text.experts_active)
 
 
 def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
@@ -134,19 +134,19 @@ def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
     )
 
 
-def _counted(found: Metadata, tally: TensorTally, weights: Weights, experts: int, active: int) -> Metadata:
+def _counted(found: Metadata, totals: TensorTotals, weights: Weights, experts: int, active: int) -> Metadata:
     """Add the parameter count of the headers, if all were present."""
-    if not tally.total or not weights.whole:
+    if not totals.total or not weights.whole:
         return found
-    used = tally.total
+    used = totals.total
     if experts and active:
-        used -= tally.routed - tally.routed * min(active, experts) // experts
+        used -= totals.routed - totals.routed * min(active, experts) // experts
     return replace(
         found,
-        parameters=tally.total,
+        parameters=totals.total,
         parameters_active=used,
         parameters_from="headers",
-        dtype=found.dtype or _TYPES.get(_main_type(tally), ""),
+        dtype=found.dtype or _TYPES.get(_main_type(totals), ""),
     )
 
 
@@ -159,8 +159,8 @@ def _estimated(files: ModelFiles, found: Metadata, text: Text, packing: Packing,
     return replace(found, parameters=total, parameters_active=active, parameters_from=source)
 
 
-def _main_type(tally: TensorTally) -> str:
-    return max(sorted(tally.by_type), key=lambda kind: tally.by_type[kind], default="")
+def _main_type(totals: TensorTotals) -> str:
+    return max(sorted(totals.by_type), key=lambda kind: totals.by_type[kind], default="")
 
 
 def _folders(pipeline: Fields | None) -> tuple[str, ...]:
@@ -168,9 +168,9 @@ def _folders(pipeline: Fields | None) -> tuple[str, ...]:
     return tuple(sorted(components_of(pipeline))) if pipeline else ()
 
 
-def _counted_pipeline(files: ModelFiles, found: Metadata, tally: TensorTally, weights: Weights) -> Metadata:
-    if tally.total and is_whole(found.components, weights):
-        return _counted(found, tally, weights, 0, 0)
+def _counted_pipeline(files: ModelFiles, found: Metadata, totals: TensorTotals, weights: Weights) -> Metadata:
+    if totals.total and is_whole(found.components, weights):
+        return _counted(found, totals, weights, 0, 0)
     count = estimate_components(files, found.components)
     if count is None:
         return found

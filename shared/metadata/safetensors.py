@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
-from shared.metadata.tensors import BITS, LONGEST_NAME, TensorTally
+from shared.metadata.tensors import BITS, LONGEST_NAME, TensorTotals
 
 FIRST_BYTES = 64 * 1024
 _MAX_HEADER_BYTES = 8 * 2**20
@@ -52,8 +52,8 @@ def whole_header(file: str, first: bytes, rest: bytes, length: int) -> bytes:
     return header
 
 
-def tally_header(file: str, header: bytes, data_bytes: int, tally: TensorTally) -> None:
-    """Add the tensors of a header to the tally. Raises MetadataMalformed, MetadataOversized, naming the tensor."""
+def count_header(file: str, header: bytes, data_bytes: int, totals: TensorTotals) -> None:
+    """Add the tensors of a header to the totals. Raises MetadataMalformed, MetadataOversized, naming the tensor."""
     if header.count(b'"data_offsets"') > _MAX_TENSORS:
         raise MetadataOversized(file, "header", f"has more than {_MAX_TENSORS} tensors")
     if header.count(b'"') > _MAX_QUOTES:
@@ -63,7 +63,7 @@ def tally_header(file: str, header: bytes, data_bytes: int, tally: TensorTally) 
     names = {name for name, _ in tensors}
     for name, tensor in tensors:
         double = tensor.dtype == "U8" and f"{name}_scale_2" in names
-        tally.add(file, name, tensor.dtype, tensor.shape, double_packed=double)
+        totals.add(file, name, tensor.dtype, tensor.shape, double_packed=double)
 
 
 def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:

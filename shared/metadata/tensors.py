@@ -43,7 +43,7 @@ class Packing:
 
 
 @dataclass(slots=True)
-class TensorTally:
+class TensorTotals:
     """Parameters over all files, counting each tensor name once; `by_type` sums them by element type."""
 
     packing: Packing = Packing()

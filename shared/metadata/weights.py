@@ -5,19 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 from shared.metadata.files import ModelFiles
 from shared.metadata.gguf import GgufHeader, read_gguf
-from shared.metadata.safetensors import FIRST_BYTES, PREFIX_BYTES, header_bytes, tally_header, whole_header
+from shared.metadata.safetensors import FIRST_BYTES, PREFIX_BYTES, count_header, header_bytes, whole_header
 from shared.metadata.selection import Weights
-from shared.metadata.tensors import TensorTally
+from shared.metadata.tensors import TensorTotals
 
 _AT_A_TIME = 12
 _SMALL_BYTES = 4 * FIRST_BYTES
 
 
-def tally_safetensors(files: ModelFiles, weights: Weights, tally: TensorTally) -> None:
-    """Add the tensors of all files to the tally. Raises LarderError, that of the first file if several fail."""
+def count_safetensors(files: ModelFiles, weights: Weights, totals: TensorTotals) -> None:
+    """Add the tensors of all files to the totals. Raises LarderError, that of the first file if several fail."""
     lock = threading.Lock()
 
-    def tally_one(path: str) -> None:
+    def count_one(path: str) -> None:
         size = files.sizes[path]
         first = files.read(path, 0, min(FIRST_BYTES, size))
         length = header_bytes(path, first, size)
@@ -28,10 +28,10 @@ def tally_safetensors(files: ModelFiles, weights: Weights, tally: TensorTally) -
         with lock:  # one header is parsed at a time, so at most one large one is in memory
             if PREFIX_BYTES + length > max(_SMALL_BYTES, len(first)):
                 rest = files.read(path, len(first), PREFIX_BYTES + length - len(first))
-            tally_header(path, whole_header(path, first, rest, length), data_bytes, tally)
+            count_header(path, whole_header(path, first, rest, length), data_bytes, totals)
 
     with ThreadPoolExecutor(min(_AT_A_TIME, len(weights.files)), thread_name_prefix="metadata") as pool:
-        pending = [pool.submit(tally_one, path) for path in weights.files]
+        pending = [pool.submit(count_one, path) for path in weights.files]
         try:
             for one in pending:
                 one.result()
@@ -39,11 +39,11 @@ def tally_safetensors(files: ModelFiles, weights: Weights, tally: TensorTally) -
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def tally_gguf(files: ModelFiles, weights: Weights, tally: TensorTally) -> GgufHeader:
-    """Add the tensors of all parts to the tally and return the header of the first."""
+def count_gguf(files: ModelFiles, weights: Weights, totals: TensorTotals) -> GgufHeader:
+    """Add the tensors of all parts to the totals and return the header of the first."""
 
     def read_one(path: str) -> GgufHeader:
-        return read_gguf(path, files.sizes[path], lambda offset, count: files.read(path, offset, count), tally)
+        return read_gguf(path, files.sizes[path], lambda offset, count: files.read(path, offset, count), totals)
 
     first, *_ = [read_one(path) for path in weights.files]
     return first

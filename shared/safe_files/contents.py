@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from shared.metadata.errors import MetadataError
-from shared.metadata.safetensors import PREFIX_BYTES, header_bytes, tally_header, whole_header
-from shared.metadata.tensors import TensorTally
+from shared.metadata.safetensors import PREFIX_BYTES, count_header, header_bytes, whole_header
+from shared.metadata.tensors import TensorTotals
 
 # Control characters that text never contains; tabs, line breaks, form feeds and escapes are allowed.
 _CONTROLS = bytes({*range(0x20)} - {*b"\t\n\v\f\r\x1b"})
@@ -53,7 +53,7 @@ def is_safetensors(content: Content) -> bool:
         length = header_bytes("", content.head[:PREFIX_BYTES], content.size)
         content.file.seek(PREFIX_BYTES)
         header = whole_header("", b"", content.file.read(length), length)
-        tally_header("", header, content.size - PREFIX_BYTES - length, TensorTally())
+        count_header("", header, content.size - PREFIX_BYTES - length, TensorTotals())
     except MetadataError:
         return False
     return True

@@ -20,7 +20,7 @@ from controller.nodes.keys import NodeKey
 from controller.nodes.observe import NodeObserver
 from controller.nodes.wanted import find_unplaced
 from controller.placement.groups import NodeLimits
-from controller.placement.shares import ModelNodeRoom
+from controller.placement.shares import ModelNodeCapacity
 from controller.state.cluster_state import ClusterState
 from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
@@ -44,10 +44,10 @@ def timed(what: str) -> Iterator[None]:
     """Print the CPU time of a block."""
     began = time.process_time()
     yield
-    say(what, f"{(time.process_time() - began) * 1e3:.1f} ms")
+    notify(what, f"{(time.process_time() - began) * 1e3:.1f} ms")
 
 
-def say(what: str, figure: object) -> None:
+def notify(what: str, figure: object) -> None:
     sys.stdout.write(f"{what:70} {figure}\n")
 
 
@@ -81,7 +81,7 @@ def place(observer: NodeObserver, cluster: ClusterState, name: str) -> ModelNode
     """One look at a node, and the spec that it leads to."""
     view = observer.view(name, (), NOW)
     assert view is not None
-    view = replace(view, unplaced=find_unplaced(view, NOW, ModelNodeRoom()))
+    view = replace(view, unplaced=find_unplaced(view, NOW, ModelNodeCapacity()))
     cluster.unplaced.set(name, view.unplaced)
     return next(a.spec for a in decide(view, NOW, RemovalTiming()) if isinstance(a, Create | Write))
 
@@ -102,7 +102,7 @@ async def main(models: int, nodes: int) -> None:
     names = [f"node-{i:05}" for i in range(nodes)]
     cluster.nodes.replace([node(i, 1) for i in range(nodes)])
     cluster.base_models.replace([model(GREEDY, i) for i in range(models)])
-    say("turn in the queue of a model of another namespace", turn_of(models))
+    notify("turn in the queue of a model of another namespace", turn_of(models))
     async with aiohttp.ClientSession() as session:  # nobody is asked
         kube = Kube(Access("http://127.0.0.1"), session)
         observer = NodeObserver(
@@ -115,30 +115,30 @@ async def main(models: int, nodes: int) -> None:
         )
         with timed(f"a look at a node with {models} models of one namespace"):
             spec = place(observer, cluster, names[0])
-        say("entries that it may have", len(spec.entries))
+        notify("entries that it may have", len(spec.entries))
         ids = [e.id for e in spec.entries]
         for name in names:
             cluster.model_nodes.upsert(model_node(name, ids, 0, "1"))
         cluster.base_models.upsert(model(OTHER, 0))
         with timed("the next look, with one of another namespace"):
             spec = place(observer, cluster, names[0])
-        say("entries of the other namespace", sum(e.id.startswith(OTHER) for e in spec.entries))
-        say("bytes of the spec", len(msgspec.json.encode(spec)))
+        notify("entries of the other namespace", sum(e.id.startswith(OTHER) for e in spec.entries))
+        notify("bytes of the spec", len(msgspec.json.encode(spec)))
     woken.take()
     with timed("a status in which twenty entries became Ready"):
         cluster.model_nodes.upsert(model_node(names[0], ids, 20, "2"))
-    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in woken.take()))
-    say("bytes of that status", len(msgspec.json.encode(model_node(names[0], ids, 20, "2").status)))
+    notify("models that have a turn for it", sum(isinstance(key, ModelKey) for key in woken.take()))
+    notify("bytes of that status", len(msgspec.json.encode(model_node(names[0], ids, 20, "2").status)))
     woken.take()
     found = model_node(names[0], ids, 20, "3")
     more = msgspec.structs.replace(found.spec, entries=[*found.spec.entries, entry("z")])
     with timed("a spec with one more entry"):
         cluster.model_nodes.upsert(msgspec.structs.replace(found, spec=more))
-    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in woken.take()))
+    notify("models that have a turn for it", sum(isinstance(key, ModelKey) for key in woken.take()))
     woken.take()
     with timed("a model is resolved"):
         cluster.base_models.upsert(model(GREEDY, 1, "beef", "2"))
-    say("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in woken.take()))
+    notify("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in woken.take()))
 
 
 if __name__ == "__main__":

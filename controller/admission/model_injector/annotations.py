@@ -45,9 +45,9 @@ def requested_names(annotations: Mapping[str, str]) -> list[str] | None:
 
 def read_request(names: Sequence[str], annotations: Mapping[str, str]) -> ModelRequest:
     """Return how a pod wants these Models. Raises InvalidRequest or InvalidPath."""
-    asked = annotations.get(MOUNT_PATH)
+    requested = annotations.get(MOUNT_PATH)
     return ModelRequest(
-        {name: _path(name, asked, alone=len(names) == 1) for name in names},
+        {name: _path(name, requested, alone=len(names) == 1) for name in names},
         read_only=_flag(annotations, READ_ONLY),
         containers=_containers(annotations),
         variables=_flag(annotations, INJECT_ENV),
@@ -69,10 +69,10 @@ def _parts(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _path(name: str, asked: str | None, *, alone: bool) -> str:
-    parent = _DEFAULT_PARENT if asked is None else asked
+def _path(name: str, requested: str | None, *, alone: bool) -> str:
+    parent = _DEFAULT_PARENT if requested is None else requested
     try:
-        return checked_mount_path(parent if alone and asked is not None else posixpath.join(parent, name))
+        return checked_mount_path(parent if alone and requested is not None else posixpath.join(parent, name))
     except InvalidPath as error:
         raise InvalidPath(f"annotation {MOUNT_PATH}: {error}") from error
 

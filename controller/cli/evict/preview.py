@@ -8,10 +8,10 @@ from controller.placement.eviction import (
     Candidate,
     Need,
     assess,
+    available_bytes,
     eviction_order,
     needs,
     plan_eviction,
-    room_bytes,
     state_or_phase,
 )
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
@@ -119,9 +119,9 @@ def _need_of_model(
 
 def _need_of_bytes(node: ModelNode, size: int, priority: int, but: Entry | None = None) -> tuple[Need, str]:
     others = [e for e in node.spec.entries if e is not but or e.state != EntryState.PRESENT]
-    room = room_bytes(others, node.status, node.spec.storage_limit)
-    need = Need(_ANYBODY, priority, max(0, size - room))
-    return need, f"{format_bytes(size)} needed, {format_bytes(max(0, room))} free"
+    free_bytes = available_bytes(others, node.status, node.spec.storage_limit)
+    need = Need(_ANYBODY, priority, max(0, size - free_bytes))
+    return need, f"{format_bytes(size)} needed, {format_bytes(max(0, free_bytes))} free"
 
 
 def _rows(found: Sequence[Candidate], victims: Sequence[tuple[str, str]]) -> tuple[Row, ...]:

@@ -52,7 +52,7 @@ async def collect(kube: Kube, namespace: str = "", *, delete: bool = False) -> l
     """Return each orphaned claim with what happened to it. Raises KubeError if they cannot be read."""
     orphans = orphaned_claims(await OrphanObserver(kube).claims(namespace))
     if not delete:
-        return [(orphan, f"kept: {orphan.kept}" if orphan.kept else _WOULD) for orphan in orphans]
+        return [(orphan, f"kept: {orphan.keep_reason}" if orphan.keep_reason else _WOULD) for orphan in orphans]
     results = list[tuple[OrphanedClaim, str]]()
     for each, found in groupby(orphans, lambda orphan: orphan.claim.namespace):
         results += await _collect_namespace(kube, each, list(found))
@@ -63,12 +63,12 @@ async def _collect_namespace(
     kube: Kube, namespace: str, orphans: list[OrphanedClaim]
 ) -> list[tuple[OrphanedClaim, str]]:
     """Delete the claims of a namespace, except those that a pod has mounted since they were read."""
-    users = await OrphanObserver(kube).users(namespace) if any(not orphan.kept for orphan in orphans) else {}
+    users = await OrphanObserver(kube).users(namespace) if any(not orphan.keep_reason for orphan in orphans) else {}
     results = list[tuple[OrphanedClaim, str]]()
     for orphan in orphans:
         pods = users.get(Key(namespace, orphan.claim.name), ClaimUsers())
-        kept = orphan.kept or (f"mounted by pod {pods.active[0]}" if pods.active else "")
-        results.append((orphan, f"kept: {kept}" if kept else await _delete(kube, orphan.claim, pods.ended)))
+        reason = orphan.keep_reason or (f"mounted by pod {pods.active[0]}" if pods.active else "")
+        results.append((orphan, f"kept: {reason}" if reason else await _delete(kube, orphan.claim, pods.ended)))
     return results
 
 

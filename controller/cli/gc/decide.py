@@ -53,11 +53,11 @@ class ObservedClaim:
 
 @dataclass(frozen=True, slots=True)
 class OrphanedClaim:
-    """A claim without an owner; it is kept if `kept` says why."""
+    """A claim without an owner; it is kept if `keep_reason` says why."""
 
     claim: ObservedClaim
     owner: str
-    kept: str = ""
+    keep_reason: str = ""
 
 
 def orphaned_claims(claims: Iterable[ObservedClaim]) -> list[OrphanedClaim]:
@@ -73,12 +73,12 @@ def _orphaned(claim: ObservedClaim) -> OrphanedClaim | None:
         case UnknownOwner(title, reason):
             return OrphanedClaim(claim, title, reason)
         case GoneOwner(title):
-            return OrphanedClaim(claim, title, _why_kept(claim))
+            return OrphanedClaim(claim, title, _keep_reason(claim))
         case _:
             assert_never(claim.owner)
 
 
-def _why_kept(claim: ObservedClaim) -> str:
+def _keep_reason(claim: ObservedClaim) -> str:
     if claim.mounted_by:
         more = f" and {len(claim.mounted_by) - 1} more" if len(claim.mounted_by) > 1 else ""
         return f"mounted by pod {claim.mounted_by[0]}{more}"

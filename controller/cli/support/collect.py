@@ -85,7 +85,7 @@ class Collector:
 
     async def _collection(self, piece: Piece, note: Callable[[Json], None] | None = None) -> list[Json]:
         """Add a collection to the bundle; return its objects, unless `note` consumes them one by one."""
-        budget, whole = LineBudget(piece.room_bytes), list[Json]()
+        budget, whole = LineBudget(piece.max_bytes), list[Json]()
         try:
             async for item in self._items(piece):
                 urgent = is_urgent(item)

@@ -8,9 +8,9 @@ _NEARLY_FULL = 0.98  # of the budget: most objects are larger than what is left 
 
 @dataclass(slots=True)
 class LineBudget:
-    """Lines of at most `room_bytes` in total; `left_out` counts those that did not fit."""
+    """Lines of at most `max_bytes` in total; `left_out` counts those that did not fit."""
 
-    room_bytes: int
+    max_bytes: int
     left_out: int = field(default=0, init=False)
     _urgent: list[bytes] = field(default_factory=list, init=False)
     _others: list[bytes] = field(default_factory=list, init=False)
@@ -18,17 +18,17 @@ class LineBudget:
 
     def has_room(self, *, urgent: bool) -> bool:
         """Return whether a line could be added; if not, it is counted as left out and need not be built."""
-        if self._used_bytes < self.room_bytes * _NEARLY_FULL or (urgent and self._others):
+        if self._used_bytes < self.max_bytes * _NEARLY_FULL or (urgent and self._others):
             return True
         self.left_out += 1
         return False
 
     def put(self, line: bytes, *, urgent: bool) -> None:
         """Add a line; an urgent one displaces others if the budget is full."""
-        while urgent and self._others and self._used_bytes + len(line) > self.room_bytes:
+        while urgent and self._others and self._used_bytes + len(line) > self.max_bytes:
             self._used_bytes -= len(self._others.pop())
             self.left_out += 1
-        if self._used_bytes + len(line) > self.room_bytes:
+        if self._used_bytes + len(line) > self.max_bytes:
             self.left_out += 1
             return
         (self._urgent if urgent else self._others).append(line)

@@ -26,7 +26,7 @@ class Piece:
     keep: Trim
     query: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()  # if not empty: only these objects
-    room_bytes: int = 8 * _MIB
+    max_bytes: int = 8 * _MIB
 
 
 # ModelNodes are collected separately; InferenceServices have pod templates with arbitrary content
@@ -38,7 +38,7 @@ MODELS = {
 }
 MODEL_NODES = Piece(
     "objects/modelnodes.jsonl", "ModelNodes, those with failures first", MODEL_NODE.path, trim.trim_model(MODEL_NODE),
-    room_bytes=24 * _MIB,
+    max_bytes=24 * _MIB,
 )  # fmt: skip
 
 
@@ -58,8 +58,8 @@ def namespace_pieces(namespace: str) -> tuple[Piece, ...]:
         Piece("namespace/pods.jsonl", f"pods of namespace {namespace}", f"{core}/pods", trim.trim_workload),
         Piece("namespace/deployments.jsonl", "Deployments there", f"{apps}/deployments", trim.trim_workload),
         Piece("namespace/daemonsets.jsonl", "DaemonSets there", f"{apps}/daemonsets", trim.trim_workload),
-        Piece("namespace/leases.jsonl", "Leases there: who leads", leases, trim.trim_any, room_bytes=_MIB),
-        Piece("namespace/events.jsonl", "Events there", f"{core}/events", trim.trim_event, room_bytes=2 * _MIB),
+        Piece("namespace/leases.jsonl", "Leases there: who leads", leases, trim.trim_any, max_bytes=_MIB),
+        Piece("namespace/events.jsonl", "Events there", f"{core}/events", trim.trim_event, max_bytes=2 * _MIB),
     )
 
 
@@ -82,7 +82,7 @@ def cluster_pieces() -> tuple[Piece, ...]:
               names=frozenset({"larder-controller", "larder-agents"})),
         *(
             Piece(f"events/{d.plural}.jsonl", f"Events on every {d.kind}", "/api/v1/events", trim.trim_event,
-                  query={"fieldSelector": f"involvedObject.kind={d.kind}"}, room_bytes=_MIB)
+                  query={"fieldSelector": f"involvedObject.kind={d.kind}"}, max_bytes=_MIB)
             for d in DEFINITIONS
         ),
     )  # fmt: skip

@@ -32,8 +32,8 @@ def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _A
     annotations = pod.metadata.annotations
     injected = _injected(annotations)
     of_models = list(injected_model_findings(pod, cluster.release_namespace))
-    asks = bool(of_models) or has_template_claims(pod) or asks_for_devices(around.devices)
-    findings = [*of_models, *_injection(pod, injected, cluster, asks=asks)]
+    requests_anything = bool(of_models) or has_template_claims(pod) or asks_for_devices(around.devices)
+    findings = [*of_models, *_injection(pod, injected, cluster, requests_anything=requests_anything)]
     for identity, revision in injected:
         findings += _model(identity, revision, cluster)
     snapshots = [(identity, revision) for identity, revision in injected if revision]
@@ -58,10 +58,10 @@ def _injected(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _injection(
-    pod: ObservedPod, injected: list[tuple[str, str]], cluster: ClusterView, *, asks: bool
+    pod: ObservedPod, injected: list[tuple[str, str]], cluster: ClusterView, *, requests_anything: bool
 ) -> Iterator[Finding]:
     annotations = pod.metadata.annotations
-    asked = [key for key in TRIGGERS if key in annotations]
+    requested = [key for key in TRIGGERS if key in annotations]
     if injected:
         yield fact(
             "admission", "Injected", f"the pod was admitted with {some(f'{i}@{r}' if r else i for i, r in injected)}"
@@ -69,23 +69,23 @@ def _injection(
     elif NOT_CACHED in annotations:
         advice = "fix the cause and recreate the pod; until then it downloads its own copy"
         yield stop("admission", "NotCached", annotations[NOT_CACHED], advice)
-    elif not asked and asks:
+    elif not requested and requests_anything:
         return
-    elif not asked:
+    elif not requested:
         yield stop(
             "admission", "AsksForNoModel",
             f"the pod has none of the annotations {NAMED_MODELS}, {BASE_MODEL}, {ENABLE_CACHE} and {INJECT}",
             "in a Deployment or Job, put the annotation into the pod template",
         )  # fmt: skip
-    elif asked == [ENABLE_CACHE] and annotations[ENABLE_CACHE] == "false":
+    elif requested == [ENABLE_CACHE] and annotations[ENABLE_CACHE] == "false":
         yield fact("admission", "NotWanted", f"{ENABLE_CACHE} is false, so the pod keeps its own download")
     elif pod.metadata.namespace in ("kube-system", cluster.release_namespace):
         message = f"admission skips pods in namespace {pod.metadata.namespace}"
         yield stop("admission", "ExcludedNamespace", message, "create it in another namespace")
     else:
         yield stop(
-            "admission", "NotInjected", f"the pod requests a model ({some(asked)}) but got none: it was created before "
-            "Larder was installed, or while admission did not answer and failurePolicy was Ignore",
+            "admission", "NotInjected", f"the pod requests a model ({some(requested)}) but got none: it was created "
+            "before Larder was installed, or while admission did not answer and failurePolicy was Ignore",
             "recreate the pod; check `kubectl get mutatingwebhookconfiguration larder`",
         )  # fmt: skip
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 
 from controller.admission.model_injector.annotations import INJECT
 from controller.admission.pod_annotations import NOT_CACHED, TRIGGERS
-from controller.cli.why.asked_models import AskedModel, asked_models, misplaced
 from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.models import has_failed, summary_of, title_of
 from controller.cli.why.nodes import leader_findings
 from controller.cli.why.pods import why_pod
+from controller.cli.why.requested_models import RequestedModel, misplaced, requested_models
 from controller.cli.why.view import ClusterView, ObservedPod, PodSurroundings, Workload, WorkloadEvent
 from controller.inferenceservices.kinds import is_controlled_by
 from shared.api.core import ObservedCondition
@@ -46,15 +46,15 @@ class ObservedWorkload:
 def why_workload(found: ObservedWorkload, cluster: ClusterView) -> Diagnosis:
     """Return the diagnosis of a workload."""
     meta = found.body.metadata
-    asked = list(asked_models(found.body.spec.template.metadata.annotations, meta.namespace, cluster))
-    findings = [*leader_findings(cluster), *_asks(found, asked), *_status_findings(found), *_refusals(found)]
+    requested = list(requested_models(found.body.spec.template.metadata.annotations, meta.namespace, cluster))
+    findings = [*leader_findings(cluster), *_requests(found, requested), *_status_findings(found), *_refusals(found)]
     findings += pod_findings(found.pods, found.around, cluster)
     return Diagnosis(
-        found.title, ordered(findings), failed=any(has_failed(model) for one in asked for model in one.found)
+        found.title, ordered(findings), failed=any(has_failed(model) for one in requested for model in one.found)
     )
 
 
-def _asks(found: ObservedWorkload, asked: list[AskedModel]) -> Iterator[Finding]:
+def _requests(found: ObservedWorkload, requested: list[RequestedModel]) -> Iterator[Finding]:
     """Yield what the pods ask for, and the state of the models."""
     template, own = found.body.spec.template.metadata.annotations, found.body.metadata.annotations
     if lost := misplaced(own, template):
@@ -63,7 +63,7 @@ def _asks(found: ObservedWorkload, asked: list[AskedModel]) -> Iterator[Finding]
     elif not any(key in template for key in (*TRIGGERS, INJECT)):
         message = f"its pods have none of {some((*TRIGGERS, INJECT))}, so Larder ignores them"
         yield fact("template", "AsksForNoModel", message)
-    for one in asked:
+    for one in requested:
         if problem := one.problem(found.body.metadata.namespace):
             yield problem
         for model in one.found:

@@ -130,14 +130,14 @@ def _out_of_order(claims: dict[str, int]) -> int:
     return sum(later < earlier for of_one in names.values() for earlier, later in pairwise(of_one))
 
 
-def kill_twice(queue: ClaimQueue, count: int, say: Callable[[str], None] = lambda _: None) -> QueueResult:
+def kill_twice(queue: ClaimQueue, count: int, notify: Callable[[str], None] = lambda _: None) -> QueueResult:
     """Have claims created by three consumers in a row, of which two are killed; return what became of them."""
     began = time.monotonic()
     for part in (1, 2):
         queue.start()
         queue.wait(count * part // 3, within_s=600)
         queue.kill()
-        say(f"killed after {time.monotonic() - began:.0f} s with {len(queue.claims())} claims")
+        notify(f"killed after {time.monotonic() - began:.0f} s with {len(queue.claims())} claims")
     with queue.running():
         queue.wait(count, within_s=600)
         last = f"/{count - 1:05}"

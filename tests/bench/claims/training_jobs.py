@@ -16,7 +16,7 @@ from rig.control_plane import ControlPlane
 from rig.larder import LarderCluster, LarderOptions
 from rig.larder.programs import ControllerProgram
 from rig.processes import wait_until
-from rig.progress import Say
+from rig.progress import Notify
 from tests.bench.claims.figures import QueueFigures, queue_figures
 from tests.bench.claims.recorder import ClaimRecorder
 from tests.bench.transfer.machine import where
@@ -30,7 +30,7 @@ _WIDTH = 100
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def measure_claims(work: Path, binaries: Binaries, claims: int, qps: float, jobs: int, say: Say) -> Section:
+def measure_claims(work: Path, binaries: Binaries, claims: int, qps: float, jobs: int, notify: Notify) -> Section:
     """Request claims in as many namespaces as jobs, kill the leader at each third, and return the section `claims`."""
     settings = {
         "LARDER_VOLUMES_QPS": str(qps),
@@ -42,7 +42,7 @@ def measure_claims(work: Path, binaries: Binaries, claims: int, qps: float, jobs
         namespaces = [_namespace(cluster, number) for number in range(jobs)]
         plane.stop_controller_manager()
         with ClaimRecorder(plane.kubeconfig) as recorder:
-            figures = _run(cluster, recorder, _shares(claims, namespaces), qps, say)
+            figures = _run(cluster, recorder, _shares(claims, namespaces), qps, notify)
     return Section("claims", summary(figures, claims, qps, jobs, work))
 
 
@@ -69,7 +69,7 @@ def summary(figures: QueueFigures, claims: int, qps: float, jobs: int, work: Pat
 
 
 def _run(
-    cluster: LarderCluster, recorder: ClaimRecorder, shares: Mapping[str, int], qps: float, say: Say
+    cluster: LarderCluster, recorder: ClaimRecorder, shares: Mapping[str, int], qps: float, notify: Notify
 ) -> QueueFigures:
     wanted, before, began, kills = sum(shares.values()), _cpu_s(cluster), time.monotonic(), list[float]()
     for namespace, count in shares.items():
@@ -78,7 +78,7 @@ def _run(
     for third in (1, 2, 3):
         goal = wanted * third // 3
         wait_until(lambda goal=goal: len(recorder.created) >= goal, wanted / qps * 3 + _LONGEST_S, f"{goal} claims")  # type: ignore[misc]
-        say(f"claims: {len(recorder.created)} after {time.monotonic() - began:.1f} s")
+        notify(f"claims: {len(recorder.created)} after {time.monotonic() - began:.1f} s")
         if third < 3:
             killed = _leader(cluster)
             spent[killed.name] = spent.get(killed.name, 0.0) + _seconds_of(killed.process.pid)

@@ -14,7 +14,7 @@ from rig.node.cluster import NodeCluster
 from rig.node.installation import Installation
 from rig.node.prepare import hindrances, tools
 from rig.node.sources import sources_on
-from rig.progress import Say
+from rig.progress import Notify
 from tests.bench.pods.contenders import INITIALIZER, BenchModel
 
 NODE = "one"
@@ -25,19 +25,19 @@ _IMAGE = Path(__file__).with_name("initializer")
 
 
 @contextmanager
-def bench_cluster(work: Path, say: Say) -> Iterator[Installation]:
+def bench_cluster(work: Path, notify: Notify) -> Iterator[Installation]:
     """Start everything for a block. Raises SetupFailed where this machine cannot have real nodes."""
     if found := hindrances(os.environ):
         raise SetupFailed(f"pods need a real node: {'; '.join(found)}")
     cache = cache_dir(os.environ)
-    archives, buildah = images.build_all(cache, say), Buildah(cache)
-    say(f"building {INITIALIZER} ...")
+    archives, buildah = images.build_all(cache, notify), Buildah(cache)
+    notify(f"building {INITIALIZER} ...")
     buildah.build(Recipe(INITIALIZER, _IMAGE / "Dockerfile", _IMAGE, {"BASE": images.BASE}))
     archives.append(buildah.archive(INITIALIZER))
     with NodeCluster(tools(os.environ), work, cache) as cluster, sources_on(cluster, work) as (hub, s3):
         for archive in archives:
             cluster.load_image(archive)
-        say("starting a node and installing Larder ...")
+        notify("starting a node and installing Larder ...")
         cluster.add_node(NODE, _SELECTOR)
         site = Installation(cluster=cluster, hub=hub, s3=s3, folder=work / "models")
         site.install()
@@ -45,14 +45,14 @@ def bench_cluster(work: Path, say: Say) -> Iterator[Installation]:
         yield site
 
 
-def add_models(site: Installation, sizes: Sequence[int], say: Say) -> list[BenchModel]:
+def add_models(site: Installation, sizes: Sequence[int], notify: Notify) -> list[BenchModel]:
     """Put a model of each size in MiB on the node and in the bucket."""
-    return [_add_model(site, size_mib, say) for size_mib in sizes]
+    return [_add_model(site, size_mib, notify) for size_mib in sizes]
 
 
-def _add_model(site: Installation, size_mib: int, say: Say) -> BenchModel:
+def _add_model(site: Installation, size_mib: int, notify: Notify) -> BenchModel:
     name = f"model-{size_mib}"
-    say(f"preparing a model of {size_mib} MiB ...")
+    notify(f"preparing a model of {size_mib} MiB ...")
     folder = write_model(site.folder / name, size_bytes=size_mib * 2**20)
     site.hub.push(f"org/{name}", folder)
     site.s3.put_folder(_BUCKET, name, folder)

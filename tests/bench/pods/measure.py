@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rig.node.installation import Installation
 from rig.processes import wait_until
-from rig.progress import Say
+from rig.progress import Notify
 from tests.bench.pods.cluster import NAMESPACE, NODE, add_models, add_namespace, bench_cluster, s3_variables
 from tests.bench.pods.contenders import READY, Contender, Json, contenders, named
 from tests.bench.pods.summary import summarize
@@ -20,24 +20,26 @@ _LONGEST_S = 300.0
 _LOGS = "var/log/pods"
 
 
-def measure_pods(work: Path, sizes: Sequence[int], rounds: int, say: Say) -> Section:
+def measure_pods(work: Path, sizes: Sequence[int], rounds: int, notify: Notify) -> Section:
     """Start pods of every kind in random order, `rounds` times after a warm-up, and return the section `pods`."""
-    with bench_cluster(work, say) as site:
-        models = add_models(site, sizes, say)
+    with bench_cluster(work, notify) as site:
+        models = add_models(site, sizes, notify)
         for model in models:
             _start(site, NAMESPACE, f"holder-{model.name}", named(model, "claim"))  # whose claim stays
-        taken = _rounds(site, contenders(models, s3_variables(site)), rounds, say)
+        taken = _rounds(site, contenders(models, s3_variables(site)), rounds, notify)
     return Section("pods", summarize(taken, work))
 
 
-def _rounds(site: Installation, compared: Sequence[Contender], rounds: int, say: Say) -> Mapping[str, Sequence[float]]:
+def _rounds(
+    site: Installation, compared: Sequence[Contender], rounds: int, notify: Notify
+) -> Mapping[str, Sequence[float]]:
     taken, order = defaultdict[str, list[float]](list), random.Random(0)
     for number in range(rounds + 1):
         for contender in order.sample(compared, len(compared)):
             seconds = _sample(site, contender)
             if number:
                 taken[contender.name].append(seconds)
-        say(f"pods: round {number} of {rounds}" if number else "pods: warm-up done")
+        notify(f"pods: round {number} of {rounds}" if number else "pods: warm-up done")
     return {contender.name: taken[contender.name] for contender in compared}
 
 

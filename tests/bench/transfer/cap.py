@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from rig.progress import Say
+from rig.progress import Notify
 from tests.bench.transfer.loads import OWNER, Load
 from tests.bench.transfer.report import Section
 from tests.bench.transfer.sampling import Samples, watch, written_bytes
@@ -16,7 +16,7 @@ _EDGE_BYTES = 2**20  # before it and after all but it, the fetch is starting or 
 _MOST_MODELS = 4
 
 
-def measure_cap(work: Path, tools: Tools, rate_mib: int, seconds: int, say: Say) -> Section:
+def measure_cap(work: Path, tools: Tools, rate_mib: int, seconds: int, notify: Notify) -> Section:
     """Fetch one model and then four under a limit, and return the section `cap`."""
     rate = rate_mib * 2**20
     lines = [
@@ -35,7 +35,7 @@ def measure_cap(work: Path, tools: Tools, rate_mib: int, seconds: int, say: Say)
             uris = [f"hf://{OWNER}/{load.name}" for load in loads]
             samples = watch([*argv, *uris], env, work / "cap.log", written_bytes)
         least, most = extremes(samples, rate)
-        say(f"cap: {models} models: {least:.3f} to {most:.3f} of the limit in any {_WINDOW_S:.0f} s")
+        notify(f"cap: {models} models: {least:.3f} to {most:.3f} of the limit in any {_WINDOW_S:.0f} s")
         lines.append(f"| {models} | {least:.3f} | {most:.3f} |")
     return Section("cap", "\n".join(lines))
 

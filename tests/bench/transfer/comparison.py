@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from rig.binaries import Binaries
-from rig.progress import Say
+from rig.progress import Notify
 from tests.bench.transfer import report
 from tests.bench.transfer.contenders import catalog
 from tests.bench.transfer.contenders.contender import Contender
@@ -48,7 +48,7 @@ def compare(
     loads: Sequence[Load],
     contenders: Sequence[Contender],
     rounds: int,
-    say: Say,
+    notify: Notify,
     *,
     memory_mib: int = 0,
 ) -> Section:
@@ -58,7 +58,7 @@ def compare(
     pictures = {}
     limit = MemoryGroup(memory_mib) if memory_mib else nullcontext()
     with Site(work / "site", loads, tools.programs["nginx"], binaries) as site, limit as group:
-        bench = Bench(site, tools, work, say, enter=group.enter if group else ())
+        bench = Bench(site, tools, work, notify, enter=group.enter if group else ())
         for load in loads:
             results = bench.run(load, contenders, rounds)
             found = rows(load, results)

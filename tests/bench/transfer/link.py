@@ -6,7 +6,7 @@ from pathlib import Path
 from rig.node import programs
 from rig.node.namespaces import OWN, command, network_of
 from rig.processes import Process, Program
-from rig.progress import Say
+from rig.progress import Notify
 from rig.running import Running
 from tests.bench.transfer import report
 from tests.bench.transfer.contenders import catalog
@@ -83,7 +83,7 @@ def compare_far(
     tools: Tools,
     loads: Sequence[Load],
     rounds: int,
-    say: Say,
+    notify: Notify,
     *,
     round_trip_ms: float,
     mbit: int,
@@ -101,7 +101,7 @@ def compare_far(
             connection_rate=connection_mib * 2**20,
         )  # fmt: skip
         with site:
-            bench = Bench(site, tools, work, say, tuple(enter_command(wire.client)))
+            bench = Bench(site, tools, work, notify, tuple(enter_command(wire.client)))
             for load in loads:
                 results = bench.run(load, contenders, rounds)
                 found = rows(load, results)

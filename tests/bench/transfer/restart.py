@@ -20,7 +20,7 @@ from rig.binaries import Binaries
 from rig.control_plane import ControlPlane
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
-from rig.progress import Say
+from rig.progress import Notify
 from shared.api.model_node import PATH, Entry, ModelNodeSpec
 from shared.manifest import File, Manifest, build_manifest
 from tests.bench.transfer.report import Section
@@ -36,10 +36,10 @@ _SMALL, _SMALL_BYTES = 8, 16 * 2**10
 _TARGET_S = 3.0
 
 
-def measure_restart(work: Path, binaries: Binaries, models: int, rounds: int, say: Say) -> Section:
+def measure_restart(work: Path, binaries: Binaries, models: int, rounds: int, notify: Notify) -> Section:
     """Fill a store with sparse models, start an agent on it again and again, and return the section `restart`."""
     manifests = [_manifest(number) for number in range(models)]
-    say(f"restart: filling a store with {models} models ...")
+    notify(f"restart: filling a store with {models} models ...")
     fill(work / "store", manifests)
     with ControlPlane(binaries, work / "plane") as plane:
         _want(plane.api, manifests)
@@ -47,7 +47,7 @@ def measure_restart(work: Path, binaries: Binaries, models: int, rounds: int, sa
         taken = [_start_once(plane, work, _AGAIN_S) for _ in range(rounds)]
     ready_s, idle_mb = median(t[0] for t in taken), median(t[1] for t in taken)
     size_tb = sum(m.size_bytes for m in manifests) / 1e12
-    say(f"restart: Ready after {ready_s:.2f} s, {idle_mb:.0f} MB")
+    notify(f"restart: Ready after {ready_s:.2f} s, {idle_mb:.0f} MB")
     text = (
         f"## Restart of an agent\n\n{models} models of {_SHARDS + _SMALL} files, {size_tb:.1f} TB (sparse), a real API "
         f"server, labels in place. From process start to `/readyz`: {ready_s:.2f} s (target: below "

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rig.errors import SetupFailed
-from rig.progress import Say
+from rig.progress import Notify
 from tests.bench.transfer.contenders.contender import Contender, Job, Way
 from tests.bench.transfer.loads import Load
 from tests.bench.transfer.measure import Command, Measured, RunFailed, run_measured
@@ -38,7 +38,7 @@ class Bench:
     site: Site
     tools: Tools
     work: Path
-    say: Say
+    notify: Notify
     enter: tuple[str, ...] = ()
 
     def run(self, load: Load, contenders: Sequence[Contender], rounds: int) -> list[Result]:
@@ -75,10 +75,10 @@ class Bench:
             check_files(load, target)
         except RunFailed as error:
             result.runs, result.failure = [], str(error)
-            self.say(f"{title}: {name}: {error}")
+            self.notify(f"{title}: {name}: {error}")
         else:
             result.runs.append(measured)
-            self.say(f"{title}: {name}: {measured.wall_s:.2f} s wall, {measured.cpu_s:.2f} s CPU")
+            self.notify(f"{title}: {name}: {measured.wall_s:.2f} s wall, {measured.cpu_s:.2f} s CPU")
         finally:
             self._put_away(scratch, load)
             os.sync()

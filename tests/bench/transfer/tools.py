@@ -16,7 +16,7 @@ from rig.cache import install, locked, workspace
 from rig.compile import go_mod
 from rig.errors import SetupFailed
 from rig.golang import build_env, ensure_go
-from rig.progress import Say, Step, run
+from rig.progress import Notify, Step, run
 
 HERE = Path(__file__).parent
 S5CMD = Binary("s5cmd", "2.3.0", "github.com/peak/s5cmd/v2")
@@ -83,19 +83,19 @@ def find(env: Mapping[str, str]) -> Tools:
     return Tools(programs, python)
 
 
-def setup(env: Mapping[str, str], say: Say, *, packages: bool) -> None:
+def setup(env: Mapping[str, str], notify: Notify, *, packages: bool) -> None:
     """Bring what is missing: the S3 server, s5cmd, Python packages, and with `packages` those of Debian (root)."""
-    build.setup(env, say)
+    build.setup(env, notify)
     if packages:
-        _install_packages(env, say)
+        _install_packages(env, notify)
     cache = cache_dir(env)
-    with locked(cache, say):
+    with locked(cache, notify):
         if not cached(S5CMD, cache).exists():
-            _build_s5cmd(env, cache, say)
-        _ensure_venv(env, say)
+            _build_s5cmd(env, cache, notify)
+        _ensure_venv(env, notify)
 
 
-def _install_packages(env: Mapping[str, str], say: Say) -> None:
+def _install_packages(env: Mapping[str, str], notify: Notify) -> None:
     absent = [package for package, program in PACKAGES.items() if not shutil.which(program, path=_PLACES)]
     if not absent:
         return
@@ -103,15 +103,15 @@ def _install_packages(env: Mapping[str, str], say: Say) -> None:
         raise SetupFailed(f"packages need root and {_APT}; install what Debian calls {', '.join(absent)}")
     quiet = {**env, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # in runlevel 1 no server is started
     for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *absent]):
-        run(Step(f"apt-get {' '.join(arguments)}", [_APT, "-q", *arguments], Path("/"), quiet), say)
+        run(Step(f"apt-get {' '.join(arguments)}", [_APT, "-q", *arguments], Path("/"), quiet), notify)
 
 
-def _build_s5cmd(env: Mapping[str, str], cache: Path, say: Say) -> None:
-    go = ensure_go(env, cache, say)
+def _build_s5cmd(env: Mapping[str, str], cache: Path, notify: Notify) -> None:
+    go = ensure_go(env, cache, notify)
     with workspace(cache) as work:
         (work / "go.mod").write_text(go_mod(S5CMD.package, f"v{S5CMD.version}", ""))
         argv = [str(go), "build", "-mod=mod", "-o", str(work / S5CMD.name), S5CMD.package]
-        run(Step(f"compiling s5cmd v{S5CMD.version}", argv, work, build_env(env, work)), say)
+        run(Step(f"compiling s5cmd v{S5CMD.version}", argv, work, build_env(env, work)), notify)
         install(S5CMD, work / S5CMD.name, cache)
 
 
@@ -120,16 +120,16 @@ def _venv(env: Mapping[str, str]) -> Path:
     return bench_cache(env) / f"python-{wanted}"
 
 
-def _ensure_venv(env: Mapping[str, str], say: Say) -> None:
+def _ensure_venv(env: Mapping[str, str], notify: Notify) -> None:
     place = _venv(env)  # its programs name it: it cannot be made elsewhere and moved
     if (place / _WHOLE).exists():
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "venv", "--clear", str(place)]
-    run(Step("making the peers' environment", argv, place.parent, env), say)
+    run(Step("making the peers' environment", argv, place.parent, env), notify)
     argv = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
     argv += ["--only-binary=:all:", "-r", str(HERE / "requirements.txt")]
-    run(Step("installing the peers' packages", argv, place.parent, env), say)
+    run(Step("installing the peers' packages", argv, place.parent, env), notify)
     (place / _WHOLE).touch()
 
 

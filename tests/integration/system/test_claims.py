@@ -195,7 +195,7 @@ def serving_pods(site: Site, service: str, count: int) -> list[Json]:
     return found
 
 
-def say(site: Site, pod: str, phase: str, **conditions: str) -> None:
+def report_state(site: Site, pod: str, phase: str, **conditions: str) -> None:
     """Set phase and conditions of a pod, as its kubelet would."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     reported = [{"type": kind, "status": status, "lastTransitionTime": now} for kind, status in conditions.items()]
@@ -255,12 +255,12 @@ def test_a_pod_on_another_node_than_its_volume_is_reported_until_it_runs(site: S
     other = holder(site, name, "a")
     service = serve(site, model, 1, nodeName=machine)
     (pod,) = [p["metadata"]["name"] for p in serving_pods(site, service, 1)]
-    say(site, pod, "Pending", PodReadyToStartContainers="False", Ready="False")
+    report_state(site, pod, "Pending", PodReadyToStartContainers="False", Ready="False")
     phrase = f"pod {pod} on node {machine} waits: PVC {name} is ReadWriteOnce and in use by pod {other} on node a"
     assert f"{phrase}; it starts when that pod ends" in wait_service(site, service, "ClaimInUse")
     assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(phrase)
     site.api.delete(f"{PODS}/{other}", grace_s=0)
-    say(site, pod, "Running", PodReadyToStartContainers="True", Ready="True")
+    report_state(site, pod, "Running", PodReadyToStartContainers="True", Ready="True")
     wait_service(site, service, "Serving")
     site.wait_reason("ClusterBaseModel", model, "OnClaim")
 

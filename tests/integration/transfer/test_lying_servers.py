@@ -195,7 +195,7 @@ def test_a_file_that_changes_in_its_middle_is_not_mixed(digest: str, store: Stor
 
 
 FETCHED_DATE, LATER_DATE = "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:00:01 GMT"
-TOLD = {
+CHANGES = {
     "strong tag": ({"ETag": '"1"'}, {"ETag": '"2"'}),
     "weak tag": ({"ETag": 'W/"1"'}, {"ETag": 'W/"2"'}),
     "tag that becomes weak": ({"ETag": '"1"'}, {"ETag": 'W/"2"'}),
@@ -233,7 +233,7 @@ def listed(**headers: str) -> Answer:
     return lambda _: reply(200, b"", **{"Content_Length": str(len(BODY)), **headers})
 
 
-@pytest.mark.parametrize(("before", "after"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
 def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
     bring_url: Callable[[Answer], FetchResult],
@@ -251,7 +251,7 @@ def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
     assert list((root / "partial").iterdir()) == []
 
 
-@pytest.mark.parametrize(("reported", "_"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize(("reported", "_"), CHANGES.values(), ids=CHANGES)
 def test_one_without_a_digest_that_stays_is_resumed(
     bring_url: Callable[[Answer], FetchResult], reported: dict[str, str], _: dict[str, str], store: Store
 ) -> None:

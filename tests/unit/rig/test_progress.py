@@ -20,12 +20,12 @@ def test_a_long_step_says_how_far_it_is_and_counts(tmp_path: Path) -> None:
         f"while not pathlib.Path({str(marker)!r}).exists(): time.sleep(0.01)"
     )
 
-    def say(line: str) -> None:
+    def notify(line: str) -> None:
         lines.append(line)
         if "noise" in line:
             marker.touch()
 
-    assert run(_step(code, counted_prefix="package "), say, every_s=0.05) == 1
+    assert run(_step(code, counted_prefix="package "), notify, every_s=0.05) == 1
     assert lines[0] == "building ..."
     assert any(line.endswith(": noise") for line in lines)
     assert lines[-1].startswith("  done in ")

@@ -54,14 +54,14 @@ def server(site: Site) -> Iterator[ScriptedServer]:
         yield server
 
 
-TOLD = {
+CHANGES = {
     "tag": ({"ETag": '"1"'}, {"ETag": '"2"'}),
     "weak tag": ({"ETag": 'W/"1"'}, {"ETag": 'W/"2"'}),
     "date": ({"Last_Modified": "Sat, 21 Nov 2026 10:00:00 GMT"}, {"Last_Modified": "Sat, 21 Nov 2026 10:00:01 GMT"}),
 }
 
 
-@pytest.mark.parametrize(("before", "after"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
 def test_one_that_the_source_calls_another_is_fetched_again(
     site: Site, server: ScriptedServer, before: dict[str, str], after: dict[str, str]
 ) -> None:

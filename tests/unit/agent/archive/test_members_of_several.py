@@ -4,9 +4,9 @@ import pytest
 
 from agent.archive.members import (
     ArchiveEntry,
+    ArchiveTotals,
     MemberType,
     Oversize,
-    Tally,
     UnpackLimits,
     check_together,
     count_names,
@@ -51,19 +51,19 @@ def test_a_clash_with_a_file_beside_the_archives() -> None:
 
 
 def test_members_count_over_all_archives() -> None:
-    tally, limits = Tally(), UnpackLimits(100, 4)
-    decide_members([ArchiveEntry("d", MemberType.DIRECTORY), *entries("a", "b")], limits, tally)
-    decide_members(entries("c"), limits, tally)
+    totals, limits = ArchiveTotals(), UnpackLimits(100, 4)
+    decide_members([ArchiveEntry("d", MemberType.DIRECTORY), *entries("a", "b")], limits, totals)
+    decide_members(entries("c"), limits, totals)
     with pytest.raises(TooManyFiles, match="the archives have more than 4 members"):
-        decide_members(entries("e"), limits, tally)
+        decide_members(entries("e"), limits, totals)
 
 
 def test_those_that_were_unpacked_before_count() -> None:
-    tally, limits = Tally(), UnpackLimits(100, 4)
-    count_names(["d/a", "d/b"], limits, tally)
-    decide_members(entries("c"), limits, tally)
+    totals, limits = ArchiveTotals(), UnpackLimits(100, 4)
+    count_names(["d/a", "d/b"], limits, totals)
+    decide_members(entries("c"), limits, totals)
     with pytest.raises(TooManyFiles, match="the archives have more than 4 members"):
-        decide_members(entries("e"), limits, tally)
+        decide_members(entries("e"), limits, totals)
 
 
 def test_all_together_have_a_limit_with_those_beside_them() -> None:
@@ -73,9 +73,9 @@ def test_all_together_have_a_limit_with_those_beside_them() -> None:
 
 
 def test_bytes_count_over_all_archives() -> None:
-    tally, limits = Tally(), UnpackLimits(100, 9)
-    decide_members(entries("a", size=60), limits, tally)
-    decide_members(entries("b", size=40), limits, tally)
+    totals, limits = ArchiveTotals(), UnpackLimits(100, 9)
+    decide_members(entries("a", size=60), limits, totals)
+    decide_members(entries("b", size=40), limits, totals)
     with pytest.raises(Oversize) as raised:
-        decide_members(entries("c"), limits, tally)
+        decide_members(entries("c"), limits, totals)
     assert raised.value.size_bytes == 101

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.store.reservations import Ledger, StoreRoom, why_refused
+from agent.store.reservations import Ledger, StoreCapacity, why_refused
 
 DISK = 1000
 KEYS = ("a", "b", "c", "d")
@@ -31,15 +31,15 @@ class Quota(RuleBasedStateMachine):
         return self.stored + sum(self.came.values())
 
     @property
-    def room(self) -> StoreRoom:
+    def capacity(self) -> StoreCapacity:
         """What a reservation is decided from."""
-        return StoreRoom(self.used, self.limit, DISK - self.used - self.others, self.floor)
+        return StoreCapacity(self.used, self.limit, DISK - self.used - self.others, self.floor)
 
     @rule(key=keys, size=sizes)
     def ask(self, key: str, size: int) -> None:
         """Ask for the rest of a model; it is granted in full or not at all."""
         need = max(0, size - self.came.get(key, 0))
-        if not why_refused(need, self.ledger.reserved(but=key), self.room):
+        if not why_refused(need, self.ledger.reserved(but=key), self.capacity):
             self.ledger.reserve(key, need)
             self.open[key] = need
             self.came.setdefault(key, 0)
@@ -105,8 +105,8 @@ class Quota(RuleBasedStateMachine):
         """The last byte counts."""
         left = min(self.limit, DISK - self.floor) - self.used - self.ledger.reserved()
         if left > 0:
-            assert why_refused(left, self.ledger.reserved(), self.room) == ""
-        assert why_refused(max(left, 0) + 1, self.ledger.reserved(), self.room)
+            assert why_refused(left, self.ledger.reserved(), self.capacity) == ""
+        assert why_refused(max(left, 0) + 1, self.ledger.reserved(), self.capacity)
 
 
 TestQuota = Quota.TestCase

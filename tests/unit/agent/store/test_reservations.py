@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.reservations import Ledger, StoreRoom, shortage, why_refused
+from agent.store.reservations import Ledger, StoreCapacity, shortage, why_refused
 
 sizes = st.integers(min_value=0, max_value=10**13)
 
@@ -12,35 +12,37 @@ def test_what_fits_both_bounds_and_only_that_is_accepted(
 ) -> None:
     under_limit = limit == 0 or used + promised + need <= limit
     on_disk = promised + need + floor <= disk_free
-    assert (why_refused(need, promised, StoreRoom(used, limit, disk_free, floor)) == "") == (under_limit and on_disk)
+    assert (why_refused(need, promised, StoreCapacity(used, limit, disk_free, floor)) == "") == (
+        under_limit and on_disk
+    )
 
 
 @given(need=sizes, promised=sizes, used=sizes, floor=sizes)
 def test_an_exact_fit_is_accepted_and_one_byte_more_is_not(need: int, promised: int, used: int, floor: int) -> None:
-    room = StoreRoom(used, used + promised + need, promised + need + floor, floor)
-    assert why_refused(need, promised, room) == ""
-    assert why_refused(need + 1, promised, room)
+    capacity = StoreCapacity(used, used + promised + need, promised + need + floor, floor)
+    assert why_refused(need, promised, capacity) == ""
+    assert why_refused(need + 1, promised, capacity)
 
 
 @given(need=sizes, promised=sizes, used=sizes, limit=sizes, disk_free=sizes, floor=sizes)
 def test_when_the_shortage_has_gone_it_fits(
     need: int, promised: int, used: int, limit: int, disk_free: int, floor: int
 ) -> None:
-    missing = shortage(need, promised, StoreRoom(used, limit, disk_free, floor))
+    missing = shortage(need, promised, StoreCapacity(used, limit, disk_free, floor))
     if limit and need > limit:
         assert missing == 0
     else:
-        assert why_refused(need, promised, StoreRoom(used - missing, limit, disk_free + missing, floor)) == ""
+        assert why_refused(need, promised, StoreCapacity(used - missing, limit, disk_free + missing, floor)) == ""
     if missing:
-        assert why_refused(need, promised, StoreRoom(used - missing + 1, limit, disk_free + missing - 1, floor))
+        assert why_refused(need, promised, StoreCapacity(used - missing + 1, limit, disk_free + missing - 1, floor))
 
 
 def test_nothing_needed_is_accepted_even_over_the_limit() -> None:
-    assert why_refused(0, 5, StoreRoom(used=100, limit=10, disk_free=0, floor=7)) == ""
+    assert why_refused(0, 5, StoreCapacity(used=100, limit=10, disk_free=0, floor=7)) == ""
 
 
 def test_the_refusal_has_all_numbers() -> None:
-    message = why_refused(900, 11, StoreRoom(used=222, limit=1000, disk_free=555, floor=44))
+    message = why_refused(900, 11, StoreCapacity(used=222, limit=1000, disk_free=555, floor=44))
     for part in ("need 900 bytes", "have 500 bytes", "limit 1000 bytes", "used 222 bytes", "others 11 bytes"):
         assert part in message
     assert "disk free 555 bytes" in message
@@ -48,10 +50,10 @@ def test_the_refusal_has_all_numbers() -> None:
 
 
 def test_the_refusal_names_the_way_out() -> None:
-    assert "raise storageLimit" in why_refused(2000, 0, StoreRoom(0, 1000, 10**9, 0))
-    assert "never" in why_refused(2000, 0, StoreRoom(0, 1000, 10**9, 0))
-    assert "remove a model or raise storageLimit" in why_refused(600, 0, StoreRoom(500, 1000, 10**9, 0))
-    assert "free space on the node's disk" in why_refused(600, 0, StoreRoom(0, 1000, 100, 0))
+    assert "raise storageLimit" in why_refused(2000, 0, StoreCapacity(0, 1000, 10**9, 0))
+    assert "never" in why_refused(2000, 0, StoreCapacity(0, 1000, 10**9, 0))
+    assert "remove a model or raise storageLimit" in why_refused(600, 0, StoreCapacity(500, 1000, 10**9, 0))
+    assert "free space on the node's disk" in why_refused(600, 0, StoreCapacity(0, 1000, 100, 0))
 
 
 keys = st.sampled_from(["a", "b", "c"])

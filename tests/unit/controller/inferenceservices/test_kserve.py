@@ -12,8 +12,8 @@ from tests.builders.services import demand
 ENABLE = "serving.kserve.io/enable-model-cache"
 
 
-def kserve(name: str, predictor: dict[str, Any], asks: str | None = "true", **meta: Any) -> dict[str, Any]:
-    annotations = {ENABLE: asks} if asks else {}
+def kserve(name: str, predictor: dict[str, Any], requests_cache: str | None = "true", **meta: Any) -> dict[str, Any]:
+    annotations = {ENABLE: requests_cache} if requests_cache else {}
     return {"metadata": {"name": name, "namespace": "team", "annotations": annotations, **meta},
             "spec": {"predictor": predictor}}  # fmt: skip
 

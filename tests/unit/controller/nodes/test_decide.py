@@ -24,7 +24,7 @@ from controller.nodes.view import NodeView, foreign_model_node_message
 from controller.nodes.wanted import find_unplaced
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import NodeLimits
-from controller.placement.shares import ModelNodeRoom
+from controller.placement.shares import ModelNodeCapacity
 from controller.state.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
@@ -398,34 +398,34 @@ def of_namespace(namespace: str, index: int, **fields: Any) -> Demand:
     return demand(f"{namespace}_{name}", namespace=namespace, kind="BaseModel", **fields)
 
 
-def crowded(view: NodeView, room: ModelNodeRoom) -> NodeView:
-    return replace(view, unplaced=find_unplaced(view, NOW, room))
+def crowded(view: NodeView, capacity: ModelNodeCapacity) -> NodeView:
+    return replace(view, unplaced=find_unplaced(view, NOW, capacity))
 
 
 def test_more_models_than_a_model_node_takes_stop_neither_placement_nor_removal() -> None:
     gone = entry(id="gone", claims=[])
     listed = view(*(of_namespace("a", i) for i in range(2001)), spec=spec_of(gone))
-    entries = written(decide(replace(crowded(listed, ModelNodeRoom()), users={}), NOW, PACE))
+    entries = written(decide(replace(crowded(listed, ModelNodeCapacity()), users={}), NOW, PACE))
     assert entries["gone", "r1"].state == "Draining"
     assert len(entries) == 500
     assert len(msgspec.json.encode(list(entries.values()))) < 600 * 1024
 
 
 def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_come_first() -> None:
-    room = ModelNodeRoom(10, 10**6)
-    first = written(decide(crowded(view(*(of_namespace("a", i) for i in range(20))), room), NOW, PACE))
+    capacity = ModelNodeCapacity(10, 10**6)
+    first = written(decide(crowded(view(*(of_namespace("a", i) for i in range(20))), capacity), NOW, PACE))
     assert [key[0] for key in first] == [f"a_m{i:04}" for i in range(5)]
     more = view(*(of_namespace(n, i) for n in "abc" for i in range(20)), spec=spec_of(*first.values()))
-    second = written(decide(crowded(more, room), NOW, PACE))
+    second = written(decide(crowded(more, capacity), NOW, PACE))
     assert first.keys() <= second.keys()
     assert {key[0] for key in second.keys() - first.keys()} == {"b_m0000", "b_m0001", "c_m0000"}
 
 
 def test_a_new_revision_that_finds_no_room_leaves_the_serving_one_in_its_place() -> None:
-    room = ModelNodeRoom(2, 10**6)
+    capacity = ModelNodeCapacity(2, 10**6)
     here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
     reported = [entry_status("Ready", key=("a_m0000", "old")), entry_status("Ready", key=("a_m0001", "r1"))]
     demands = of_namespace("a", 0, revision="new", serving="old"), of_namespace("a", 1)
-    seen = crowded(view(*demands, spec=spec_of(*here), statuses=reported), room)
+    seen = crowded(view(*demands, spec=spec_of(*here), statuses=reported), capacity)
     assert list(seen.unplaced) == [("a_m0000", "new")]
     assert written(decide(seen, NOW, PACE)).keys() == {("a_m0000", "old"), ("a_m0001", "r1")}

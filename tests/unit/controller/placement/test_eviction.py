@@ -12,11 +12,11 @@ from controller.placement.eviction import (
     Candidate,
     Need,
     assess,
+    available_bytes,
     entries_that_fit,
     eviction_order,
     needs,
     plan_eviction,
-    room_bytes,
 )
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNodeStatus
 
@@ -165,14 +165,14 @@ def test_words_on_another_state_are_no_need() -> None:
 def test_room_is_what_is_left_by_those_that_are_still_to_come() -> None:
     status = ModelNodeStatus(used=100, disk_free=500, floor=50, entries=[ready("here", frees=90), short("short")])
     entries = [entry("here"), entry("short"), entry("unheard"), entry("gone", state="Absent", evicted_for="here")]
-    assert room_bytes(entries, status, 300) == 300 - 100 - 50 - 50
-    assert room_bytes(entries, status, 0) == 500 - 50 - 100
+    assert available_bytes(entries, status, 300) == 300 - 100 - 50 - 50
+    assert available_bytes(entries, status, 0) == 500 - 50 - 100
 
 
 def test_figures_that_lag_behind_the_phases_make_no_room() -> None:
     arrived = ModelNodeStatus(used=10, disk_free=500, floor=50, entries=[ready("a", frees=60), ready("b", frees=40)])
-    assert room_bytes([entry("a"), entry("b")], arrived, 110) == 10
-    assert room_bytes([entry("a"), entry("b")], arrived, 0) == 500 - 50 - 90
+    assert available_bytes([entry("a"), entry("b")], arrived, 110) == 10
+    assert available_bytes([entry("a"), entry("b")], arrived, 0) == 500 - 50 - 90
 
 
 def gone(name: str, size: int, **fields: Any) -> Entry:

@@ -8,7 +8,7 @@ from tests.builders.model_files import config_of, read
 
 TEXT, SEES = ("TEXT_TO_TEXT",), ("IMAGE_TEXT_TO_TEXT", "TEXT_TO_TEXT")
 FILMS = ("IMAGE_TEXT_TO_TEXT", "VIDEO_TEXT_TO_TEXT", "TEXT_TO_TEXT")
-HEARS = ("IMAGE_TEXT_TO_TEXT", "AUDIO_TEXT_TO_TEXT", "TEXT_TO_TEXT")
+AUDIO = ("IMAGE_TEXT_TO_TEXT", "AUDIO_TEXT_TO_TEXT", "TEXT_TO_TEXT")
 
 # name: (context, layers, heads, kv heads, bytes a token), what else is told
 CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
@@ -25,7 +25,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "gemma-2": ((8192, 46, 32, 16, 2 * 46 * 16 * 128 * 2), {}),
     "gemma-3": ((131072, 62, 32, 16, 2 * 62 * 16 * 128 * 2), {"capabilities": SEES}),
     "phi-3-moe": ((131072, 32, 32, 8, 2 * 32 * 8 * 128 * 2), {"experts": 16, "experts_active": 2}),
-    "phi-4-multimodal": ((131072, 32, 24, 8, 2 * 32 * 8 * 128 * 2), {"dtype": "bfloat16", "capabilities": HEARS}),
+    "phi-4-multimodal": ((131072, 32, 24, 8, 2 * 32 * 8 * 128 * 2), {"dtype": "bfloat16", "capabilities": AUDIO}),
     "deepseek-v3": ((163840, 61, 128, 128, 61 * (512 + 64) * 2), {"quantization": "fp8", "head_dim": 192}),
     "deepseek-v4": ((1048576, 43, 64, 1, 43 * 512 * 2),
         {"quantization": "fp8", "dtype": "bfloat16", "experts": 256, "experts_active": 6}),
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "qwen-vl": ((8192, 32, 32, 32, 2 * 32 * 32 * 128 * 2), {"capabilities": SEES}),
     # 15 of 35 layers look at what an earlier one keeps
     "gemma-3n": ((32768, 35, 8, 2, 2 * 20 * 2 * 256 * 2),
-        {"capabilities": HEARS, "dtype": "bfloat16", "vocabulary_size": 262400}),
+        {"capabilities": AUDIO, "dtype": "bfloat16", "vocabulary_size": 262400}),
     "minimax": ((10240000, 80, 64, 8, 2 * 10 * 8 * 128 * 2), {"experts": 32}),
     "minimax-m2": ((196608, 62, 48, 8, 2 * 62 * 8 * 128 * 2),
         {"quantization": "fp8", "experts": 256, "experts_active": 8}),
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "colbert": ((512, 12, 12, 12, None), {"capabilities": ("EMBEDDING",)}),
     "voxtral": ((131072, 30, 32, 8, 2 * 30 * 8 * 128 * 2), {"capabilities": ("AUDIO_TEXT_TO_TEXT", "TEXT_TO_TEXT")}),
     "qwen-3-omni": ((65536, 48, 32, 4, 2 * 48 * 4 * 128 * 2),
-        {"experts": 128, "capabilities": (*FILMS[:2], *HEARS[1:])}),
+        {"experts": 128, "capabilities": (*FILMS[:2], *AUDIO[1:])}),
     # 7 of 27 layers keep a latent vector
     "kimi-linear": ((1048576, 27, 32, 32, 7 * (512 + 64) * 2), {"experts": 256}),
     "chatglm": ((8192, 28, 32, 2, 2 * 28 * 2 * 128 * 2), {}),

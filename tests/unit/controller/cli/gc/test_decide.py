@@ -13,7 +13,7 @@ def claim(name: str, owner: Owner = GONE, **fields: Any) -> ObservedClaim:
 
 
 def kept(*claims: ObservedClaim) -> dict[str, str]:
-    return {orphan.claim.name: orphan.kept for orphan in orphaned_claims(claims)}
+    return {orphan.claim.name: orphan.keep_reason for orphan in orphaned_claims(claims)}
 
 
 def test_a_claim_with_an_owner_is_not_shown() -> None:

@@ -378,7 +378,7 @@ def pod(annotations: Mapping[str, str], *, namespace: str = "team", **spec: Any)
     )
 
 
-def given_pod(**fields: Any) -> ObservedPod:
+def injected_pod(**fields: Any) -> ObservedPod:
     return pod({"ome.io/base-model-name": "m", "larder.dev/models": "m@r1"}, **({"node_selector": LABELS} | fields))
 
 
@@ -404,7 +404,7 @@ def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
     unscheduled = ObservedCondition(
         type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu"
     )
-    answer = why_pod(given_pod(status=ObservedPodStatus(phase="Pending", conditions=[unscheduled])), seen())
+    answer = why_pod(injected_pod(status=ObservedPodStatus(phase="Pending", conditions=[unscheduled])), seen())
     assert reasons(answer, Severity.STOP) == set()
     assert "Unschedulable: Insufficient cpu" in render(answer)
 
@@ -413,7 +413,7 @@ def test_a_label_that_no_node_has() -> None:
     cluster = at_a(node_with_model("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
     state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
     cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
-    answer = why_pod(given_pod(), cluster)
+    answer = why_pod(injected_pod(), cluster)
     assert {"NoNodeHasLabel", "LabelPending"} <= reasons(answer, Severity.STOP)
     assert "Failed AuthDenied refused" in render(answer)
     assert "larder why clustermodelcache/m" in render(answer)
@@ -421,7 +421,7 @@ def test_a_label_that_no_node_has() -> None:
 
 def test_a_label_that_no_node_will_have() -> None:
     cluster = seen(declared(cluster_model("m", {"gpu": "no"})), nodes=(node("a", GPU),))
-    assert "NoNodes" in reasons(why_pod(given_pod(), cluster), Severity.STOP)
+    assert "NoNodes" in reasons(why_pod(injected_pod(), cluster), Severity.STOP)
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_a_label_that_no_node_will_have() -> None:
     ],
 )  # fmt: skip
 def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: dict[str, Any], phrase: str) -> None:
-    answer = why_pod(given_pod(**spec), seen(nodes=(where,)))
+    answer = why_pod(injected_pod(**spec), seen(nodes=(where,)))
     assert "DoesNotFit" in reasons(answer, Severity.STOP)
     assert phrase in render(answer)
 
@@ -456,43 +456,43 @@ def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: 
 )
 def test_a_taint_that_is_tolerated(toleration: Toleration) -> None:
     where = node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoSchedule")])
-    answer = why_pod(given_pod(tolerations=[toleration]), seen(nodes=(where,)))
+    answer = why_pod(injected_pod(tolerations=[toleration]), seen(nodes=(where,)))
     assert "Fits" in reasons(answer, Severity.FACT)
 
 
 def test_a_selector_that_somebody_removed() -> None:
-    answer = why_pod(given_pod(node_selector={ready_label("m"): "true"}), seen())
+    answer = why_pod(injected_pod(node_selector={ready_label("m"): "true"}), seen())
     assert "SelectorRemoved" in reasons(answer, Severity.STOP)
 
 
 def test_a_model_that_nobody_declares_any_more_and_an_older_revision() -> None:
-    assert "NoObject" in reasons(why_pod(given_pod(), seen(declared(cache("other", "gpus")))))
+    assert "NoObject" in reasons(why_pod(injected_pod(), seen(declared(cache("other", "gpus")))))
     newer = declared(cache("m", "gpus", revision="r2"))
-    assert "OlderRevision" in reasons(why_pod(given_pod(), seen(newer)), Severity.FACT)
+    assert "OlderRevision" in reasons(why_pod(injected_pod(), seen(newer)), Severity.FACT)
 
 
 def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> None:
     hidden = {what: Refused("403 Forbidden", 403) for what in ("nodes", "modelnodes", "agents", "modelcachenodegroups")}
-    told_of = (("a", "Ready", ""), ("b", "Failed", "InsufficientStorage"), ("c", "NotReady", ""))
-    states = [NodeState(name=name, phase=phase, reason=reason) for name, phase, reason in told_of]
+    reported = (("a", "Ready", ""), ("b", "Failed", "InsufficientStorage"), ("c", "NotReady", ""))
+    states = [NodeState(name=name, phase=phase, reason=reason) for name, phase, reason in reported]
     blind = replace(seen(declared(cache("m", "gpus"), *states), nodes=(), agents={}, groups=()), hidden=hidden)
     answer = of_model(blind)
     assert reasons(answer, Severity.STOP) == {"InsufficientStorage"}
     assert {f.about for f in answer.findings if f.severity == Severity.WAIT} == {"node/c"}
     assert "NotShown" in reasons(answer, Severity.FACT)
-    waiting = why_pod(given_pod(), blind)
+    waiting = why_pod(injected_pod(), blind)
     assert not reasons(waiting, Severity.STOP), "nothing is said of labels that nobody saw"
     unseen = replace(blind, models=(), hidden=hidden | {"clustermodelcaches": Refused("403", 403)})
-    assert "NoObject" not in reasons(why_pod(given_pod(), unseen))
+    assert "NoObject" not in reasons(why_pod(injected_pod(), unseen))
 
 
 def test_where_a_placed_pod_stands() -> None:
-    running = given_pod(node_name="a", status=ObservedPodStatus(phase="Running"))
+    running = injected_pod(node_name="a", status=ObservedPodStatus(phase="Running"))
     assert reasons(why_pod(running, seen())) == {"Model"}, "the model's own status is not known here"
-    ended = given_pod(node_name="a", status=ObservedPodStatus(phase="Failed", reason="NodeAffinity"))
+    ended = injected_pod(node_name="a", status=ObservedPodStatus(phase="Failed", reason="NodeAffinity"))
     assert "NodeAffinity" in reasons(why_pod(ended, seen()), Severity.STOP)
     lost = seen(nodes=(node("a", GPU | LABELS, ready=False),))
-    assert "NotReady" in reasons(why_pod(given_pod(node_name="a"), lost), Severity.STOP)
+    assert "NotReady" in reasons(why_pod(injected_pod(node_name="a"), lost), Severity.STOP)
 
 
 def test_a_group_without_nodes() -> None:
@@ -510,7 +510,7 @@ def test_a_group_without_nodes() -> None:
 )
 def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, granted: bool, state: str) -> None:
     found = with_entry(node_with_model("a", phase, reason, "words"), granted=granted, state=state)
-    for answer in (of_model(at_a(found)), why_node("a", at_a(found)), why_pod(given_pod(), at_a(found))):
+    for answer in (of_model(at_a(found)), why_node("a", at_a(found)), why_pod(injected_pod(), at_a(found))):
         assert answer.findings
         if reason and state == EntryState.PRESENT:
             assert answer.title.startswith("pod") or reason in reasons(answer)

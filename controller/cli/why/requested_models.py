@@ -19,7 +19,7 @@ _BASE_KINDS = (BASE_MODEL_KIND, CLUSTER_BASE_MODEL)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedModel:
+class RequestedModel:
     """A model that pods ask for: the annotation, what it says, and the models that can be meant."""
 
     annotation: str
@@ -38,12 +38,12 @@ class AskedModel:
         return stop("template", "ModelNotFound", message, f"create it, or correct {self.annotation}")
 
 
-def asked_models(annotations: Mapping[str, str], namespace: str, cluster: ClusterView) -> Iterator[AskedModel]:
+def requested_models(annotations: Mapping[str, str], namespace: str, cluster: ClusterView) -> Iterator[RequestedModel]:
     """Yield what annotations ask for by name."""
     if name := annotations.get(BASE_MODEL, ""):
         kinds = [kind for kind in _BASE_KINDS if annotations.get(MODEL_KIND, kind.kind) == kind.kind]
         found = _found(kinds, name, namespace, cluster)
-        yield AskedModel(BASE_MODEL, name, found[:1], hidden=_is_hidden(kinds, cluster))
+        yield RequestedModel(BASE_MODEL, name, found[:1], hidden=_is_hidden(kinds, cluster))
     try:
         references = [(text, *parse_reference(text)) for text in references_in(annotations[NAMED_MODELS])]
     except (KeyError, AdmissionRefused):
@@ -51,7 +51,7 @@ def asked_models(annotations: Mapping[str, str], namespace: str, cluster: Cluste
     for text, kind_name, name in references:
         kinds = [kind for kind in MODEL_KINDS if kind_name in ("", kind.kind)]
         found = _found(kinds, name, namespace, cluster)
-        yield AskedModel(NAMED_MODELS, text, found, hidden=_is_hidden(kinds, cluster))
+        yield RequestedModel(NAMED_MODELS, text, found, hidden=_is_hidden(kinds, cluster))
 
 
 def misplaced(own: Mapping[str, str], template: Mapping[str, str]) -> list[str]:
