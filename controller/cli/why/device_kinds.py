@@ -9,7 +9,7 @@ from shared.kube.objects import Object
 from shared.model_devices import DRIVER, FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, ResourceClaim
 
 OUR_CLASSES = (SHARED_CLASS, PRIVATE_CLASS, FETCH_CLASS)
-_EQUALS = r"\.{}\s*==\s*(?:\"([^\"]*)\"|'([^']*)')"
+_MODEL = re.compile(r"\.model\s*==\s*(?:\"([^\"]*)\"|'([^']*)')")
 
 
 class CelExpression(ApiStruct, frozen=True, kw_only=True):
@@ -35,10 +35,10 @@ class DeviceChoice(ApiStruct, frozen=True, kw_only=True):
         """The conditions that a device has to meet."""
         return [selector.cel.expression for selector in self.selectors]
 
-    def wanted(self, attribute: str) -> str:
-        """Return the only value of an attribute that the conditions allow, if they plainly say so."""
-        pattern = re.compile(_EQUALS.format(attribute))
-        found = (pattern.search(expression) for expression in self.expressions if "||" not in expression)
+    @property
+    def model(self) -> str:
+        """The only model that the conditions allow, if they plainly say so."""
+        found = (_MODEL.search(expression) for expression in self.expressions if "||" not in expression)
         return next((match[1] or match[2] or "" for match in found if match), "")
 
 

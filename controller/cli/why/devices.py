@@ -72,7 +72,7 @@ def _claim(
 def _choice(
     about: str, choice: DeviceChoice, pod: ObservedPod, found: DeviceSurroundings, cluster: ClusterView
 ) -> Iterator[Finding]:
-    name, identity = choice.device_class_name, choice.wanted("model")
+    name, identity = choice.device_class_name, choice.model
     if found.classes is not None and name not in found.classes:
         advice = _SWITCH_ON if name in OUR_CLASSES else "create it, or correct the claim"
         yield stop(about, "NoDeviceClass", f"there is no DeviceClass {name}", advice)
