@@ -33,6 +33,7 @@ class Options:
         enter: A prefix of every command line; may move the programs into another network if its loopback ports are
             forwarded to ours.
         address: Where real nodes reach the API server in that case.
+        authorization: Modes of the API server. Since 1.36, `Node` never gets ready without resource.k8s.io/v1.
     """
 
     node_lost_after_s: float = 6.0
@@ -40,6 +41,7 @@ class Options:
     scheduler_config: Path | None = None
     enter: Sequence[str] = ()
     address: str = LOOPBACK
+    authorization: str = flags.NODE_AND_RBAC
 
 
 class ControlPlane(Running):
@@ -159,7 +161,8 @@ class ControlPlane(Running):
         return self._authority.issue(dns[0] if dns else ips[0], dns=dns, ips=ips)
 
     def _apiserver_flags(self) -> list[str]:
-        return flags.apiserver(self._files, self.server[1], self._etcd_url, self._options.address)
+        options = self._options
+        return flags.apiserver(self._files, self.server[1], self._etcd_url, options.address, options.authorization)
 
     def client_context(self) -> ssl.SSLContext:
         """Return what verifies the servers of this control plane."""

@@ -11,6 +11,7 @@ from rig.pki import Pair
 from rig.ports import LOOPBACK
 
 SERVICE_IP = "10.0.0.1"
+NODE_AND_RBAC = "Node,RBAC"
 SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 _SERVICE_RANGE = "10.0.0.0/16"
@@ -66,10 +67,17 @@ def etcd(files: Files, client_url: str, peer_port: int) -> list[str]:
     ]
 
 
-def apiserver(files: Files, port: int, etcd_url: str, address: str = LOOPBACK) -> list[str]:
+def apiserver(
+    files: Files, port: int, etcd_url: str, address: str = LOOPBACK, authorization: str = NODE_AND_RBAC
+) -> list[str]:
     """Return the arguments of the API server: RBAC, admission by webhooks and policies, as in a cluster.
 
-    `address` is where nodes reach it; loopback without real nodes.
+    Args:
+        files: Its certificates and keys.
+        port: Where it listens.
+        etcd_url: Where etcd listens.
+        address: Where nodes reach it; loopback without real nodes.
+        authorization: The modes of authorization.
     """
     return [
         f"--etcd-servers={etcd_url}",
@@ -82,7 +90,7 @@ def apiserver(files: Files, port: int, etcd_url: str, address: str = LOOPBACK) -
         f"--service-account-key-file={files.public('service-accounts')}",
         f"--service-account-signing-key-file={files.private('service-accounts')}",
         f"--service-cluster-ip-range={_SERVICE_RANGE}",
-        "--authorization-mode=Node,RBAC",
+        f"--authorization-mode={authorization}",
         "--enable-admission-plugins=NodeRestriction",
         "--shutdown-delay-duration=0s",
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import trustme
 
 from rig.binaries import Binaries
-from rig.control_plane import ControlPlane
+from rig.control_plane import ControlPlane, Options
 from rig.demo.parts import secret
 from rig.hub import Hub
 from rig.larder import LarderCluster, LarderOptions
@@ -30,13 +30,14 @@ def opened(
     settings: Mapping[str, str],
     nodes: Mapping[str, Mapping[str, str]],
     replicas: int = 2,
+    plane_options: Options | None = None,
 ) -> Iterator[Site]:
     """A control plane of its own, the sources, and agents on `nodes`, those with the labels GPU in a group `gpus`."""
     authority, tls, web = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), FileServer()
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.cert_pem.write_to_path(str(state / "ca.pem"))
     with (
-        ControlPlane(binaries, state / "plane") as plane,
+        ControlPlane(binaries, state / "plane", plane_options) as plane,
         Hub(state / "hub") as hub,
         S3(binaries, state / "s3") as s3,
         scripted(web.answer, tls) as server,
