@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rig import progress
+from rig.binaries import KUBERNETES_VERSION
 from rig.cache import locked
 from rig.errors import SetupFailed
 from rig.node import programs
@@ -17,6 +18,7 @@ from rig.node.containerd import SANDBOX_IMAGE
 
 AGENT = "localhost/larder-agent:0.1.0"
 CONTROLLER = "localhost/larder-controller:0.1.0"
+SCHEDULER = f"registry.k8s.io/kube-scheduler:v{KUBERNETES_VERSION}"  # as the chart names it
 BASE = "localhost/larder-base:bookworm"
 MODEL_SERVER = "registry.example.com/larder/model-server:0.1.0"  # as the manifests in examples/ name it
 _ROOT = Path(__file__).parents[2]
@@ -33,6 +35,11 @@ COPY busybox /bin/busybox
 RUN ["/bin/busybox", "--install", "-s", "/bin"]
 RUN mkdir -p -m 1777 /tmp && mkdir -p /etc && echo 'root:x:0:0::/:/bin/sh' >/etc/passwd
 CMD ["/bin/sleep", "infinity"]
+"""
+_SCHEDULER_RECIPE = """\
+FROM scratch
+COPY kube-scheduler /usr/local/bin/kube-scheduler
+ENV PATH=/usr/local/bin
 """
 _BASE_RECIPE = """\
 FROM scratch
@@ -80,6 +87,15 @@ def _build_sandbox(buildah: Buildah) -> Path:
         shutil.copy(programs.BUSYBOX, Path(folder) / "busybox")
         _build(buildah, SANDBOX_IMAGE, _SANDBOX, Path(folder))
     return buildah.archive(SANDBOX_IMAGE)
+
+
+def build_scheduler(cache: Path, program: Path, notify: progress.Notify) -> Path:
+    """Return the image of kube-scheduler, built only from the program."""
+    buildah = Buildah(cache)
+    with locked(cache, notify), tempfile.TemporaryDirectory() as folder:
+        shutil.copy(program, Path(folder) / "kube-scheduler")
+        _build(buildah, SCHEDULER, _SCHEDULER_RECIPE, Path(folder))
+        return buildah.archive(SCHEDULER)
 
 
 def build_project(buildah: Buildah, cache: Path, notify: progress.Notify) -> dict[str, Path]:

@@ -1,0 +1,119 @@
+"""larder-scheduler as the chart installs it, with the real kube-scheduler, beside the driver of models as devices."""
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from rig.binaries import cache_dir
+from rig.larder.cluster_driver import Json
+from rig.node import images
+from rig.node.installation import NAMESPACE, Installation, is_pod_ready
+from rig.node.prepare import tools
+from shared.devices.annotation import ANNOTATION
+from shared.devices.scheduler import SCHEDULER_NAME
+from tests.e2e.device_claims import (
+    claim_template,
+    claiming_spec,
+    device_of,
+    devices,
+    exactly,
+    reads_the_model,
+    wait_for_driver,
+)
+from tests.e2e.namespaces import namespace_of_level
+
+CONTROLLER = {"drainSeconds": 2}
+DEVICES = {"enabled": True, "intervalSeconds": 5, "exampleConfigMap": "example-cards"}
+CARDS = [f"resource/group/gpugrp0/0/gpu/{n}/cards" for n in range(2)]
+_SLOW_S = 180.0  # kubelet reads a ConfigMap again after a minute or so
+
+
+@pytest.fixture(scope="module")
+def site_with_scheduler(site: Installation) -> Iterator[Installation]:
+    """The installation with larder-scheduler, the driver and two cards, all of them switched off again afterwards."""
+    scheduler = images.build_scheduler(cache_dir(os.environ), tools(os.environ).plane.kube_scheduler, print)
+    site.cluster.load_image(scheduler)
+    body = {"data": {"devices.json": json.dumps({"allocatable": dict.fromkeys(CARDS, 1)})}}
+    site.api.ensure(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": "example-cards"}} | body)
+    parts = {"dra": {"enabled": True}, "scheduler": {"enabled": True, "replicas": 1}}
+    site.install(controller=CONTROLLER, devices=DEVICES, **parts)
+    wait_for_driver(site)
+    site.cluster.kubectl(
+        "rollout", "status", f"deployment/{SCHEDULER_NAME}", f"--namespace={NAMESPACE}", "--timeout=240s"
+    )
+    site.until(lambda: set(CARDS) <= _advertised(site).keys(), "the cards", _SLOW_S)
+    yield site
+    site.install(controller=CONTROLLER, devices=DEVICES | {"withdraw": True}, **parts)
+    site.until(lambda: not _advertised(site), "the cards to be withdrawn", _SLOW_S)
+    site.install(controller=CONTROLLER)
+
+
+@pytest.fixture
+def scheduled(site_with_scheduler: Installation, site: Installation) -> Installation:
+    """The installation with larder-scheduler; `site` has workloads removed after each test."""
+    assert site is site_with_scheduler
+    return site
+
+
+def _advertised(site: Installation) -> dict[str, int]:
+    annotations = site.get("Node", "one")["metadata"]["annotations"]
+    found: dict[str, int] = json.loads(annotations.get(ANNOTATION, "{}")).get("allocatable", {})
+    return found
+
+
+def _both(site: Installation, model: str, namespace: str) -> str:
+    """Create a pod that claims a model and asks for a card, and return its name."""
+    name = site.name("both")
+    asked = {"runningcontainer": {"main": {"requests": {CARDS[0]: 1}}}}
+    template = claim_template(site, namespace, {"name": "model", "exactly": exactly(model)})
+    meta = {"name": name, "labels": {"app": name}, "annotations": {ANNOTATION: json.dumps(asked)}}
+    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": claiming_spec(template)}, namespace)
+    return name
+
+
+def _card(pod: Json) -> str:
+    """Return the card that a pod was given."""
+    info = json.loads(pod["metadata"]["annotations"][ANNOTATION])
+    assert info["nodename"] == pod["spec"]["nodeName"]
+    (card,) = info["runningcontainer"]["main"]["allocatefrom"].values()
+    return str(card)
+
+
+def test_a_pod_gets_its_model_from_the_driver_and_its_card_from_the_scheduler(scheduled: Installation) -> None:
+    site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
+    site.api.patch(
+        f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
+    )
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", model)
+    site.until(lambda: device_of(site, model) in devices(site), "the device of the model")
+    pods = [site.running(_both(site, model, namespace), namespace) for _ in CARDS]
+    assert {pod["spec"]["schedulerName"] for pod in pods} == {SCHEDULER_NAME}
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"one"}
+    assert sorted(map(_card, pods)) == CARDS
+    for pod in pods:
+        reads_the_model(site, pod, model)
+
+    last = _both(site, model, namespace)
+
+    def refusal() -> str:
+        (pod,) = site.pods(f"app={last}", namespace)
+        conditions = pod["status"].get("conditions", [])
+        return next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
+
+    site.until(lambda: f"{CARDS[0]}: requested 1" in refusal(), "the reason of the third pod")
+    site.delete_pod(pods[0], 0)
+    successor = site.running(last, namespace)
+    assert _card(successor) == _card(pods[0])
+    reads_the_model(site, successor, model)
+
+
+def test_the_scheduler_of_the_chart_runs_with_no_right_on_its_node(scheduled: Installation) -> None:
+    (pod,) = scheduled.pods("app.kubernetes.io/component=scheduler")
+    assert is_pod_ready(pod)
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == images.SCHEDULER
+    assert pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
