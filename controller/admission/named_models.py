@@ -156,7 +156,7 @@ def _not_found(text: str, name: str, catalog: Catalog, namespace: str) -> str:
     near = difflib.get_close_matches(name, known, n=5) if len(name) <= _LONGEST_NAME else []
     hint = f"; similar names are {', '.join(near)}" if near else ""
     return (
-        f"annotation {NAMED_MODELS}: namespace {namespace} sees no model {text!r}, neither a BaseModel or ModelCache "
+        f"annotation {NAMED_MODELS}: namespace {namespace} has no model {text!r}, neither a BaseModel or ModelCache "
         f"of its own nor a ClusterBaseModel or ClusterModelCache{hint}; create it, or correct the annotation"
     )
 

@@ -153,6 +153,6 @@ def _is_outdated(view: ModelCacheView) -> bool:
 
 def _terminating(view: ModelCacheView) -> str:
     return (
-        f"claim {view.claim_name} was deleted and goes when the last pod that mounts it has ended; then Larder creates "
-        "it again and downloads the model"
+        f"claim {view.claim_name} was deleted and disappears when the last pod that mounts it has ended; then "
+        "Larder creates it again and downloads the model"
     )

@@ -174,5 +174,5 @@ def changed_template(view: ModelCacheView) -> str:
         return ""
     return (
         f"; pvcSpec or pvSpec has changed since claim {view.claim_name} was created, and applies once the claim is "
-        f"deleted and created again, which downloads the model again"
+        f"deleted and recreated, which downloads the model again"
     )

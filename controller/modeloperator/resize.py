@@ -32,7 +32,7 @@ def resize_of(view: DownloadedModelView) -> Resize | None:
     if wanted < requested:
         message = (
             f"claim {name} asks for {claim.requested}, and claims cannot shrink to {size}; write the larger size, or "
-            "delete the Model and create it again"
+            "delete the Model and recreate it"
         )
         return Resize("CannotShrink", message)
     if wanted > requested and view.growth_refused:

@@ -111,8 +111,8 @@ def _waiting(pod: Pod, missing: list[ReplicaClaim]) -> str:
 
 def _terminating(claim: ReplicaClaim) -> str:
     return (
-        f"claim {claim.name!r} was deleted and goes when the last pod that mounts it has ended; then it is created "
-        "again, empty"
+        f"claim {claim.name!r} was deleted and disappears when the last pod that mounts it has ended; then it is "
+        "created again, empty"
     )
 
 

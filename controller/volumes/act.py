@@ -70,8 +70,8 @@ class VolumeActor:
             return named
         raise RefusedName(
             NAME_CONFLICT,
-            f"PersistentVolume {' and '.join(dict.fromkeys(names))} exist and are not Larder's; an administrator can "
-            "rename or delete them",
+            f"PersistentVolume {' and '.join(dict.fromkeys(names))} exist, but Larder did not create them; an "
+            "administrator can rename or delete them",
         )
 
     async def _delete(self, path: str, seen: Meta) -> None:

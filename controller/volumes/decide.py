@@ -174,15 +174,16 @@ def _terminating(view: VolumeView) -> str:
     what = "claim" if view.claim is not None and view.claim.metadata.deletion_timestamp else "volume"
     name = found.metadata.name if found else view.key.name
     return (
-        f"the {what} for the pod's model, {name!r}, was deleted and goes when the last pod that mounts it has ended; "
-        "then it is created again. If a rollout waits for that, delete the older pods"
+        f"the {what} for the pod's model, {name!r}, was deleted and disappears when the last pod that mounts it has "
+        "ended; then Larder recreates it. If a rollout waits for that, delete the older pods"
     )
 
 
 def _conflict(view: VolumeView) -> str:
     return (
-        f"PersistentVolumeClaim {view.key.namespace}/{view.key.name} exists and is not Larder's, so the pod's model "
-        "cannot be mounted through it; delete or rename that claim, or delete the pod: its successor gets another name"
+        f"PersistentVolumeClaim {view.key.namespace}/{view.key.name} exists, but Larder did not create it, so the "
+        "pod's model cannot be mounted through it; delete or rename that claim, or delete the pod: its successor "
+        "gets another name"
     )
 
 

@@ -80,7 +80,7 @@ def test_nobody_reaches_the_driver_over_the_network(render: Render) -> None:
 @pytest.mark.parametrize(
     "values", [{"dra": {"enabled": True, "metrics": True}}, ON | {"monitoring": {"monitors": True}}]
 )
-def test_metrics_are_served_where_somebody_reads_them(values: Json, render: Render) -> None:
+def test_metrics_are_served_where_someone_reads_them(values: Json, render: Render) -> None:
     readers: list[Json] = [{"namespaceSelector": {}}]
     rendered = render(values | {"networkPolicy": {"metricsFrom": readers}})
     (container,) = pod_specs(rendered)["larder-dra"]["containers"]

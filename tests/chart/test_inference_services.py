@@ -101,7 +101,7 @@ def test_it_serves_nothing_where_the_cluster_s_own_parts_run(namespace: str, con
     assert not takes(controller, manifests(namespace)[0])
 
 
-def test_it_changes_nothing_of_somebody_else(controller: Api, api: Api) -> None:
+def test_it_changes_nothing_of_someone_else(controller: Api, api: Api) -> None:
     theirs = without_owner(manifests()[0])
     path = path_of("Deployment", OPENED, "svc")
     api.create(path.rpartition("/")[0], theirs)

@@ -219,7 +219,7 @@ def _wanted(found: Json) -> Json:
     return kept | {"spec": found["spec"] if found.get("kind") == "ModelNode" else None}
 
 
-def test_a_field_is_not_written_down_as_somebody_else_s(agent: Api, api: Api) -> None:
+def test_a_field_is_not_written_down_as_someone_else_s(agent: Api, api: Api) -> None:
     """What an applier owns goes when it applies again without it, so that this would remove the label `pool`."""
     fields = api.get(OWN)["metadata"]["managedFields"]
     (operator,) = [entry for entry in fields if entry["operation"] == "Apply"]
@@ -227,7 +227,7 @@ def test_a_field_is_not_written_down_as_somebody_else_s(agent: Api, api: Api) ->
     assert _refused(agent, Try("PATCH", OWN, _metadata(managedFields=fields)))
 
 
-def test_the_agent_takes_off_what_somebody_else_put_on_in_its_name(agent: Api, api: Api) -> None:
+def test_the_agent_takes_off_what_someone_else_put_on_in_its_name(agent: Api, api: Api) -> None:
     put_on = _apply("operator", applied="true", **{READY: "true"})
     api.call(put_on.method, put_on.path, put_on.body, put_on.kind)
     agent.patch(OWN, _metadata(labels={READY: None}))

@@ -161,7 +161,7 @@ def test_queries_are_well_formed(render: Render) -> None:
     ["sum(rate(larder_x_total[5m])", "sum(rte(larder_x_total[5m]))", "rate(larder_x_total)", "larder_x >", "larder_x)",
      'larder_x{phase="Ready"', 'larder_x{phase="Ready}', "larder_x{phase=Ready}"],
 )  # fmt: skip
-def test_a_slip_of_the_pen_is_found(query: str) -> None:
+def test_a_typo_is_found(query: str) -> None:
     assert _flaw(query)
 
 

@@ -109,7 +109,7 @@ def test_a_pod_without_its_gate_is_left_alone(controller: Api, plain: str) -> No
     assert "only remove the scheduling gate" in refusal(controller, plain, {"spec": {"activeDeadlineSeconds": 1}})
 
 
-def test_the_controller_may_end_a_pod_that_asks_for_it(api: Api, controller: Api, gated: str) -> None:
+def test_the_controller_may_end_a_pod_that_requests_it(api: Api, controller: Api, gated: str) -> None:
     before = api.get(f"{_PODS}/{gated}")["status"].get("conditions", [])
     ended = _ENDED | {"conditions": [*before, _MISSING]}
     noted = {"annotations": {"larder.dev/ended": "now"}}
@@ -138,7 +138,7 @@ def test_any_other_status_is_refused(api: Api, controller: Api, gated: str, stat
     )
 
 
-def test_a_pod_that_did_not_ask_for_it_or_runs_is_not_ended(api: Api, controller: Api, plain: str, gated: str) -> None:
+def test_a_pod_that_did_not_request_it_or_runs_is_not_ended(api: Api, controller: Api, plain: str, gated: str) -> None:
     assert "only fail pods that are Pending" in refusal(controller, plain, {"status": _ENDED}, "/status")
     api.patch(f"{_PODS}/{gated}/status", {"status": {"phase": "Running"}})
     assert "only fail pods that are Pending" in refusal(controller, gated, {"status": _ENDED}, "/status")
@@ -146,7 +146,7 @@ def test_a_pod_that_did_not_ask_for_it_or_runs_is_not_ended(api: Api, controller
     assert "metadata" in refusal(controller, plain, ended, "/status")
 
 
-def test_other_doors_of_a_pod_are_closed(controller: Api, gated: str) -> None:
+def test_other_ways_into_a_pod_are_closed(controller: Api, gated: str) -> None:
     for method, path in (("DELETE", gated), ("POST", f"{gated}/eviction"), ("POST", f"{gated}/exec")):
         with pytest.raises(CallRefused, match="403"):
             controller.call(method, f"{_PODS}/{path}", None if method == "DELETE" else {})

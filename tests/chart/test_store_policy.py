@@ -98,7 +98,7 @@ WIDE = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     "mount", [{}, {"readOnly": True}, {"subPath": ROOT[1:]}, {"subPathExpr": "$(X)", "readOnly": True}]
 )
-def test_nobody_comes_from_above(path: str, mount: Json, api: Api) -> None:
+def test_nobody_mounts_the_store_from_above(path: str, mount: Json, api: Api) -> None:
     """A mount of / shows the store, by a sub-path or not, and /proc/1/root is /."""
     message = _refusal(api, _pod(path, mount))
     assert "volumes store contain the model store, /var/lib/larder" in message
@@ -113,7 +113,7 @@ def test_a_volume_that_no_container_mounts_counts_too(path: str, api: Api) -> No
 
 
 @WIDE
-def test_what_has_to_see_the_node_goes_on_where_an_administrator_says_so(path: str, api: Api) -> None:
+def test_what_has_to_see_the_node_continues_where_an_administrator_says_so(path: str, api: Api) -> None:
     api.ensure("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
     wait_until(lambda: api.answers("/api/v1/namespaces/monitoring/serviceaccounts/default"), 60, "its account")
     for namespace in (SYSTEM, NAMESPACE):
@@ -127,7 +127,7 @@ def test_what_has_to_see_the_node_goes_on_where_an_administrator_says_so(path: s
     wait_until(lambda: bool(_refusal(api, _pod(path, {"readOnly": True}), "monitoring")), 60, "the label to be gone")
 
 
-def test_a_debugger_does_not_come_from_above_either(api: Api) -> None:
+def test_a_debugger_does_not_mount_the_store_from_above_either(api: Api) -> None:
     """A pod that was there before the policy, or was let in by a label that is gone."""
     pods = "/api/v1/namespaces/old/pods"
     label: Json = {"metadata": {"name": "old", "labels": {"larder.dev/allow-host-paths": "true"}}}
@@ -177,7 +177,7 @@ def test_other_volumes_of_the_cluster_are_left_alone(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", ["/var/lib/larderer", "/data", f"/mnt{ROOT}", "/proc/sys", "/procs/1", "/dev/fuse"])
-def test_other_paths_are_nobody_s_business(path: str, api: Api) -> None:
+def test_other_paths_are_ignored(path: str, api: Api) -> None:
     assert not _refusal(api, _pod(path, {}, kind="DirectoryOrCreate"))
 
 

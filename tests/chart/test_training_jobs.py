@@ -186,7 +186,7 @@ def test_a_claim_names_no_volume_and_is_never_deleted(controller: Api, api: Api)
         api.patch(one, {"metadata": {"finalizers": None}})
 
 
-def test_a_pod_of_somebody_else_is_neither_deleted_nor_changed(controller: Api, api: Api) -> None:
+def test_a_foreign_pod_is_neither_deleted_nor_changed(controller: Api, api: Api) -> None:
     path = f"/api/v1/namespaces/{OPENED}/pods"
     theirs = with_metadata(manifests()["Pod"], name="theirs", ownerReferences=None)
     api.create(path, theirs)

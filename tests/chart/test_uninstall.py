@@ -61,7 +61,7 @@ def test_our_finalizers_go_and_those_of_others_stay(hook: _Direct, api: Api) -> 
         assert let_go(hook, DEFINITION, WORD) == 0
 
 
-def test_a_model_that_somebody_deleted_meanwhile_is_gone_then(hook: _Direct, api: Api) -> None:
+def test_a_model_that_someone_deleted_meanwhile_is_gone_then(hook: _Direct, api: Api) -> None:
     with _model(api, "c", WORD) as path:
         api.delete(path)
         assert api.answers(path)
@@ -80,7 +80,7 @@ def test_where_another_product_made_the_kind_its_own_finalizer_stays(hook: _Dire
         api.patch(f"{KINDS}/{DEFINITION}", {"metadata": {"labels": {"app.kubernetes.io/part-of": "larder"}}})
 
 
-def test_a_kind_that_is_not_there_is_nobody_s(hook: _Direct) -> None:
+def test_a_missing_kind_belongs_to_nobody(hook: _Direct) -> None:
     assert let_go(hook, "models.example.com", "x") == 0
 
 

@@ -64,7 +64,7 @@ def test_the_store_is_all_that_is_seen_of_the_host_and_by_the_agent_alone(render
     assert paths == {("larder-agent", "/var/lib/larder")}
 
 
-def test_resources_are_asked_for_and_limited_but_never_the_cpu(rendered: list[Json]) -> None:
+def test_resources_are_requested_and_limited_but_never_the_cpu(rendered: list[Json]) -> None:
     for name, container in _containers(rendered):
         requests, limits = container["resources"]["requests"], container["resources"]["limits"]
         assert requests.keys() == {"cpu", "memory", "ephemeral-storage"}, name

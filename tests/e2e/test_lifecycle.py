@@ -46,7 +46,7 @@ def _declared(site: Installation) -> str:
     return name
 
 
-def test_an_agent_that_is_deleted_comes_back_without_a_word(site: Installation, tmp_path: Path) -> None:
+def test_a_deleted_agent_comes_back_silently(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     web = site.deployment(model)

@@ -216,7 +216,7 @@ def _ours(label: str) -> bool:
     return label.startswith(("model-cache-ready-", "snapshot.larder.dev/"))
 
 
-def test_labels_and_finalizers_can_be_removed_by_hand_where_larder_is_gone(site: Installation, tmp_path: Path) -> None:
+def test_labels_and_finalizers_can_be_removed_manually_where_larder_is_gone(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector=GPUS)
     site.wait_ready("ClusterBaseModel", model)
     tenant = _tenant_s_model(site)

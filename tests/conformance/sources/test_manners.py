@@ -57,7 +57,7 @@ Act = Callable[[Source], None]
 
 @ACTS
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_server_that_asks_for_time_is_asked_nothing_else(scripts: Scripted, act: Act, status: int) -> None:
+def test_a_server_that_requests_time_is_asked_nothing_else(scripts: Scripted, act: Act, status: int) -> None:
     server = scripts.serve(lambda _: reply(status, Retry_After="300"))
     with pytest.raises(RateLimited, match=r"^127\.0\.0\.1 ") as asked:
         act(scripts.open(server))
@@ -145,7 +145,7 @@ def test_a_list_of_empty_pages_comes_to_an_end(scripts: Scripted) -> None:
 
 @ACTS
 @pytest.mark.parametrize("length", ["abc", "5, 6", "-1", "9" * 40])
-def test_lengths_that_are_none_are_reported_as_such(scripts: Scripted, act: Act, length: str) -> None:
+def test_lengths_that_are_invalid_are_reported_as_such(scripts: Scripted, act: Act, length: str) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         body = b"" if asked.method == "HEAD" else b"0\r\n\r\n"
         return reply(200, body, Content_Length=length, Transfer_Encoding="chunked", Connection="close")

@@ -136,7 +136,7 @@ def test_a_bucket_alone_means_everything_in_it(bucket_fixture: SourceFixture, en
         assert {f.path.removeprefix("models/m/"): drain(source, f) for f in manifest.files} == stored.files
 
 
-def test_an_empty_bucket_is_said_to_be_empty(bucket_fixture: SourceFixture) -> None:
+def test_an_empty_bucket_is_reported_as_empty(bucket_fixture: SourceFixture) -> None:
     stored = bucket_fixture.store_model({"one": b"1"})
     stored.change("one", None)
     bucket = stored.uri.removesuffix("/models/m")

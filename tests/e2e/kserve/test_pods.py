@@ -108,7 +108,7 @@ def test_a_group_that_the_cache_is_not_on_leaves_the_pod_its_download(site: KSer
     assert site.placed(pod)
 
 
-def test_a_group_whose_nodes_have_no_room_leaves_the_pod_its_download(site: KServeSite) -> None:
+def test_a_group_whose_nodes_have_no_space_leaves_the_pod_its_download(site: KServeSite) -> None:
     uri = site.larder.upload()
     tiny = site.larder.group({"other": "yes"}, storageLimit="64Ki")
     cache = site.larder.cache(uri, group="", nodeGroups=["gpus", tiny], credentialsSecret=SECRET)

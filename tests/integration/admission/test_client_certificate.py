@@ -97,7 +97,7 @@ def test_nobody_else_is(cluster: LarderCluster, authority: Authority, tmp_path: 
         _post(cluster, tmp_path, Authority("webhook-clients").issue(NAME), path)
 
 
-def test_an_outage_tells_users_the_path(cluster: LarderCluster) -> None:
+def test_an_outage_shows_users_the_path(cluster: LarderCluster) -> None:
     """Why docs/security.md recommends the certificate: the API server puts the URL into its error."""
     settings = WebhookSettings(
         AtUrl(f"https://{LOOPBACK}:{free_port()}"), cluster.plane.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT

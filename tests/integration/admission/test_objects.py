@@ -97,7 +97,7 @@ def test_writes_that_want_nothing_new_are_not_even_sent(site: AdmissionSite) -> 
     assert not site.api.answers(f"{BASE}/touched")
 
 
-def test_a_changed_uri_is_looked_at(site: AdmissionSite) -> None:
+def test_a_changed_uri_is_checked(site: AdmissionSite) -> None:
     site.api.create(BASE, _base_model("moved"))
     moved = {"spec": {"storage": {"storageUri": "nothing"}}}
     answer = site.kubectl("patch", "clusterbasemodel", "moved", "--type=merge", "--patch-file=/dev/stdin", stdin=moved)
@@ -121,6 +121,6 @@ def _ask(site: AdmissionSite) -> str:
 
 
 @pytest.mark.usefixtures("no_server")
-def test_without_our_server_only_pods_that_ask_for_a_model_wait(site: AdmissionSite) -> None:
+def test_without_our_server_only_pods_that_request_a_model_wait(site: AdmissionSite) -> None:
     assert site.create(plain_pod("free"))
     assert 'failed calling webhook "pods.larder.dev"' in _ask(site)

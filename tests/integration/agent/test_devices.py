@@ -185,7 +185,7 @@ def test_a_model_is_a_device_while_pods_may_use_it(devices: DeviceBench) -> None
     devices.wait(lambda: not devices.offers(leaf), "the model to go")
 
 
-def test_a_plugin_that_does_not_work_stays_out_and_the_others_go_on(devices: DeviceBench) -> None:
+def test_a_plugin_that_does_not_work_is_left_out_and_the_others_continue(devices: DeviceBench) -> None:
     devices.add_toy("fails", start="fail")
     devices.add_toy("hangs", update="hang")
     devices.add_toy("lies", allocatable={"resource/group/toy/9/cars": -1})
@@ -275,7 +275,7 @@ def test_another_agent_takes_over_and_withdraws(devices: DeviceBench) -> None:
     devices.wait(lambda: not devices.extended() and not devices.info() and not devices.record(), "everything to go")
 
 
-def test_kubelet_has_the_last_word_on_what_is_allocatable(devices: DeviceBench) -> None:
+def test_kubelet_decides_what_is_allocatable(devices: DeviceBench) -> None:
     """Kubelet makes the whole capacity of an extended resource allocatable, so capacity has to say it."""
     devices.add_toy("works", kubecap={"larder.dev/cars": 4}, kubealloc={"larder.dev/cars": 3})
     devices.bench.start()
@@ -292,7 +292,7 @@ def test_kubelet_has_the_last_word_on_what_is_allocatable(devices: DeviceBench) 
     assert devices.writes() == 0, "the next agent sees it on the Node"
 
 
-def test_without_the_right_it_says_so_and_models_go_on(bench: Bench) -> None:
+def test_without_the_right_it_says_so_and_models_continue(bench: Bench) -> None:
     devices = DeviceBench(bench)
     devices.add_toy("works", allocatable=CARDS, kubecap={"larder.dev/cars": 3})
     model = bench.add_model("llama", FILES)

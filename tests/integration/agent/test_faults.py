@@ -29,7 +29,7 @@ def is_half_there(bench: Bench) -> bool:
     return bench.unfinished_bytes() >= HALF // 2
 
 
-def test_killed_in_the_middle_of_a_file_it_goes_on_from_the_verified_bytes(bench: Bench) -> None:
+def test_killed_in_the_middle_of_a_file_it_resumes_from_the_verified_bytes(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Stall(HALF), LARGE)
     bench.want(model.entry)
@@ -107,7 +107,7 @@ def test_freed_space_lets_the_waiting_one_in_without_an_edit_of_it(bench: Bench)
     assert not bench.snapshot(first).exists()
 
 
-def test_on_sigterm_it_stops_in_the_midst_of_a_read_and_keeps_what_it_has(bench: Bench) -> None:
+def test_on_sigterm_it_stops_in_the_middle_of_a_read_and_keeps_what_it_has(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Stall(HALF), LARGE)
     bench.want(model.entry)
@@ -130,7 +130,7 @@ def test_an_idle_agent_stops_in_time(bench: Bench) -> None:
     assert agent.exit_code == 0
 
 
-def test_it_goes_on_while_the_api_server_restarts(bench: Bench, agent_plane: ControlPlane) -> None:
+def test_it_continues_while_the_api_server_restarts(bench: Bench, agent_plane: ControlPlane) -> None:
     model = bench.add_model("llama", FILES)
     later = bench.add_model("later", {"config.json": b"later"})
     bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that it is seen while it runs
@@ -145,7 +145,7 @@ def test_it_goes_on_while_the_api_server_restarts(bench: Bench, agent_plane: Con
     assert agent.exit_code is None
 
 
-def test_a_refusal_of_the_controller_is_tried_again(bench: Bench) -> None:
+def test_a_refusal_of_the_controller_is_retried(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.controller.refusals["/v1/credentials"] = Problem("NotGranted", "this node does not list llama yet")
     bench.start()
@@ -165,7 +165,7 @@ def test_the_token_file_is_read_again(bench: Bench) -> None:
     bench.wait_phase(model, "Ready")
 
 
-def test_it_goes_on_without_the_controllers_progress(bench: Bench) -> None:
+def test_it_continues_without_the_controllers_progress(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.controller.refusals["/v1/progress"] = Problem("NotGranted", "no")
     bench.start()
@@ -198,7 +198,7 @@ class TestCredentials:
         bench.wait_phase(model, "Ready")
         assert "right" not in (bench.state / "agent.log").read_text()
 
-    def test_without_good_ones_it_waits_for_somebody_and_a_change_hurries_it(self, bench: Bench) -> None:
+    def test_without_good_ones_it_waits_for_someone_and_a_change_hurries_it(self, bench: Bench) -> None:
         model = self.private(bench)
         bench.controller.grants[model.entry.key] = (CredentialGrant("one", {"HF_TOKEN": "wrong"}),)
         bench.start()

@@ -39,7 +39,7 @@ def test_it_waits_for_the_grant_with_its_space_reserved(bench: Bench) -> None:
     bench.wait_phase(model, "Ready")
 
 
-def test_the_agent_tells_about_itself(bench: Bench) -> None:
+def test_the_agent_describes_itself(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry)
     bench.start()

@@ -33,7 +33,7 @@ def in_state(entry: Entry, state: str) -> Entry:
 
 
 class TestDamage:
-    def test_removed_files_cost_the_labels_until_they_are_mended(self, bench: Bench) -> None:
+    def test_removed_files_cost_the_labels_until_they_are_repaired(self, bench: Bench) -> None:
         model = ready(bench)
         bench.hub.faults.add(Refuse(503))
         bench.drop_blobs()
@@ -56,7 +56,7 @@ class TestDamage:
         assert bench.hub.journal.requests("*config.json", method="GET")
         assert not bench.hub.journal.requests(f"*{hashlib.sha256(WEIGHTS).hexdigest()}", method="GET")
 
-    def test_under_use_the_labels_stay_and_the_files_are_mended_first(self, bench: Bench) -> None:
+    def test_under_use_the_labels_stay_and_the_files_are_repaired_first(self, bench: Bench) -> None:
         model = self._used(bench)
         bench.hub.faults.add(Refuse(503))
         with Sentinel(bench, model) as sentinel:
@@ -89,7 +89,7 @@ class TestDamage:
         bench.wait_for(lambda: bench.has_labels(model), "the labels")
         assert bench.is_complete(model)
 
-    def test_what_another_link_still_has_is_mended_without_the_source(self, bench: Bench) -> None:
+    def test_what_another_link_still_has_is_repaired_without_the_source(self, bench: Bench) -> None:
         model = ready(bench)
         bench.hub.journal.clear()
         bench.damage(model, "model.safetensors").unlink()
@@ -138,7 +138,7 @@ class TestStart:
         bench.hub.faults.clear()
         bench.wait_phase(model, "Ready")
 
-    def test_a_node_that_is_made_again_gets_its_labels_when_the_model_node_is_for_it(self, bench: Bench) -> None:
+    def test_a_node_that_is_recreated_gets_its_labels_when_the_model_node_is_for_it(self, bench: Bench) -> None:
         model = ready(bench)
         old_uid = bench.node_uid()
         bench.api.delete(f"/api/v1/nodes/{bench.node}")

@@ -17,7 +17,7 @@ def _taints(bench: Bench) -> list[str]:
     return [t["key"] for t in taints if not t["key"].startswith("node.kubernetes.io/")]
 
 
-def test_the_startup_taint_goes_with_the_last_model_and_no_other_taint_does(bench: Bench) -> None:
+def test_only_the_startup_taint_is_removed_with_the_last_model(bench: Bench) -> None:
     _taint(bench)
     first, second = bench.add_model("llama", FILES), bench.add_model("qwen", FILES, granted=False)
     unimportant = bench.add_model("tiny", FILES, granted=False, priority=-1)

@@ -44,7 +44,7 @@ def test_the_same_repository_is_refused_to_who_has_no_credentials(bench: Bench) 
     assert bench.has_labels(theirs)
 
 
-def test_a_list_of_ones_own_with_their_digests_does_not_open_their_bytes(bench: Bench) -> None:
+def test_a_list_of_its_own_with_their_digests_does_not_open_their_bytes(bench: Bench) -> None:
     theirs = private_model(bench)
     own = bench.add_model("own", {"README.md": b"mine"})
     repo = own.manifest.uri.removeprefix("hf://").partition("@")[0]

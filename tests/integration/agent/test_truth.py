@@ -61,7 +61,7 @@ def test_a_bit_that_flips_at_rest_is_found_by_the_scrub_and_only_its_file_is_fet
     assert found["larder_scrub_last_pass_timestamp_seconds"] > 0
 
 
-def test_the_kernel_tells_of_damage_long_before_the_next_look(bench: Bench) -> None:
+def test_the_kernel_reports_damage_long_before_the_next_check(bench: Bench) -> None:
     model = ready(bench, "--scan-seconds", NEVER_S, "--scrub-rate", "0")
     bench.damage(model, "model.safetensors").write_bytes(b"short")
     bench.wait_for(lambda: bench.count("snapshot_complete") == 2, "the repair")
@@ -71,7 +71,7 @@ def test_the_kernel_tells_of_damage_long_before_the_next_look(bench: Bench) -> N
     assert bench.is_complete(model)
 
 
-def test_a_download_stops_when_others_fill_the_disk_and_goes_on_when_they_leave(small_disk: Bench) -> None:
+def test_a_download_stops_when_others_fill_the_disk_and_continues_when_they_leave(small_disk: Bench) -> None:
     bench, floor_bytes = small_disk, 16 * 2**20
     model = bench.add_model("llama", FILES)
     bench.want(model.entry, bandwidth_limit=300_000)  # twenty seconds, in which the look at the disk comes

@@ -85,7 +85,7 @@ def test_files_that_attack_the_reader_cost_the_model_its_metadata_alone(
     assert bench.count("metadata_read") == 1
 
 
-def test_a_reader_that_hangs_holds_up_nothing_and_is_not_started_again_soon(bench: Bench, tmp_path: Path) -> None:
+def test_a_reader_that_hangs_delays_nothing_and_is_not_started_again_soon(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(HANGS)
     bench.environ = {"PYTHONPATH": str(tmp_path)}
     model = add(bench, "llama", "m.tar.gz", tar_gz(FILES))

@@ -151,7 +151,7 @@ def test_the_files_of_each_source_are_at_the_root_of_the_claim(kind: str, source
 
 
 @pytest.mark.parametrize("kind", ["huggingFace", "s3", "gitlfs"])
-def test_wrong_credentials_end_the_job_at_once_and_right_ones_go_on(
+def test_wrong_credentials_end_the_job_at_once_and_right_ones_continue(
     kind: str, sources: Sources, tmp_path: Path
 ) -> None:
     stored = sources.fixtures[kind].store_model(FILES, private=True)

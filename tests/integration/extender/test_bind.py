@@ -188,7 +188,7 @@ async def test_a_binding_that_fails_gives_the_devices_back(api: Api, one: Extend
     assert await one.bind(other, name_of(node)) == ""
 
 
-async def test_a_node_that_went_between_filter_and_bind_is_refused(api: Api, one: ExtenderReplica, node: Json) -> None:
+async def test_a_node_deleted_between_filter_and_bind_is_refused(api: Api, one: ExtenderReplica, node: Json) -> None:
     pod, name = create_pod(api, "late", {CARD: 1}), name_of(node)
     one.accounts.node_changed(msgspec.convert(node, DeviceNode), None)
     assert await one.bind(pod, name) == f"node {name} is gone"

@@ -56,7 +56,7 @@ def test_owners_that_are_deleted_while_they_wait_get_no_claim(queue: ClaimQueue)
     assert not deleted & queue.claims().keys()
 
 
-def test_a_quota_and_a_webhook_of_one_namespace_hold_up_no_other(queue: ClaimQueue) -> None:
+def test_a_quota_and_a_webhook_of_one_namespace_delay_no_other(queue: ClaimQueue) -> None:
     api = queue.plane.api
     for name in ("poor", "hooked"):
         api.ensure("/api/v1/namespaces", {"metadata": {"name": name, "labels": {"hooked": str(name == "hooked")}}})

@@ -203,7 +203,7 @@ def test_credentials_go_over_standard_input_and_to_the_source_alone(order: Sourc
     assert "its result is invalid" in seen.message
 
 
-def test_a_program_that_cannot_be_started_is_tried_again_later(order: SourceOrder) -> None:
+def test_a_program_that_cannot_be_started_is_retried_later(order: SourceOrder) -> None:
     with pytest.raises(Unreachable, match="cannot start the process"):
         Child(command=("/does/not/exist",)).read(order)
 

@@ -67,7 +67,7 @@ def test_a_workload_deleted_while_its_claims_are_queued_gets_no_more(tenant: Ten
     assert set(tenant.claims()) == {"data-later-0"}
 
 
-def test_a_claim_that_is_deleted_by_hand_is_created_again_with_the_same_owner(tenant: Tenant) -> None:
+def test_a_claim_that_is_deleted_manually_is_recreated_with_the_same_owner(tenant: Tenant) -> None:
     tenant.create("jobs", job("train", pod_template([template()], "data")))
     tenant.released(1)
     before = tenant.claims()["data-train-0"]["metadata"]
@@ -95,7 +95,7 @@ def test_a_namespace_may_be_deleted_while_claims_are_queued(tenant: Tenant) -> N
     tenant.site.until(lambda: not tenant.site.api.answers(namespace), "the namespace to go")
 
 
-def test_a_quota_is_told_on_the_pod_and_by_larder_why(tenant: Tenant) -> None:
+def test_a_quota_is_reported_on_the_pod_and_by_larder_why(tenant: Tenant) -> None:
     quotas = tenant.path("resourcequotas")
     tenant.site.api.create(quotas, {"metadata": {"name": "one"}, "spec": {"hard": {"persistentvolumeclaims": "1"}}})
     tenant.site.until(lambda: "hard" in tenant.items("resourcequotas")[0].get("status", {}), "the quota")
@@ -123,7 +123,7 @@ def test_who_empties_the_record_makes_his_own_pod_run_without_claims_and_no_othe
     assert set(tenant.claims()) == {"data-beside-0"}
 
 
-def test_who_adds_a_claim_of_somebody_else_to_the_record_makes_his_own_pod_wait(tenant: Tenant) -> None:
+def test_who_adds_a_claim_of_someone_else_to_the_record_makes_his_own_pod_wait(tenant: Tenant) -> None:
     tenant.create("jobs", job("x-0", pod_template([template()], "data")))
     tenant.released(1)
     before = tenant.claims()["data-x-0-0"]["metadata"]

@@ -53,7 +53,7 @@ def test_a_port_forward_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -
     thread.join()
 
 
-def test_a_port_forward_where_nobody_listens_hangs_up(lan: Lan) -> None:
+def test_a_port_forward_where_nothing_listens_hangs_up(lan: Lan) -> None:
     port = free_port()
     with PortForward(lan.network, [port]), socket.create_connection((LOOPBACK, port), 5) as client:
         assert client.recv(1) == b""

@@ -64,7 +64,7 @@ def test_a_lost_node_becomes_not_ready_and_comes_back(control_plane: ControlPlan
     assert api.get("/api/v1/nodes/rig-b")["metadata"]["uid"] != uid
 
 
-def test_nodes_and_pods_go_on_after_the_api_server_crashed(control_plane: ControlPlane, nodes: Nodes) -> None:
+def test_nodes_and_pods_continue_after_the_api_server_crashed(control_plane: ControlPlane, nodes: Nodes) -> None:
     api, pods = control_plane.api, "/api/v1/namespaces/default/pods"
     nodes.add("rig-f", {"rig": "f"})
     control_plane.restart_apiserver()

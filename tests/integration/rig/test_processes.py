@@ -69,7 +69,7 @@ def test_children_die_with_their_parent(tmp_path: Path) -> None:
         wait_until(lambda: not _runs(child), SOON_S, "the child to end with its parent")
 
 
-def test_an_outliving_program_is_ours_to_end(tmp_path: Path) -> None:
+def test_an_orphaned_program_is_ended(tmp_path: Path) -> None:
     code = "import os, time; print(os.getsid(0) == os.getpid(), flush=True); time.sleep(300)"
     process = Process(Program("python", [sys.executable, "-c", code], outlive=True), tmp_path / "log")
     process.wait_ready(lambda: "True" in (tmp_path / "log").read_text(), SOON_S)

@@ -100,7 +100,7 @@ def test_the_token_goes_to_the_hub_and_never_to_its_store(hub: Hub, folder: Path
     assert sent == {("hub", "Bearer hf_good"), ("cdn", None)}
 
 
-def test_without_a_token_none_is_looked_for(
+def test_without_a_token_none_is_searched_for(
     hub: Hub, folder: Path, open_repo: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -195,7 +195,7 @@ def test_a_listing_waits_as_long_as_a_file_was_asked_to(hub: Hub, folder: Path, 
     assert len(hub.journal.requests()) == 1
 
 
-def test_a_listing_goes_on_when_the_time_that_the_hub_asked_for_is_over(
+def test_a_listing_continues_when_the_time_that_the_hub_asked_for_is_over(
     hub: Hub, folder: Path, open_repo: Open
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -225,7 +225,7 @@ def test_a_refused_file_is_reported(hub: Hub, folder: Path, open_repo: Open) -> 
 
 
 @pytest.mark.parametrize("fault", [Truncate(1000), Stall(1000)])
-def test_a_body_that_breaks_off_goes_on_from_there(
+def test_a_body_that_is_cut_short_resumes_from_there(
     hub: Hub, folder: Path, open_repo: Open, fault: Truncate | Stall
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -256,7 +256,7 @@ def test_a_store_on_an_address_that_is_not_opened_is_refused(hub: Hub, folder: P
         source.open(weights_of(source))
 
 
-def test_a_hub_that_is_not_there_or_is_none(hub: Hub, folder: Path) -> None:
+def test_a_hub_that_is_missing_or_invalid(hub: Hub, folder: Path) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     for endpoint, phrase in (("http://127.0.0.1:9", "cannot be listed"), (hub.store_endpoint, "status|wants")):
         source = open_source(parse_uri(f"hf://{REPO}"), ANONYMOUS, SourceSettings(hf_endpoint=endpoint))

@@ -147,7 +147,7 @@ def test_wrong_keys_are_denied(s3: S3, bucket: str, open_uri: Open, change: dict
         assert s3.secret_key not in str(caught.value)
 
 
-def test_no_keys_are_looked_for_where_none_are_given(
+def test_no_keys_are_searched_for_where_none_are_given(
     s3: S3, bucket: str, open_uri: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3.put(bucket, "m/x", b"1")

@@ -84,7 +84,7 @@ def test_buckets_in_front_of_the_host_are_listed_and_read(virtual: S3, looked_up
     assert looked_up == {f"bucket.{DOMAIN}"}
 
 
-def test_parts_are_asked_for_there_too(virtual: S3, looked_up: set[str]) -> None:
+def test_parts_are_requested_there_too(virtual: S3, looked_up: set[str]) -> None:
     virtual.path("cut").mkdir()
     parts = TransferConfig(multipart_threshold=2**20, multipart_chunksize=5 * 2**20)
     virtual.client().upload_fileobj(io.BytesIO(bytes(6 * 2**20)), "cut", "m/y z", Config=parts)

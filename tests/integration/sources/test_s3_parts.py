@@ -109,7 +109,7 @@ def test_what_came_in_parts_is_listed_with_their_digest_and_checked_by_it(shop: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_bit_that_flipped_behind_the_server_s_back_is_found(shop: Shop, kind: str) -> None:
+def test_a_bit_that_flips_unnoticed_by_the_server_is_found(shop: Shop, kind: str) -> None:
     shop.upload(kind)
     with shop.s3.path(shop.bucket, KEY).open("r+b") as stored:
         byte = os.pread(stored.fileno(), 1, PART_BYTES + 5)[0]

@@ -67,7 +67,7 @@ def test_what_is_complete_is_adopted_without_a_byte(
     store.close()
 
 
-def test_a_download_that_broke_off_goes_on_from_its_bytes(former: Path, fetch_blobs: Fetch) -> None:
+def test_a_download_that_was_cut_short_resumes_from_its_bytes(former: Path, fetch_blobs: Fetch) -> None:
     store = Store.open(former)
     store.sweep()
     source = MemoryRepository(BEGUN, repo="org/begun")

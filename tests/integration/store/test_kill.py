@@ -105,7 +105,7 @@ def kill_at_random(run: Run, root: Path, wanted: MemorySource, *, tight: bool) -
     return KILLS_A_ROUND, held
 
 
-def test_after_kills_at_random_moments_the_download_goes_on_from_its_bytes(
+def test_after_kills_at_random_moments_the_download_resumes_from_its_bytes(
     root: Path, wanted: MemorySource, fetch_model: Callable[[MemorySource, Store, str], Snapshot], run: Run
 ) -> None:
     kills, rounds, held_in_all = 0, 0, 0
@@ -134,7 +134,7 @@ def test_kills_cost_less_than_half_a_mebibyte_each(root: Path, wanted: MemorySou
     assert run.served_bytes - before <= wanted.resolve().size_bytes + kills * 2**19
 
 
-def test_a_kill_at_every_sync_leaves_a_disk_that_tells_no_lie(root: Path, wanted: MemorySource, run: Run) -> None:
+def test_a_kill_at_every_sync_leaves_a_truthful_disk(root: Path, wanted: MemorySource, run: Run) -> None:
     held, deaths = 0, 0
     for fatal in range(1, 30):
         if run(root / str(fatal), fatal_sync=fatal) == 0:

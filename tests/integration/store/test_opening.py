@@ -42,7 +42,7 @@ def test_two_roots_have_two_ids(tmp_path: Path) -> None:
     two.close()
 
 
-def test_a_damaged_id_says_the_way_out(root: Path) -> None:
+def test_a_damaged_id_says_how_to_fix_it(root: Path) -> None:
     Store.open(root).close()
     (root / "store.json").write_text("{")
     with pytest.raises(StoreFailure, match=r"store\.json is damaged.*remove it"):
@@ -87,7 +87,7 @@ def test_a_store_of_another_uid_is_refused(root: Path) -> None:
         Store.open(root)
 
 
-def test_a_read_only_root_is_refused_with_the_way_out(small_disk: Path) -> None:
+def test_a_read_only_root_is_refused_with_a_remedy(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S603, S607 - fixed arguments
     with pytest.raises(StoreFailure, match="Read-only file system; mount it writable"):
         Store.open(small_disk / "root")
@@ -101,7 +101,7 @@ def test_a_store_that_becomes_read_only_says_so(small_disk: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_root_without_permission_is_refused_with_the_way_out(root: Path) -> None:
+def test_a_root_without_permission_is_refused_with_a_remedy(root: Path) -> None:
     root.mkdir(mode=0o555)
     with pytest.raises(StoreFailure, match="the owner of the directory"):
         Store.open(root)

@@ -36,7 +36,7 @@ def test_the_files_go_with_the_last_model_that_links_them(
     assert list((root / "models").iterdir()) == []
 
 
-def test_a_removal_tells_of_every_byte_that_went_though_orphans_are_dropped_meanwhile(
+def test_a_removal_reports_every_byte_although_orphans_are_dropped_meanwhile(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     one = fetch_model(source, store, "one")
@@ -168,7 +168,7 @@ def test_what_nothing_references_goes_at_once_to_make_room(
     assert store.space.missing_bytes(plan_of(source)) == 0
 
 
-def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_among_them(
+def test_a_removal_reports_only_the_bytes_that_it_frees(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     freed: list[int] = []
@@ -198,7 +198,7 @@ def test_a_clock_that_jumped_between_two_starts_loses_and_fetches_nothing(
     assert store.space.missing_bytes(plan_of(source)) == 0
 
 
-def test_room_that_somebody_else_made_counts_from_the_next_look_on(
+def test_room_that_someone_else_made_counts_from_the_next_look_on(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     snapshot = fetch_model(source, store, "llama")

@@ -54,7 +54,7 @@ async def until(condition: Callable[[], bool], looked: asyncio.Event) -> None:
 
 
 @pytest.mark.parametrize("reported", [True, False])
-async def test_damage_and_removal_reach_the_book(
+async def test_damage_and_removal_reach_the_cache(
     *, reported: bool, fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     snapshot = fetch_model(source, store, "llama")
@@ -72,7 +72,7 @@ async def test_damage_and_removal_reach_the_book(
         assert cache.space.used < 2**20
 
 
-async def test_blobs_of_a_snapshot_that_was_removed_by_hand_go_but_for_those_that_something_else_needs(
+async def test_blobs_of_a_snapshot_that_was_removed_manually_go_but_for_those_that_something_else_needs(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     gone = fetch_model(source, store, "llama")

@@ -75,7 +75,7 @@ def test_damage_that_was_found_is_known_after_a_restart(
     again.close()
 
 
-def test_a_pass_that_was_cut_off_goes_on_where_it_was(
+def test_a_pass_that_was_cut_off_resumes_where_it_was(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")

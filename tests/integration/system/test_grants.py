@@ -58,7 +58,7 @@ def test_nodes_that_join_at_once_take_turns(site: Site, slow: tuple[str, str]) -
     assert_one_at_a_time(site, name, set(NODES))
 
 
-def test_a_leader_that_is_killed_takes_no_turn_with_it(site: Site, slow: tuple[str, str]) -> None:
+def test_a_killed_leader_loses_no_reconcile(site: Site, slow: tuple[str, str]) -> None:
     label, name = slow
     first = site.leader()
     other = next(c for c in site.cluster.controllers if c is not first)

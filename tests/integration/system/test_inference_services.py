@@ -175,7 +175,7 @@ def test_what_others_write_stays(site: Site) -> None:
     assert found["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] == "now"
 
 
-def test_somebody_else_s_deployment_is_reported_and_not_touched(site: Site) -> None:
+def test_a_foreign_deployment_is_reported_and_not_touched(site: Site) -> None:
     name = site.name("svc")
     labels = {"app": "other"}
     body = {"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": labels},
@@ -292,7 +292,7 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
 
 
 @pytest.mark.usefixtures("kserve")
-def test_services_of_kserve_hold_the_cache_that_they_ask_for(site: Site) -> None:
+def test_services_of_kserve_hold_the_cache_that_they_request(site: Site) -> None:
     uri = site.upload()
     cache = site.cache(uri)
     site.until(lambda: bool(site.ready_condition("ClusterModelCache", cache)), "the cache to be known")

@@ -74,7 +74,7 @@ def test_what_fails_is_stalled_and_recovers(site: Site, kubectl_wait: Wait) -> N
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
 
 
-def test_what_nobody_has_looked_at_is_in_progress(site: Site) -> None:
+def test_what_nobody_has_checked_is_in_progress(site: Site) -> None:
     name = site.name("fresh")
     body = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ModelCacheNodeGroup", "metadata": {"name": name}}
     made = site.api.create(KINDS["ModelCacheNodeGroup"], body | {"spec": {"storageLimit": "1Gi"}})

@@ -69,7 +69,7 @@ def test_changes_of_the_selection_leave_one_long_list(collected: Site) -> None:
     collected.until(lambda: lists(collected).keys() == {whole, last}, "the lists of earlier selections to go")
 
 
-def test_a_config_map_of_somebody_elses_in_the_way_is_a_conflict_until_it_goes(collected: Site) -> None:
+def test_a_foreign_config_map_in_the_way_is_a_conflict_until_it_goes(collected: Site) -> None:
     uri = collected.push()
     taken = wait_resolved(collected, name := collected.base_model(uri, nodeSelector=NOWHERE))
     collected.delete(KIND, name)

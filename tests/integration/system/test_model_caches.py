@@ -62,7 +62,7 @@ def admitted(site: Site, body: Json) -> Json:
         try:
             made.append(site.api.create(PODS, body))
         except CallRefused as refusal:
-            if "cannot be used" not in str(refusal) and "sees no model" not in str(refusal):
+            if "cannot be used" not in str(refusal) and "has no model" not in str(refusal):
                 raise
         return bool(made)
 
@@ -153,7 +153,7 @@ def test_a_kserve_pod_gets_the_claim_in_place_of_its_download(site: Site) -> Non
     assert volume["persistentVolumeClaim"] == {"claimName": cache, "readOnly": True}
 
 
-def test_a_failed_download_says_why_and_a_refresh_tries_again(site: Site) -> None:
+def test_a_failed_download_says_why_and_a_refresh_retries(site: Site) -> None:
     cache = declare(site)
     job = job_of(site, cache)
     volume_for(site, cache)
@@ -200,7 +200,7 @@ def test_a_quota_that_refuses_the_claim_is_reported_until_it_is_gone(site: Site)
     site.until(lambda: not site.api.answers(f"{caches}/m"), "the namespace to take the cache with it")
 
 
-def test_a_claim_deleted_by_hand_is_made_and_filled_again(site: Site) -> None:
+def test_a_claim_deleted_manually_is_recreated_and_refilled(site: Site) -> None:
     cache = ready(site)
     first = site.status(KIND, cache)
     site.api.delete(f"{CLAIMS}/{cache}")
@@ -308,7 +308,7 @@ def test_a_namespace_takes_its_cache_and_the_pods_that_use_it(site: Site) -> Non
         try:
             site.api.create(pods, pod)
         except CallRefused as refusal:
-            if "cannot be used" not in str(refusal) and "sees no model" not in str(refusal):
+            if "cannot be used" not in str(refusal) and "has no model" not in str(refusal):
                 raise
             return False
         return True

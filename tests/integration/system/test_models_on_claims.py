@@ -134,7 +134,7 @@ def test_a_ready_model_outlives_its_job_and_every_controller(site: Site) -> None
     assert not site.api.answers(f"{JOBS}/model-download-{model}")
 
 
-def test_a_deleted_claim_is_made_and_filled_again(site: Site) -> None:
+def test_a_deleted_claim_is_recreated_and_refilled(site: Site) -> None:
     model = ready(site)
     before = site.api.get(f"{CLAIMS}/model-{model}")["metadata"]["uid"]
     first = job_of(site, model)
@@ -185,7 +185,7 @@ def test_an_update_leaves_the_versions_that_pods_mount_on_the_claim(site: Site) 
     site.delete(KIND, model)
 
 
-def test_a_claim_grows_with_its_model_and_the_download_that_lacked_room_starts_again(site: Site) -> None:
+def test_a_claim_grows_with_its_model_and_the_download_that_lacked_space_starts_again(site: Site) -> None:
     growing = site.name("growing")
     body = {"metadata": {"name": growing}, "provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": True}
     site.api.create(CLASSES, body)
@@ -228,7 +228,9 @@ def test_names_of_others_are_never_adopted(site: Site) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS, "resources": {"requests": {"storage": "1Gi"}}}
     site.api.create(CLAIMS, {"metadata": {"name": f"model-{model}"}, "spec": spec})
     declare(site, model)
-    site.until(lambda: "is not Larder's" in site.status(KIND, model).get("message", ""), "the conflict to be reported")
+    site.until(
+        lambda: "Larder did not create it" in site.status(KIND, model).get("message", ""), "the conflict to be reported"
+    )
     assert not site.api.answers(f"{JOBS}/model-download-{model}")
     site.api.delete(f"{CLAIMS}/model-{model}")
     job_of(site, model)

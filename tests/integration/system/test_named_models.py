@@ -58,7 +58,7 @@ def refusal(site: Site, path: str) -> str:
 def test_a_name_that_no_model_has_is_refused_with_similar_names(site: Site, model: str, kind: str) -> None:
     path = workload(site, kind, f"{model}x")
     message = refusal(site, path)
-    assert f"namespace default sees no model '{model}x', neither a BaseModel or ModelCache of its own nor" in message
+    assert f"namespace default has no model '{model}x', neither a BaseModel or ModelCache of its own nor" in message
     assert re.search(rf"similar names are [^;]*{model}[,;]", message)
     site.api.delete(path)
 

@@ -124,7 +124,7 @@ def test_a_name_that_a_training_job_needs_as_well(site: Site) -> None:
     finish(site, model)
 
 
-def test_a_model_that_is_deleted_and_created_again_at_once(site: Site) -> None:
+def test_a_model_that_is_deleted_and_recreated_at_once(site: Site) -> None:
     """Kubernetes collects the claim and the Job of the first a little later; the second has those of its own."""
     model = declare(site)
     first = job_of(site, model)

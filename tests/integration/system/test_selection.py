@@ -24,7 +24,7 @@ def repository(**others: bytes) -> dict[str, bytes]:
     }
 
 
-def test_a_cache_of_some_files_and_a_status_that_tells_of_the_others(site: Site) -> None:
+def test_a_cache_of_some_files_and_a_status_that_lists_the_others(site: Site) -> None:
     uri = site.push(files=repository())
     cache = site.cache(uri, duplicateWeights="skip", ignorePatterns=["original/params.json"])
     status = site.wait_ready("ClusterModelCache", cache)
@@ -43,7 +43,7 @@ def test_a_cache_of_some_files_and_a_status_that_tells_of_the_others(site: Site)
     assert site.labels("a")[f"model-cache-ready-{cache}"] == "true"
 
 
-def test_a_base_model_may_change_its_mind(site: Site) -> None:
+def test_a_base_model_may_change(site: Site) -> None:
     uri = site.push(files=repository())
     model = site.base_model(uri, nodeSelector={"kubernetes.io/hostname": "c"})
     whole = site.wait_ready("ClusterBaseModel", model)

@@ -51,7 +51,7 @@ def remove_all(site: Site) -> None:
     site.until(lambda: not reasons(site, "greedy") and not reasons(site, "other"), "all models to go")
 
 
-def test_what_finds_no_room_says_so_and_others_find_a_place(shared: Site) -> None:
+def test_what_finds_no_space_says_so_and_others_find_a_place(shared: Site) -> None:
     for i in range(12):
         declare(shared, "greedy", f"m{i:02}", shared.push(), nodeSelector=GPU)
     half = Counter(Stocked=MOST // 2, TooManyModels=12 - MOST // 2)
@@ -74,7 +74,7 @@ def test_what_finds_no_room_says_so_and_others_find_a_place(shared: Site) -> Non
     remove_all(shared)
 
 
-def test_resolutions_over_the_limit_wait_with_a_reason_and_hold_nobody_up(shared: Site) -> None:
+def test_resolutions_over_the_limit_wait_with_a_reason_and_delay_nobody(shared: Site) -> None:
     uri = shared.push(files={"config.json": b"{}"})
     for i in range(60):
         declare(shared, "greedy", f"m{i:02}", uri, nodeSelector={"pool": "none"})

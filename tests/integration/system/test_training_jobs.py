@@ -218,7 +218,7 @@ def test_two_jobs_whose_claim_names_collide(site: Site) -> None:
     site.delete(KIND, second)
 
 
-def test_a_claim_of_somebody_else_is_not_adopted(site: Site) -> None:
+def test_a_foreign_claim_is_not_adopted(site: Site) -> None:
     job = site.name("tj")
     site.api.create(CLAIMS, claim_template() | {"metadata": {"name": f"data-{job}-worker-0"}})
     train(site, job)

@@ -109,7 +109,7 @@ def test_each_namespace_has_a_claim_of_its_own_on_the_same_files(site: Site, mod
         assert site.api.get(path(namespace, _CLAIMS))["items"] == []
 
 
-def test_a_claim_deleted_by_hand_under_a_pod_keeps_no_other_from_starting(
+def test_a_claim_deleted_manually_under_a_pod_keeps_no_other_from_starting(
     site: Site, model: str, namespace: str
 ) -> None:
     first = run(site, namespace, model)
@@ -132,7 +132,7 @@ def test_a_claim_deleted_by_hand_under_a_pod_keeps_no_other_from_starting(
     end(site, namespace, third)
 
 
-def test_a_claim_deleted_by_hand_before_its_pod_is_scheduled_is_made_again(
+def test_a_claim_deleted_manually_before_its_pod_is_scheduled_is_recreated(
     site: Site, model: str, namespace: str
 ) -> None:
     pod = base_model_pod(site.name("pod"), model)
@@ -153,7 +153,7 @@ def test_a_claim_deleted_by_hand_before_its_pod_is_scheduled_is_made_again(
     end(site, namespace, name)
 
 
-def test_a_volume_deleted_by_hand_is_made_again(site: Site, model: str, namespace: str) -> None:
+def test_a_volume_deleted_manually_is_recreated(site: Site, model: str, namespace: str) -> None:
     first = run(site, namespace, model)
     volume = wait_bound(site, namespace, model)["spec"]["volumeName"]
     before = site.api.get(f"{_VOLUMES}/{volume}")["metadata"]["uid"]
@@ -176,7 +176,7 @@ def forbid_claims(site: Site, namespace: str) -> str:
     return used
 
 
-def test_a_quota_that_refuses_the_claim_is_told_on_the_pod_and_its_owner(
+def test_a_quota_that_refuses_the_claim_is_reported_on_the_pod_and_its_owner(
     site: Site, model: str, namespace: str
 ) -> None:
     used = forbid_claims(site, namespace)
@@ -218,7 +218,9 @@ def nobody_binds(site: Site) -> Iterator[None]:
         site.cluster.plane.resume_controller_manager()
 
 
-def test_a_claim_that_is_never_bound_is_told_on_the_pod_and_its_owner(site: Site, model: str, namespace: str) -> None:
+def test_a_claim_that_is_never_bound_is_reported_on_the_pod_and_its_owner(
+    site: Site, model: str, namespace: str
+) -> None:
     sets = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
     template = {"metadata": {"labels": {"app": "x"}}, "spec": plain_pod("any")["spec"]}
     spec = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": template}
@@ -333,7 +335,7 @@ def test_a_controller_killed_in_the_middle_makes_nothing_twice_and_loses_nothing
     site.until(lambda: not any(volumes_for(site, n) for n in namespaces), "all volumes to go")
 
 
-def test_a_controller_killed_between_volume_and_claim_goes_on_with_the_same_volume(
+def test_a_controller_killed_between_volume_and_claim_continues_with_the_same_volume(
     site: Site, model: str, namespace: str
 ) -> None:
     quota = forbid_claims(site, namespace)  # the volume is created, its claim refused

@@ -97,7 +97,7 @@ def test_gates_go_when_a_node_has_the_files_although_the_leader_was_killed(site:
         site.delete_pod(pod)
 
 
-def test_a_pod_on_a_node_without_the_files_hears_how_far_they_are(site: Site, stalled: Arrival) -> None:
+def test_a_pod_on_a_node_without_the_files_is_told_how_far_they_are(site: Site, stalled: Arrival) -> None:
     pod = run(site, stalled.name, "preferred", starts=False)
     site.until(lambda: bool(site.pod_node(pod)), "the pod to be placed")
     node = site.pod_node(pod)
@@ -213,7 +213,7 @@ def test_a_model_deleted_while_a_pod_waits_still_comes_and_one_removed_by_force_
     site.delete_pod(pod)
 
 
-def test_a_pod_whose_model_or_revision_is_gone_hears_it_with_its_owner(site: Site) -> None:
+def test_a_pod_whose_model_or_revision_is_gone_is_told_it_with_its_owner(site: Site) -> None:
     model = site.base_model(nodeSelector=GPU)
     site.wait_ready(KIND, model)
     sets, web = "/apis/apps/v1/namespaces/default/replicasets", site.name("web")

@@ -96,7 +96,7 @@ def test_a_pod_that_its_own_selector_keeps_from_the_nodes_with_the_model(
     site.delete_pod(pod)
 
 
-def test_a_pod_that_asks_for_nothing(site: Site, why: Why) -> None:
+def test_a_pod_that_requests_nothing(site: Site, why: Why) -> None:
     pod = site.name("plain")
     site.pod(plain_pod(pod, {}))
     assert "AsksForNoModel" in why(f"pod/{pod}").splitlines()[0]
@@ -196,7 +196,7 @@ def test_a_tenant_asks_about_what_is_his(site: Site, why: Why, tmp_path: Path) -
     site.api.delete(f"/api/v1/namespaces/{team}")
 
 
-def test_names_are_looked_for_in_the_namespace_of_the_context(site: Site, why: Why, tmp_path: Path) -> None:
+def test_names_are_searched_for_in_the_namespace_of_the_context(site: Site, why: Why, tmp_path: Path) -> None:
     kubeconfig = yaml.safe_load(site.cluster.plane.kubeconfig.read_text())
     for context in kubeconfig["contexts"]:
         context["context"]["namespace"] = "kube-system"
@@ -207,7 +207,7 @@ def test_names_are_looked_for_in_the_namespace_of_the_context(site: Site, why: W
     assert "no such object in namespace other" in why("sts/nobody", f"--kubeconfig={own}", "-n", "other", exits=1)
 
 
-def test_an_api_server_that_is_away_is_reported_in_words(site: Site, tmp_path: Path) -> None:
+def test_an_api_server_that_is_away_is_reported_in_plain_words(site: Site, tmp_path: Path) -> None:
     kubeconfig = yaml.safe_load(site.cluster.plane.kubeconfig.read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     own = tmp_path / "kubeconfig"

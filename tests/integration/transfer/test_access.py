@@ -115,13 +115,13 @@ class AskedRepository(Asked):
 MANY = {"weights": WEIGHTS, "empty": b"", "copy": WEIGHTS, **{f"{n:03}.json": b"{%d}" % n for n in range(40)}}
 
 
-def test_consent_to_the_weights_is_none_to_a_smaller_file(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_consent_to_the_weights_does_not_cover_a_smaller_file(fetch_blobs: FetchBlobs, store: Store) -> None:
     fetch_blobs(MemorySource(MANY), store)
     with pytest.raises(AuthDenied, match=r"017\.json"):
         fetch_blobs(Asked(MANY, denied="017.json"), store)
 
 
-def test_each_content_is_asked_for_once_and_by_a_byte(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_each_content_is_requested_once_and_by_a_byte(fetch_blobs: FetchBlobs, store: Store) -> None:
     fetch_blobs(MemorySource(MANY), store)
     stranger = Asked(MANY)
     assert fetch_blobs(stranger, store).blobs.keys() == MANY.keys()
@@ -170,7 +170,7 @@ def test_objects_of_a_bucket_have_readers_of_their_own(fetch_blobs: FetchBlobs, 
         stranger.close()
 
 
-def test_consent_to_a_small_file_is_none_to_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_consent_to_a_small_file_does_not_cover_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
     class PublicReadme(MemorySource):
         """As buckets have them, where each object has its own readers."""
 

@@ -325,7 +325,7 @@ class TestDamage:
         assert changed == {"m/model.safetensors"}
         assert_nothing_but(root, repaired)
 
-    def test_a_lost_link_is_mended_without_the_source(
+    def test_a_lost_link_is_repaired_without_the_source(
         self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
@@ -403,7 +403,7 @@ class TestInterruption:
         assert len(list(partial.glob("*-*"))) == 2
         return partial
 
-    def test_after_a_stop_it_goes_on_with_the_files_that_are_missing(
+    def test_after_a_stop_it_continues_with_the_files_that_are_missing(
         self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})

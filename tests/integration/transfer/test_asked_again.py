@@ -62,7 +62,7 @@ class DrippingSource(MemorySource):
 
 
 @pytest.mark.parametrize("size", [SMALL_BYTES // 4, len(WEIGHTS)], ids=["small", "large"])
-def test_a_body_that_drips_is_given_up_and_asked_for_again_from_where_it_was(size: int, store: Store) -> None:
+def test_a_body_that_drips_is_abandoned_and_requested_again_from_where_it_was(size: int, store: Store) -> None:
     source = DrippingSource(WEIGHTS[:size])
     result = fetch_blobs(source, store, Timing(lambda: source.now))
     assert source.starts[0] == 0

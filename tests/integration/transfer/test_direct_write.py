@@ -91,7 +91,7 @@ def test_an_archive_is_read_again_at_once_and_stays_in_it(tight: Store) -> None:
     assert not tight.incoming.uses_page_cache(plan_of(MemorySource({"model.bin": BIG})))
 
 
-def test_what_begins_between_two_pages_goes_on_past_the_cache_from_the_next(tight: Store) -> None:
+def test_what_begins_between_two_pages_continues_past_the_cache_from_the_next(tight: Store) -> None:
     source, stop = MemorySource({"big": BIG}), threading.Event()
     plan = plan_of(source)
     [file] = plan.manifest.files
@@ -125,7 +125,9 @@ def test_what_is_ahead_of_the_hash_stays_in_the_cache_for_it(tight: Store) -> No
         assert absent_pages(partial.descriptor, 0, 2**20) == [(0, 2**20)]
 
 
-def test_a_download_that_broke_off_between_two_pages_goes_on_from_there(fetch_blobs: FetchBlobs, tight: Store) -> None:
+def test_a_download_that_was_cut_short_between_two_pages_resumes_from_there(
+    fetch_blobs: FetchBlobs, tight: Store
+) -> None:
     source = MemorySource({"big": BIG})
     source.faults.truncate_at["big"] = HELD
     with pytest.raises(Unreachable):

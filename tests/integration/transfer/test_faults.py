@@ -45,7 +45,9 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "partial").glob("*.part"))
 
 
-def test_a_body_that_breaks_off_goes_on_from_there(fetch_blobs: FetchBlobs, large: MemorySource, store: Store) -> None:
+def test_a_body_that_is_cut_short_resumes_from_there(
+    fetch_blobs: FetchBlobs, large: MemorySource, store: Store
+) -> None:
     breaks = iter([100_000, 100_000, 700_000])
 
     def move_the_break(path: str, position: int) -> None:
@@ -58,7 +60,7 @@ def test_a_body_that_breaks_off_goes_on_from_there(fetch_blobs: FetchBlobs, larg
     assert large.served_bytes == len(BODY)
 
 
-def test_a_body_that_always_ends_early_is_given_up_and_its_bytes_stay(
+def test_a_body_that_always_ends_early_is_abandoned_and_its_bytes_stay(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.truncate_at["large"] = 300_000
@@ -122,7 +124,7 @@ def test_a_source_that_changed_is_not_mixed_with_what_came_before(
 
 
 @pytest.mark.parametrize("error", [AuthDenied("no"), SourceNotFound("no")])
-def test_what_somebody_must_act_on_ends_at_once(
+def test_what_someone_must_act_on_ends_at_once(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, error: LarderError
 ) -> None:
     large.faults.on_open = [error, error]

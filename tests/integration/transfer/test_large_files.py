@@ -94,7 +94,7 @@ def test_a_stop_keeps_what_every_receiver_has(fetch_blobs: FetchBlobs, store: St
     assert fetch_blobs(source, store).moved == left
 
 
-def test_a_piece_that_breaks_off_is_asked_for_again_alone(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_a_piece_that_is_cut_short_is_requested_again_alone(fetch_blobs: FetchBlobs, store: Store) -> None:
     source, broken = Shared(), threading.Event()
 
     def break_once(path: str, position: int) -> None:

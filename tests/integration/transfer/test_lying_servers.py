@@ -178,7 +178,7 @@ def test_a_length_that_is_not_the_files_is_not_believed_and_costs_nothing(length
     fetch_blobs(store, right)
 
 
-def test_a_server_that_asks_to_wait_for_longer_than_there_is_patience_is_left_to_the_caller(store: Store) -> None:
+def test_a_server_that_asks_to_wait_for_longer_than_there_is_time_for_is_left_to_the_caller(store: Store) -> None:
     with pytest.raises(RateLimited) as raised:
         fetch_blobs(store, lambda _: reply(429, Retry_After="60"))
     assert raised.value.after_s >= 59
@@ -269,7 +269,7 @@ def test_one_without_a_digest_that_stays_is_resumed(
     assert {a.headers.get("if-match") for a in asked} == strong  # to If-Match, a weak tag is never the same
 
 
-def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
+def test_resumed_bytes_are_requested_once(store: Store) -> None:
     asked: list[str] = []
 
     def remember(request: ScriptedRequest) -> bytes:

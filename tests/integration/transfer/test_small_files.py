@@ -32,7 +32,7 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "partial").glob("*.part"))
 
 
-def test_one_that_breaks_off_goes_on_from_there(fetch_blobs: FetchBlobs, small: MemorySource, store: Store) -> None:
+def test_one_that_is_cut_short_resumes_from_there(fetch_blobs: FetchBlobs, small: MemorySource, store: Store) -> None:
     small.faults.truncate_at["small"] = 40_000
 
     def mend_once_it_broke_off(_: str, position: int) -> None:
@@ -49,7 +49,7 @@ def test_one_that_breaks_off_goes_on_from_there(fetch_blobs: FetchBlobs, small: 
     assert small.served_bytes == progress.done == progress.received == len(BODY)
 
 
-def test_what_came_before_it_was_given_up_stays(
+def test_what_came_before_it_was_abandoned_stays(
     fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path
 ) -> None:
     small.faults.truncate_at["small"] = 40_000

@@ -13,5 +13,5 @@ def test_a_local_root_that_shares_files_with_the_store_is_refused(root: str, tmp
         check_local_roots([str(tmp_path / "other"), str(tmp_path / root)], tmp_path / "store")
 
 
-def test_another_directory_is_none_of_its_business(tmp_path: Path) -> None:
+def test_other_directories_are_ignored(tmp_path: Path) -> None:
     check_local_roots([str(tmp_path / "stores")], tmp_path / "store")

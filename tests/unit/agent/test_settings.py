@@ -10,7 +10,7 @@ NEEDED = ["--node-name", "n1", "--root", "/r", "--api-url", "https://c:8443/"]
 
 
 @pytest.mark.parametrize("floor", ["auto", "15%", "50Gi", "1073741824"])
-def test_the_floor_is_what_suits_a_share_or_bytes(floor: str) -> None:
+def test_the_floor_is_auto_a_percentage_or_bytes(floor: str) -> None:
     assert read_settings([*NEEDED, "--floor", floor]).floor == floor
     assert not read_settings(NEEDED).refuse_root_disk
 
@@ -39,7 +39,7 @@ def test_devices_are_off_and_have_a_prefix_of_ours() -> None:
 @pytest.mark.parametrize(
     "prefixes", ["", "cpu", "/", "kubernetes.io/", "x.k8s.io/", "larder.dev/,", "Larder.dev/", "a/b/"]
 )
-def test_a_prefix_is_a_domain_of_ones_own(prefixes: str) -> None:
+def test_a_prefix_is_a_domain_of_its_own(prefixes: str) -> None:
     with pytest.raises(ValidationError, match="of your own"):
         read_settings([*NEEDED, "--device-prefixes", prefixes])
 

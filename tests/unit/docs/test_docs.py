@@ -230,7 +230,7 @@ def test_the_api_page_has_every_kind(definition: Definition) -> None:
     assert f"\n## {definition.kind}\n" in reference.page()
 
 
-def test_check_tells_a_page_that_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_a_page_that_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "api.md"
     assert reference.main(["--check", str(page)]) == 1
     assert "make crds" in capsys.readouterr().err

@@ -10,7 +10,7 @@ def write(root: Path, *files: str) -> None:
         path.write_text(text)
 
 
-def test_a_name_that_stands_twice_is_reported_with_its_places(tmp_path: Path) -> None:
+def test_a_name_that_is_listed_twice_is_reported_with_its_places(tmp_path: Path) -> None:
     write(tmp_path, "class View: ...\n", "\nclass View: ...\n", "class Other: ...\n")
     assert list(problems(tmp_path, {})) == [
         "two public classes are named View (shared/module_0.py:1, shared/module_1.py:2); rename one of them"

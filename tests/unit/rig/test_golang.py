@@ -53,7 +53,7 @@ def test_the_go_on_path_is_asked_without_letting_it_fetch_another(tmp_path: Path
     assert look({"PATH": str(tmp_path)}) == Found(tmp_path / "go", "go1.26.1 local")
 
 
-def test_a_go_that_does_not_run_is_none(tmp_path: Path) -> None:
+def test_a_go_that_does_not_run_is_ignored(tmp_path: Path) -> None:
     _go(tmp_path, "exit 1")
     assert look({"PATH": str(tmp_path)}) is None
     assert look({"PATH": str(tmp_path / "nowhere")}) is None

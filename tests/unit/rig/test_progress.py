@@ -53,5 +53,5 @@ def test_a_program_that_is_not_there_is_named() -> None:
         ("syntax error", "compiled packages are kept"),
     ],
 )
-def test_each_kind_of_failure_has_its_way_out(output: str, advice: str) -> None:
+def test_each_kind_of_failure_has_its_remedy(output: str, advice: str) -> None:
     assert advice in way_out(output)

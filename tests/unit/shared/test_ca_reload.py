@@ -68,7 +68,7 @@ def test_a_bundle_vouches_for_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "none\n", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"])
-def test_a_file_that_is_none_is_an_error_until_it_is_right(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_invalid_is_an_error_until_it_is_right(tmp_path: Path, text: str) -> None:
     path, authority = tmp_path / "ca.crt", trustme.CA()
     reloader = CaReloader(path)
     with pytest.raises(FileNotFoundError):

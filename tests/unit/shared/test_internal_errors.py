@@ -20,7 +20,7 @@ class Loop:
         await asyncio.Event().wait()
 
 
-async def test_a_loop_that_breaks_begins_again_later_and_later_and_is_seen() -> None:
+async def test_a_loop_that_breaks_begins_again_with_growing_delays_and_is_seen() -> None:
     errors, loop, pauses = InternalErrors(), Loop(3), list[float]()
 
     async def sleep(pause_s: float) -> None:

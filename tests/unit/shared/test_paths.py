@@ -68,7 +68,7 @@ def test_a_file_below_a_file_is_always_found(paths: list[str]) -> None:
     assert clash if "as a directory" in found else found or not clash
 
 
-def test_a_name_that_stands_twice_among_very_many_is_found_in_one_pass() -> None:
+def test_a_name_that_is_listed_twice_among_very_many_is_found_in_one_pass() -> None:
     names = [f"f{n}" for n in range(100_000)]
     with pytest.raises(UnsafePath, match="'f99999' is listed twice"):
         check_paths([*names, "f99999"])

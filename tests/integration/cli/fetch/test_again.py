@@ -82,7 +82,7 @@ def test_of_one_that_the_source_says_nothing_of_the_size_decides(site: Site, ser
     assert site.placed.read_bytes() == site.body
 
 
-def test_one_that_somebody_wrote_to_is_fetched_again(site: Site, server: ScriptedServer) -> None:
+def test_one_that_someone_wrote_to_is_fetched_again(site: Site, server: ScriptedServer) -> None:
     assert site.fetch(server) == 1
     site.placed.write_bytes(SECOND)
     assert site.fetch(server) == 1

@@ -74,7 +74,7 @@ def test_one_that_alone_is_missing_of_several_files_is_not_unpacked(tmp_path: Pa
     assert fetched.tree() == files
 
 
-def test_after_a_stop_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_after_a_stop_the_same_command_continues(tmp_path: Path) -> None:
     stop, never = threading.Event(), threading.Event()
     fetched = command(tmp_path, "m.tar", tar(FILES))
 

@@ -37,7 +37,7 @@ def test_what_is_complete_is_right_all_the_same(tmp_path: Path, years: int, *, d
 
 
 @pytest.mark.parametrize("years", [-30, 30])
-def test_what_is_unfinished_goes_on_where_it_was(tmp_path: Path, years: int) -> None:
+def test_what_is_unfinished_resumes_where_it_was(tmp_path: Path, years: int) -> None:
     command = Command(tmp_path / "dir", MemorySource(FILES))
 
     def stop(path: str, position: int) -> None:

@@ -55,7 +55,7 @@ def test_other_files_of_the_directory_are_left_alone(command: Command) -> None:
     assert command.tree() == {**FILES, "notes.txt": b"kept"}
 
 
-def test_quiet_writes_nothing(command: Command) -> None:
+def test_a_quiet_run_writes_nothing(command: Command) -> None:
     assert command.run(quiet=True) == 0
     assert command.out == ""
 
@@ -98,7 +98,7 @@ def test_bytes_that_are_not_the_publishers_are_refused(command: Command) -> None
     assert "weights.safetensors" not in command.tree()
 
 
-def test_a_second_command_on_the_directory_is_told_so(command: Command) -> None:
+def test_a_second_command_on_the_directory_is_refused(command: Command) -> None:
     command.to.mkdir()
     (command.to / ".larder-holder").write_text("12345 host\n")
     descriptor = os.open(command.to, os.O_RDONLY)
@@ -140,7 +140,7 @@ def test_stop_ends_it_with_what_it_has(command: Command) -> None:
     assert command.source.served_bytes - before < len(FILES["weights.safetensors"])
 
 
-def test_a_server_that_only_breaks_is_given_up_in_time(command: Command) -> None:
+def test_a_server_that_only_breaks_is_abandoned_in_time(command: Command) -> None:
     command.source.faults.on_open = [Unreachable("reset")] * 1000
     assert command.run() == 1
     assert command.error.startswith("Unreachable: reset")
@@ -172,7 +172,7 @@ def test_a_source_that_changes_meanwhile_is_listed_again(command: Command) -> No
     assert command.tree() == {**FILES, "weights.safetensors": b"new" * 2**20}
 
 
-def test_a_source_that_changes_for_ever_is_given_up(command: Command) -> None:
+def test_a_source_that_changes_for_ever_is_abandoned(command: Command) -> None:
     command.source.faults.on_open = [SourceChanged("it moved")] * 100
     assert command.run() == 1
     assert command.error == "SourceChanged: it moved\n"

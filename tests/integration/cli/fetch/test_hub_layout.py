@@ -137,7 +137,7 @@ def test_nothing_is_named_before_every_byte_is_verified(hub: Hub, commit: str, t
     assert read_offline(cache)["folder"].endswith(commit)
 
 
-def test_an_interrupted_fetch_goes_on_where_it_was(hub: Hub, commit: str, tmp_path: Path) -> None:
+def test_an_interrupted_fetch_resumes_where_it_was(hub: Hub, commit: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     partial = cache / "models--hub-layout--llama" / ".larder" / "partial"
     hub.faults.add(Stall(2**20))

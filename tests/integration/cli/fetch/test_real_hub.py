@@ -95,7 +95,7 @@ def is_half_there(to: Path) -> bool:
     return max(sizes, default=0) >= 2**19
 
 
-def test_sigterm_ends_a_fetch_that_hangs_and_the_next_goes_on(pushed: Hub, tmp_path: Path) -> None:
+def test_sigterm_ends_a_fetch_that_hangs_and_the_next_continues(pushed: Hub, tmp_path: Path) -> None:
     pushed.faults.add(Stall(2**20))
     with start(pushed, tmp_path / "to") as process:
         wait_until(lambda: process.poll() is not None or is_half_there(tmp_path / "to"), 60, "half of the file")

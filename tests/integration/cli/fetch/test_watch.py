@@ -29,11 +29,11 @@ def looks(
     return None
 
 
-def test_a_source_that_only_drips_is_given_up(progress: Progress) -> None:
+def test_a_source_that_only_drips_is_abandoned(progress: Progress) -> None:
     assert looks(StallWatch(progress, 0), progress, bytes_a_second=1, trouble_every_s=20) is SLOW
 
 
-def test_a_source_that_breaks_off_but_flows_is_not(progress: Progress) -> None:
+def test_a_source_that_is_cut_short_but_flows_is_not(progress: Progress) -> None:
     assert looks(StallWatch(progress, 0), progress, bytes_a_second=20_000, trouble_every_s=2) is None
 
 
@@ -46,7 +46,7 @@ def test_small_files_that_come_one_by_one_are_not(progress: Progress) -> None:
         assert watch.check(second) is None
 
 
-def test_a_listing_or_an_answer_that_never_comes_is_given_up(progress: Progress) -> None:
+def test_a_listing_or_an_answer_that_never_comes_is_abandoned(progress: Progress) -> None:
     with progress.requesting():
         assert isinstance(looks(StallWatch(progress, 0), progress), Unreachable)
     assert isinstance(looks(StallWatch(Progress(), 0), Progress()), Unreachable)
@@ -57,7 +57,7 @@ def test_a_disk_is_waited_for(progress: Progress) -> None:
     assert looks(StallWatch(progress, 0), progress) is None
 
 
-def test_a_source_that_asks_for_time_is_not_given_up_meanwhile(progress: Progress) -> None:
+def test_a_source_that_requests_time_is_not_given_up_meanwhile(progress: Progress) -> None:
     for begun in (progress, Progress()):
         watch = StallWatch(begun, 0)
         with begun.requesting():
@@ -75,7 +75,7 @@ def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
     assert watch.check(61 + STALL_TIMEOUT_S) is asked
 
 
-def test_one_that_asks_for_ever_is_given_up(progress: Progress) -> None:
+def test_one_that_keeps_asking_is_abandoned(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     for second in range(1, int(POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S)):
         progress.failure = RateLimited("later", 5)

@@ -60,7 +60,7 @@ def test_a_directory_is_reported_like_a_hub(hub: Hub, large: tuple[Path, int]) -
     assert found_by(str(folder)) == found_by("hf://inspect/both", endpoint=hub.endpoint)
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(hub: Hub, large: tuple[Path, int]) -> None:
+def test_an_answer_that_is_cut_short_is_requested_again(hub: Hub, large: tuple[Path, int]) -> None:
     folder, parameters = large
     hub.push("inspect/broken", folder)
     hub.faults.add(Truncate(1000), times=1)

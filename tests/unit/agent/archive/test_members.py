@@ -131,7 +131,7 @@ def test_a_directory_may_have_the_bit_that_passes_its_group_on() -> None:
     assert decide_members([directory("d", 0o2755), file("d/a")], LIMITS) == (Member("d/a", 1, "d/a"),)
 
 
-def test_the_limits_are_kept_and_nothing_beyond_is_looked_at() -> None:
+def test_the_limits_are_kept_and_nothing_beyond_is_checked() -> None:
     assert decide_members([file("a", 600), file("b", 400)], LIMITS)
 
     def endless(size: int) -> object:

@@ -236,7 +236,7 @@ def test_a_tar_without_its_end_is_damaged_wherever_it_was_cut(cut: int) -> None:
         list_archive(io.BytesIO(body[:cut]), Kind.TAR, LIMITS)
 
 
-def test_what_follows_the_end_is_not_left_out_without_a_word() -> None:
+def test_what_follows_the_end_is_not_left_out_silently() -> None:
     for body, kind in ((tar(FILES) + tar({"z": b"1"}), Kind.TAR), (gzip.compress(tar(FILES)) + b"junk", Kind.TAR_GZIP)):
         with pytest.raises(InvalidURI):
             list_archive(io.BytesIO(body), kind, LIMITS)

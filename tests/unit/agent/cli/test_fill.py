@@ -91,7 +91,7 @@ def test_a_mark_of_an_earlier_download_goes_before_anything_changes(claim: Claim
     assert not (claim.root / COMPLETED).exists()
 
 
-def test_what_somebody_must_do_has_an_exit_code_of_its_own(claim: Claim) -> None:
+def test_what_someone_must_do_has_an_exit_code_of_its_own(claim: Claim) -> None:
     claim.source = MemorySource({})
     assert claim.fill("--allow=*.gguf", revision="any") == NEEDS_ACTION
     assert claim.report.reason == "SourceNotFound"
@@ -126,7 +126,7 @@ def test_progress_is_told_to_whoever_connects() -> None:
     "text", ["", "{}", "null", '{"revision": "r", "reason": "Denied"}', '{"reason": "no word"}', '{"revision": "a b"}',
              '{"revision": "r", "other": 1}', "[" * 5000],
 )  # fmt: skip
-def test_a_report_that_is_none_is_refused(text: str) -> None:
+def test_a_report_that_is_invalid_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="it"):
         decode_report(text)
 

@@ -55,7 +55,7 @@ def test_files_without_a_digest_are_written_again(tmp_path: Path) -> None:
     assert fill(source, tmp_path).run().moved == sum(map(len, FILES.values()))
 
 
-def test_a_stream_that_breaks_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_a_stream_that_breaks_resumes_where_it_ended(tmp_path: Path) -> None:
     source = MemorySource(FILES)
     source.faults.on_open.append(Unreachable("no connection"))
     source.faults.max_bytes = 100_000
@@ -91,7 +91,7 @@ def test_an_archive_is_refused_because_its_members_cannot_be_placed(tmp_path: Pa
         fill(MemorySource({"model.tar.gz": b"x"}), tmp_path).run()
 
 
-def test_a_link_of_somebody_else_leads_nowhere(tmp_path: Path) -> None:
+def test_a_foreign_link_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").symlink_to(tmp_path / "outside" / "victim")

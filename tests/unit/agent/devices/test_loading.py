@@ -47,7 +47,7 @@ def test_a_name_that_is_taken_is_left_out() -> None:
     assert "another plugin is named 'models' too" in loaded.failures["label"]
 
 
-def test_one_that_hangs_in_start_is_left_out_and_the_others_go_on() -> None:
+def test_one_that_hangs_in_start_is_left_out_and_the_others_continue() -> None:
     hanging = Hanging()
     plugins = [
         GuardedPlugin("hangs", lambda: StubDevice("hangs", on_start=hanging), 2),

@@ -23,7 +23,7 @@ def test_offers_are_put_together_with_what_nobody_knows() -> None:
     )
 
 
-def test_what_another_offers_too_stays_out() -> None:
+def test_what_another_offers_too_is_left_out() -> None:
     one = NodeInfo("n1", allocatable={CARD: 1})
     for other in (NodeInfo("n1", capacity={CARD: 2}), NodeInfo("n1", scorer={CARD: 1}), one):
         combined = combine("n1", {"one": one, "other": other}, {})
@@ -32,7 +32,7 @@ def test_what_another_offers_too_stays_out() -> None:
         assert combined.info == one
 
 
-def test_what_does_not_fit_in_the_annotation_stays_out_and_smaller_ones_go_on() -> None:
+def test_what_does_not_fit_in_the_annotation_is_left_out_and_smaller_ones_continue() -> None:
     large = NodeInfo("n1", allocatable={f"resource/group/{'x' * 400}/{n}/leaf": 1 for n in range(300)})
     small = NodeInfo("n1", allocatable={CARD: 1})
     combined = combine("n1", {"large": large, "small": small}, {})

@@ -13,7 +13,7 @@ def always(problems: list[str], method: str) -> None:
         raise RuntimeError(f"{method} does not work")
 
 
-def test_a_plugin_that_did_not_start_is_tried_again_later() -> None:
+def test_a_plugin_that_did_not_start_is_retried_later() -> None:
     clock, problems, starts = Clock(), ["start"], [0]
 
     def start() -> None:
@@ -56,7 +56,7 @@ def test_a_plugin_that_fails_to_answer_is_out_for_that_round() -> None:
     assert plugins.ask("n1").offers == {}
 
 
-def test_the_second_of_a_name_stays_out_even_if_it_comes_later() -> None:
+def test_the_second_of_a_name_is_left_out_even_if_it_comes_later() -> None:
     clock, problems = Clock(), ["start"]
     late = GuardedPlugin("late", lambda: StubDevice("toy", on_start=lambda: always(problems, "start")))
     plugins = PluginSet([late, GuardedPlugin("toy", lambda: StubDevice("toy"))], clock)

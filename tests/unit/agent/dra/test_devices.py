@@ -14,7 +14,7 @@ def test_an_intact_snapshot_of_an_entry_is_a_device() -> None:
     assert _devices(MODEL) == [("Qwen_qwen", "")]
 
 
-def test_files_that_no_entry_names_are_none() -> None:
+def test_files_that_no_entry_names_do_not_count() -> None:
     assert devices_of([MODEL], {}) == ()
 
 

@@ -67,7 +67,7 @@ async def test_one_that_did_not_start_matters_only_if_no_other_knows_the_devices
         await _plugins(missing, _Plugin("a", ([], [], {}))).allocate(QUESTION)
 
 
-async def test_one_that_did_not_start_is_tried_again() -> None:
+async def test_one_that_did_not_start_is_retried() -> None:
     plugin = _Plugin("bad", GPU, starts=False)
     plugins = _plugins(plugin)
     plugins.retry_s = 0

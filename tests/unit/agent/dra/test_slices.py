@@ -59,7 +59,7 @@ def test_a_change_of_one_slice_raises_the_generation_of_all() -> None:
     assert [body["spec"]["pool"]["generation"] for body in bodies] == [2, 2]
 
 
-def test_the_generation_goes_on_after_the_slices_were_deleted() -> None:
+def test_the_generation_continues_after_the_slices_were_deleted() -> None:
     (action,) = plan_slices(NODE, _devices(1), [], last_generation=7)
     assert isinstance(action, CreateSlice)
     assert action.body["spec"]["pool"] == {"name": "node-a", "generation": 8, "resourceSliceCount": 1}

@@ -63,10 +63,10 @@ def test_where_the_kernel_does_not_tell_nothing_is_kept(proc: Path, groups: Path
     assert cache_bytes(unknown, proc, groups) == 0
 
 
-def test_this_machine_tells_what_its_kernel_does() -> None:
+def test_this_machine_reports_what_its_kernel_does() -> None:
     [line] = [n for n in Path("/proc/meminfo").read_text().splitlines() if n.startswith("MemAvailable:")]
     assert cache_bytes(groups=Path("/nonexistent")) == pytest.approx(int(line.split()[1]) * 1024, rel=0.5)
 
 
-def test_this_machine_tells_something() -> None:
+def test_this_machine_reports_something() -> None:
     assert cache_bytes() > 0

@@ -49,7 +49,7 @@ def test_a_directory_that_looks_like_junk_is_the_model_where_there_is_nothing_el
     assert set(UnpackedFiles(str(unpacked(tmp_path, ".m/config.json"))).sizes) == {"config.json"}
 
 
-def test_a_broken_link_in_the_junk_is_none_of_the_model(tmp_path: Path) -> None:
+def test_a_broken_link_among_junk_is_not_part_of_the_model(tmp_path: Path) -> None:
     unpacked(tmp_path, "m/config.json", "__MACOSX/._m")
     (tmp_path / "__MACOSX/gone").symlink_to("nowhere")
     (tmp_path / "m/gone").symlink_to("nowhere")

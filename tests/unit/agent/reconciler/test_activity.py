@@ -29,6 +29,6 @@ def test_what_is_freed_counts_though_nobody_follows_it() -> None:
     assert activity.freed_bytes == 5
 
 
-def test_a_removal_of_nothing_that_has_a_size_is_not_told() -> None:
+def test_a_removal_without_bytes_is_not_reported() -> None:
     activity = Activity(removals={OTHER: RemovalProgress(0)})
     assert reported(activity) == []

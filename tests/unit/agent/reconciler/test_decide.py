@@ -91,7 +91,7 @@ def test_running_and_stopping_downloads_take_slots() -> None:
     assert starts(decide(observation(entry("a"), wanted_entry, works=works, slots=1))) == []
 
 
-def test_reservations_are_asked_for_by_priority_then_age() -> None:
+def test_reservations_are_requested_by_priority_then_age() -> None:
     entries = [entry("b", since="2026-02-01"), entry("a", since="2026-01-01"), entry("c", priority=1)]
     works = {e.key: Prepared(DIGEST) for e in entries}
     asked = [a.entry.id for a in decide(observation(*entries, works=works)) if isinstance(a, Reserve)]
@@ -134,7 +134,7 @@ def test_an_entry_that_went_is_stopped_and_its_files_stay() -> None:
     assert decide(observation(held={KEY: SOUND}, labels=both())) == []
 
 
-def test_downloads_go_on_while_the_model_node_is_away_or_another_nodes() -> None:
+def test_downloads_continue_while_the_model_node_is_away_or_another_nodes() -> None:
     running = observation(works={KEY: Fetching(DIGEST), ("b", "r1"): Reserved(DIGEST)}, model_node=None)
     assert decide(running) == []
     assert decide(replace(running, model_node=model_node([entry(state="Absent")], uid="other"))) == []
@@ -224,11 +224,11 @@ class TestRemoval:
     def test_back_to_present_afterwards_starts_over(self) -> None:
         assert decide(observation(entry(), works={KEY: Removed()})) == [Forget(KEY)]
 
-    def test_the_controllers_last_word_ends_the_memory_of_it(self) -> None:
+    def test_the_controllers_final_answer_clears_it(self) -> None:
         assert decide(observation(works={KEY: Removed()})) == [Forget(KEY)]
 
 
-def test_a_model_on_a_claim_is_said_once_to_be_skipped_and_never_fetched() -> None:
+def test_a_model_on_a_claim_is_reported_once_as_skipped_and_never_fetched() -> None:
     on_claim = entry(uri="pvc://ns/claim/path")
     assert decide(observation(on_claim)) == [Skip(on_claim)]
     assert decide(observation(on_claim, skipped=frozenset({KEY}))) == []
@@ -240,7 +240,7 @@ def test_deciding_twice_gives_the_same() -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_ready_label_that_another_revision_bears_out_does_not_hold_up_a_removal(*, named: bool) -> None:
+def test_a_ready_label_that_another_revision_supports_does_not_delay_a_removal(*, named: bool) -> None:
     gone, other = entry(state="Absent"), entry(revision="r2")
     held = {gone.key: SOUND, other.key: SOUND}
     labels = {ready_label("llama"), snapshot_label(*other.key), DRAINING}

@@ -106,7 +106,7 @@ def test_a_download_whose_source_is_gone_has_failed(rig: NodeRig) -> None:
     assert rig.now_s < failure.due_s < WHEN_SPACE_CHANGES_S
 
 
-def test_a_bug_is_counted_and_the_entry_tried_again(rig: NodeRig) -> None:
+def test_a_bug_is_counted_and_the_entry_retried(rig: NodeRig) -> None:
     rig.answer(0, AnyBug("in a call"))
     assert end(rig) == DownloadResult(FAILED, "InternalError")
     assert rig.activity.internal_errors.counts == {"Fetching": 1}

@@ -21,7 +21,7 @@ def test_labels_that_are_there_are_not_set_again() -> None:
     assert label_changes(observation(entry(), held={KEY: SOUND}, labels=both())) == {}
 
 
-def test_a_label_with_another_value_is_put_right() -> None:
+def test_a_label_with_another_value_is_corrected() -> None:
     tampered = observation(entry(), held={KEY: SOUND}, labels=both())
     object.__setattr__(tampered, "labels", {READY: "false", SNAPSHOT: "true"})
     assert label_changes(tampered) == {READY: "true"}
@@ -80,7 +80,7 @@ def test_a_draining_model_on_a_claim_or_without_files_has_no_label() -> None:
     assert label_changes(observation(entry(state="Draining"))) == {}
 
 
-def test_the_ready_label_stays_while_another_revision_bears_it_out() -> None:
+def test_the_ready_label_stays_while_another_revision_supports_it() -> None:
     leaving, staying = entry(state="Absent"), entry(revision="r2")
     held = {KEY: SOUND, ("llama", "r2"): SOUND}
     labels = {*both(), *both(revision="r2")}

@@ -14,13 +14,13 @@ LATEST = Retries(lambda _, most: most)
 EARLIEST = Retries(lambda least, _: least)
 
 
-def test_what_may_pass_is_tried_again_sooner_and_then_later() -> None:
+def test_what_may_pass_is_retried_sooner_and_then_later() -> None:
     waits = [LATEST.delay_s(Unreachable("x"), n) for n in (1, 2, 3, 20)]
     assert waits == [2, 4, 8, 300]
     assert EARLIEST.delay_s(DigestMismatch("x"), 1) == 1
 
 
-def test_what_waits_for_somebody_is_tried_again_within_the_hour() -> None:
+def test_what_waits_for_someone_is_retried_within_the_hour() -> None:
     assert EARLIEST.delay_s(AuthDenied("x"), 1) == 15 * 60
     assert LATEST.delay_s(AuthDenied("x"), 9) == 60 * 60
 
@@ -31,7 +31,7 @@ def test_a_servers_own_time_is_honoured() -> None:
     assert EARLIEST.delay_s(RateLimited("x", 0), 1) == 1
 
 
-def test_a_missing_grant_is_asked_for_at_least_twice_a_minute() -> None:
+def test_a_missing_grant_is_requested_at_least_twice_a_minute() -> None:
     assert LATEST.delay_s(NotGranted("x"), 50) == 30
 
 
@@ -49,7 +49,7 @@ def test_failures_of_another_wish_do_not_count(changed: dict[str, Any]) -> None:
     assert [s.due_s for s in (first, again, other)] == [12, 24, 32]
 
 
-def test_a_shortage_is_news_when_it_changes_and_not_when_its_words_do() -> None:
+def test_a_shortage_is_reported_when_its_numbers_change_not_its_wording() -> None:
     before = Cause("InsufficientStorage", "need 9, disk free 5", 4)
     assert not is_new_failure(before, Cause("InsufficientStorage", "need 9, disk free 6", 4))
     assert is_new_failure(before, Cause("InsufficientStorage", "need 9, disk free 6", 3))

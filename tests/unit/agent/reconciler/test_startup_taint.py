@@ -47,7 +47,7 @@ def test_one_taint_alone_is_ours(key: str, effect: str, ours: bool) -> None:  # 
     assert is_startup_taint({"key": key, "effect": effect, "value": "any"}) is ours
 
 
-def test_the_taint_goes_once_every_model_is_there_with_its_labels() -> None:
+def test_the_taint_is_removed_once_every_model_has_its_labels() -> None:
     assert startup_taint_removal(tainted(entry(), held={KEY: SOUND}, labels=both())) == GO
     assert startup_taint_removal(tainted()) == GO
 

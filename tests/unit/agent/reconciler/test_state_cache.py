@@ -129,7 +129,7 @@ def waiting(shortage: int, space: Space) -> StateCache:
     return cache
 
 
-def test_a_look_that_finds_no_more_room_lets_nothing_ask() -> None:
+def test_a_look_that_finds_no_space_left_lets_nothing_ask() -> None:
     cache = waiting(500, Space(used=100, disk_free=1000, floor=50))
     for now_s, space in enumerate((Space(100, disk_free=1499, floor=50), Space(200, disk_free=900, floor=50))):
         cache.set_space(space, now_s)

@@ -43,7 +43,7 @@ def test_the_way_to_a_snapshot(work: Work | None, phase: str) -> None:
     assert (status.phase, status.observed, status.reason) == (phase, "Present", "")
 
 
-def test_ready_is_said_when_both_labels_are_on_the_node() -> None:
+def test_ready_is_reported_when_both_labels_are_on_the_node() -> None:
     ready = only(entry_statuses(observation(entry(), held={KEY: SOUND}, labels=both())))
     assert (ready.phase, ready.verified) == ("Ready", "digest")
     assert only(entry_statuses(observation(entry(), held={KEY: SOUND}, labels=both()[1:]))).phase == "Downloading"
@@ -117,7 +117,7 @@ def test_draining_does_not_wait_for_a_label_that_another_revision_holds() -> Non
     assert first.phase == "Draining"
 
 
-def test_absent_is_said_when_the_files_are_gone() -> None:
+def test_absent_is_reported_when_the_files_are_gone() -> None:
     gone = entry(state="Absent")
     assert only(entry_statuses(observation(gone, held={KEY: SOUND}))).phase == "Draining"
     assert only(entry_statuses(observation(gone, works={KEY: Removing()}))).phase == "Draining"

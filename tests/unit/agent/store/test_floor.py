@@ -14,7 +14,7 @@ sizes = st.integers(0, 2**50)
     ("text", "expected"),
     [("0", 0), ("1073741824", GIB), ("50Gi", 50 * GIB), ("15%", 150 * GIB), ("2.5%", 25 * GIB), ("auto", GIB)],
 )
-def test_bytes_a_share_or_what_suits(text: str, expected: int) -> None:
+def test_bytes_a_percentage_or_auto(text: str, expected: int) -> None:
     assert parse_floor(text).bytes_of(1000 * GIB, on_root_disk=False) == expected
 
 

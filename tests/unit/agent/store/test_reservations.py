@@ -49,7 +49,7 @@ def test_the_refusal_has_all_numbers() -> None:
     assert "to keep free 44 bytes" in message
 
 
-def test_the_refusal_names_the_way_out() -> None:
+def test_the_refusal_says_how_to_fix_it() -> None:
     assert "raise storageLimit" in why_refused(2000, 0, StoreCapacity(0, 1000, 10**9, 0))
     assert "never" in why_refused(2000, 0, StoreCapacity(0, 1000, 10**9, 0))
     assert "remove a model or raise storageLimit" in why_refused(600, 0, StoreCapacity(500, 1000, 10**9, 0))

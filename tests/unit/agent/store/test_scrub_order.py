@@ -7,7 +7,7 @@ names = st.sets(st.text("0123456789abcdef", min_size=4, max_size=4), max_size=20
 
 
 @given(names, st.text("0123456789abcdef", max_size=4))
-def test_a_pass_goes_on_behind_the_last_blob_in_the_order_of_names(found: set[str], after: str) -> None:
+def test_a_pass_continues_behind_the_last_blob_in_the_order_of_names(found: set[str], after: str) -> None:
     ahead = blobs_ahead(found, Position(after))
     assert ahead == sorted(name for name in found if name > after)
 

@@ -80,7 +80,7 @@ def test_a_version_that_knows_of_one_archive_reads_every_file_of_several() -> No
     assert msgspec.json.decode(mark.encode(), type=Old).files == (MEMBERS["a"], MEMBERS["b"])
 
 
-def test_a_mark_with_a_file_that_it_does_not_list_is_none(tmp_path: Path, place: Path) -> None:
+def test_a_mark_with_an_unlisted_file_is_invalid(tmp_path: Path, place: Path) -> None:
     mark = completed_of(manifest(*ARCHIVES.values()), "m", {}, (ONE, TWO))
     assert read_snapshot(Layout(tmp_path), written(place, mark.encode())) is not None
     torn = msgspec.structs.replace(mark, files=mark.files[:1]).encode()

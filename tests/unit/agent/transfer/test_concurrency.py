@@ -90,7 +90,7 @@ def test_nothing_is_decided_before_anything_came() -> None:
     assert {controller.observe(0, ENDLESS, tick * TICK_S, 0.0) for tick in range(600)} == {4}
 
 
-def test_it_tries_again_later() -> None:
+def test_it_retries_later() -> None:
     controller, received = ConcurrencyController(4, 16, 0.0, 1), 0
     for second in range(1, 40):  # near
         received += 10**9

@@ -129,14 +129,14 @@ def test_nobody_asks_sooner_than_the_server_wants_because_another_waits_for_less
     assert tried.pause(Unreachable("gone"), 99) >= 20
 
 
-def test_what_somebody_must_act_on_is_raised_even_while_others_wait() -> None:
+def test_what_someone_must_act_on_is_raised_even_while_others_wait() -> None:
     tried = retry_budget(Clock())
     tried.pause(Unreachable("gone"), 100)
     with pytest.raises(AuthDenied):
         tried.pause(AuthDenied("no"), 100)
 
 
-def test_a_server_that_asks_for_more_than_there_is_patience_for_is_left() -> None:
+def test_a_server_that_requests_more_than_there_is_time_for_is_left() -> None:
     with pytest.raises(RateLimited):
         retry_budget(Clock()).pause(RateLimited("later", 3600), 100)
 

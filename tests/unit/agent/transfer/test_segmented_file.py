@@ -258,7 +258,7 @@ def catch_up(segmented: SegmentedFile) -> int:
     return unhashed.size_bytes
 
 
-def test_a_receiver_hashes_its_own_bytes_unless_somebody_is_at_it() -> None:
+def test_a_receiver_hashes_its_own_bytes_unless_someone_is_at_it() -> None:
     with begun(100) as segmented:
         segment = taken(segmented.take_segment())
         put(segmented, segment, 40)

@@ -1,7 +1,7 @@
 from agent.transfer.stall_detector import StallDetector
 
 
-def test_a_body_that_drips_is_given_up_after_a_window() -> None:
+def test_a_body_that_drips_is_abandoned_after_a_window() -> None:
     pace = StallDetector(least_rate=1000, window_s=10)
     assert [pace.observe(500, 1.0) for _ in range(9)] == [None] * 9
     assert pace.observe(500, 1.0) == 500

@@ -138,7 +138,7 @@ def test_a_selector_on_the_ready_label_excludes_no_node(rewrite: Rewrite) -> Non
     assert read_models(rewrite(pod)[0]) == [("a", "r")], "no node has it until the model is there"
 
 
-def test_a_cache_on_its_way_out_gives_way_to_another_of_the_same_uri(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+def test_a_cache_being_removed_gives_way_to_another_of_the_same_uri(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     catalog.cluster_caches[1] = CatalogModel("ClusterModelCache", "", "a", "a", "s3://bucket/m", "r", deleting=True)
     assert read_models(rewrite(kserve_pod("p", "s3://bucket/m"))[0]) == [("b", "r")]
 

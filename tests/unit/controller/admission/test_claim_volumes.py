@@ -68,7 +68,7 @@ def test_a_name_that_another_claim_has_is_left_to_it(catalog: MemoryCatalog) -> 
     assert claim == hashed_name(SnapshotVolume("llama", "c0ffee"))
 
 
-def test_a_pod_that_asks_for_a_host_path_gets_one(catalog: MemoryCatalog) -> None:
+def test_a_pod_that_requests_a_host_path_gets_one(catalog: MemoryCatalog) -> None:
     asking = base_model_pod("p", "llama")
     asking["metadata"]["annotations"][MOUNT] = "hostPath"
     pod = admit(asking, catalog)

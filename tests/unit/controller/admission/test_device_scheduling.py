@@ -33,7 +33,7 @@ def changed(before: dict[str, Any], settings: AdmissionSettings = _ON) -> tuple[
     return after["spec"], found.warnings
 
 
-def test_a_pod_that_asks_for_devices_gets_our_scheduler_and_the_request() -> None:
+def test_a_pod_that_requests_devices_gets_our_scheduler_and_the_request() -> None:
     for scheduler in ("default-scheduler", None, SCHEDULER_NAME):
         spec, warnings = changed(pod(scheduler=scheduler))
         assert spec["schedulerName"] == SCHEDULER_NAME

@@ -255,7 +255,7 @@ def test_long_reasons_are_cut(rewrite: Rewrite) -> None:
     assert len(warnings[0]) <= 256
 
 
-def test_a_pod_may_ask_for_both(rewrite: Rewrite) -> None:
+def test_a_pod_may_request_both(rewrite: Rewrite) -> None:
     after, _ = rewrite(kserve_pod("p", "s3://bucket/m", annotations={BASE_MODEL: "llama"}))
     assert read_models(after) == [("llama", "c0ffee"), ("short", "r1")]
     assert len(after["spec"]["nodeSelector"]) == 4

@@ -104,8 +104,8 @@ def test_path_variable_and_container_are_the_author_s_choice(models: MemoryCatal
     ("names", "error", "message"),
     [
         ("", ModelNotFound, "names no model"),
-        ("mistal", ModelNotFound, "sees no model 'mistal'.*similar names are mistral"),
-        ("bm/mistral", ModelNotFound, "sees no model 'bm/mistral'"),
+        ("mistal", ModelNotFound, "has no model 'mistal'.*similar names are mistral"),
+        ("bm/mistral", ModelNotFound, "has no model 'bm/mistral'"),
         ("pod/mistral", ModelNotFound, "'pod' is not a kind of model; write BaseModel, ClusterBaseModel, Cluster"),
         ("twice", ModelNotFound, "several models .* write one of basemodel/twice, clusterbasemodel/twice"),
         (",".join(f"m{i}" for i in range(17)), InvalidRequest, "17 models; a pod may have at most 16"),
@@ -198,7 +198,7 @@ def test_the_variable_of_a_copy_that_names_another_model_follows_it(models: Memo
 
 @pytest.mark.parametrize("layout", ["directory", "hub"])
 @pytest.mark.parametrize("names", ["llama-3", "llama-3,phi"])
-def test_a_copy_that_asks_for_no_model_any_more_has_none(models: MemoryCatalog, names: str, layout: str) -> None:
+def test_a_copy_that_requests_no_model_any_more_has_none(models: MemoryCatalog, names: str, layout: str) -> None:
     pod = admit(models, names, layout=layout, env="WEIGHTS")
     pod["spec"]["volumes"] += [{"name": "scratch", "emptyDir": {}}]
     pod["spec"]["containers"][0]["env"] += [{"name": "WEIGHTS_FORMAT", "value": "safetensors"}]
@@ -211,7 +211,7 @@ def test_a_copy_that_asks_for_no_model_any_more_has_none(models: MemoryCatalog, 
     assert set(after["metadata"]["annotations"]) <= {LAYOUT, VARIABLE}
 
 
-def test_a_copy_may_ask_for_the_same_model_by_the_other_annotation(models: MemoryCatalog) -> None:
+def test_a_copy_may_request_the_same_model_by_the_other_annotation(models: MemoryCatalog) -> None:
     named, based = admit(models, "llama-3"), twice(models, base_model_pod("p", "llama-3"))
     named["metadata"]["annotations"] = {k: v for k, v in named["metadata"]["annotations"].items() if k != NAMED_MODELS}
     named["metadata"]["annotations"] |= {BASE_MODEL: "llama-3"}

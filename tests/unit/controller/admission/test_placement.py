@@ -245,7 +245,7 @@ def test_any_other_value_is_refused_with_what_to_write(
             admit(models, pod)
 
 
-def test_a_bound_pod_cannot_ask_for_a_gate_and_goes_without_where_that_is_the_default(models: MemoryCatalog) -> None:
+def test_a_bound_pod_cannot_request_a_gate_and_goes_without_where_that_is_the_default(models: MemoryCatalog) -> None:
     with pytest.raises(InvalidRequest, match=r"spec.nodeName already binds the pod to n; remove nodeName, or write"):
         admit(models, named("llama", "gated", nodeName="n"))
     bound = plain_pod("p", {NAMED_MODELS: "llama"})

@@ -99,7 +99,7 @@ async def test_warnings_carry_our_name(catalog: MemoryCatalog) -> None:
     assert warning.startswith("larder: model not cached: ")
 
 
-async def test_a_refusal_has_a_reason_and_words(catalog: MemoryCatalog) -> None:
+async def test_a_refusal_has_a_reason_and_a_message(catalog: MemoryCatalog) -> None:
     review = admission_review("Pod", namespace="default", object=base_model_pod("p", "none"))
     answer = await _answer(catalog, "/mutate-pods", review)
     assert answer["allowed"] is False

@@ -30,7 +30,7 @@ def test_a_host_path_that_reaches_the_store_is_refused(
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
-def test_other_host_paths_are_not_our_business(path: str, rewrite: Rewrite) -> None:
+def test_other_host_paths_are_ignored(path: str, rewrite: Rewrite) -> None:
     pod = base_model_pod("p", "llama")
     pod["spec"]["volumes"] = [{"name": "mine", "hostPath": {"path": path}}]
     assert len(rewrite(pod)[0]["spec"]["volumes"]) == 2

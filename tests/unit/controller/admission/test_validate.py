@@ -122,7 +122,7 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
         ({"allowPatterns": "x" * 513}, "has 513 characters; write at most 512"),
     ],
 )
-def test_a_choice_of_files_that_is_none_is_refused(parameters: dict[str, str], phrase: str) -> None:
+def test_a_choice_of_files_that_is_invalid_is_refused(parameters: dict[str, str], phrase: str) -> None:
     """A typo must not count as a model that nodes shall no longer hold."""
     with pytest.raises(InvalidSelection, match=phrase):
         check_write("BaseModel", _base("hf://o/m", parameters=parameters), ())
@@ -130,7 +130,7 @@ def test_a_choice_of_files_that_is_none_is_refused(parameters: dict[str, str], p
     assert check_write("ClusterBaseModel", _base("hf://o/m", parameters=well), ()) == []
 
 
-def test_a_vendor_s_model_is_taken_with_a_word() -> None:
+def test_a_vendor_s_model_is_accepted_with_a_note() -> None:
     (warning,) = check_write("ClusterBaseModel", _base("vendor://acme/llm/x"), ())
     assert "is ignored" in warning
 

@@ -219,7 +219,7 @@ async def test_an_object_that_memory_does_not_know_yet_is_read_live(api: Api) ->
 
 
 @pytest.mark.parametrize("change", [{"uid": "another"}, {"uri": "hf://org/elsewhere"}])
-async def test_an_object_that_asks_for_something_else_gives_no_values(api: Api, change: Json) -> None:
+async def test_an_object_that_requests_something_else_gives_no_values(api: Api, change: Json) -> None:
     api.cluster.caches.upsert(cache("m", **change))
     with pytest.raises(NotGranted):
         await api.service.credentials(ME, ASKED)
@@ -230,7 +230,7 @@ async def test_an_agent_of_an_earlier_node_of_the_name_gets_nothing(api: Api) ->
         await api.service.credentials(AgentIdentity("a", "uid-of-another"), ASKED)
 
 
-async def test_an_entry_on_its_way_out_needs_no_credentials(api: Api) -> None:
+async def test_an_entry_being_removed_needs_no_credentials(api: Api) -> None:
     api.cluster.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
     with pytest.raises(NotGranted):
         await api.service.credentials(ME, ASKED)
@@ -287,7 +287,7 @@ async def test_every_route_has_a_limit_of_its_own(api: Api) -> None:
     assert (await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)).status_code == 429
 
 
-async def test_a_flood_of_bad_tokens_is_none_of_reviews(api: Api) -> None:
+async def test_a_flood_of_bad_tokens_does_not_affect_reviews(api: Api) -> None:
     await api.report({"entries": []})
     api.trust({"status": {"authenticated": False}})
     codes = [(await ask(api, f"bad.{i}", path)).status_code for i in range(100) for path in _PATHS]

@@ -79,7 +79,7 @@ def test_the_job_follows_the_pod_that_has_the_volume() -> None:
     assert [p.metadata.name for p in users_of(RWO, [pod("a", "n1", MOUNTING), pod("b", "n2")])] == ["b", "a"]
 
 
-def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
+def test_the_model_reports_waiting_pods_and_stays_ready() -> None:
     second, third = pod("b", "", NOWHERE), pod("c", "", NOWHERE)
     settled = read(view(claim=RWOP))
     held = replace(settled, waits=tuple(waits_of(RWOP, [pod("a", "n1"), second, third])))
@@ -93,7 +93,7 @@ def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
     assert reported(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
 
 
-def test_pods_that_start_are_looked_at_until_they_run() -> None:
+def test_pods_that_start_are_checked_until_they_run() -> None:
     def idle_s(seen: ClaimView) -> float:
         (again,) = (a for a in decide(seen, NOW) if isinstance(a, Requeue))
         return again.after_s

@@ -199,7 +199,7 @@ def test_who_says_that_nothing_is_to_be_read_is_believed() -> None:
     assert ready(seen) == ("Ready", "True", "OnClaim")
 
 
-def test_a_job_that_hangs_is_reported_and_its_reason_kept_when_it_is_given_up() -> None:
+def test_a_job_that_hangs_is_reported_and_its_reason_kept_when_it_is_abandoned() -> None:
     hung = model(job=job(), pods=(IMAGE,))
     assert ready(hung) == ("In_Transit", "False", "ImageNotPulled")
     assert not takes(hung)
@@ -212,7 +212,7 @@ def test_a_job_that_hangs_is_reported_and_its_reason_kept_when_it_is_given_up() 
     assert not takes(given_up)
 
 
-def test_nobody_gets_a_model_that_nobody_has_looked_at_however_often_a_job_gives_up() -> None:
+def test_nobody_gets_a_model_that_nobody_has_checked_however_often_a_job_gives_up() -> None:
     seen, now = after(replace(model(), job=job(LATE))), NOW
     for wait_minutes in (1, 2, 4, 8, 15, 15):
         assert ready(seen) == ("In_Transit", "False", "DeadlineExceeded")
@@ -243,7 +243,7 @@ def test_a_job_that_gives_up_later_takes_nothing_back() -> None:
     assert ready(late)[0] == "Failed", "nobody has found it since"
 
 
-def test_who_writes_all_of_it_or_skips_it_asks_for_no_look() -> None:
+def test_who_writes_all_of_it_or_skips_it_requests_no_look() -> None:
     given_up = after(replace(model(), job=job(LATE)))
     for seen in (replace(given_up, skip=True), replace(given_up, spec=WRITTEN)):
         assert ready(seen) == ("Ready", "True", "OnClaim")
@@ -288,7 +288,7 @@ def test_a_claim_for_one_node_is_read_on_the_node_that_has_it() -> None:
     assert start.holder is None
 
 
-def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
+def test_a_claim_held_elsewhere_is_reported() -> None:
     pod = job_pod("Pending", None, ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes"))
     seen = model(claim=claim("Bound", "ReadWriteOnce"), users=(user("web", "n7"),), job=job(), pods=(pod,))
     assert ready(seen)[2] == "ClaimInUse"
@@ -297,7 +297,7 @@ def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
     assert "0/3 nodes" in phrase
 
 
-def test_labels_of_namespaces_are_looked_at_more_often() -> None:
+def test_labels_of_namespaces_are_checked_more_often() -> None:
     def idle_s(seen: ClaimView, *, labels_count: bool) -> float:
         (found,) = (a.after_s for a in decide(seen, NOW, labels_count=labels_count) if isinstance(a, Requeue))
         return found
@@ -355,7 +355,7 @@ VIEWS = st.builds(
 
 
 @given(VIEWS)
-def test_pods_come_only_where_somebody_has_looked_or_nobody_is_to(seen: ClaimView) -> None:
+def test_pods_come_only_where_someone_has_looked_or_nobody_is_to(seen: ClaimView) -> None:
     kept = reported(decide(seen, NOW)).metadata
     looked = kept is not None and not (kept.missing or kept.unchecked)
     unbound = seen.waits_for_consumer and seen.claim is not None and seen.claim.status.phase != "Bound"

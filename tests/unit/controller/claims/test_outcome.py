@@ -35,7 +35,7 @@ def test_what_was_handed_in_counts_before_the_job_is_called_complete() -> None:
     assert outcome_of(job(COMPLETE), [handed_in(reading)], NOW) == reading
 
 
-def test_the_last_word_of_a_job_that_gave_up_counts() -> None:
+def test_the_last_result_of_a_failed_job_counts() -> None:
     reading = Reading(reason="Unreachable", message="config.json cannot be read: Input/output error")
     assert outcome_of(job(SPENT), [handed_in(reading, "Failed")], NOW) == reading
     assert outcome_of(job(), [handed_in(reading, "Failed")], NOW) == StillRunning()
@@ -74,7 +74,7 @@ def test_a_job_without_a_result_says_why(end: ObservedCondition | None, pods: li
         (None, {"exit_code": 0}, "JobFailed"),
     ],
 )
-def test_an_early_word_tells_that_somebody_looked(
+def test_an_early_report_shows_that_someone_looked(
     end: ObservedCondition | None, how: dict[str, object], reason: str
 ) -> None:
     early = encode_reading(Reading(reason=UNFINISHED, message="it is being read")).decode()

@@ -52,7 +52,7 @@ def test_nothing_is_read_where_the_user_says_so_or_wrote_all() -> None:
     assert order_of(view(claim=None), NOW) is None
 
 
-def test_what_failed_is_tried_again_less_and_less() -> None:
+def test_what_failed_is_retried_with_growing_delays() -> None:
     seen, waits, now = read(view(), EMPTY), [], NOW
     for _ in range(4):
         assert order_of(seen, now) is None
@@ -63,12 +63,12 @@ def test_what_failed_is_tried_again_less_and_less() -> None:
     assert waits == [15, 30, 60, 60]
 
 
-def test_a_reading_that_failed_is_not_tried_again_once_the_user_wrote_it() -> None:
+def test_a_reading_that_failed_is_not_retried_once_the_user_wrote_it() -> None:
     seen = replace(read(view(), EMPTY), spec=WRITTEN)
     assert order_of(seen, NOW + timedelta(days=1)) is None
 
 
-def test_a_path_that_is_missing_is_looked_for_again_whatever_the_user_wrote() -> None:
+def test_a_path_that_is_missing_is_searched_for_again_whatever_the_user_wrote() -> None:
     missing = Reading(found=False, reason="PathNotFound", message="nothing there")
     seen = replace(read(view(), missing), spec=WRITTEN)
     assert order_of(seen, NOW) is None
@@ -88,7 +88,7 @@ def test_two_readings_never_share_a_job() -> None:
 
 
 @pytest.mark.parametrize("time", ["", "yesterday", "2026-01-01T00:00:00"])
-def test_a_time_that_somebody_wrote_into_is_long_ago(time: str) -> None:
+def test_a_time_that_someone_wrote_into_is_long_ago(time: str) -> None:
     seen = read(view(), EMPTY)
     assert seen.status.metadata
     kept = msgspec.structs.replace(seen.status.metadata, time=time)
@@ -125,7 +125,7 @@ def test_what_an_earlier_reading_wrote_follows_a_new_one() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"modelType": 7}, {"parameters": "many"}])
-def test_a_status_that_somebody_wrote_into_fills_nothing(values: dict[str, object]) -> None:
+def test_a_status_that_someone_wrote_into_fills_nothing(values: dict[str, object]) -> None:
     assert fields_to_write({}, None, values) == {}
 
 

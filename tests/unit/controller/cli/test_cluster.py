@@ -69,7 +69,7 @@ def test_a_namespace_is_a_name_and_no_path(tmp_path: Path) -> None:
         (Refused("422 Invalid: no", 422), "Refused: 422 Invalid: no\n"),
     ],
 )
-def test_a_failure_is_one_line_with_the_way_out(
+def test_a_failure_is_one_line_with_a_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, line: str
 ) -> None:
     async def act(_: Kube) -> int:

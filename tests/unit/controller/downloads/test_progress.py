@@ -93,5 +93,5 @@ async def test_whatever_a_pod_answers_is_bounded(body: bytes, found: DownloadPro
         assert await read_progress("127.0.0.1", port) == found
 
 
-async def test_nobody_listens() -> None:
+async def test_nothing_listens() -> None:
     assert await read_progress("127.0.0.1", free_port()) is None

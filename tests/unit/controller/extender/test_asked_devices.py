@@ -9,7 +9,7 @@ from shared.devices.annotation import InvalidDeviceInfo
 from tests.builders.devices import CARD, bound_pod, card, device_pod
 
 
-def test_a_pod_without_annotation_asks_for_nothing() -> None:
+def test_a_pod_without_annotation_requests_nothing() -> None:
     assert not asked_devices(device_pod("p"))
     assert not asked_devices(device_pod("p", annotation='{"runningcontainer": {"main": {"scorer": {"a": 1}}}}'))
 

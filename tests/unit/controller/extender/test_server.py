@@ -109,7 +109,7 @@ async def test_a_bind_that_fails_says_why(extender: Extender) -> None:
 
 
 @pytest.mark.parametrize("key", ["wrong", KEY, extender_key(KEY)[:-1] + "0"])
-async def test_strangers_and_the_key_of_admission_are_not_known(extender: Extender, key: str) -> None:
+async def test_strangers_and_the_key_of_admission_are_unknown(extender: Extender, key: str) -> None:
     answer = await extender.ask("filter", args(), key)
     assert (answer.status_code, answer.text) == (404, "Not Found")
     assert not Callers(lambda: [KEY]).denial(KEY, {})

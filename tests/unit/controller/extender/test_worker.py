@@ -71,7 +71,7 @@ async def test_an_allocation_that_raises_is_refused(accounts: DeviceAccounts) ->
 
 
 @pytest.mark.parametrize("method", ["add_node", "pod_fits_device", "take_pod_resources"])
-async def test_a_plugin_that_hangs_is_dropped_and_the_others_go_on(accounts: DeviceAccounts, method: str) -> None:
+async def test_a_plugin_that_hangs_is_dropped_and_the_others_continue(accounts: DeviceAccounts, method: str) -> None:
     over, dropped, good = threading.Event(), list[str](), ScriptedPlugin("good")
     worker = DeviceWorker(
         accounts, [ScriptedPlugin(**{method: over.wait}), good], time.monotonic, lambda name, _: dropped.append(name)

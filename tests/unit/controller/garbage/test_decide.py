@@ -36,7 +36,7 @@ digests = st.sets(st.integers(0, 30).map(str))
 
 
 @given(digests, digests, st.dictionaries(st.integers(0, 30).map(str), st.integers(0, 30).map(str)))
-def test_nothing_goes_that_is_needed(names: set[str], referenced: set[str], parts: dict[str, str]) -> None:
+def test_nothing_needed_is_evicted(names: set[str], referenced: set[str], parts: dict[str, str]) -> None:
     found = [kept(name, listing=parts.get(name, "")) for name in sorted(names)]
     loose = unreferenced(found, referenced)
     assert loose.keys() <= names

@@ -126,7 +126,7 @@ async def test_a_holder_that_never_reports_gives_way_too(two: Cluster) -> None:
     assert await two.look() == set()
 
 
-async def test_a_stalled_node_without_rivals_is_tried_again(two: Cluster) -> None:
+async def test_a_stalled_node_without_rivals_is_retried(two: Cluster) -> None:
     two.write("a", "Waiting")
     assert await two.look() == {"a"}
     two.write("a", "Downloading")
@@ -168,7 +168,7 @@ async def test_a_node_that_leaves_takes_no_slot_with_it(two: Cluster) -> None:
     assert set(two.turn._loads) == {"b"}
 
 
-async def test_nodes_of_unlimited_groups_are_nobodys_business(two: Cluster) -> None:
+async def test_nodes_of_unlimited_groups_are_ignored(two: Cluster) -> None:
     two.cluster.groups.upsert(group("g", {}))
     two.write("a", "Waiting")
     assert await two.look() == set()

@@ -49,14 +49,14 @@ def test_the_first_pod_with_a_trouble_is_reported(status: PodStatus, reason: str
     assert found(seen, "Progressing=False") == Blocker(reason, phrase), "rather than that it takes long"
 
 
-def test_a_pod_that_ends_is_no_trouble() -> None:
+def test_a_pod_that_ends_is_not_a_problem() -> None:
     ending = pod("p", NOWHERE)
     meta = msgspec.structs.replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     assert found(replace(view(), pods=(msgspec.structs.replace(ending, metadata=meta),))) is None
 
 
 @pytest.mark.parametrize("reason", ["", "ContainerCreating", "PodInitializing"])
-def test_a_pod_that_starts_is_no_trouble(reason: str) -> None:
+def test_a_pod_that_starts_is_not_a_problem(reason: str) -> None:
     assert found(replace(view(), pods=(pod("p", waiting(reason)),))) is None
 
 
@@ -80,11 +80,11 @@ def test_a_claim_that_is_held_goes_before_what_the_scheduler_says(holder: str, w
         ({"replicas": 2, "updated_replicas": 2, "ready_replicas": 2, "observed_generation": 4}, True),
     ],
 )
-def test_pods_are_looked_for_until_all_of_the_newest_are_ready(status: dict[str, Any], short: bool) -> None:  # noqa: FBT001 - a row of the table
+def test_pods_are_searched_for_until_all_of_the_newest_are_ready(status: dict[str, Any], short: bool) -> None:  # noqa: FBT001 - a row of the table
     assert deployment(wanted=2, **status).is_short is short
 
 
-def test_what_takes_too_long_is_looked_at_less_often() -> None:
+def test_what_takes_too_long_is_checked_less_often() -> None:
     assert deployment(conditions=["Progressing=False"]).is_stalled
     assert not deployment(conditions=["Progressing=True"]).is_stalled
     assert not deployment().is_stalled

@@ -40,7 +40,7 @@ def manifest(seen: ServiceView, what: str = "Deployment") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model", [MISSING, WAITING])
-def test_no_pod_is_asked_for_before_the_model_is_ready(model: ServedModel) -> None:
+def test_no_pod_is_requested_before_the_model_is_ready(model: ServedModel) -> None:
     assert named(decide(view(model))) == ["Service"]
     assert named(decide(view(model, replicas=SCALED))) == ["Service"]
 
@@ -73,7 +73,7 @@ def test_an_autoscaler_that_is_not_wanted_goes_if_it_is_ours(replicas: dict[str,
     )
 
 
-def test_none_is_a_number() -> None:
+def test_none_of_them_is_a_number() -> None:
     assert manifest(view(replicas={"min": 0}), "number")["spec"] == {"replicas": 0}
 
 
@@ -104,13 +104,13 @@ def test_another_revision_is_another_template() -> None:
         ),
     ],
 )
-def test_what_is_somebody_else_s_or_on_its_way_out_is_left(fields: dict[str, Any], kind: str, rest: list[str]) -> None:
+def test_what_is_someone_else_s_or_being_removed_is_left(fields: dict[str, Any], kind: str, rest: list[str]) -> None:
     seen = view(replicas=SCALED, **fields)
     assert conflicts(seen) == [kind]
     assert named(decide(seen)) == rest
 
 
-def test_somebody_else_s_autoscaler_is_no_conflict_where_none_is_wanted() -> None:
+def test_a_foreign_autoscaler_is_no_conflict_where_none_is_wanted() -> None:
     assert conflicts(view(autoscaler=SOMEBODY_ELSES)) == []
 
 

@@ -25,7 +25,7 @@ def test_each_is_owned_by_the_service_and_named_as_it() -> None:
         assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == ("svc", "team")
 
 
-def test_the_template_is_the_user_s_with_what_asks_for_the_model() -> None:
+def test_the_template_is_the_user_s_with_what_requests_the_model() -> None:
     written = copy.deepcopy(TEMPLATE)
     written["metadata"] = {"labels": {"mine": "yes"}, "annotations": {"note": "n"}, "generateName": "x"}
     found = template_of(service(template=written), READY)

@@ -60,7 +60,7 @@ def test_its_pods_say_how_it_stands(fields: dict[str, Any], ready: str, reason: 
     assert phrase in found[2]
 
 
-def test_pods_that_serve_go_on_though_the_model_is_gone() -> None:
+def test_pods_that_serve_continue_though_the_model_is_gone() -> None:
     serving: dict[str, Any] = {
         "conditions": ["Available=True"],
         "ready_replicas": 1,

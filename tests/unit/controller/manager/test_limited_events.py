@@ -13,7 +13,7 @@ OTHER = EventSubject("v1", "Pod", "team", "llama-0", "uid-2")
 _PATH = "/api/v1/namespaces/team/events"
 
 
-async def test_each_object_hears_a_reason_and_each_news_once_an_hour(tmp_path: Path) -> None:
+async def test_each_object_is_told_a_reason_and_each_news_once_an_hour(tmp_path: Path) -> None:
     server, now_s, written = Objects(), [0.0], list[tuple[str, str]]()
 
     def event(body: dict[str, Any]) -> dict[str, Any]:

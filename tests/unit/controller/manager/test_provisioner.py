@@ -119,7 +119,7 @@ async def test_500_namespaces_with_a_request_each_are_served_in_order_of_arrival
     assert rig.created == list(range(500))
 
 
-async def test_a_withdrawn_request_is_not_served_and_its_flow_goes_on(rig: Rig) -> None:
+async def test_a_withdrawn_request_is_not_served_and_its_flow_continues(rig: Rig) -> None:
     for key in ("a", "b", "c"):
         rig.ask(key, flow="many")
     rig.provisioner.withdraw("b")
@@ -134,14 +134,14 @@ async def test_a_request_that_fails_is_retried_before_others_of_its_flow(rig: Ri
     assert (rig.created, rig.failed) == (["a", "b"], [])
 
 
-async def test_a_request_that_goes_on_failing_is_told_and_goes_to_the_tail_of_its_flow(rig: Rig) -> None:
+async def test_a_request_that_keeps_failing_is_told_and_goes_to_the_tail_of_its_flow(rig: Rig) -> None:
     rig.ask("a", raising(*(Unreachable("down") for _ in range(MAX_ATTEMPTS))))
     rig.ask("b")
     await rig.until(lambda: len(rig.created) == 2)
     assert (rig.created, rig.failed) == (["b", "a"], [("a", "down")])
 
 
-async def test_a_flow_that_goes_on_failing_holds_up_no_other(rig: Rig) -> None:
+async def test_a_flow_that_keeps_failing_delays_no_other(rig: Rig) -> None:
     fails = True
 
     async def create() -> None:
@@ -193,7 +193,7 @@ async def test_an_outage_is_answered_at_the_rate_and_no_faster() -> None:
     await rig.end()
 
 
-async def test_a_request_that_is_refused_ends_and_holds_up_nobody(rig: Rig) -> None:
+async def test_a_request_that_is_refused_ends_and_delays_nobody(rig: Rig) -> None:
     rig.ask("a", raising(Refused("exceeded quota", 403)))
     rig.ask("b")
     await rig.until(lambda: rig.created == ["b"])
@@ -333,7 +333,7 @@ async def test_an_outage_costs_few_attempts_with_growing_pauses_and_ends_within_
 
 
 @pytest.mark.looptime
-async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
+async def test_a_server_that_requests_a_pause_gets_it() -> None:
     rig, loop = Rig(), asyncio.get_running_loop()
     begun = loop.time()
     rig.ask("a", raising(Busy("too many requests", 20, 429)), flow="a")
@@ -353,7 +353,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
         Conflict("409 Conflict: the quota changed"),
     ],
 )
-async def test_a_failure_of_one_namespace_holds_up_no_other(failure: KubeError) -> None:
+async def test_a_failure_of_one_namespace_delays_no_other(failure: KubeError) -> None:
     rig, loop = Rig(backoff=Backoff(first_s=60, cap_s=60)), asyncio.get_running_loop()
     rig.ask("bad", raising(failure), flow="bad")
     rig.ask("bad, too", flow="bad")
@@ -368,7 +368,7 @@ async def test_a_failure_of_one_namespace_holds_up_no_other(failure: KubeError) 
 
 
 @pytest.mark.looptime
-async def test_a_webhook_that_never_answers_holds_up_only_its_namespace() -> None:
+async def test_a_webhook_that_never_answers_delays_only_its_namespace() -> None:
     rig, loop = Rig(rate=5, burst=1, backoff=Backoff(first_s=60, cap_s=60)), asyncio.get_running_loop()
 
     async def hang() -> None:
@@ -384,7 +384,7 @@ async def test_a_webhook_that_never_answers_holds_up_only_its_namespace() -> Non
     await rig.end()
 
 
-async def test_in_order_of_arrival_a_failure_holds_up_everybody() -> None:
+async def test_in_order_of_arrival_a_failure_delays_everybody() -> None:
     rig = Rig(turns="arrival")
     rig.ask("a", raising(Unreachable(WEBHOOK), Unreachable(WEBHOOK)), flow="a")
     rig.ask("b", flow="b")

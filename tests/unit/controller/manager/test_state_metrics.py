@@ -68,7 +68,7 @@ def test_what_no_node_shall_hold_is_not_waited_for(cluster: ClusterState, uri: s
     assert shown(cluster)[NOT_READY] == {}
 
 
-def test_a_uri_that_is_none_keeps_its_model_waiting(cluster: ClusterState) -> None:
+def test_a_uri_that_is_invalid_keeps_its_model_waiting(cluster: ClusterState) -> None:
     cluster.caches.upsert(cache("broken", "gpus", uri="ftp://x", revision=""))
     assert list(shown(cluster)[NOT_READY]) == [("ClusterModelCache", "broken")]
 

@@ -59,7 +59,7 @@ def test_a_new_model_concerns_itself_and_its_nodes(cluster: ClusterState, woken:
     assert woken.take() == caches("mistral") | nodes("a", "b")
 
 
-def test_a_status_in_other_words_concerns_the_model_alone(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_reworded_status_wakes_only_the_model(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("llama", "gpus"))
     assert woken.take() == caches("llama")
 

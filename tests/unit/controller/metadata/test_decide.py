@@ -133,7 +133,7 @@ def test_a_cache_has_it_in_its_status_alone() -> None:
     assert done.status.metadata.values["modelType"] == "llama"
 
 
-def test_what_failed_is_tried_again_less_and_less() -> None:
+def test_what_failed_is_retried_with_growing_delays() -> None:
     seen, waits, now = read(view(), AWAY), [], NOW
     for _ in range(9):
         (again,) = (a for a in decide(seen, now) if isinstance(a, Requeue))
@@ -222,7 +222,7 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
     assert reads(moved(broken, "r3"))
 
 
-def test_a_reading_that_was_interrupted_is_tried_again_slowly_and_given_up_at_last() -> None:
+def test_a_reading_that_was_interrupted_is_retried_slowly_and_given_up_at_last() -> None:
     killed = Reading(reason="MetadataInterrupted", message="the process was killed from outside")
     seen, now, waits = read(read(view(), AWAY), killed), NOW, list[float]()
     while reported(decide(seen, now)).condition.reason == "MetadataInterrupted":

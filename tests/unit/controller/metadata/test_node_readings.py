@@ -94,7 +94,7 @@ def saying(model_type: str) -> Reading:
     return Reading(metadata=Metadata(model_type=model_type))
 
 
-def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
+def test_a_node_that_changes_its_report_is_no_longer_trusted() -> None:
     for first in (READ, Reading(metadata=Metadata())):
         seen = heard(read(view(spec={"vendor": "v"}), EMPTY), a=first)
         torn = heard(seen, a=OTHER)

@@ -96,7 +96,7 @@ def test_the_sources_own_reason_comes_through() -> None:
     assert read_remote(source, manifest, 0, allowance()).reason == "RateLimited"
 
 
-def test_a_body_that_breaks_off_once_is_asked_for_again() -> None:
+def test_a_body_that_is_cut_short_once_is_requested_again() -> None:
     source = MemorySource(FILES)
     manifest = source.resolve()
     source.faults.truncate_at = {"config.json": 5}

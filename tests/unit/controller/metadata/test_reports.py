@@ -54,5 +54,5 @@ def test_the_first_node_by_name_stands_for_those_that_say_the_same() -> None:
         {"metadata": msgspec.structs.replace(OTHER, values=None, reason="MetadataConflict")},
     ],
 )
-def test_the_word_of_no_other_counts(fields: dict[str, Any]) -> None:
+def test_no_other_report_counts(fields: dict[str, Any]) -> None:
     assert heard(cluster(b={}, a={"metadata": OTHER, **fields})) == [("b", "llama")]

@@ -120,7 +120,7 @@ def test_a_ready_cache_stays_ready_whatever_its_source_or_spec_say_later() -> No
     assert not has(Resolve, seen)
 
 
-def test_a_claim_deleted_by_hand_is_made_and_filled_again() -> None:
+def test_a_claim_deleted_manually_is_recreated_and_refilled() -> None:
     seen = view(cache(status=READY), answer=RESOLVED)
     assert has(ProvisionStorage, seen)
     other = claim()
@@ -138,7 +138,7 @@ def test_a_claim_that_is_going_is_waited_for() -> None:
         assert has(DeleteJob, replace(seen, job=job())), "the pods of which keep the claim"
 
 
-def test_somebody_elses_claim_is_left_alone() -> None:
+def test_a_foreign_claim_is_left_alone() -> None:
     seen = view(claim=claim(ours=False))
     assert result(seen) == ("Failed", "NameConflict")
     assert not has(StartDownload, seen)
@@ -147,7 +147,7 @@ def test_somebody_elses_claim_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("reason", "expected"), [("", "ClaimRefused"), ("NameConflict", "NameConflict"), ("NameTooLong", "NameTooLong")]
 )
-def test_a_refused_claim_is_reported_and_tried_again(reason: str, expected: str) -> None:
+def test_a_refused_claim_is_reported_and_retried(reason: str, expected: str) -> None:
     waiting = view(creation_failure=CreationFailure("told", retry_s=30, reason=reason))
     assert result(waiting) == ("Failed", expected)
     assert not has(ProvisionStorage, waiting)
@@ -179,7 +179,7 @@ def failed(reason: str, attempts: int = 0, message: str = "m") -> ModelCacheView
     [("DigestMismatch", False, 15), ("InsufficientStorage", False, 15), ("AuthDenied", True, 900),
      ("SourceNotFound", True, 900)],
 )  # fmt: skip
-def test_a_failed_download_says_why_and_is_tried_again(reason: str, stalled: bool, pause_s: float) -> None:  # noqa: FBT001
+def test_a_failed_download_says_why_and_is_retried(reason: str, stalled: bool, pause_s: float) -> None:  # noqa: FBT001
     seen = failed(reason)
     write = written(seen)
     assert (write.state, write.reason, write.is_stalled, write.fields["attempts"]) == ("Failed", reason, stalled, 1)
@@ -296,7 +296,7 @@ def test_any_correction_of_pvc_spec_replaces_a_claim_that_has_no_volume(spec: An
 def test_a_ready_cache_says_when_another_template_applies(spec: Any) -> None:
     changed = view(cache(status=READY, **spec), claim=claim())
     assert result(changed) == ("Ready", "Downloaded")
-    assert "once the claim is deleted and created again" in written(changed).message
+    assert "once the claim is deleted and recreated" in written(changed).message
     assert "pvcSpec" not in written(view(cache(status=READY), claim=claim())).message
 
 
@@ -364,7 +364,7 @@ def _volume() -> Any:
     return PersistentVolume(metadata=Meta(name="llama-team", uid="v1"))
 
 
-def test_a_volume_of_a_claim_that_is_gone_is_made_again() -> None:
+def test_a_volume_of_a_claim_that_is_gone_is_recreated() -> None:
     released = msgspec.structs.replace(_volume(), status=StatusWithConditions(phase="Released"))
     seen = view(volume=released)
     assert one(DeleteCacheVolume, seen).seen == released.metadata
@@ -373,7 +373,7 @@ def test_a_volume_of_a_claim_that_is_gone_is_made_again() -> None:
     assert has(ProvisionStorage, view(volume=_volume())), "a volume that waits for its claim stays"
 
 
-def test_somebody_elses_claim_is_never_deleted() -> None:
+def test_a_foreign_claim_is_never_deleted() -> None:
     assert actions(view(cache(deleted=True), claim=claim(ours=False), users=())) == [RemoveFinalizer()]
 
 

@@ -63,7 +63,7 @@ async def test_pods_that_carry_the_label_of_a_job_are_read_as_one_page(tmp_path:
     assert server.asked.count(f"GET {PODS}") == 1
 
 
-async def test_a_download_hears_that_its_secret_is_gone(tmp_path: Path) -> None:
+async def test_a_download_is_told_that_its_secret_is_gone(tmp_path: Path) -> None:
     server = Objects({f"{JOBS}/{JOB}": job_body(ours=True), PODS: {"metadata": {}, "items": []}})
     async with connected(server.answer, tmp_path) as kube:
         seen = await observer(kube, cluster_with(credentials_secret="hub")).view(KEY, None)
@@ -87,7 +87,7 @@ def user(name: str, phase: str = "Running") -> Pod:
     return pod(name, "a", claims=["llama"], namespace="team", phase=phase)
 
 
-def test_a_namespace_with_many_caches_is_looked_at_more_rarely() -> None:
+def test_a_namespace_with_many_caches_is_checked_more_rarely() -> None:
     cluster = fresh_cluster()
     reads = observer(cast("Any", None), cluster)
     assert reads.waiting_in("team") == 0

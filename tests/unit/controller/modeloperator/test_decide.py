@@ -56,7 +56,7 @@ def test_without_a_claim_it_is_queued_and_pending() -> None:
     ("message", "reason"),
     [("exceeded quota: storage", "ClaimRefused"), ("claim model-llama exists", "NameConflict")],
 )
-def test_a_claim_that_is_refused_is_reported_and_tried_again(message: str, reason: str) -> None:
+def test_a_claim_that_is_refused_is_reported_and_retried(message: str, reason: str) -> None:
     kind = reason if reason == "NameConflict" else ""
     waiting = build.view(creation_failure=CreationFailure(message, 30.0, kind))
     assert (written(waiting).phase, written(waiting).reason, pause(waiting)) == ("Pending", reason, 30.0)
@@ -71,13 +71,13 @@ def test_with_a_claim_the_job_starts() -> None:
     assert (written(view).phase, written(view).message, pause(view)) == ("Downloading", IN_PROGRESS, 10.0)
 
 
-def test_a_job_that_is_gone_while_downloading_is_made_again() -> None:
+def test_a_job_that_is_gone_while_downloading_is_recreated() -> None:
     view = build.view(build.model(ModelObjectStatus(phase="Downloading")), claim=build.claim())
     assert any(isinstance(action, StartModelDownload) for action in actions(view))
     assert pause(view) == 10.0
 
 
-def test_a_running_job_is_looked_at_every_fifteen_seconds() -> None:
+def test_a_running_job_is_checked_every_fifteen_seconds() -> None:
     view = build.view(claim=build.claim(), job=build.job(), pods=(pod("Running"),), percent=40)
     found = written(view)
     assert (found.phase, found.message, dict(found.fields)) == ("Downloading", IN_PROGRESS, {"progress": 40})
@@ -205,7 +205,7 @@ def test_an_update_keeps_what_is_served_and_what_pods_mount(
     assert start.download.kept == kept
 
 
-def test_a_claim_grows_with_its_model_and_what_lacked_room_starts_again() -> None:
+def test_a_claim_grows_with_its_model_and_what_lacked_space_starts_again() -> None:
     failed = pod("Failed", DownloadReport(reason="InsufficientStorage", message="10 GiB more"))
     job = build.job("Failed", size="10Gi")
     small = build.view(claim=build.claim(size="10Gi", capacity="10Gi"), job=job, pods=(failed,))
@@ -222,7 +222,7 @@ def test_a_claim_grows_with_its_model_and_what_lacked_room_starts_again() -> Non
     assert (written(grown).phase, written(grown).resizing) == ("Pending", None)
 
 
-def test_a_claim_that_cannot_grow_is_asked_again_later_and_the_rest_goes_on() -> None:
+def test_a_claim_that_cannot_grow_is_asked_again_later_and_the_rest_continues() -> None:
     view = build.view(build.model(build.served()), claim=build.claim(size="10Gi"), growth_refused="no")
     assert not any(isinstance(action, GrowClaim) for action in actions(view))
     found = written(view)

@@ -83,7 +83,7 @@ async def test_the_first_look_falls_anywhere_into_the_period_and_zero_is_never()
     assert Looking(period_s=0).watch.next_check_in_s("uid-m") is None
 
 
-async def test_what_was_found_stands_until_the_source_is_asked_in_earnest() -> None:
+async def test_what_was_found_stands_until_the_source_is_asked_for_real() -> None:
     looking = Looking()
     await looking.look("m")
     seen = looking.watch.upstream_of("uid-m", "hf://org/m@main")
@@ -95,7 +95,7 @@ async def test_what_was_found_stands_until_the_source_is_asked_in_earnest() -> N
     assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
 
 
-async def test_a_look_that_runs_when_the_source_is_asked_in_earnest_does_not_count() -> None:
+async def test_a_look_that_runs_when_the_source_is_asked_for_real_does_not_count() -> None:
     looking = Looking()
     looking.released.clear()
     looking.watch.start(ModelKey("ClusterModelCache", "", "m"), demand("m"))
@@ -109,7 +109,7 @@ async def test_a_look_that_runs_when_the_source_is_asked_in_earnest_does_not_cou
     assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
 
 
-async def test_a_failure_is_looked_at_again_soon_and_a_refusal_after_a_period() -> None:
+async def test_a_failure_is_checked_again_soon_and_a_refusal_after_a_period() -> None:
     looking = Looking(answers={"uid-m": Unreachable("no route"), "uid-n": AuthDenied("no")})
     await looking.look("m")
     await looking.look("n")

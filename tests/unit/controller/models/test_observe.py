@@ -33,7 +33,7 @@ async def test_targets_come_with_readiness_words_and_progress(observer: ModelObs
     assert (other.name, other.ready, other.agent_ready, other.status) == ("b", False, False, None)
 
 
-async def test_only_nodes_that_could_answer_hold_up_a_deletion(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_only_nodes_that_could_answer_delay_a_deletion(observer: ModelObserver, cluster: ClusterState) -> None:
     for name in ("a", "b"):
         cluster.model_nodes.upsert(model_node(name, entry("m")))
     assert view(observer, CACHE).remaining == ()
@@ -74,9 +74,7 @@ async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, clu
     assert (seen.conflict.kind, seen.nodes, seen.existing) == ("ClusterModelCache", (), None)
 
 
-def test_a_model_node_of_somebody_elses_is_reported_and_noticed_as_gone(
-    cluster: ClusterState, observer: ModelObserver
-) -> None:
+def test_a_foreign_model_node_is_reported_and_noticed_as_gone(cluster: ClusterState, observer: ModelObserver) -> None:
     theirs = ModelNode(metadata=Meta(name="a", uid="theirs"), spec=ModelNodeSpec(node_uid="uid-elsewhere"))
     cluster.model_nodes.upsert(theirs)
     reported = {n.name: n.obstacle for n in view(observer, CACHE).nodes}

@@ -73,7 +73,7 @@ async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver,
     assert view(observer, CACHE).highest_number == 3
 
 
-async def test_each_node_tells_of_both_revisions(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_each_node_reports_both_revisions(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.caches.upsert(numbered(3, "r2", serving_revision="r1"))
     reported = [
         entry_status("m", "Repairing"),
@@ -115,7 +115,7 @@ async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, cluster: 
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r1"),)
 
 
-async def test_files_of_others_are_not_on_their_way_out(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_files_of_others_are_not_being_removed(observer: ModelObserver, cluster: ClusterState) -> None:
     foreign = msgspec.structs.replace(entry("m", "r0", state="Draining"), claims=[])
     cluster.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))
     assert view(observer, CACHE).removals == ()

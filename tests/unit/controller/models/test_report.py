@@ -24,7 +24,7 @@ from shared.api.model_node import EntryStatus
 from tests.builders.models import LATER, NOW, R2, STAMP, base, cache, node, ready, view
 
 
-def test_a_source_that_is_not_allowed_is_said_and_not_asked() -> None:
+def test_a_source_that_is_not_allowed_is_reported_and_not_queried() -> None:
     refused = view(resolution=None, refused="hf://o/m@main is not among", has_finalizer=False)
     (reported,) = decide(refused, NOW, 600)
     assert isinstance(reported, WriteStatus)
@@ -244,7 +244,7 @@ def test_pods_get_the_new_revision_though_a_node_gave_it_up() -> None:
     assert report(view(node("a", "Ready"), evicted("b"), serving="r1")).serving == "r2"
 
 
-def test_a_node_that_has_no_room_for_the_model_says_so_and_counts_as_failed() -> None:
+def test_a_node_that_has_no_space_for_the_model_says_so_and_counts_as_failed() -> None:
     full = Obstacle("TooManyModels", "namespace team has 500 models", retryable=True)
     crowded = TargetNode("a", ready=True, agent_ready=True, status=None, obstacle=full)
     found = report(view(crowded))

@@ -77,7 +77,7 @@ def demand(uri: str = "hf://org/m", secret: str = "") -> Demand:
     return replace(cache_demand("ClusterModelCache", cache("m", uri=uri, revision="")), secret=secret)
 
 
-async def test_what_waits_for_somebody_is_asked_later_and_later_up_to_half_an_hour(asking: Asking) -> None:
+async def test_what_waits_for_someone_is_asked_with_growing_delays_up_to_half_an_hour(asking: Asking) -> None:
     waits = []
     for _ in range(7):
         await asking.ask(demand(secret="missing"))
@@ -130,7 +130,7 @@ async def test_another_refresh_does_not_wait_for_the_last_ones_failure(asking: A
     assert asking.resolver.wait_s("uid-m", 1, "now") == 60
 
 
-async def test_a_look_asks_for_the_commit_alone(asking: Asking, hub: ScriptedServer) -> None:
+async def test_a_look_requests_the_commit_alone(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(200, b'{"id": "org/m", "sha": "' + b"c" * 40 + b'"}', Content_Type="application/json")
     assert await asking.resolver.upstream_of(demand()) == "c" * 40
     assert [a.target for a in hub.asked] == ["/api/models/org/m/revision/main"]
@@ -162,7 +162,7 @@ async def test_an_answer_that_nobody_foresaw_concerns_its_model_alone(asking: As
     assert asking.waits_s() > 0
 
 
-async def test_a_source_that_changes_all_the_time_is_asked_later_and_later(
+async def test_a_source_that_changes_all_the_time_is_asked_with_growing_delays(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Resolver, "_resolve", _resolved)

@@ -119,7 +119,7 @@ def test_a_refresh_of_what_conflicts_is_not_said_to_be_asked() -> None:
     assert reported(cache(seen), "Refreshed").reason == "NameConflict"
 
 
-def test_an_answer_in_earnest_ends_what_a_failed_look_left() -> None:
+def test_an_answer_for_real_ends_what_a_failed_look_left() -> None:
     lost = cache(replace(view(node("a", "Ready")), upstream=Upstream("", LOST)))
     asked = recorded_status(RecordResolution(R2, 1, "1"), lost, LATER, 3)
     assert reported(asked, "Drifted").status == "False"

@@ -119,7 +119,7 @@ def test_a_new_node_gets_what_is_wanted_of_it() -> None:
     assert (entries[KEY].size, entries[KEY].manifest) == (100, "d" * 64)
 
 
-def test_nothing_is_written_when_all_is_as_it_shall_be() -> None:
+def test_nothing_is_written_when_everything_is_as_desired() -> None:
     first = written(decide(view(demand()), NOW, PACE))
     assert decide(view(demand(), spec=spec_of(*first.values())), NOW + timedelta(hours=1), PACE) == []
 
@@ -147,7 +147,7 @@ def test_removal_asks_for_users_first() -> None:
     assert decide(view(spec=spec_of(entry()), statuses=[entry_status("Ready")]), NOW, PACE) == [ListUsers()]
 
 
-def test_a_used_entry_stays_and_is_looked_at_again() -> None:
+def test_a_used_entry_stays_and_is_checked_again() -> None:
     seen = replace(view(spec=spec_of(entry()), statuses=[entry_status("Ready")]), users={KEY: ("ns/pod",)})
     actions = decide(seen, NOW, PACE)
     assert written(actions)[KEY].in_use
@@ -177,7 +177,7 @@ def test_an_unused_entry_drains_then_goes() -> None:
     assert written(decide(gone, late, PACE)) == {}
 
 
-def test_a_drain_goes_on_once_no_new_claim_can_get_the_model() -> None:
+def test_a_drain_continues_once_no_new_claim_can_get_the_model() -> None:
     draining = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     offered = replace(draining, offered={KEY: NOW})
     assert decide(offered, NOW, PACE) == [ListOffers()]
@@ -421,7 +421,7 @@ def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_com
     assert {key[0] for key in second.keys() - first.keys()} == {"b_m0000", "b_m0001", "c_m0000"}
 
 
-def test_a_new_revision_that_finds_no_room_leaves_the_serving_one_in_its_place() -> None:
+def test_a_new_revision_that_finds_no_space_leaves_the_serving_one_in_its_place() -> None:
     capacity = ModelNodeCapacity(2, 10**6)
     here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
     reported = [entry_status("Ready", key=("a_m0000", "old")), entry_status("Ready", key=("a_m0001", "r1"))]

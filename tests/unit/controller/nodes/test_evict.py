@@ -200,7 +200,7 @@ def test_what_was_evicted_is_not_fetched_while_the_other_is_there() -> None:
     assert sum(play.evicted.values()) == 1
 
 
-def test_it_comes_back_when_there_is_room() -> None:
+def test_it_returns_when_there_is_space() -> None:
     play = full()
     play.go_on()
     play.limit = 180
@@ -209,7 +209,7 @@ def test_it_comes_back_when_there_is_room() -> None:
     assert play.entries["old"].evicted_for == ""
 
 
-def test_it_comes_back_when_what_it_made_room_for_is_wanted_no_more() -> None:
+def test_it_returns_when_what_it_made_room_for_is_no_longer_wanted() -> None:
     play = full()
     play.go_on()
     del play.demands["new"]
@@ -218,7 +218,7 @@ def test_it_comes_back_when_what_it_made_room_for_is_wanted_no_more() -> None:
 
 
 @pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
-def test_it_is_asked_for_again_by_its_own_object(change: Mapping[str, Any]) -> None:
+def test_it_is_requested_again_by_its_own_object(change: Mapping[str, Any]) -> None:
     play = full()
     play.go_on()
     play.want("old", 90, **change)
@@ -226,7 +226,7 @@ def test_it_is_asked_for_again_by_its_own_object(change: Mapping[str, Any]) -> N
     assert play.state("old") == "Present"
 
 
-def test_it_is_asked_for_again_by_another_object() -> None:
+def test_it_is_requested_again_by_another_object() -> None:
     play = full()
     play.go_on()
     play.demands["second"] = replace(play.demands["old"], uid="uid-second", name="second")
@@ -301,7 +301,7 @@ def test_a_pin_that_memory_has_not_seen_keeps_the_files() -> None:
     assert play.held[("old", "r1")] == 90
 
 
-def test_two_that_lack_room_are_served_one_after_the_other() -> None:
+def test_two_that_lack_space_are_served_one_after_the_other() -> None:
     play = full()
     play.want("newer", 15)
     play.go_on(20)
@@ -351,7 +351,7 @@ def test_a_batch_is_called_off_where_the_needy_model_can_never_fit_any_more() ->
 
 
 @pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
-def test_what_is_asked_for_again_while_another_goes_comes_back_afterwards(change: Mapping[str, Any]) -> None:
+def test_what_is_requested_again_while_another_goes_comes_back_afterwards(change: Mapping[str, Any]) -> None:
     play = Play(100)
     play.want("a", 50)
     play.go_on(2)
@@ -373,7 +373,7 @@ def test_what_is_asked_for_again_while_another_goes_comes_back_afterwards(change
     assert play.state("a") == "Present"
 
 
-def test_what_does_not_suffice_is_said() -> None:
+def test_an_insufficient_plan_is_reported() -> None:
     play = full()
     play.want("old", 90, priority=1)
     play.want("low", 10, priority=-1)

@@ -207,7 +207,7 @@ async def test_a_drain_counts_from_when_the_driver_offers_the_model_no_more(
     assert view(observer, now=later + timedelta(seconds=9)).acknowledged == {KEY: later}
 
 
-async def test_a_driver_that_goes_on_offering_is_waited_for_two_minutes(
+async def test_a_driver_that_keeps_offering_is_waited_for_two_minutes(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.model_nodes.upsert(drains())

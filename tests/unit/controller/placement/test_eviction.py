@@ -97,7 +97,7 @@ def test_the_last_use_counts_from_its_end_or_from_the_arrival() -> None:
     assert [c.entry.id for c in eviction_order([used, fresh, low])] == ["low", "fresh", "used"]
 
 
-def test_what_does_not_suffice_takes_nothing() -> None:
+def test_an_insufficient_plan_evicts_nothing() -> None:
     plan = plan_eviction(101, [weighed(entry(), ready(frees=50)), weighed(entry("b"), ready("b", frees=50))])
     assert (plan.victims, plan.evictable_bytes) == ((), 100)
 
@@ -140,7 +140,7 @@ def test_a_plan_does_not_depend_on_the_order_of_a_list(found: list[Candidate], s
 
 
 @given(candidates, st.integers(1, 200))
-def test_nothing_goes_that_is_worth_more_than_all_that_stays(found: list[Candidate], shortage: int) -> None:
+def test_nothing_is_evicted_that_is_worth_more_than_what_stays(found: list[Candidate], shortage: int) -> None:
     """The dearest victim could not be replaced by what comes before it."""
     victims = plan_eviction(shortage, found).victims
     if victims:
@@ -149,7 +149,7 @@ def test_nothing_goes_that_is_worth_more_than_all_that_stays(found: list[Candida
         assert sum(c.frees_bytes for c in before) < shortage
 
 
-def test_those_that_lack_room_are_served_as_their_agent_does() -> None:
+def test_those_that_lack_space_are_served_as_their_agent_does() -> None:
     entries = [entry("late", since="2"), entry("soon", since="1"), entry("high", priority=5, since="3"), entry("fits")]
     statuses = {s.key: s for s in (short("late"), short("soon"), short("high", 7), ready("fits"))}
     assert [n.key[0] for n in needs(entries, statuses, 0)] == ["high", "soon", "late"]
@@ -190,13 +190,13 @@ def test_what_comes_back_needs_a_twentieth_to_spare() -> None:
     assert entries_that_fit([gone("a", 101)], 100, alone=True) == []
 
 
-def test_the_dearest_comes_back_first_and_the_rest_as_far_as_there_is_room() -> None:
+def test_the_most_important_returns_first_and_the_rest_as_far_as_it_fits() -> None:
     evicted = [gone("old", 40), gone("used", 40, last_used="2"), gone("high", 100, priority=1), gone("small", 10)]
     assert [e.id for e in entries_that_fit(evicted, 160, alone=False)] == ["high", "used", "small"]
 
 
 @given(st.lists(st.integers(0, 100), max_size=6), st.integers(0, 300), st.booleans())
-def test_no_more_comes_back_than_there_is_room(sizes: list[int], room: int, alone: bool) -> None:  # noqa: FBT001 - drawn
+def test_no_more_comes_back_than_there_is_space(sizes: list[int], room: int, alone: bool) -> None:  # noqa: FBT001 - drawn
     back = entries_that_fit([gone(f"m{i}", size) for i, size in enumerate(sizes)], room, alone=alone)
     assert sum(e.size for e in back) <= room
 

@@ -80,7 +80,7 @@ rooms = st.builds(ModelNodeCapacity, st.integers(1, 60), st.integers(500, 40_000
 
 
 @given(pile, st.data(), rooms)
-def test_the_room_is_kept_and_nobody_starves(
+def test_the_limit_holds_and_nobody_starves(
     wishes: list[tuple[str, int]], data: st.DataObject, capacity: ModelNodeCapacity
 ) -> None:
     cut = data.draw(st.integers(0, len(wishes)))

@@ -40,7 +40,7 @@ def test_a_claim_of_the_pods_own_stays_its_own_on_a_second_pass() -> None:
     assert again == pod
 
 
-def test_admission_replaces_a_record_that_somebody_else_wrote() -> None:
+def test_admission_replaces_a_record_that_someone_else_wrote() -> None:
     pod = pod_of_a_stateful_set(**{GIVEN_ANNOTATION: "x" * 100_000})
     give_claims(pod, KINDS)
     assert pod["metadata"]["annotations"][GIVEN_ANNOTATION] == "data"

@@ -180,7 +180,7 @@ async def test_one_that_is_not_there_is_named(secrets: Secrets) -> None:
         await secrets.credentials_of(demand())
 
 
-async def test_a_namespace_whose_secrets_may_not_be_read_has_a_way_out(secrets: Secrets, objects: Objects) -> None:
+async def test_a_namespace_whose_secrets_may_not_be_read_has_a_remedy(secrets: Secrets, objects: Objects) -> None:
     objects.refused[PATH] = 403
     with pytest.raises(
         AuthDenied, match="Secrets in namespace team; add the namespace to credentialNamespaces in the chart's values"

@@ -35,7 +35,7 @@ class Work:
             await self.end.wait()
 
 
-async def test_sources_that_never_answer_hold_up_their_own_namespace_alone() -> None:
+async def test_sources_that_never_answer_delay_their_own_namespace_alone() -> None:
     work = Work(FairSlots(6, now))
     for namespace in ("a", "b"):
         work.want(namespace, 100)
@@ -64,7 +64,7 @@ async def test_a_namespace_that_comes_last_has_the_next_turn() -> None:
     assert order.index("b") <= 1
 
 
-async def test_a_namespace_begins_so_much_a_minute_and_others_are_not_held_up() -> None:
+async def test_a_namespace_starts_a_bounded_number_per_minute_without_delaying_others() -> None:
     slots, began = FairSlots(4, now, per_minute=60), list[tuple[str, float]]()
 
     async def do(namespace: str) -> None:
@@ -82,7 +82,7 @@ async def test_a_namespace_begins_so_much_a_minute_and_others_are_not_held_up() 
     assert last["b"] == last[""] == 0
 
 
-async def test_what_is_given_up_while_it_waits_takes_neither_slot_nor_turn() -> None:
+async def test_what_is_abandoned_while_it_waits_takes_neither_slot_nor_turn() -> None:
     slots = FairSlots(2, now, per_minute=60)
     async with AsyncExitStack() as held:
         await held.enter_async_context(slots.slot("a"))

@@ -132,7 +132,7 @@ async def test_a_part_without_its_list_is_to_be_resolved_again(manifests: Manife
         await manifests.find(digest)
 
 
-async def test_a_name_that_somebody_took_is_a_conflict(manifests: Manifests, objects: Objects) -> None:
+async def test_a_name_that_someone_took_is_a_conflict(manifests: Manifests, objects: Objects) -> None:
     found = manifest(3)
     path = f"{PATH}/manifest-{found.digest}"
     objects.refused[PATH] = 409

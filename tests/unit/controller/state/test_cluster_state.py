@@ -88,7 +88,7 @@ def test_claims_are_found_by_the_objects_uid(cluster: ClusterState) -> None:
     assert cluster.nodes_of_claim("uid-llama") == []
 
 
-def test_an_agents_words_count_for_its_own_node_alone(cluster: ClusterState) -> None:
+def test_an_agents_report_counts_only_for_its_own_node(cluster: ClusterState) -> None:
     found = cluster.node("a")
     assert found is not None
     assert cluster.statuses.of(found) == {}

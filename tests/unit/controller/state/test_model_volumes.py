@@ -58,7 +58,7 @@ def pod(snapshot: str = "llama@r", phase: str = "Pending") -> Pod:
     return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, phase=phase))
 
 
-def test_a_claim_of_somebody_else_wakes_only_those_who_follow_every_claim(woken: Woken) -> None:
+def test_a_foreign_claim_wakes_only_those_who_follow_every_claim(woken: Woken) -> None:
     woken.volumes.claims.upsert(claim("data", ours=False))
     woken.volumes.claims.remove(Key("team", "data"))
     assert (woken.any, woken.ours) == ([Key("team", "data")] * 2, [])
@@ -71,7 +71,7 @@ def test_a_claim_of_ours_wakes_both_also_when_it_goes(woken: Woken) -> None:
     assert woken.any == woken.ours == [LLAMA] * 2
 
 
-def test_a_claim_of_somebody_else_that_a_pod_names_counts(woken: Woken) -> None:
+def test_a_foreign_claim_that_a_pod_names_counts(woken: Woken) -> None:
     woken.volumes.move_pod(None, pod())
     woken.volumes.claims.upsert(claim(ours=False))
     assert woken.ours == [LLAMA] * 2

@@ -53,7 +53,7 @@ def test_of_our_own_kinds_everything_is_ours(cluster: ClusterState, sink: Manage
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "\ud800", '{"size": "x"}', '{"x": ' + "[" * 10_000, "[" * 10_000])
-def test_a_record_that_somebody_wrote_stops_no_other_object(
+def test_a_record_that_someone_wrote_stops_no_other_object(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
 ) -> None:
     odd = cache("odd", annotations={RECORD_ANNOTATION: text})
@@ -155,7 +155,7 @@ def test_a_record_is_known_before_it_is_known_whose_kind_it_is(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"size": "x"}'])
-def test_a_record_that_is_none_counts_for_nothing(text: str) -> None:
+def test_a_record_that_is_invalid_counts_for_nothing(text: str) -> None:
     found = cache("m", revision="", annotations={RECORD_ANNOTATION: text})
     assert with_record(found) == found
 

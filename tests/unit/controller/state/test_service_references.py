@@ -16,7 +16,7 @@ def test_a_name_means_one_kind() -> None:
     assert model_of(service(model=ModelRef(kind="BaseModel", name="n")), both) is None
 
 
-def test_a_cache_of_that_name_is_none() -> None:
+def test_a_cache_of_that_name_does_not_count() -> None:
     assert not refers_to(service(), demand(kind="ClusterModelCache"))
 
 
@@ -26,7 +26,7 @@ def test_a_uri_means_the_model_that_has_it_in_whatever_spelling(uri: str) -> Non
 
 
 @pytest.mark.parametrize("uri", ["hf://o/m@v2", "hf://o/m2", "nonsense", "nfs://x/y"])
-def test_another_uri_means_none(uri: str) -> None:
+def test_another_uri_matches_no_model(uri: str) -> None:
     assert model_of(service(storage_uri=uri), [CLUSTER, demand(uri="", invalid="no URI")]) is None
 
 
@@ -47,7 +47,7 @@ def test_a_claim_is_named_as_the_kind_s_own_form_has_it() -> None:
     assert model_of(service(storage_uri="pvc://team/claim/dir"), [own, cluster]) == cluster
 
 
-def test_users_are_those_that_mean_it_and_are_not_on_their_way_out() -> None:
+def test_users_are_those_that_mean_it_and_are_not_being_removed() -> None:
     by_name, by_uri = service("a"), service("b", storage_uri="hf://o/m")
     gone = service("c", metadata={"deletion_timestamp": "t"})
     elsewhere = service("d", model=ModelRef(name="n"))

@@ -87,7 +87,7 @@ def test_a_claim_that_was_created_a_moment_ago_counts_before_the_watch_reports_i
     assert only(decide(found.view(), NOW), ProvisionClaims)
 
 
-def test_a_pod_that_was_created_a_moment_ago_is_not_created_again() -> None:
+def test_a_pod_that_was_created_a_moment_ago_is_not_recreated() -> None:
     found = Observed(training_job())
     assert created(decide(found.view(claim()), NOW))
     found.recent.note(Key("team", "tj-worker-0"))
@@ -113,7 +113,7 @@ def test_of_a_large_job_only_the_next_claims_of_each_role_are_in_the_queue() -> 
     assert wanted[-1] == JobReplica("Worker", MOST_QUEUED + 4), "others follow as claims are created"
 
 
-def test_a_job_whose_claims_found_no_room_in_the_queue_asks_again() -> None:
+def test_a_job_whose_claims_found_no_space_in_the_queue_asks_again() -> None:
     found = Observed(training_job())
     assert only(decide(found.view(), NOW), Requeue) == [Requeue(LOOK_AGAIN_S)]
     for number in range(40):
@@ -188,7 +188,7 @@ def test_a_pod_lost_with_its_node_is_replaced_under_every_policy_and_not_counted
     assert only(actions, WriteJobStatus) == [WriteJobStatus()]
 
 
-def test_after_a_refusal_one_replica_tries_again_before_the_others() -> None:
+def test_after_a_refusal_one_replica_retries_before_the_others() -> None:
     found = Observed(training_job(Worker=replica_spec(5), Server=replica_spec(1)))
     found.failures.note((KEY, "Worker"), QUOTA)
     actions = decide(found.view(), NOW)
@@ -212,7 +212,7 @@ def test_without_its_service_a_job_gets_no_pods() -> None:
     assert (created(actions), only(actions, CreateService)) == ([], [])
 
 
-def test_an_object_of_somebody_else_is_never_used() -> None:
+def test_a_foreign_object_is_never_used() -> None:
     found = Observed(training_job())
     actions = decide(found.view(claim(owners=[])), NOW)
     assert (created(actions), only(actions, ProvisionClaims)) == ([], [])
@@ -251,7 +251,7 @@ def test_an_invalid_template_creates_nothing() -> None:
     assert decide(found.view(), NOW) == [WithdrawClaims(), WriteJobStatus()]
 
 
-def test_the_deadline_is_looked_at_when_it_comes() -> None:
+def test_the_deadline_is_checked_when_it_comes() -> None:
     found = Observed(training_job(run=RunPolicy(active_deadline_seconds=900)))
     assert Requeue(300.0) in decide(found.view(claim(), pod()), NOW)
 

@@ -72,7 +72,7 @@ def test_while_both_are_there_nothing_happens() -> None:
     assert decide(replace(USED, claim=claim(), is_ours=True, volume=volume("c1"))) == [Withdraw()]
 
 
-def test_a_claim_of_somebody_else_is_reported_and_never_touched() -> None:
+def test_a_foreign_claim_is_reported_and_never_touched() -> None:
     actions = decide(replace(USED, claim=claim()))
     assert [a.reason for a in actions if isinstance(a, ReportReason)] == [NAME_CONFLICT]
     assert any(isinstance(a, Requeue) for a in actions)
@@ -94,13 +94,13 @@ def test_a_pod_that_admission_never_saw_keeps_the_claim() -> None:
     assert [type(a) for a in actions] == [Withdraw, Requeue]
 
 
-def test_a_volume_whose_claim_was_deleted_by_hand_is_made_again() -> None:
+def test_a_volume_whose_claim_was_deleted_manually_is_recreated() -> None:
     again = [DeleteVolume(volume("c1")), Requeue(60.0)]
     assert decide(replace(USED, volume=volume("c1"))) == again
     assert decide(replace(USED, claim=claim("c2"), is_ours=True, volume=volume("c1"))) == again
 
 
-def test_a_free_volume_with_other_files_is_made_again() -> None:
+def test_a_free_volume_with_other_files_is_recreated() -> None:
     other = volume(path="/var/lib/larder/models/llama/old")
     assert decide(replace(USED, volume=other)) == [DeleteVolume(other), Requeue(60.0)]
 
@@ -120,7 +120,7 @@ def test_a_claim_with_other_files_is_reported() -> None:
     ],
     ids=["claim", "volume"],
 )
-def test_what_is_on_its_way_out_is_waited_for_and_reported(view: VolumeView) -> None:
+def test_what_is_being_removed_is_waited_for_and_reported(view: VolumeView) -> None:
     actions = decide(view)
     assert [type(a) for a in actions] == [Withdraw, ReportReason, Requeue]
     assert [a.reason for a in actions if isinstance(a, ReportReason)] == [TERMINATING]
@@ -147,7 +147,7 @@ def test_pods_whose_claim_is_there_are_left_alone_though_their_model_changed() -
     assert decide(replace(view, volume=volume("c1"))) == [Withdraw()]
 
 
-def test_a_refusal_is_reported_and_tried_again() -> None:
+def test_a_refusal_is_reported_and_retried() -> None:
     failure = CreationFailure("403 Forbidden: exceeded quota: storage", retry_s=12)
     report, again = decide(replace(USED, failure=failure))
     assert isinstance(report, ReportReason)

@@ -62,7 +62,7 @@ def test_a_gate_stays_until_a_node_that_fits_has_the_files() -> None:
     assert ungated(decide(view(ready, on_some_node=True))) == [ready.pod]
 
 
-def test_a_pod_that_cannot_be_changed_rests_and_holds_up_no_other() -> None:
+def test_a_pod_that_cannot_be_changed_rests_and_delays_no_other() -> None:
     ready, failing = gated(fits=True), bound("q", fails=True)
     resting = [replace(w, resting=True) for w in (ready, failing)]
     actions = decide(view(*resting, gated("r", fits=True), on_some_node=True))
@@ -84,7 +84,7 @@ def test_few_pods_change_at_one_time_so_that_others_have_their_turn() -> None:
     assert [a for a in actions if isinstance(a, Requeue)] == [Requeue(0.1)]
 
 
-def test_a_pod_on_a_node_without_the_files_hears_how_far_they_are() -> None:
+def test_a_pod_on_a_node_without_the_files_is_told_how_far_they_are() -> None:
     (says, again) = decide(view(bound(), on_some_node=True))
     assert isinstance(says, ReportOnPods)
     assert (says.reason, says.warn, says.owners) == (WAITING, False, False)
@@ -125,7 +125,7 @@ def test_once_the_files_are_there_those_that_waited_hear_of_it_and_no_other() ->
     assert not any(isinstance(a, Requeue) for a in actions)
 
 
-def test_only_a_pod_that_was_on_its_node_before_the_files_hears_of_the_mount() -> None:
+def test_only_a_pod_that_was_on_its_node_before_the_files_is_told_of_the_mount() -> None:
     heard = {
         placement: notified(decide(view(bound(placement=placement, missing=None, notified=True))))[0].message
         for placement in ("preferred", "gated")
@@ -134,7 +134,7 @@ def test_only_a_pod_that_was_on_its_node_before_the_files_hears_of_the_mount() -
     assert heard["gated"].endswith("is on node a")
 
 
-def test_a_pod_that_asks_for_it_is_ended_where_the_files_are_missing_and_nowhere_else() -> None:
+def test_a_pod_that_requests_it_is_ended_where_the_files_are_missing_and_nowhere_else() -> None:
     failing = bound(fails=True)
     (ends, again) = decide(view(failing))
     assert isinstance(ends, FailPod)
@@ -144,7 +144,7 @@ def test_a_pod_that_asks_for_it_is_ended_where_the_files_are_missing_and_nowhere
     assert decide(view(waiting(fails=True), on_some_node=True)) == []
 
 
-def test_pods_that_may_not_be_ended_yet_hold_up_no_other_and_keep_nobody_busy() -> None:
+def test_pods_that_may_not_be_ended_yet_delay_no_other_and_keep_nobody_busy() -> None:
     failing = [bound(f"p{i}", fails=True) for i in range(60)]
     ready = gated(fits=True)
     (opens, again) = decide(view(*failing, ready, on_some_node=True, paused=True))
@@ -161,11 +161,11 @@ def test_a_pod_whose_model_or_revision_is_gone_is_told_with_its_owner(lost: Wait
     assert "new pods get r2; delete the pod" in event.message
 
 
-def test_a_pod_that_has_the_files_is_not_troubled_by_the_end_of_its_model() -> None:
+def test_a_pod_that_has_the_files_is_not_affected_by_the_end_of_its_model() -> None:
     assert decide(view(bound(missing=None), declared=False, obtainable=False)) == []
 
 
-def test_pods_that_were_not_looked_at_are_looked_at_soon() -> None:
+def test_pods_that_were_not_checked_are_checked_soon() -> None:
     assert decide(view(gated(), on_some_node=True, undecided=True))[-1] == Requeue(5.0)
 
 

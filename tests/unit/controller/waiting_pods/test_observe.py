@@ -123,7 +123,7 @@ async def test_requirements_of_megabytes_are_left_to_the_scheduler(
     assert (found.pod.spec.affinity, found.pod.spec.node_selector) == (Affinity(), {})
 
 
-async def test_of_many_different_pods_some_are_looked_at_in_each_run_and_all_in_the_end(
+async def test_of_many_different_pods_some_are_checked_in_each_run_and_all_in_the_end(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     cluster.nodes.upsert(node("a", POOL | FILES))
@@ -138,7 +138,7 @@ async def test_of_many_different_pods_some_are_looked_at_in_each_run_and_all_in_
     assert "q" in found
 
 
-async def test_the_more_nodes_have_the_files_the_fewer_pods_are_looked_at_in_a_run(
+async def test_the_more_nodes_have_the_files_the_fewer_pods_are_checked_in_a_run(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     for i in range(400):

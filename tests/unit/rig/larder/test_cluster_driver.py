@@ -10,13 +10,13 @@ def _model(kind: str, status: dict[str, Any]) -> Json:
 
 
 @pytest.mark.parametrize(("kind", "word"), [("ClusterBaseModel", "state"), ("ClusterModelCache", "storageStatus")])
-def test_a_model_is_ready_by_the_word_of_its_kind(kind: str, word: str) -> None:
+def test_a_model_is_ready_as_its_kind_defines(kind: str, word: str) -> None:
     assert is_ready(_model(kind, {word: "Ready", "observedGeneration": 2}))
     assert not is_ready(_model(kind, {word: "Failed", "observedGeneration": 2}))
     assert not is_ready(_model(kind, {"other": "Ready", "observedGeneration": 2}))
 
 
-def test_one_whose_pods_get_an_older_revision_is_not_where_it_shall_be() -> None:
+def test_one_whose_pods_get_an_older_revision_is_not_up_to_date() -> None:
     status = {"state": "Ready", "observedGeneration": 2}
     for word, ready in (("True", False), ("False", True)):
         reported = status | {"conditions": [{"type": "Updating", "status": word}]}

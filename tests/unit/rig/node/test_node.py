@@ -34,7 +34,7 @@ def test_every_program_of_a_node_has_a_module_and_is_missed_by_name(tmp_path: Pa
         binaries.find(env)
 
 
-def test_others_than_root_are_told_so() -> None:
+def test_users_other_than_root_get_a_clear_error() -> None:
     (reason,) = hindrances({}, user=1000)
     assert "root" in reason
 

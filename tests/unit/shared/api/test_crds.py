@@ -93,7 +93,7 @@ def test_columns_print_no_bytes_as_whole_numbers(definition: Definition) -> None
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=kind)
-def test_a_new_object_says_that_nobody_has_looked_at_it(definition: Definition) -> None:
+def test_a_new_object_says_that_nobody_has_checked_it(definition: Definition) -> None:
     status = root(definition)["properties"]["status"].get("default", {})
     fresh = {"metadata": {"generation": 1}, "status": status}
     assert kstatus(fresh) == ("InProgress" if definition.has_observer else "Current")

@@ -56,7 +56,7 @@ def test_some_hosts_are_reached_directly(proxy: HttpProxy) -> None:
     assert proxy.asked == []
 
 
-def test_addresses_are_looked_at_before_the_proxy_is_asked(proxy: HttpProxy) -> None:
+def test_addresses_are_checked_before_the_proxy_is_asked(proxy: HttpProxy) -> None:
     for url in ("http://169.254.169.254/latest", "http://localhost:1/x"):
         with pytest.raises(AddressRefused):
             fetch(Proxies(http=proxy.host), url, allow=())

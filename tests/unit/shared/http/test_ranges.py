@@ -37,7 +37,7 @@ def read(client: HttpClient, server: ScriptedServer, offset: int = 0, length: in
         body.close()
 
 
-def test_asks_for_the_range_and_keeps_the_connection(serve: Serve, client: HttpClient) -> None:
+def test_requests_the_range_and_keeps_the_connection(serve: Serve, client: HttpClient) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         first, last = map(int, asked.headers["range"].removeprefix("bytes=").split("-"))
         return reply(206, CONTENT[first : last + 1], Content_Range=f"bytes {first}-{last}/100")
@@ -48,7 +48,7 @@ def test_asks_for_the_range_and_keeps_the_connection(serve: Serve, client: HttpC
     assert server.connections == 1
 
 
-def test_asks_for_a_whole_file_without_a_range(serve: Serve, client: HttpClient) -> None:
+def test_requests_a_whole_file_without_a_range(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: reply(200, CONTENT))
     assert read(client, server) == CONTENT
     assert "range" not in server.asked[0].headers
@@ -97,7 +97,7 @@ def test_other_statuses_are_what_the_source_says(serve: Serve, client: HttpClien
         read(client, server)
 
 
-def test_a_link_elsewhere_that_is_refused_is_asked_for_again(serve: Serve, client: HttpClient) -> None:
+def test_a_link_elsewhere_that_is_refused_is_requested_again(serve: Serve, client: HttpClient) -> None:
     store = serve(lambda _: reply(403))
     server = serve(lambda _: reply(302, Location=f"{store.url}/w?Signature=secret"))
     with pytest.raises(Unreachable, match="may have expired") as caught:
@@ -145,7 +145,7 @@ def test_an_answer_that_fits(status: int, headers: dict[str, str], skip: int) ->
         ('W/"a"', 'W/"b"', True), ('W/"a"', '"b"', True), ('"a"', 'W/"b"', True), ('W/"a"', "", False),
     ],
 )  # fmt: skip
-def test_another_entity_tag_tells(resolved: str, present: str, changed: bool) -> None:  # noqa: FBT001 - a table
+def test_another_entity_tag_shows_the_change(resolved: str, present: str, changed: bool) -> None:  # noqa: FBT001 - a table
     headers = {"ETag": present, "Last-Modified": DATE} if present else {"Last-Modified": DATE}
     assert has_changed(resolved, headers) is changed
 
@@ -164,11 +164,11 @@ def test_without_a_tag_another_date_tells(present: str, changed: bool) -> None: 
         *((header, True) for header in ("", "soon", "Sat, 21 Nov 2026", f"Sat, 21 Nov {'9' * 20} 10:00:00 GMT")),
     ],
 )  # fmt: skip
-def test_a_date_that_is_that_of_the_answer_tells_nothing(answered: str, reported: bool) -> None:  # noqa: FBT001 - a table
+def test_a_date_equal_to_the_answers_own_proves_nothing(answered: str, reported: bool) -> None:  # noqa: FBT001 - a table
     assert bool(validator_of({"Last-Modified": DATE, "Date": answered})) is reported
 
 
-def test_only_a_strong_tag_is_asked_for() -> None:
+def test_only_a_strong_tag_is_requested() -> None:
     assert precondition(File("f", 1, etag='"a"')) == {"If-Match": '"a"'}
     assert precondition(File("f", 1, etag='W/"a"')) == precondition(File("f", 1)) == {}
     assert validator_of({"ETag": 'W/"a"', "Last-Modified": DATE}) == 'W/"a"'
@@ -195,7 +195,7 @@ def test_a_part_that_is_compressed_on_its_way_is_refused(length: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "\xb2", "-1"])
-def test_numbers_that_are_none_are_no_surprise(text: str) -> None:
+def test_numbers_that_are_invalid_are_no_surprise(text: str) -> None:
     ranged = {"Content-Range": f"bytes {text}-{text}/{text}"}
     with pytest.raises(Unreachable):
         decide_skip(206, ranged, File("f", 100), ByteRange(0, 100), "host")

@@ -59,7 +59,7 @@ async def serve() -> AsyncIterator[Serve]:
         yield start
 
 
-async def test_nobody_listens(tmp_path: Path, unused_tcp_port: int) -> None:
+async def test_nothing_listens(tmp_path: Path, unused_tcp_port: int) -> None:
     message = await message_of(tmp_path, f"http://127.0.0.1:{unused_tcp_port}")
     assert "connection refused; check that it is running" in message
 
@@ -81,7 +81,7 @@ async def test_a_port_that_speaks_no_tls(tmp_path: Path, serve: Serve) -> None:
     assert "it may not be an https port" in await message_of(tmp_path, f"https://127.0.0.1:{port}")
 
 
-async def test_a_certificate_of_somebody_else(tmp_path: Path, serve: Serve) -> None:
+async def test_a_certificate_of_someone_else(tmp_path: Path, serve: Serve) -> None:
     mine, theirs = trustme.CA(), trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     theirs.issue_cert("127.0.0.1").configure_cert(context)
@@ -93,5 +93,5 @@ async def test_a_certificate_of_somebody_else(tmp_path: Path, serve: Serve) -> N
     assert "CA" in message
 
 
-async def test_an_address_that_is_none(tmp_path: Path) -> None:
+async def test_an_address_that_is_invalid(tmp_path: Path) -> None:
     assert "the address is not a URL; correct it" in await message_of(tmp_path, "not a url")

@@ -16,7 +16,7 @@ def watched() -> tuple[Cache[Object], list[Change]]:
     return Cache(lambda before, after: changes.append((before, after))), changes
 
 
-def test_tells_each_difference_once() -> None:
+def test_reports_each_difference_once() -> None:
     cache, changes = watched()
     first, second = thing("a"), thing("a", "2")
     cache.upsert(first)
@@ -35,7 +35,7 @@ def test_another_uid_is_a_deletion_and_a_creation() -> None:
     assert changes == [(None, old), (old, None), (None, new)]
 
 
-def test_replace_tells_the_deletions_that_went_unseen() -> None:
+def test_replace_reports_the_deletions_that_went_unseen() -> None:
     cache, changes = watched()
     kept, gone = thing("kept"), thing("gone")
     cache.replace([kept, gone])

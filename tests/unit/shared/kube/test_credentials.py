@@ -121,7 +121,7 @@ async def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content
             pass
 
 
-async def test_a_ca_that_is_none_is_named(tmp_path: Path) -> None:
+async def test_a_ca_that_is_invalid_is_named(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_text("not a certificate")
     with pytest.raises(NoCluster, match=r"ca\.crt"):

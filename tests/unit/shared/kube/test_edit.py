@@ -74,7 +74,7 @@ async def test_does_not_repeat_what_may_have_happened_or_never_will(
 
 
 @pytest.mark.parametrize(("code", "made"), [(201, True), (409, False)])
-async def test_create_if_missing_tells_whether_it_made_it(serve: Serve, code: int, *, made: bool) -> None:
+async def test_create_if_missing_says_whether_it_created_it(serve: Serve, code: int, *, made: bool) -> None:
     assert await create_if_missing(await serve(Scripted(code).answer), "/x", {}) is made
 
 

@@ -208,7 +208,7 @@ async def test_the_first_expiry_is_followed_by_a_list_at_once_and_the_next_ones_
     assert cluster.lists() == len(cluster.waits)
 
 
-async def test_a_broken_watch_goes_on_where_it_was_without_a_list(serve: Serve) -> None:
+async def test_a_broken_watch_resumes_where_it_was_without_a_list(serve: Serve) -> None:
     bookmark = {"metadata": {"resourceVersion": "250"}, "kind": "M"}
     cluster = Recorder(stream(line("ADDED", thing(3, 210)), line("BOOKMARK", bookmark)))
     async with cluster.reflected(serve):
@@ -246,7 +246,7 @@ def after_one(first: Handler, then: Handler, cluster: Recorder) -> Handler:
     return answer
 
 
-async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> None:
+async def test_it_requests_pages_bookmarks_and_its_selection(serve: Serve) -> None:
     cluster = Recorder(stream(then="silence"))
     selection = {"label_selector": "a=b", "field_selector": "metadata.name=m1"}
     async with cluster.reflected(serve, page=2, uniform=lambda low, _: low, **selection) as reflector:
@@ -260,7 +260,7 @@ async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> No
     ]
 
 
-async def test_a_silent_watch_is_given_up(serve: Serve) -> None:
+async def test_a_silent_watch_is_abandoned(serve: Serve) -> None:
     cluster = Recorder(stream(then="silence"))
     async with cluster.reflected(serve, timing=ReflectorTiming(idle_s=0.1)):
         await cluster.until(lambda: len(cluster.troubles) >= 2)

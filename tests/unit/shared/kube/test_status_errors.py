@@ -33,7 +33,7 @@ def test_each_code_has_its_error(code: int, kind: type[KubeError], where: str) -
         (403, 'pods "a" is forbidden: not yet ready to handle request'),
     ],
 )
-def test_a_denial_by_a_server_that_has_just_started_is_tried_again(code: int, message: str) -> None:
+def test_a_denial_by_a_server_that_has_just_started_is_retried(code: int, message: str) -> None:
     error = error_from_status(code, status(code, message=message))
     assert isinstance(error, Busy)
     assert error.retryable

@@ -69,7 +69,7 @@ async def test_different_keys_are_served_at_the_same_time_by_as_many_workers() -
     assert [round(at - began[0], 3) for at in began] == [0, 0, 1, 1]
 
 
-async def test_a_failing_key_comes_back_later_and_later_and_others_go_on() -> None:
+async def test_a_failing_key_comes_back_with_growing_delays_and_others_continue() -> None:
     waits: list[float] = []
     queue: WorkQueue[str] = WorkQueue(lambda _key, _error, wait_s: waits.append(wait_s), Backoff(1, 8, lambda _, b: b))
     served: list[tuple[str, float]] = []

@@ -115,7 +115,7 @@ def test_a_directory_that_is_not_there_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [SourceChanged("it moved"), SourceNotFound("it is gone")])
-def test_what_does_not_pass_is_not_tried_again(error: LarderError) -> None:
+def test_what_does_not_pass_is_not_retried(error: LarderError) -> None:
     source = MemorySource(BODIES)
     files = SourceFiles(source)
     source.faults.on_open = [error]
@@ -123,7 +123,7 @@ def test_what_does_not_pass_is_not_tried_again(error: LarderError) -> None:
         files.read("config.json", 0, 4)
 
 
-def test_an_answer_that_breaks_off_is_asked_for_once_more() -> None:
+def test_an_answer_that_is_cut_short_is_requested_once_more() -> None:
     source = MemorySource(BODIES)
     files = SourceFiles(source)
     source.faults.on_open = [Unreachable("once")]

@@ -36,7 +36,7 @@ TENSORS = {
 MODEL = gguf(KEYS, TENSORS, data_bytes=2752)
 
 
-def test_a_file_tells_its_model() -> None:
+def test_a_file_identifies_its_model() -> None:
     found = read_files({"model-Q4_K_M.gguf": MODEL})
     assert (found.format, found.model_type, found.quantization) == ("gguf", "llama", "Q4_K_M")
     assert (found.context_length, found.vocabulary_size, found.layers) == (8192, 50, 2)

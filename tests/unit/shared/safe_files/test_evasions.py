@@ -276,7 +276,7 @@ def test_a_picture_whose_height_is_a_pickle() -> None:
     assert why(b"GIF89a" + b"\x10\x00\x10\x00" + b"os\nsystem\n)R.", "a.gif") == ""
 
 
-def test_a_window_that_a_file_asks_for_is_not_taken() -> None:
+def test_a_window_that_a_file_requests_is_not_taken() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     data = bytearray(lzma.compress(PICKLE * 1000, format=lzma.FORMAT_ALONE))
     for window in (2**30, 2**31):

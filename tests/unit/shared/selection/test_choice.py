@@ -38,13 +38,13 @@ def test_another_choice_is_another_revision(one: Selection, other: Selection) ->
 
 
 @given(requested=wishes, cluster=selections)
-def test_nobody_undoes_the_administrators_no(requested: RequestedSelection, cluster: Selection) -> None:
+def test_nobody_overrides_the_administrators_refusal(requested: RequestedSelection, cluster: Selection) -> None:
     chosen = choose(requested, cluster)
     assert chosen.pickle == (cluster.pickle and requested.pickle is not False)
     assert chosen.duplicates == (requested.duplicates or cluster.duplicates)
 
 
-def test_patterns_of_ones_own_replace_both_lists_of_the_cluster() -> None:
+def test_patterns_of_its_own_replace_both_lists_of_the_cluster() -> None:
     cluster = make_selection(["*.safetensors"], ["x/"])
     assert choose(RequestedSelection(), cluster) == cluster
     assert choose(RequestedSelection(allow=("*",)), cluster) == WHOLE

@@ -197,6 +197,6 @@ def test_what_goes_has_a_whole_copy_that_stays(sizes: dict[str, int]) -> None:
 
 
 @given(sizes=files)
-def test_nothing_more_goes_the_second_time(sizes: dict[str, int]) -> None:
+def test_nothing_more_is_evicted_the_second_time(sizes: dict[str, int]) -> None:
     gone = left(sizes)
     assert left({path: size for path, size in sizes.items() if path not in gone}) == set()

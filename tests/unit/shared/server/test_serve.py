@@ -110,6 +110,6 @@ async def _until_reported(reported: list[float], end: datetime) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_missing_file_is_said_at_the_start(tls: Tls) -> None:
+async def test_a_missing_file_is_reported_at_startup(tls: Tls) -> None:
     with pytest.raises(FileNotFoundError, match=r"tls\.crt"):
         await serve(FastAPI(), f"{LOOPBACK}:{free_port()}", tls)

@@ -33,7 +33,7 @@ def test_everything_stands_in_the_usual_places_of_a_home(home: Path) -> None:
     }
 
 
-def test_without_a_home_or_with_files_that_are_none_there_is_nothing(home: Path) -> None:
+def test_without_a_home_or_with_files_that_are_invalid_there_is_nothing(home: Path) -> None:
     assert found() == {}
     for path in home.rglob("*/*"):
         if path.is_file():

@@ -48,13 +48,13 @@ def test_a_source_that_asks_to_wait_for_a_minute_is_waited_for(after_s: float, c
     assert asked <= 30
 
 
-def test_what_fails_after_a_minute_of_that_is_tried_again() -> None:
+def test_what_fails_after_a_minute_of_that_is_retried() -> None:
     end_s, _, failure = ends(lambda now: asks(5) if now < 60 else DOWN if now < 80 else None)
     assert failure is None
     assert end_s < 90
 
 
-def test_one_that_asks_for_ever_is_left_in_the_end_and_one_that_asks_for_more_at_once() -> None:
+def test_one_that_keeps_asking_is_left_in_the_end_and_one_that_asks_for_more_at_once() -> None:
     end_s, _, failure = ends(lambda _: asks(5))
     assert isinstance(failure, RateLimited)
     assert POLICY.rate_limit_timeout_s - 20 <= end_s <= POLICY.rate_limit_timeout_s + 1
@@ -91,7 +91,7 @@ def lost_after(failure: Callable[[int], LarderError | None], came: Callable[[int
     return 1000
 
 
-def test_hope_lasts_as_long_as_what_was_asked_for_and_then_as_ever() -> None:
+def test_the_stall_deadline_extends_by_the_requested_wait_only() -> None:
     assert lost_after(lambda _: None) == STALL_TIMEOUT_S
     assert lost_after(lambda _: DOWN) == STALL_TIMEOUT_S
     once = asks(60)
@@ -100,7 +100,7 @@ def test_hope_lasts_as_long_as_what_was_asked_for_and_then_as_ever() -> None:
     assert lost_after(lambda _: asks(3600)) == POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S
 
 
-def test_what_comes_renews_hope() -> None:
+def test_arriving_bytes_reset_the_stall_deadline() -> None:
     assert lost_after(lambda _: None, lambda second: second == 30) == 30 + STALL_TIMEOUT_S
     assert lost_after(lambda _: asks(5), lambda second: second % 100 == 0) == 1000
 

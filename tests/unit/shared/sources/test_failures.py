@@ -70,7 +70,7 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
         (HostGrant("h.test", withheld=True, place="h.test:8443"), "add h.test:8443 to the Secret's annotation larder"),
     ],
 )
-def test_a_refusal_says_the_way_out(grant: HostGrant, phrase: str) -> None:
+def test_a_refusal_says_how_to_fix_it(grant: HostGrant, phrase: str) -> None:
     assert phrase in str(failure_of(403, {}, RequestSubject("x", HTTPS, grant), NOW))
 
 
@@ -108,7 +108,7 @@ def test_a_person_is_told_of_environment_and_files(
 
 
 @pytest.mark.parametrize("text", ["-5", "1e400", "\xb2", "Sun, 06 Nov 1994 08:49:37 +99999999999999999"])
-def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
+def test_a_wait_that_is_invalid_is_the_usual_one(text: str) -> None:
     error = failure_of(429, {"Retry-After": text}, RequestSubject("x", HTTPS, HostGrant("host")), 0.0)
     assert isinstance(error, RateLimited)
     assert error.after_s == 30
@@ -122,7 +122,7 @@ def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
         (429, "7200", "host asks to wait at least 3600 s (until 01:16:10Z) before x"),
     ],
 )
-def test_the_words_say_until_when(status: int, asked: str, phrase: str) -> None:
+def test_the_message_says_until_when(status: int, asked: str, phrase: str) -> None:
     assert (
         str(failure_of(status, {"Retry-After": asked}, RequestSubject("x", HTTPS, HostGrant("host")), 970.0)) == phrase
     )

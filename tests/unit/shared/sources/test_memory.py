@@ -60,7 +60,7 @@ def test_counts_what_it_served_and_can_serve_little_at_a_time() -> None:
     assert source.served_bytes == 5
 
 
-def test_tells_of_each_read() -> None:
+def test_reports_each_read() -> None:
     source, file = source_and_file()
     seen: list[tuple[str, int]] = []
     source.faults.before_read = lambda path, position: seen.append((path, position))

@@ -80,24 +80,24 @@ def test_what_brings_little_waits_longer_each_time_and_what_brings_much_hardly(
 
 
 @given(tries=st.integers(1, 5), failures=st.integers(1, 10))
-def test_an_answer_that_will_be_no_better_is_asked_for_a_few_times(tries: int, failures: int) -> None:
+def test_an_answer_that_will_be_no_better_is_requested_a_few_times(tries: int, failures: int) -> None:
     pause_s = pause_before_retry(POLICY, Unreachable("x", tries), failures, 0, MIDDLE)
     assert (pause_s is None) is (failures >= tries)
 
 
 @given(after_s=st.floats(0, 60), failures=st.integers(1, 1000))
-def test_a_server_that_asks_for_time_gets_at_least_that(after_s: float, failures: int) -> None:
+def test_a_server_that_requests_time_gets_at_least_that(after_s: float, failures: int) -> None:
     pause_s = pause_before_retry(POLICY, RateLimited("x", after_s), failures, 0, EARLIEST)
     assert pause_s is not None
     assert pause_s >= after_s
 
 
-def test_more_time_than_there_is_patience_is_left_to_the_caller() -> None:
+def test_more_time_than_there_is_time_for_is_left_to_the_caller() -> None:
     assert pause_before_retry(POLICY, RateLimited("x", 300), 1, 0, MIDDLE) is None
     assert pause_before_retry(POLICY, Unreachable("x"), 1, 119.9, MIDDLE) is None
 
 
-def test_a_server_that_asks_for_time_has_more_where_the_policy_says_so() -> None:
+def test_a_server_that_requests_time_has_more_where_the_policy_says_so() -> None:
     policy = RetryPolicy(timeout_s=40, cap_s=5, rate_limit_timeout_s=150)
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 80, MIDDLE) is not None
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 95, MIDDLE) is None

@@ -42,7 +42,7 @@ def results(found: Preview) -> list[tuple[str, str]]:
     return [(row.model, row.result) for row in found.rows]
 
 
-def test_what_lacks_room_now_is_asked_about() -> None:
+def test_what_lacks_space_now_is_asked_about() -> None:
     found = asked(node(reason="InsufficientStorage", shortage=30))
     assert found.lines[1:] == ("new lacks 30 B", "45 B can be evicted in total: enough")
     assert results(found) == [("b", "evict #1"), ("a", "evict #2"), ("used", "keep: in use by ns/pod")]
@@ -72,7 +72,7 @@ def test_a_lower_priority_takes_less() -> None:
     assert ("a", "keep: priority 0 is higher than -1") in results(low)
 
 
-def test_the_order_where_nothing_lacks_room() -> None:
+def test_the_order_where_nothing_lacks_space() -> None:
     found = asked(node())
     assert "no model lacks room" in found.lines[1]
     assert results(found)[:2] == [("b", "evictable"), ("a", "evictable")]
@@ -115,7 +115,7 @@ def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
         ("--idle=x", "'x' is not a duration; write a number of seconds"),
     ],
 )
-def test_a_number_that_is_none_is_refused(value: str, phrase: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_that_is_invalid_is_refused(value: str, phrase: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["--dry-run", value])
     assert phrase in capsys.readouterr().err

@@ -48,7 +48,7 @@ FLEET = model(
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_names_of_real_nodes_do_not_cost_a_word(width: int) -> None:
+def test_names_of_real_nodes_are_not_scrubbed(width: int) -> None:
     head, row, *rest = printed(FLEET, width=width).splitlines()
     for word in ("STATE", "READY", "REASON"):
         assert word in head.split()
@@ -61,7 +61,7 @@ def test_names_of_real_nodes_do_not_cost_a_word(width: int) -> None:
     assert f"on 2 nodes ({NODES[38]}, {NODES[39]}): InsufficientStorage: need 5, have 3" in output
 
 
-def test_a_row_a_model_with_counts() -> None:
+def test_one_row_per_model_with_counts() -> None:
     head, row = printed(
         model("m", storageStatus="Downloading", nodesReadyCount=1, nodesTotal=2, size=2**30,
               conditions=[ready("False", "Downloading")], nodes=[on("b", "Downloading", percent=40), on("a", "Ready")])
@@ -84,7 +84,7 @@ def test_revisions_on_the_move_stand_below() -> None:
     assert lines[2:] == ["cmc/m: Drifted: Drifted is True", "cmc/m: Removing: Removing is True"]
 
 
-def test_what_somebody_may_have_to_do_stands_below() -> None:
+def test_what_someone_may_have_to_do_stands_below() -> None:
     failed = model("m", nodes=[on("a", "Failed", reason="InsufficientStorage", message="need 5, have 3")])
     unresolved = model("n", "ClusterBaseModel", conditions=[ready("False", "SourceNotFound", "no such repository")])
     busy = model("o", conditions=[ready("False", "Downloading", "1 of 2")])
@@ -106,7 +106,7 @@ def test_without_models_it_says_where_it_looked() -> None:
     assert printed() == "no models are declared, in any namespace or cluster-wide\n"
 
 
-def test_wide_leaves_nothing_out_and_goes_on_node_by_node() -> None:
+def test_wide_leaves_nothing_out_and_continues_node_by_node() -> None:
     shown = printed(FLEET, width=80, output="wide").splitlines()
     assert shown[0].split() == ["MODEL", "STATE", "READY", "DONE", "SIZE", "REASON", "REVISION", "NODES", "SOURCE"]
     assert "38 Ready, 2 Failed" in shown[1]

@@ -68,7 +68,7 @@ def test_nodes_that_fetch_the_model_are_named() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_on_its_way_out_of_every_node_is_on_none() -> None:
+def test_what_is_being_removed_of_every_node_is_on_none() -> None:
     leaving = {name: with_entry(node_with_model(name), state="Draining") for name in ("a", "b")}
     found = answers(around(claim(request("m")), published("x", "a")), seen(model_nodes=leaving))
     assert found["NoNodes"] == "claim/c: no node has model m or is fetching it"
@@ -103,7 +103,7 @@ def test_what_may_not_be_read_is_not_taken_for_missing() -> None:
     assert answers(around(None, hidden=("resourceclaims",))).keys() == {"NotShown"}
 
 
-def test_a_claim_that_does_not_exist_yet_is_made_from_its_template_or_by_somebody() -> None:
+def test_a_claim_that_does_not_exist_yet_is_made_from_its_template_or_by_someone() -> None:
     assert answers(around(None)).keys() == {"ClaimNotCreated"}
     assert answers(around(None, claims=(PodClaim("m", claim_name="c"),))).keys() == {"ClaimNotFound"}
 
@@ -130,7 +130,7 @@ def test_claims_of_other_drivers_are_not_ours() -> None:
     assert answers(around(claim(body))) == {}
 
 
-def test_a_pod_with_a_claim_asks_for_a_model() -> None:
+def test_a_pod_with_a_claim_requests_a_model() -> None:
     of = PodSurroundings(devices=around(claim(request("m")), published("m", "a"), published("m", "b")))
     asked, other = why_pod(POD, seen(), of), why_pod(POD, seen())
     assert "AsksForNoModel" not in {f.reason for f in asked.findings}

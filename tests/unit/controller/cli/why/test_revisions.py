@@ -29,7 +29,7 @@ def test_a_source_that_moved_is_reported_with_the_way_to_take_it() -> None:
     assert "larder.dev/refresh" in render(answer)
 
 
-def test_a_source_that_could_not_be_looked_at_is_reported() -> None:
+def test_a_source_that_could_not_be_checked_is_reported() -> None:
     answer = of_model(seen(model(reported("Unreachable", "no route", "Drifted", "Unknown"))))
     assert "NotChecked" in reasons(answer, Severity.FACT)
     assert reasons(answer) == set()
@@ -48,7 +48,7 @@ def test_a_refresh_under_way_is_waited_for_and_one_that_cannot_be_answered_stops
     assert "Unchanged" in reasons(answered, Severity.FACT)
 
 
-def test_no_room_for_both_revisions_stops_the_new_one() -> None:
+def test_no_space_for_both_revisions_stops_the_new_one() -> None:
     updating = reported("InsufficientStorage", "pods get r1; a: need 5, have 3", "Updating", "True")
     answer = of_model(seen(model(updating)))
     assert "InsufficientStorage" in reasons(answer, Severity.STOP)

@@ -124,7 +124,7 @@ def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Sever
         assert reason in reasons(why_node("a", cluster), weight)
 
 
-def test_the_words_of_the_agent_and_the_way_out_are_reported() -> None:
+def test_the_message_of_the_agent_and_a_remedy_are_reported() -> None:
     answer = of_model(at_a(node_with_model("a", "Failed", "InsufficientStorage", "need 8, have 3")))
     assert answer.summary == "m on node/a: InsufficientStorage"
     assert "need 8, have 3" in render(answer)
@@ -192,7 +192,7 @@ def test_a_group_whose_nodes_are_also_in_one_that_says_never() -> None:
     assert "but on none of them: another group" in none
 
 
-def test_a_token_of_an_earlier_node_has_a_way_out() -> None:
+def test_a_token_of_an_earlier_node_has_a_remedy() -> None:
     refused = at_a(node_with_model("a", "Pending", "NotGranted", "the token is of an earlier node named a"))
     assert "restart the agent's pod in case its token belongs to an earlier node" in render(of_model(refused))
 
@@ -228,7 +228,7 @@ async def test_a_model_of_another_product(
     assert {"NotManaged", "NotObserved"} & reasons(answer) == {reason}
 
 
-def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
+def test_a_model_that_was_evicted_on_a_node_says_so() -> None:
     phrase = "evicted since noon to make room for new"
     reported = [entry_status("m", "Absent", reason="Evicted", message=phrase)]
     mn = model_node("a", entry("m", state="Absent", evicted_for="new"), reported=reported)
@@ -349,7 +349,7 @@ def test_new_pods_that_still_get_the_old_revision() -> None:
     assert "NewRevision" in reasons(of_model(seen(old)), Severity.WAIT)
 
 
-def test_a_spec_that_was_not_looked_at() -> None:
+def test_a_spec_that_was_not_checked() -> None:
     found = declared(cache("m", "gpus"))
     late = replace(found, meta=meta("m", generation=9))
     assert "NotObserved" in reasons(of_model(seen(late)), Severity.WAIT)
@@ -460,7 +460,7 @@ def test_a_taint_that_is_tolerated(toleration: Toleration) -> None:
     assert "Fits" in reasons(answer, Severity.FACT)
 
 
-def test_a_selector_that_somebody_removed() -> None:
+def test_a_selector_that_someone_removed() -> None:
     answer = why_pod(injected_pod(node_selector={ready_label("m"): "true"}), seen())
     assert "SelectorRemoved" in reasons(answer, Severity.STOP)
 
@@ -516,7 +516,7 @@ def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, g
             assert answer.title.startswith("pod") or reason in reasons(answer)
 
 
-def test_every_reason_of_sources_and_nodes_has_a_way_out() -> None:
+def test_every_reason_of_sources_and_nodes_has_a_remedy() -> None:
     kinds = [k for k in vars(shared.errors).values() if isinstance(k, type) and issubclass(k, LarderError)]
     assert {k.__name__ for k in kinds if not k.__subclasses__()} <= REMEDIES.keys()
     assert set(TRANSIENT) <= REMEDIES.keys()
@@ -571,7 +571,7 @@ def test_what_is_no_subject(text: str) -> None:
 
 
 @pytest.mark.parametrize("revision", ["", "r1"])
-def test_a_source_that_is_not_allowed_is_reported_once_with_its_way_out(revision: str) -> None:
+def test_a_source_that_is_not_allowed_is_reported_once_with_its_remedy(revision: str) -> None:
     says = [reported("SourceNotAllowed", "hf://org/m@main is not among", kind="Ready")]
     says.append(
         reported("Resolved", status="True")

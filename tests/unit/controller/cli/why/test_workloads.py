@@ -163,7 +163,7 @@ def test_its_model_is_reported_and_a_failed_one_fails_the_command(state: str, we
 @pytest.mark.parametrize(
     "key", ["larder.dev/model", "larder.dev/layout", "larder.dev/placement", "serving.kserve.io/nodegroup"]
 )
-def test_each_annotation_for_pods_is_looked_for_on_the_workload(key: str) -> None:
+def test_each_annotation_for_pods_is_searched_for_on_the_workload(key: str) -> None:
     found = workload(asks={})
     own = msgspec.structs.replace(found.body, metadata=meta("web", namespace="team", annotations={key: "m"}))
     (finding,) = [

@@ -35,7 +35,7 @@ def test_ranges_and_tags_are_signed() -> None:
     assert text == 'GET\n\n\n\n\n\n\n\n"e"\n\n\nbytes=0-1\nx-ms-b:2\n/acct/c/a%20b'
 
 
-def test_a_key_that_is_none_is_refused() -> None:
+def test_a_key_that_is_invalid_is_refused() -> None:
     with pytest.raises(AuthDenied, match="base64"):
         sign("text", "%%%")
 
@@ -184,7 +184,7 @@ def test_what_the_service_may_answer(serve: Serve, status: int, code: str, error
 
 
 @pytest.mark.parametrize("length", ["-5", "junk", "9" * 30, "9" * 5000, "1.5"])
-def test_a_length_that_is_none_is_reported(length: str) -> None:
+def test_a_length_that_is_invalid_is_reported(length: str) -> None:
     blob = f"<Blob><Name>a</Name><Properties><Content-Length>{length}</Content-Length></Properties></Blob>"
     with pytest.raises(Unreachable, match="a listing that is not valid for Azure"):
         parse_page(f"<EnumerationResults><Blobs>{blob}</Blobs></EnumerationResults>".encode(), "host")

@@ -74,7 +74,7 @@ def test_what_is_no_key_file_is_refused_without_showing_it(text: str) -> None:
     assert "AAAA" not in str(refused.value)
 
 
-def test_a_token_is_asked_for_once_and_again_before_it_ends(serve: Serve) -> None:
+def test_a_token_is_requested_once_and_again_before_it_ends(serve: Serve) -> None:
     clock = [1.0]
     issued: list[str] = []
 

@@ -112,7 +112,7 @@ def test_a_server_that_dates_every_answer_now_has_one_revision_and_is_read(
         (reply(416, Content_Range="bytes */0"), 0),
     ],
 )
-def test_asks_for_one_byte_where_head_is_not_served(
+def test_requests_one_byte_where_head_is_not_served(
     serve_tls: Make, source_of: Callable[..., HttpsSource], answer: bytes, size: int
 ) -> None:
     server = serve_tls(lambda asked: reply(405) if asked.method == "HEAD" else answer)

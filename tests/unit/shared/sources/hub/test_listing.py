@@ -51,7 +51,7 @@ def failure_of(server: ScriptedServer, token: str = "", read_timeout_s: float = 
         [FILE | {"lfs": LFS | {"size": -2}}],
     ],
 )  # fmt: skip
-def test_a_listing_that_is_none_is_reported(serve: Serve, tree: object) -> None:
+def test_a_listing_that_is_invalid_is_reported(serve: Serve, tree: object) -> None:
     error = failure_of(serve(answers(tree)))
     assert isinstance(error, Unreachable)
     assert "sent a response that is not valid for a hub" in str(error)
@@ -60,11 +60,11 @@ def test_a_listing_that_is_none_is_reported(serve: Serve, tree: object) -> None:
 @pytest.mark.parametrize(
     "info", [[], 5, {"sha": "a" * 200}, {"id": "o/m"}, {"id": "o/m", "sha": ".."}, b'{"a":' * 9999]
 )
-def test_a_model_that_is_none_is_reported(serve: Serve, info: object) -> None:
+def test_a_model_that_is_invalid_is_reported(serve: Serve, info: object) -> None:
     assert isinstance(failure_of(serve(answers([FILE], info))), Unreachable)
 
 
-def test_a_model_without_files_is_none(serve: Serve) -> None:
+def test_a_model_without_files_is_invalid(serve: Serve) -> None:
     assert isinstance(failure_of(serve(answers([]))), SourceNotFound)
 
 
@@ -91,7 +91,7 @@ def test_a_hub_that_says_nothing_is_left_after_the_time_out(serve: Serve) -> Non
     assert "timed out" in str(error)
 
 
-def test_a_hub_whose_authority_nobody_knows_is_reported_with_the_way_out() -> None:
+def test_a_hub_whose_authority_nobody_knows_is_reported_with_a_remedy() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     with scripted(lambda _: b"", context) as hub:
@@ -102,7 +102,7 @@ def test_a_hub_whose_authority_nobody_knows_is_reported_with_the_way_out() -> No
 
 
 @pytest.mark.parametrize("token", ["hf_secret\r\nX: y", "hf_secret\u2713", "hf_se cret", "hf_secret\x01"])
-def test_a_token_that_is_none_is_refused_and_not_shown(serve: Serve, token: str) -> None:
+def test_a_token_that_is_invalid_is_refused_and_not_shown(serve: Serve, token: str) -> None:
     server = serve(answers([FILE]))
     settings = SourceSettings(hf_endpoint=server.url)
     with pytest.raises(AuthDenied) as caught:

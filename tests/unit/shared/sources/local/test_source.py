@@ -146,7 +146,7 @@ def test_a_file_that_is_touched_has_changed(root: Path) -> None:
         source.open(file)
 
 
-def test_a_file_that_becomes_shorter_while_it_is_read_breaks_off(root: Path) -> None:
+def test_a_file_that_becomes_shorter_while_it_is_read_is_cut_short(root: Path) -> None:
     source = source_of(root, "m/deep")
     body = source.open(source.resolve().files[0])
     buffer = memoryview(bytearray(5))

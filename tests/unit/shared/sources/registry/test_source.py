@@ -191,7 +191,7 @@ def test_a_manifest_that_is_another_than_its_digest_is_not_taken(serve: Serve, o
         open_artifact(server, reference=DIGEST).resolve()
 
 
-def test_a_password_goes_to_the_registry_that_asks_for_it(serve: Serve, open_artifact: Open) -> None:
+def test_a_password_goes_to_the_registry_that_requests_it(serve: Serve, open_artifact: Open) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         return (
             reply(200, manifest_of("w")) if "authorization" in asked.headers else reply(401, WWW_Authenticate="Basic")
@@ -224,7 +224,7 @@ def test_a_password_does_not_go_to_a_token_service_of_another_host(serve: Serve,
     assert "Basic" in tokens.asked[-1].headers["authorization"]
 
 
-def test_a_token_that_ended_is_asked_for_again(serve: Serve, open_artifact: Open) -> None:
+def test_a_token_that_ended_is_requested_again(serve: Serve, open_artifact: Open) -> None:
     authorization: list[str] = []
 
     def answer(asked: ScriptedRequest) -> bytes:

@@ -66,11 +66,11 @@ LISTED = [
 
 
 @pytest.mark.parametrize("listed", LISTED)
-def test_a_listing_that_is_none_is_reported(serve: Serve, listed: bytes) -> None:
+def test_a_listing_that_is_invalid_is_reported(serve: Serve, listed: bytes) -> None:
     assert isinstance(failure_of(serve(store(listed, reply(200, b""))), read_timeout_s=0.5), Unreachable)
 
 
-def test_a_list_without_an_end_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_without_an_end_is_abandoned(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = iter(range(10**9))
 
     def answer(asked: ScriptedRequest) -> bytes:
@@ -85,7 +85,7 @@ def test_a_list_without_an_end_is_given_up(serve: Serve, monkeypatch: pytest.Mon
     assert "takes too long" in str(error)
 
 
-def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_that_take_too_long_to_describe_are_abandoned(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
 
     def answer(asked: ScriptedRequest) -> bytes:

@@ -167,7 +167,7 @@ def parts_of_five(asked: ScriptedRequest) -> bytes:
     return reply(206, Content_Length=length, x_amz_mp_parts_count="3")
 
 
-def test_the_first_and_the_last_part_are_asked_for_at_the_version_that_was_listed(serve: Serve) -> None:
+def test_the_first_and_the_last_part_are_requested_at_the_version_that_was_listed(serve: Serve) -> None:
     file, targets, server = resolved(serve, head(f"{CRC}-3", "COMPOSITE"), parts_of_five)
     assert file == File("m.bin", 13, f"crc32-parts:{RAW[:4].hex()}-3-5", TAG)
     assert targets == ["/bkt/m.bin", "/bkt/m.bin?partNumber=1", "/bkt/m.bin?partNumber=3"]
@@ -196,7 +196,7 @@ def test_what_has_a_digest_of_the_whole_costs_one_request(serve: Serve) -> None:
         *(reply(status) for status in (301, 400, 403, 404, 405, 412, 416, 500, 501, 502)),
     ],
 )
-def test_a_store_that_does_not_tell_of_parts_is_listed_as_before(serve: Serve, answer: bytes) -> None:
+def test_a_store_that_does_not_report_parts_is_listed_as_before(serve: Serve, answer: bytes) -> None:
     file, targets, _ = resolved(serve, head(), lambda _: answer)
     assert file == File("m.bin", 13, "", TAG)
     assert len(targets) == 2
@@ -216,7 +216,7 @@ def test_a_count_that_cannot_be_is_not_asked_about(serve: Serve, count: str) -> 
         (b"", Unreachable),
     ],
 )
-def test_a_store_that_asks_for_time_is_asked_again_later(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
+def test_a_store_that_requests_time_is_asked_again_later(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
     with pytest.raises(error):
         resolved(serve, head(), lambda _: answer)
 

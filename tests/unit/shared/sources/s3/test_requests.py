@@ -114,7 +114,7 @@ def test_who_is_to_slow_down_is_reported_until_when(
 
 
 @pytest.mark.parametrize("act", [S3Source.resolve, lambda source: source.open(File("f", 3))], ids=["list", "open"])
-def test_a_bucket_that_says_slow_down_is_given_the_time_that_it_asks_for(
+def test_a_bucket_that_says_slow_down_is_given_the_time_that_it_requests(
     serve: Serve, act: Callable[[S3Source], object]
 ) -> None:
     slow_down = reply(503, b"<Error><Code>SlowDown</Code></Error>", Retry_After="30")
@@ -253,7 +253,7 @@ def test_the_uri_is_pinned_to_the_region_on_aws_alone() -> None:
     assert str(source._pinned()) == "s3://bucket@eu-west-1/p"
 
 
-def test_a_bucket_without_end_is_left_before_each_object_is_asked_for(serve: Serve) -> None:
+def test_a_bucket_without_end_is_left_before_each_object_is_requested(serve: Serve) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         if asked.method == "HEAD":
             return reply(404)
