@@ -1,4 +1,4 @@
-"""The pod that an agent process stands for, and the token that a kubelet would mount into it."""
+"""The pod that an agent process represents, and the token that a kubelet would mount into it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Checks that no public class name stands twice: `python -m rig.class_names`, a part of `make check`."""
+"""Checks that no public class name is used twice: `python -m rig.class_names`, a part of `make check`."""
 
 import ast
 import sys
@@ -15,7 +15,7 @@ EXCEPTIONS: Mapping[str, str] = {
 
 
 def duplicates(root: Path) -> dict[str, list[str]]:
-    """Return the places of each public class name that stands in more than one of our modules."""
+    """Return the places of each public class name that more than one of our modules defines."""
     places = defaultdict(list)
     for path in (path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))):
         for node in ast.parse(path.read_text()).body:

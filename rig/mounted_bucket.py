@@ -46,7 +46,7 @@ class _Upload:
 
 
 class Bucket:
-    """Answers the kernel's requests; nodes are paths below the root, numbered as the kernel first hears of them."""
+    """Answers the kernel's requests; nodes are paths below the root, numbered as the kernel first sees them."""
 
     def __init__(self, root: Path) -> None:
         self._paths = {1: root}

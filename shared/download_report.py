@@ -19,7 +19,7 @@ _REVISION = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
 class DownloadReport(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The revision that is complete on the claim, or the reason why there is none.
 
-    `downloaded_bytes` came over the network; `reused_bytes` were on the claim before.
+    `downloaded_bytes` were received over the network; `reused_bytes` were on the claim before.
     """
 
     revision: str = ""
@@ -30,7 +30,7 @@ class DownloadReport(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
 
 
 class DownloadProgress(msgspec.Struct, frozen=True):
-    """How many bytes of how many are on the claim; one line of JSON, sent to whoever connects."""
+    """How many bytes of how many are on the claim; one line of JSON, sent to each client that connects."""
 
     done: int
     total: int

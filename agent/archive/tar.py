@@ -50,7 +50,7 @@ class TarArchive:
 
 
 def _check_kept(tar: tarfile.TarFile) -> None:
-    """Keep the library's memory bounded: its list of members, and headers that apply to all of them."""
+    """Bound the library's memory: its list of members, and the global headers."""
     tar.members.clear()  # type: ignore[attr-defined]  # documented
     if sum(len(name) + len(value) for name, value in tar.pax_headers.items()) > _HEADERS_BYTES:
         raise TooManyFiles("the archive's global headers are too large for memory; recreate it without them")

@@ -38,7 +38,7 @@ _MOST_CHANGES = 2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was fetched: the full manifest, how it was verified, and the bytes that came over the network."""
+    """What was fetched: the full manifest, how it was verified, and the bytes received over the network."""
 
     manifest: Manifest
     verified: str

@@ -18,7 +18,7 @@ class ProgressLine:
         self._shown = False
 
     def show(self, progress: Progress, now: float) -> None:
-        """Show the progress if it is due; once nobody can read the output, print nothing more."""
+        """Show the progress if it is due; once the output can no longer be read, print nothing more."""
         every_s = _TERMINAL_S if self._terminal else _LOG_S
         self._last = now if self._last is None else self._last
         if self._quiet or now - self._last < every_s:

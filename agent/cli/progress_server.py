@@ -1,4 +1,4 @@
-"""Tells whoever connects how far a download is: one line of JSON, then the end. It reads nothing."""
+"""Serves the progress of a download to any client: one line of JSON, then the end. It reads nothing."""
 
 import socket
 import threading

@@ -10,7 +10,7 @@ _MIN_BYTES = LEAST_RATE * STALL_TIMEOUT_S  # a source that sends less in all tha
 
 
 class StallWatch:
-    """Detects that so little has arrived for so long that waiting is pointless; a source that asks for time gets it."""
+    """Detects that too little has arrived for too long; pauses that the source requests do not count."""
 
     def __init__(self, progress: Progress, now: float) -> None:
         self._progress, self._done, self._files, self._total = progress, 0, 0, progress.total

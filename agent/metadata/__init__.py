@@ -1,1 +1,1 @@
-"""Metadata of models that came as archives, read from the unpacked files because no source has it."""
+"""Metadata of models that were downloaded as archives, read from the unpacked files because no source provides it."""

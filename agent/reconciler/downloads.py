@@ -29,7 +29,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The snapshot is committed; `moved_bytes` came over the network."""
+    """The snapshot is committed; `moved_bytes` were received over the network."""
 
     snapshot: Snapshot
     moved_bytes: int

@@ -39,7 +39,7 @@ async def confirm_removal(node: OwnNode, node_uid: str, action: Remove) -> None:
 
 
 def still_wants_removal(live: ModelNode, node_uid: str, action: Remove) -> bool:
-    """Tell whether this is the ModelNode that was acted on, for this node, and still asks for Absent."""
+    """Return whether this is the ModelNode that was acted on, for this node, and still requests Absent."""
     unchanged = live.metadata.uid == action.uid and live.metadata.generation == action.generation
     for_this_node = bool(node_uid) and live.spec.node_uid == node_uid
     states = [e.state for e in live.spec.entries if e.key == action.entry.key]

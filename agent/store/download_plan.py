@@ -1,4 +1,4 @@
-"""A manifest with what every step of its download asks for: the content names of its files."""
+"""A manifest with what every step of its download needs: the content names of its files."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass

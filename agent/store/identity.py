@@ -50,5 +50,5 @@ def members_manifest(archive: str, files: Iterable[File]) -> Manifest:
 
 
 def belongs_to(key: str, keys: Container[str]) -> bool:
-    """Tell whether the content, or the archive it comes from, is one of these."""
+    """Return whether the content, or the archive it comes from, is one of these."""
     return key in keys or key.partition("-")[0] in keys

@@ -14,7 +14,7 @@ from shared.manifest import File
 
 
 class Incoming:
-    """Takes in what downloads and archives bring; `staging` has the states of a content."""
+    """Stores what downloads and archives deliver; `staging` has the states of a content."""
 
     def __init__(self, state: StoreState) -> None:
         self._state, self._layout, self._lock = state, state.layout, state.lock

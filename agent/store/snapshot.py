@@ -22,7 +22,7 @@ MTIME_NS = 315_532_800 * 10**9
 
 
 class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One file of a snapshot: the facts about its bytes, and what the publisher said of them."""
+    """One file of a snapshot: the facts about its bytes, and what the publisher stated about them."""
 
     path: str
     size: int
@@ -58,7 +58,7 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveContents:
-    """The files extracted from an archive; the publisher said nothing about them."""
+    """The files extracted from an archive; the publisher stated nothing about them."""
 
     archive: CompletedFile
     files: tuple[CompletedFile, ...]
@@ -191,7 +191,7 @@ def is_intact(path: str, blob: str, size: int) -> bool:
 
 
 def is_untouched(found: os.stat_result, size: int) -> bool:
-    """Tell whether this is a file that we finished and nobody wrote to since."""
+    """Return whether this is a file that we finished and that has not been written to since."""
     return stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == MTIME_NS
 
 

@@ -28,7 +28,7 @@ class Store:
         space: Used, free and reserved bytes.
         blobs: Each distinct content once.
         incoming: Contents being written, until the commit.
-        unfinished: Dropping contents that nobody wants any more.
+        unfinished: Dropping contents that are no longer wanted.
         snapshots: The complete revisions of models.
     """
 

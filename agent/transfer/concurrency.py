@@ -1,4 +1,4 @@
-"""The number of connections of a download; it grows only while more connections bring more throughput."""
+"""The number of connections of a download; it grows only while more connections increase the throughput."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The connections were doubled from `before`, which brought `rate_before`."""
+    """The connections were doubled from `before`, which reached `rate_before`."""
 
     before: int
     rate_before: float

@@ -32,7 +32,7 @@ class FetchResult:
     Attributes:
         blobs: Names of the blobs by path; archives are replaced by their files.
         verified: `digest`, or `size` if a file had no digest.
-        moved: Bytes that came over the network.
+        moved: Bytes received over the network.
         unpacked: The files that the model's archives became.
     """
 

@@ -56,11 +56,11 @@ class Progress:
         return self._received
 
     def receive(self, size_bytes: int) -> None:
-        """Count bytes that came over the network."""
+        """Count bytes received over the network."""
         self._count(size_bytes, size_bytes)
 
     def skip(self, size_bytes: int) -> None:
-        """Count unwanted bytes that came over the network."""
+        """Count unwanted bytes received over the network."""
         self._count(size_bytes, 0)
 
     def _count(self, size_bytes: int, wanted_bytes: int) -> None:

@@ -9,7 +9,7 @@ from shared.sources.retry import MIN_PROGRESS_BYTES, RetryBudget, RetryPolicy, T
 class SharedRetryBudget:
     """The RetryBudget of one file, shared by its receivers, which wait together.
 
-    An attempt that brought little counts as progress, but the next pause is still longer. Thread-safe.
+    An attempt that received few bytes counts as progress, but the next pause is still longer. Thread-safe.
     """
 
     def __init__(self, policy: RetryPolicy, timing: Timing) -> None:
@@ -25,7 +25,7 @@ class SharedRetryBudget:
         Args:
             error: The failure.
             missing_bytes: Bytes missing from the file, which show whether there was progress since the last failure.
-            brought_bytes: Bytes that the attempt itself brought.
+            brought_bytes: Bytes that the attempt itself received.
         """
         with self._lock:
             now = self._timing.clock()

@@ -24,7 +24,7 @@ class Traffic:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def receive(self, size_bytes: int) -> None:
-        """Count bytes that came over the network."""
+        """Count bytes received over the network."""
         with self._lock:
             self.received_bytes += size_bytes
 

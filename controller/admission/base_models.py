@@ -39,7 +39,7 @@ def inject_base_model(draft: Json, name: str, catalog: Catalog, volumes: PodVolu
 
 
 def release_base_model(draft: Json, volumes: PodVolumes) -> None:
-    """Take away what an earlier pass gave the pod, which a copy of it brings along."""
+    """Remove what an earlier pass added to the pod; a copy of the pod still has it."""
     paths = volumes.drop(draft["spec"], BASE_MODEL_VOLUME)
     for container in containers_of(draft["spec"]):
         drop_variables(container, MODEL_PATH, paths)

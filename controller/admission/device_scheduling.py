@@ -1,4 +1,4 @@
-"""Sends pods that ask for devices to our scheduler, and marks those of our scheduler for the extender.
+"""Sends pods that request devices to our scheduler, and marks the pods of that scheduler for the extender.
 
 The scheduler asks the extender only about pods that request an extended resource, so that no other pod waits for it.
 Plain functions of data.
@@ -22,7 +22,7 @@ def concerns_scheduler(pod: Mapping[str, Any]) -> bool:
 
 
 def ensure_scheduled(draft: Json) -> list[str]:
-    """Give a pod that asks for devices our scheduler, and a pod of ours the request; return warnings.
+    """Send a pod that requests devices to our scheduler, and mark the pods of that scheduler; return warnings.
 
     A pod that names another scheduler keeps it, and gets no devices. Raises InvalidRequest if the annotation is wrong.
     """

@@ -76,7 +76,7 @@ def mount_refs(draft: Json, volume: Json, place: HubPlace, containers: Collectio
 def clear_hub_layout(draft: Json, wanted: Collection[str] = ()) -> None:
     """Remove what an earlier pass wrote for this layout, except for the snapshots at the `wanted` paths.
 
-    A copy of a pod brings it along. A variable is ours if the container mounts our references below its value.
+    A copy of a pod still has it. A variable is ours if the container mounts our references below its value.
     """
     spec, repositories = draft["spec"], {posixpath.dirname(posixpath.dirname(path)) for path in wanted}
     volumes = spec.get("volumes") or []
@@ -96,7 +96,7 @@ def clear_hub_layout(draft: Json, wanted: Collection[str] = ()) -> None:
 
 
 def _is_stale(mount: Json, refs: Collection[str], places: Mapping[str, str], wanted: Collection[str]) -> bool:
-    """Tell whether a mount is of references, or of a snapshot beside them, that nobody wants any more."""
+    """Return whether a mount is of references, or of a snapshot beside them, that are no longer wanted."""
     name, path = mount.get("name", ""), path_of(mount)
     if name in refs:
         return posixpath.dirname(path) not in wanted

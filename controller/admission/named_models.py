@@ -44,7 +44,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVolumes) -> list[InjectionResult]:
     """Change the draft so that its containers find every model that `text` names. Raises AdmissionRefused.
 
-    Volumes of models that an earlier pass gave the pod, and that it no longer names, are removed.
+    Volumes that an earlier pass added for models that the pod no longer names are removed.
     """
     caches = [*catalog.model_caches(volumes.namespace), *catalog.caches()]
     models = [_find(name, caches, catalog, volumes.namespace) for name in references_in(text)]
@@ -66,7 +66,7 @@ def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVo
 
 
 def release_named_models(draft: Json, volumes: PodVolumes) -> None:
-    """Take away what an earlier pass gave the pod, which a copy of it brings along."""
+    """Remove what an earlier pass added to the pod; a copy of the pod still has it."""
     clear_hub_layout(draft)
     _drop_others(draft, (), volumes)
 
@@ -166,7 +166,7 @@ def _volume_of(model: CatalogModel) -> str:
 
 
 def _paths(models: Sequence[CatalogModel], requested: str) -> list[str]:
-    """Return where each model is mounted: several models each in a directory of its own."""
+    """Return where each model is mounted: several models each in their own directory."""
     if len(models) == 1:
         default = KSERVE_MODEL_PATH if models[0].kind in _CACHES else DEFAULT_MODEL_PATH
         return [checked_mount_path(requested or models[0].mount_path or default)]

@@ -119,7 +119,7 @@ def _confine_to_groups(spec: Json, groups: list[ModelCacheNodeGroup]) -> None:
 
 
 def _terms_of(group: ModelCacheNodeGroup) -> Iterable[Json]:
-    """Yield terms such that every node of the group matches one; an empty term stands for every node."""
+    """Yield terms such that every node of the group matches one; an empty term matches every node."""
     own = group.spec.node_affinity
     for term in terms_of(own) or [{}]:
         yield with_labels(group.spec.node_selector, term)
@@ -144,7 +144,7 @@ def group_named_by(pod: Mapping[str, Any], model: CatalogModel) -> str:
 def clear_placement(spec: Json, snapshots: Iterable[SnapshotVolume]) -> None:
     """Remove what an earlier pass required and preferred for these snapshots.
 
-    What confined the pod to the nodes of a model stays: it cannot be told from the pod's own requirements.
+    What confined the pod to the nodes of a model stays: it looks the same as the pod's own requirements.
     """
     for snapshot in snapshots:
         drop_selectors(spec, selectors_of(snapshot))

@@ -89,7 +89,7 @@ def record_claims(pod: Json, claims: Mapping[str, SnapshotVolume]) -> None:
 
 
 def record_placement(pod: Json, placement: Placement) -> None:
-    """Record how the pod is placed, which the cluster's default may have said."""
+    """Record how the pod is placed, which may be the cluster's default."""
     pod["metadata"]["annotations"] = annotations_of(pod) | {PLACEMENT_ANNOTATION: placement}
 
 

@@ -125,9 +125,10 @@ def _identity(pod: Mapping[str, Any], workloads: WorkloadKinds) -> str:
 def _provided(
     spec: Json, templates: Sequence[VolumeClaimTemplate], identity: str, before: Collection[str]
 ) -> list[VolumeClaimTemplate]:
-    """Return the templates that the pod gets claims from: a volume of its own wins over a template of the same name.
+    """Return the templates that the pod gets claims from.
 
-    Not its own are the placeholders of a Job, and on a second pass the volumes of the first, which left a record.
+    The pod's own volume takes precedence over a template of the same name. Not its own are the placeholders of a Job,
+    and on a second pass the volumes of the first, which left a record.
     """
     _check_names(templates, identity)
     ours = {_name_of(v) for v in spec.get("volumes") or [] if _is_ours(v, identity, before)}

@@ -28,7 +28,7 @@ class PodVolumes:
         mount: `claim`, or `hostPath` where a pod or the cluster asks for that.
         placement: A preferred pod may wait on a node without the files, which the ordinary claim does not allow.
         store_root: Root of the store on every node.
-        earlier: Claims that an earlier pass gave the pod.
+        earlier: Claims that an earlier pass added to the pod.
         catalog: Knows which names of claims are free.
     """
 
@@ -103,7 +103,7 @@ def pod_volumes(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settin
 
 
 def _claims_of_caches(pod: Mapping[str, Any], namespace: str, catalog: Catalog) -> Iterator[str]:
-    """Yield the claims of the ModelCaches that an earlier pass gave the pod."""
+    """Yield the claims of the ModelCaches that an earlier pass added to the pod."""
     identities = {identity for identity, _ in read_models(pod)}
     if identities:
         yield from (cache.claim for cache in catalog.model_caches(namespace) if cache.id in identities and cache.claim)

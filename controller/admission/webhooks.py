@@ -1,4 +1,4 @@
-"""The webhook configurations: what the API server sends to admission, and what it does not."""
+"""The webhook configurations: which requests the API server sends to admission."""
 
 import base64
 import json

@@ -62,7 +62,7 @@ class AgentService:
         return CredentialGrant(claim.uid, dict(found.values), found.hosts)
 
     async def _demand(self, claim: Claim, entry: Entry) -> Demand | None:
-        """Return what a claim's object asks for, read live before concluding that it asks for something else."""
+        """Return what a claim's object requests, read live before concluding that it requests something else."""
         key = ModelKey(claim.kind, claim.namespace, claim.name)
         demand = self.cluster.demands.get(key)
         if not _fits(demand, claim, entry):

@@ -76,7 +76,7 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
 
 
 def _unchecked(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
-    """Return that a reading is due but the sub-path has not been checked yet, or None if pods may come."""
+    """Return the condition while the sub-path has not been checked yet, or None if pods may use it."""
     stored, place = stored_metadata(view), view.place
     if stored is not None and not stored.unchecked:
         return None

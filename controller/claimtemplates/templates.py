@@ -126,7 +126,7 @@ def claim_body(
     """Return the claim of a pod.
 
     Args:
-        template: What it is made from.
+        template: What it is created from.
         namespace: Namespace of the pod.
         pod: Name of the pod.
         owner: The workload.

@@ -68,7 +68,7 @@ class _Counted:
 def run_watched(source: RetryingSource, act: Callable[[], T], on_rate_limit: Callable[[RateLimited], None]) -> T:
     """Run `act` on a thread and return its result; raises its failure, or Unreachable if there is no progress.
 
-    `on_rate_limit` is called each time the source asks for a delay, which it gets.
+    `on_rate_limit` is called each time the source requests a delay, which is honoured.
     """
     outcome = start_daemon_thread(act, "larder-inspect")
     deadline, last_error, responses, received_bytes = StallDeadline(time.monotonic()), source.last_error, 0, 0

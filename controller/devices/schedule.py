@@ -18,7 +18,7 @@ class DeviceDecision:
 
     Attributes:
         node: the name of the best node, or nothing if the pod fits on none.
-        pod: the pod with `node_name`, `dev_requests` and `allocate_from` for that node; as it was if there is none.
+        pod: the pod with `node_name`, `dev_requests` and `allocate_from` for that node; unchanged if there is none.
         scores: for each node, 0.0 where the pod does not fit.
         reasons: for each node where the pod does not fit, what is short.
 

@@ -59,7 +59,7 @@ def _lift(requests: Mapping[str, int], upper: str, lower: str) -> dict[str, int]
 
 
 def _place(name: str, upper: str, lower: str) -> str | None:
-    """Return the place in the upper level, if it stands right above the lower one."""
+    """Return the place in the upper level, if it is directly above the lower one."""
     parts = name.split("/")
     for i in range(len(parts) - 3, 0, -1):
         if parts[i] == upper and parts[i + 2] == lower:
@@ -68,12 +68,12 @@ def _place(name: str, upper: str, lower: str) -> str | None:
 
 
 def cards(names: Iterable[str]) -> list[str]:
-    """Return the names that stand for one card each: those with `gpu/<card>/cards`."""
+    """Return the names that each denote one card: those with `gpu/<card>/cards`."""
     return [name for name in names if name.startswith(GROUP_PREFIX) and _place(name, "gpu", "cards") is not None]
 
 
 def card_count(container: ContainerInfo) -> int:
-    """Return the number of cards that a container asks for, in the annotation or of Kubernetes."""
+    """Return the number of cards that a container requests, in the annotation or from Kubernetes."""
     return max(container.requests.get(CARDS, 0), container.kube_requests.get(CARDS, 0))
 
 
@@ -87,7 +87,7 @@ def add_cards(requests: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def fill_from_kube(node: NodeInfo) -> None:
-    """Add the cards that only the Node's status has to the allocatable of a node, each in a group of its own."""
+    """Add the cards that only the Node's status lists to a node's allocatable, each in its own group."""
     count = min(node.kube_alloc.get(CARDS, 0), MAX_CARDS)
     if count > len(cards(node.allocatable)):
         node.allocatable = lift_all(add_cards(node.allocatable, count), _DEEPEST)

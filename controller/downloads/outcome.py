@@ -44,7 +44,7 @@ Outcome: TypeAlias = DownloadRunning | DownloadCompleted | DownloadFailed
 
 
 def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
-    """Return how a Job ended, or what it does."""
+    """Return how a Job ended, or that it is still running."""
     newest = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
     done = next((pod for pod in newest if pod.status.phase == "Succeeded"), None)
     if done is not None:

@@ -26,7 +26,7 @@ _TIMEOUT_S = 2.0
 
 
 async def read_progress(address: str, port: int = PROGRESS_PORT) -> DownloadProgress | None:
-    """Return what a pod says of its download; None if it says nothing sensible in time. Sends nothing."""
+    """Return what a pod says of its download; None if there is no valid answer in time. Sends nothing."""
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(address, port, limit=_LONGEST_LINE_BYTES)
@@ -41,7 +41,7 @@ async def read_progress(address: str, port: int = PROGRESS_PORT) -> DownloadProg
 
 @dataclass(slots=True)
 class ProgressReader(Generic[K]):
-    """Remembers what the pod of each download said last, and asks again in the background when it is read.
+    """Remembers the last report of each download's pod, and refreshes it in the background when it is read.
 
     Args:
         clock: Seconds of the event loop.

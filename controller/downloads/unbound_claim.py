@@ -11,7 +11,7 @@ _NOT_BOUND_AFTER = timedelta(seconds=60)
 def unbound_reason(
     claim: PersistentVolumeClaim | None, storage_class: StorageClass | None, now: datetime, remedy: str
 ) -> tuple[str, str] | None:
-    """Return the reason and the message if a claim will not be bound without somebody's action, else None.
+    """Return the reason and the message if a claim will not be bound unless someone acts, else None.
 
     Args:
         claim: The claim; None if there is none.

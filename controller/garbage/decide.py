@@ -1,4 +1,4 @@
-"""Which lists of files nobody needs. No input or output, no clock."""
+"""Which lists of files are no longer needed. No input or output, no clock."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozens
 def charges(manifests: Iterable[StoredManifest], references: References) -> dict[str, tuple[str, int]]:
     """Return the namespace that each list is charged to: its creator, or another referrer if the creator has none.
 
-    A cluster-scoped model, of namespace "", has no limit: what it refers to is charged to nobody else.
+    A cluster-scoped model, of namespace "", has no limit: what it refers to is not charged to anyone else.
     """
     return {
         manifest.digest: (_owner(manifest, references.get(manifest.digest, ())), manifest.size_bytes)

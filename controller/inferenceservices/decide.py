@@ -68,8 +68,8 @@ def _kube_service(view: ServiceView) -> Iterator[Action]:
 def _deployment(view: ServiceView) -> Iterator[Action]:
     """Yield the Deployment and, under another field manager, its number of replicas.
 
-    A field that no manager sets falls back to its default, which is one replica. So the number has a field manager of
-    its own, which keeps it in place while an autoscaler takes over.
+    A field that no manager sets falls back to its default, which is one replica. A separate field manager owns the
+    number, which keeps it in place while an autoscaler takes over.
     """
     if holds_back(view) or not _is_free(view, _meta(view)):
         return

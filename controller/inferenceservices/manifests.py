@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def deployment_of(service: InferenceService, model: ServedModel, *, replicas: int | None) -> Json:
-    """Return the Deployment; with `replicas` None the number is left to whoever has set it."""
+    """Return the Deployment; with `replicas` None the number is left unchanged."""
     spec: Json = {
         "selector": {"matchLabels": labels_of(service)},
         "template": template_of(service, model),
@@ -42,7 +42,7 @@ def template_of(service: InferenceService, model: ServedModel) -> Json:
 
 
 def replicas_of(service: InferenceService, count: int) -> Json:
-    """Return only the replica count, which has a field manager of its own so that an autoscaler can take over."""
+    """Return only the replica count, which has its own field manager so that an autoscaler can take over."""
     meta = service.metadata
     named = {"name": meta.name, "namespace": meta.namespace}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named, "spec": {"replicas": count}}

@@ -69,7 +69,7 @@ class ServiceUsers:
     async def _list_ours(self, namespace: str) -> list[InferenceService]:
         """Return the services that may name a model: for that of a namespace, those beside it.
 
-        Whoever may delete a model can ask again and again, so this must not cost what other namespaces have.
+        Anyone who may delete a model can repeat the request, so its cost must not affect other namespaces.
         """
         if not namespace:
             return await self._ours.get()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NamespacedKey:
-    """A key by namespace and name; each kind of key derives from it, and equals none of another kind."""
+    """A key by namespace and name; each kind of key derives from it, and never equals a key of another kind."""
 
     namespace: str
     name: str

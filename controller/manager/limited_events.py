@@ -15,7 +15,7 @@ _RATE, _BURST = 1.0, 200.0  # of one namespace, per second: tenants can make up 
 
 @dataclass(slots=True)
 class LimitedEvents:
-    """Writes one Event an hour for each object, reason and state; what a namespace has no room for comes later."""
+    """Writes one Event an hour for each object, reason and state; events beyond a namespace's limit are delayed."""
 
     events: EventRecorder
     clock: Callable[[], float]
@@ -72,7 +72,7 @@ class LimitedEvents:
 
 
 def _short(news: str) -> str:
-    """Return what stands for news in memory: tenants may write 256 KiB of it into an annotation."""
+    """Return the key that identifies an event in memory: tenants may write 256 KiB of it into an annotation."""
     return news if len(news) <= _LONGEST_NEWS else hashlib.sha256(news.encode(errors="replace")).hexdigest()
 
 

@@ -36,7 +36,7 @@ class PodEvents:
             message: Its message.
             news: Tells states with the same reason apart: another one is reported at once.
             warn: Whether it is a warning.
-            owners: Whether the controllers of the pods hear it, too.
+            owners: Whether the controllers of the pods get the event, too.
         """
         subjects = (subject for pod in pods[:MOST_PODS] for subject in _subjects(pod, owners=owners))
         await self.events.report(key, subjects, reason, message, news=news, warn=warn)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Tier(IntEnum):
-    """Where a request stands among those of its flow."""
+    """The position of a request in its flow."""
 
     RETRY = 0  # failed, and is tried again before any other
     NEW = 1

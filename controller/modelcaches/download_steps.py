@@ -111,7 +111,7 @@ def _start(
 
 
 def _waiting(view: ModelCacheView, running: DownloadRunning, fields: dict[str, Any], now: datetime) -> WriteCacheStatus:
-    """Return why the Job does not download yet; what keeps the claim from its volume comes first."""
+    """Return why the Job does not download yet; a reason why the claim gets no volume takes precedence."""
     reason, message = _unbound(view, now) or (running.reason, running.message)
     if not reason:
         reason, message = "Starting", f"the download to claim {view.claim_name} is starting"

@@ -65,7 +65,7 @@ class ModelCacheObserver:
         return self.cluster.model_caches.get(Key(key.namespace, key.name))
 
     async def view(self, key: ModelCacheKey, failure: CreationFailure | None) -> ModelCacheView | None:
-        """Return the cache and what belongs to it, or None if it does not exist. Raises KubeError."""
+        """Return the cache and its objects, or None if it does not exist. Raises KubeError."""
         cache = self.cache(key)
         if cache is None:
             return None

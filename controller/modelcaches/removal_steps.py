@@ -34,7 +34,7 @@ def running_job_removal(view: ModelCacheView) -> list[DeleteJob]:
 
 
 def decide_deleted(view: ModelCacheView, now: datetime, finalizer_s: float) -> list[Action]:
-    """Return what to do for a deleted cache: wait for its pods, then remove what it has, then its finalizer."""
+    """Return what to do for a deleted cache: wait for its pods, then remove its objects, then its finalizer."""
     if not view.has_finalizer:
         return []
     if view.users is None:

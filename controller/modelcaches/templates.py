@@ -95,8 +95,8 @@ class StorageManifest:
     Args:
         cache: Metadata of the cache, which owns the claim.
         claim: Name of the claim.
-        size_bytes: Size to ask for, if the template names none.
-        template: What the cache asks for.
+        size_bytes: Size to request, if the template names none.
+        template: What the cache requests.
     """
 
     cache: Meta
@@ -163,7 +163,7 @@ def cache_labels(cache: Meta) -> dict[str, str]:
 
 
 def wanted_bytes(cache: ModelCache, size_bytes: int) -> int:
-    """Return how much to ask for: the larger of `modelSize` and the model's size, with some headroom."""
+    """Return the size to request: the larger of `modelSize` and the model's size, with some headroom."""
     try:
         declared = parse_quantity(cache.spec.model_size) if cache.spec.model_size is not None else 0
     except (ValueError, ArithmeticError):

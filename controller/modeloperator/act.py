@@ -52,7 +52,7 @@ class ModelOperatorActor:
         )
 
     async def grow(self, claim: PersistentVolumeClaim | None, size: str) -> None:
-        """Have the claim that was read ask for `size`. Raises StaleError, Refused, NotFound, KubeError."""
+        """Make the claim that was read request `size`. Raises StaleError, Refused, NotFound, KubeError."""
         if claim is None:
             return
         meta = claim.metadata

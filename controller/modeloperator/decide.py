@@ -51,7 +51,7 @@ class ProvisionClaim:
 
 @dataclass(frozen=True, slots=True)
 class GrowClaim:
-    """Have the claim ask for a larger volume."""
+    """Make the claim request a larger volume."""
 
     size: str
 
@@ -198,7 +198,7 @@ def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
 
 
 def _running(view: DownloadedModelView, running: DownloadRunning, now: datetime) -> WriteModelStatus:
-    """Return why the Job does not download yet; what keeps the claim from its volume comes first."""
+    """Return why the Job does not download yet; a reason why the claim gets no volume takes precedence."""
     fields = {} if view.served else {"progress": max(view.percent, view.model.status.progress)}
     problem = unbound_reason(view.claim, view.storage_class, now, _REMEDY)
     reason, message = problem or (running.reason or "Downloading", running.message or IN_PROGRESS)

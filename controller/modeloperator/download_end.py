@@ -12,7 +12,7 @@ class DownloadEnd:
         source: Scheme of the source.
         reason: Why it failed; empty if it is complete.
         duration_s: Seconds since the Job was created.
-        downloaded_bytes: Bytes that came over the network, as the pod says.
+        downloaded_bytes: Bytes received over the network, as the pod reports.
         reused_bytes: Bytes that were on the claim before, as the pod says.
     """
 

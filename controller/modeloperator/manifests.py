@@ -34,7 +34,7 @@ class ModelDownload:
         claim_uid: UID of the claim.
         path: Directory on the claim; empty for its root.
         kept: Directories of other versions that stay, `.` for the root; empty if everything stays.
-        size: What the claim asks for.
+        size: What the claim requests.
         node: Node that already mounts the claim, which others may be unable to mount meanwhile.
     """
 

@@ -57,7 +57,7 @@ class ModelOperatorObserver:
     async def view(
         self, key: DownloadedModelKey, failure: CreationFailure | None, position: int | None
     ) -> DownloadedModelView | None:
-        """Return the Model and what belongs to it, or None if it does not exist. Raises KubeError."""
+        """Return the Model and its objects, or None if it does not exist. Raises KubeError."""
         model = self.cluster.ownership.managed(MODEL.kind, self.models.get(Key(key.namespace, key.name)))
         if model is None:
             return None

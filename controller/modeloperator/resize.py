@@ -15,7 +15,7 @@ class Resize:
     Args:
         reason: Of the condition Resizing.
         message: Its message.
-        size: What the claim should ask for; empty if it does already, or never can.
+        size: What the claim should request; empty if it does already, or never can.
     """
 
     reason: str

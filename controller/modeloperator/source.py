@@ -60,7 +60,7 @@ def source_of(spec: ModelSpec) -> DownloadSource:
 
 
 def wanted_digest(spec: ModelSpec) -> str:
-    """Return a digest of what is to be downloaded: the source, and the version that people gave it."""
+    """Return a digest of what is to be downloaded: the source and the user's version."""
     source = source_of(spec)
     text = json.dumps([str(source.uri), source.arguments, source.hosts, spec.version])
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_HEX]

@@ -134,7 +134,7 @@ def _removing(view: ModelView) -> ConditionUpdate | None:
 
 
 def _larger(view: ModelView) -> ConditionUpdate | None:
-    """Return whether the model needs more space than whoever declared it expects."""
+    """Return whether the model needs more space than its spec declares."""
     resolution, declared_bytes = view.demand.resolution, view.demand.declared_bytes
     if resolution is None or not declared_bytes:
         return _cleared(view, LARGER, "NotDeclared", "there is no size to compare: spec.modelSize is not set, or "

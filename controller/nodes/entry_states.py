@@ -35,7 +35,7 @@ def with_state(entry: Entry, state: EntryState, now: datetime) -> Entry:
 
 
 def is_gone(entry: Entry, reported: Mapping[EntryKey, EntryStatus]) -> bool:
-    """Return whether the agent has seen this state of the entry, and has none of its files left."""
+    """Return whether the agent has seen this state of the entry and has removed all of its files."""
     status = reported.get(entry.key)
     return status is not None and status.observed == entry.state and status.phase == Phase.ABSENT
 

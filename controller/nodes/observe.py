@@ -133,7 +133,7 @@ class NodeObserver:
         return {key: left_s for key, left_s in left if left_s > 0}
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
-        """Return, for each demand that names groups, the first of them that the node belongs to."""
+        """Return, for each demand that names groups, the first group that the node belongs to."""
         member_of = self.cluster.membership.of(node)
         if not member_of:
             return {}

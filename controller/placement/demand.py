@@ -115,7 +115,7 @@ LONG_AFFINITY = (
 def base_model_demand(
     kind: str, model: BaseModel, allowed: AllowedSources = EVERY_SOURCE, files: Selection | None = WHOLE
 ) -> Demand:
-    """Return what a BaseModel or ClusterBaseModel asks for; `allowed` restricts only the former.
+    """Return what a BaseModel or ClusterBaseModel requests; `allowed` restricts only the former.
 
     `files` is the cluster's default selection; None if it is unknown, in which case the status is trusted.
     """

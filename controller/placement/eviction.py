@@ -26,7 +26,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model on the node: what it alone would free, and since when it is idle (empty: unknown).
+    """A model on the node: the bytes that only it would free, and since when it is idle (empty: unknown).
 
     `block_reason` says why it may not be evicted; empty if it may. `due_s` is the delay in seconds until its idle time
     alone permits eviction.
@@ -87,7 +87,7 @@ def assess(
 
 
 def state_or_phase(entry: Entry, status: EntryStatus | None) -> str:
-    """Return the state of an entry in one word."""
+    """Return the state of an entry as one word."""
     return entry.state if entry.state != EntryState.PRESENT else status.phase if status else Phase.PENDING
 
 

@@ -1,4 +1,4 @@
-"""The names by which a pod says how it and its model's nodes come together."""
+"""The labels and annotations that tell how a pod is placed on nodes with its model."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias

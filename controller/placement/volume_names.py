@@ -18,7 +18,7 @@ _LONGEST_TEXT = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotVolume:
-    """The files that a claim stands for: a model id and a revision."""
+    """The files that a claim provides: a model id and a revision."""
 
     id: str
     revision: str

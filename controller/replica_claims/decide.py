@@ -3,7 +3,7 @@
     gated ──── claims created, one by one ────► all exist ──── gate removed ────► scheduled, then bound
 
 A claim counts once it exists: many classes bind it only when its pod has a node. A claim that is deleted before the pod
-has started is made again. Nothing here deletes a claim: Kubernetes does, with the workload that owns it.
+has started is recreated. Nothing here deletes a claim: Kubernetes does, with the workload that owns it.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ QUEUE_GATES = "kueue.x-k8s.io/"  # a pod behind such a gate has no quota yet, an
 def mounted_templates(
     templates: Sequence[VolumeClaimTemplate], identity: str, mounted: Collection[str], annotations: Mapping[str, str]
 ) -> tuple[VolumeClaimTemplate, ...]:
-    """Return the templates that admission gave a pod claims from, as far as the pod mounts these claims.
+    """Return the templates whose claims admission added to a pod, as far as the pod mounts these claims.
 
     A volume of the pod's own may lead to a claim of the same name, such as a StatefulSet's, so admission records what
     it gave. Anyone may change an annotation later, but nobody a pod's volumes: the record only leaves templates out.

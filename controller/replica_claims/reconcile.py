@@ -91,7 +91,7 @@ class ReplicaPodReconciler:
         )
 
     def _withdraw(self, key: ReplicaPodKey) -> None:
-        """Withdraw what the pod asked for; a successor that waits for the same claim asks again at once."""
+        """Withdraw the pod's requests; a successor that waits for the same claim asks again at once."""
         for claim in self._requested.pop(key, ()):
             self.provisioner.withdraw(claim)
             self.failures.forget(claim)

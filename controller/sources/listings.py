@@ -77,7 +77,7 @@ def unpack_part(text: str) -> ManifestPart:
 
 
 def apply_part(part: ManifestPart, listing: Manifest, digest: str) -> bytes:
-    """Return the bytes of the manifest that this part of a list stands for. Raises ValueError."""
+    """Return the bytes of the manifest for this part of a list. Raises ValueError."""
     bits = part.files
     if len(bits) != _size_of(listing):
         raise ValueError(f"not a part of {part.listing}")

@@ -55,7 +55,7 @@ class LiveReader:
     files: Selection = WHOLE
 
     async def demand(self, key: ModelKey) -> Demand | None:
-        """Return what a declared model asks for, or None if it does not exist or Larder does not manage it."""
+        """Return what a declared model requests, or None if it does not exist or Larder does not manage it."""
         path = object_path(key)
         match key.kind:
             case "BaseModel":

@@ -35,7 +35,7 @@ class WaitingPods:
         return self._pods.of((namespace, snapshot))
 
     def uses_of_label(self, label: str) -> list[SnapshotUse]:
-        """Return the uses of the snapshot that a node label stands for."""
+        """Return the uses of the snapshot that a node label names."""
         return self._of_label.of(label)
 
     def uses_of_id(self, identity: str) -> list[SnapshotUse]:

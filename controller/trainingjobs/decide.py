@@ -80,7 +80,7 @@ class WriteJobStatus:
     """Write the status.
 
     Args:
-        outcome: How the job ended; None if it goes on, or had ended before.
+        outcome: How the job ended; None if it is still running, or had ended before.
         replace: Failed pods to count as restarts, before they are deleted.
     """
 

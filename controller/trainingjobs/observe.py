@@ -45,7 +45,7 @@ class TrainingJobObserver:
     queue_state: Callable[[TrainingJobKey], QueueState]
 
     def view(self, key: TrainingJobKey) -> TrainingJobView | None:
-        """Return a job and what belongs to it, or None if it does not exist."""
+        """Return a job and its objects, or None if it does not exist."""
         job = self.jobs.job(key)
         if job is None:
             return None

@@ -29,7 +29,7 @@ def has_ended(status: TrainingJobStatus) -> bool:
 
 
 def outcome_of(view: TrainingJobView, now: datetime) -> JobOutcome | None:
-    """Return how the job ended, or None if it goes on: a failure that is final, then success, then the deadline."""
+    """Return how the job ended, or None if it still runs: a final failure, then success, then the deadline."""
     final = next((failure for failure in (_failure(view, r) for r in view.replicas) if failure), "")
     if final:
         return JobOutcome(succeeded=False, reason="PodFailed", message=final)
@@ -51,7 +51,7 @@ def deadline_of(view: TrainingJobView) -> datetime | None:
 
 
 def failed_pods(view: TrainingJobView) -> Iterator[TrainingPod]:
-    """Yield the pods that failed; one that is being deleted did not fail by itself."""
+    """Yield the pods that failed; one that is being deleted did not fail on its own."""
     for replica in view.replicas:
         if replica.pod is not None and replica.pod.phase == "Failed" and not replica.pod.is_leaving:
             yield replica.pod

@@ -50,7 +50,7 @@ def is_problem(ready: Condition) -> bool:
 
 
 def _replica_statuses(view: TrainingJobView) -> Iterator[tuple[str, ReplicaStatus]]:
-    """Yield the counts of each role; the pods of a job that has ended are no longer looked at one by one."""
+    """Yield the counts of each role; the pods of a job that has ended are no longer examined one by one."""
     phases = {pod.metadata.name: pod.phase for pod in view.pods if not pod.is_leaving}
     prefix = f"{view.job.metadata.name}-"
     counts = Counter((name.removeprefix(prefix).partition("-")[0], phase) for name, phase in phases.items())
@@ -108,7 +108,7 @@ def _ended(before: list[Condition], outcome: JobOutcome) -> Iterator[ConditionUp
 
 
 def _ready(view: TrainingJobView, now: datetime) -> ConditionUpdate:
-    """Return the condition Ready of a job that goes on: what is in the way first, then what it waits for."""
+    """Return the condition Ready of a running job: what blocks it first, then what it waits for."""
     if view.job.spec.run_policy.suspend:
         return _not("Suspended", "runPolicy.suspend is true, so the job has no pods; its claims are kept")
     if view.invalid:

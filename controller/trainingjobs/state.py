@@ -52,7 +52,7 @@ class TrainingJobs:
         return [pod for pod in found if pod is not None]
 
     def delay_s(self, key: TrainingJobKey) -> float:
-        """Return how long changes of a job's parts are collected, so that one look at a large job answers many."""
+        """Return how long changes of a job's objects are batched, so that one reconcile of a large job handles many."""
         job = self.job(key)
         replicas = sum(spec.replicas for spec in job.spec.replica_specs.values()) if job is not None else 0
         return min(replicas * _DELAY_PER_REPLICA_S, _MAX_DELAY_S)
@@ -84,7 +84,7 @@ class TrainingJobs:
 
 
 def _wants_the_same(before: TrainingJob | None, after: TrainingJob | None) -> bool:
-    """Return whether only the status differs: while claims come, each look at a job would cause the next at once."""
+    """Return whether only the status differs: otherwise each reconcile would trigger the next at once."""
     if before is None or after is None:
         return False
     old, new = before.metadata, after.metadata

@@ -1,4 +1,4 @@
-"""Which service of KServe a pod belongs to, by its labels. No input or output, no clock."""
+"""Which KServe service a pod belongs to, by its labels. No input or output, no clock."""
 
 from dataclasses import dataclass
 

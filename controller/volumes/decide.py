@@ -5,8 +5,8 @@
        ▲                                                               │ no pod names it
        └──── volume deleted ◄──── claim deleted ◄──── no live pod ◄────┘
 
-A volume whose claim is gone (deleted by hand, or with its namespace) can never be bound again: it is deleted, and made
-again if pods still ask for it.
+A volume whose claim is gone (deleted by hand, or with its namespace) can never be bound again: it is deleted, and
+recreated if pods still need it.
 """
 
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def _is_bound_or_free(view: VolumeView) -> bool:
 
 
 def _check_files(view: VolumeView) -> list[Action]:
-    """Report a claim that stands for other files than the pods were promised."""
+    """Report a claim with other files than those that the pods were admitted with."""
     if view.manifest is None or view.volume is None or view.volume.spec.local.path == view.manifest.path:
         return []
     message = (

@@ -57,7 +57,7 @@ class VolumeManifest:
         wanted: The files.
         size_bytes: Size of the model; at least 1 byte is requested.
         store_root: Root of the store on every node.
-        template: What the cache asks for.
+        template: What the cache requests.
     """
 
     namespace: str

@@ -127,10 +127,10 @@ class WaitingPodsObserver:
         return "no other node gets this revision any more; delete the pod, so that its successor gets another"
 
     async def _fitting(self, key: WaitingKey, gated: list[Pod], having: list[Node]) -> tuple[set[str], bool]:
-        """Return the uids of the pods for which a node has all models, and whether some were not looked at.
+        """Return the uids of the pods for which a node has all models, and whether some were not checked.
 
         Pods of one workload ask the same; of different questions at most 100 are answered in a run, fewer where many
-        nodes have the files. The next run goes on from there, and others run in between.
+        nodes have the files. The next run continues from there, and other work runs in between.
         """
         if not gated or not having:
             return set(), False

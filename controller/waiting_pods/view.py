@@ -43,7 +43,7 @@ class WaitingPod:
 
     Args:
         pod: The pod.
-        placement: How it comes together with a node.
+        placement: How it is placed.
         gated: Whether it has Larder's scheduling gate.
         fits: Whether a node that it may run on has the files of all its models. Known for gated pods only.
         missing: What its node lacks; None if the files are there, or it has no node.
@@ -78,7 +78,7 @@ class WaitingView:
         serving: The revision that new pods get.
         obtainable: Whether a node has the snapshot, or is still to get it.
         on_some_node: Whether a node has it.
-        undecided: Whether there were too many gated pods to look at all of them.
+        undecided: Whether there were too many gated pods to check all of them.
         paused: Whether pods of the key were ended just now, so that no others are yet.
     """
 

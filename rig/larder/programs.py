@@ -125,7 +125,7 @@ class ControllerProgram(_OurProgram):
 
 
 class AgentProgram(_OurProgram):
-    """The agent of one node, with the pod that it stands for and its own store."""
+    """The agent of one node, with the pod that it represents and its own store."""
 
     def __init__(self, plane: ControlPlane, state: Path, node: str, environ: dict[str, str]) -> None:
         super().__init__(plane, state / f"agent-{node}", environ)

@@ -1,1 +1,1 @@
-"""What nodes advertise and pods ask for: device information, in the annotation of a Node or a Pod."""
+"""What nodes advertise and pods request: device information, in the annotation of a Node or a Pod."""

@@ -64,7 +64,7 @@ def pod_info_from(value: object) -> PodInfo:
 
 
 def node_info_json(node: NodeInfo) -> dict[str, Any]:
-    """Return what stands in the annotation of a Node: no empty keys and nothing of Kubernetes' own."""
+    """Return the content of the annotation of a Node: no empty keys and nothing of Kubernetes' own."""
     return node.unknown | _present(
         name=node.name,
         capacity=node.capacity,
@@ -75,7 +75,7 @@ def node_info_json(node: NodeInfo) -> dict[str, Any]:
 
 
 def pod_info_json(pod: PodInfo) -> dict[str, Any]:
-    """Return what stands in the annotation of a Pod: no empty keys and nothing of Kubernetes' own."""
+    """Return the content of the annotation of a Pod: no empty keys and nothing of Kubernetes' own."""
     return pod.unknown | _present(
         podname=pod.name,
         nodename=pod.node_name,

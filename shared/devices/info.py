@@ -1,7 +1,7 @@
-"""What a node offers, and what the containers of a pod ask for and got: plain data and pure functions on it.
+"""What a node offers, and what the containers of a pod request and got: plain data and pure functions on it.
 
 The attributes correspond to the JSON of the annotation `KubeDevice/DeviceInfo` (`shared.devices.annotation`). Those
-that begin with `kube_` come from the Node or the Pod itself and never stand in the JSON. `unknown` has the keys of the
+that begin with `kube_` come from the Node or the Pod itself and are never in the JSON. `unknown` has the keys of the
 JSON that this version does not know; they are written back as they were read.
 """
 
@@ -36,7 +36,7 @@ class NodeInfo:
 
 @dataclass
 class ContainerInfo:
-    """What one container asks for, and the devices that it got.
+    """What one container requests, and the devices that it got.
 
     `requests` and `scorer` are the user's. `dev_requests` are the requests in the terms of the chosen node, and
     `allocate_from` is the resource of the node that serves each of them; both are the scheduler's. `kube_requests` are
@@ -53,7 +53,7 @@ class ContainerInfo:
 
 @dataclass
 class PodInfo:
-    """What the containers of one pod ask for; `node_name` is the node for which their devices were chosen."""
+    """What the containers of one pod request; `node_name` is the node for which their devices were chosen."""
 
     name: str = ""
     node_name: str = ""

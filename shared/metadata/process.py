@@ -76,7 +76,7 @@ class Child:
         return reading
 
     def end(self) -> None:
-        """End the reading, because nobody waits for it any more."""
+        """End the reading, because its result is no longer needed."""
         self._ended = True
         self._kill()
 

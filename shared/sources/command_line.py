@@ -41,7 +41,7 @@ def no_answer() -> Unreachable:
 
 
 class StallDeadline:
-    """Gives up STALL_TIMEOUT_S after the last progress or after the end of the last pause that was asked for.
+    """Gives up STALL_TIMEOUT_S after the last progress or after the end of the last requested pause.
 
     Pauses in a row are granted up to POLICY.rate_limit_timeout_s in total, however often the server asks.
     """

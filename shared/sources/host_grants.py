@@ -82,8 +82,8 @@ def grant_for(
     """Return which values may be sent to an origin.
 
     The origin must be a host of the credentials (`defaults` if they name none) over https, or the endpoint that the
-    administrator configured. Raises AuthDenied if only a part of a required set of keys is present, because nobody
-    means to send an anonymous request then.
+    administrator configured. Raises AuthDenied if only a part of a required set of keys is present, because an
+    anonymous request is never intended then.
     """
     values = {key: credentials.values[key] for key in keys.secrets if credentials.values.get(key)}
     if missing := keys.missing(values):

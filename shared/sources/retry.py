@@ -60,8 +60,8 @@ def pause_before_retry(
         failures: Failures since the last progress, this one included.
         idle_s: Seconds since the last progress.
         uniform: Draws the jitter.
-        failures_since_data: Failures since an attempt brought MIN_PROGRESS_BYTES. They lengthen the wait even if each
-            brought some bytes.
+        failures_since_data: Failures since an attempt received MIN_PROGRESS_BYTES. They lengthen the wait even if each
+            received some bytes.
         brought_bytes: Bytes that arrived before this failure; the more, the shorter the wait.
     """
     if not error.retryable or isinstance(error, InsufficientStorage | StoreFailure | SourceChanged):

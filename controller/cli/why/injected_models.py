@@ -12,7 +12,7 @@ _CLAIM = "model-{}"
 
 
 def injected_model_findings(pod: ObservedPod, release_namespace: str) -> Iterator[Finding]:
-    """Yield whether the webhook gave the pod the Models that its annotation names; nothing if it names none."""
+    """Yield whether the webhook added the Models that the pod's annotation names; nothing if it names none."""
     meta = pod.metadata
     try:
         names = requested_names(meta.annotations)

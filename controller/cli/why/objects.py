@@ -70,7 +70,7 @@ def why_object(found: ObservedTree, cluster: ClusterView) -> Diagnosis:
 
 
 def _status_findings(found: ObservedTree) -> Iterator[Finding]:
-    """Yield what the object reports of itself, and that nothing belongs to it."""
+    """Yield what the object reports about itself, and that it owns nothing."""
     nothing = not found.workloads and not found.pods
     if found.root.metadata.deletion_timestamp is not None:
         yield wait("status", "Deleting", "it is being deleted; its finalizers or the objects it owns may block that")
@@ -87,7 +87,7 @@ def _status_findings(found: ObservedTree) -> Iterator[Finding]:
 
 
 def _is_bad(condition: str, status: str) -> bool:
-    """Return whether a condition says that something is missing; of unknown ones, nobody can tell."""
+    """Return whether a condition says that something is missing; for unknown kinds, this cannot be known."""
     return (condition == "Failed" and status == "True") or (
         (condition.endswith("Ready") or condition == "Available") and status == "False"
     )

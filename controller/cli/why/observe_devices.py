@@ -18,7 +18,7 @@ class DeviceObserver:
     kube: Kube
 
     async def around(self, pod: ObservedPod) -> DeviceSurroundings:
-        """Read what concerns the device claims of a pod; nothing is asked for one without. Raises KubeError."""
+        """Read what concerns the device claims of a pod; a pod without them causes no requests. Raises KubeError."""
         named = _claims_of(pod)
         if not named:
             return DeviceSurroundings()

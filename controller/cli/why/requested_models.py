@@ -1,4 +1,4 @@
-"""Which models the annotations of a pod template ask for. No input or output, no clock."""
+"""Which models the annotations of a pod template request. No input or output, no clock."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _BASE_KINDS = (BASE_MODEL_KIND, CLUSTER_BASE_MODEL)
 
 @dataclass(frozen=True, slots=True)
 class RequestedModel:
-    """A model that pods ask for: the annotation, what it says, and the models that can be meant."""
+    """A model that pods request: the annotation, its value, and the models that match."""
 
     annotation: str
     text: str
@@ -39,7 +39,7 @@ class RequestedModel:
 
 
 def requested_models(annotations: Mapping[str, str], namespace: str, cluster: ClusterView) -> Iterator[RequestedModel]:
-    """Yield what annotations ask for by name."""
+    """Yield the models that annotations name."""
     if name := annotations.get(BASE_MODEL, ""):
         kinds = [kind for kind in _BASE_KINDS if annotations.get(MODEL_KIND, kind.kind) == kind.kind]
         found = _found(kinds, name, namespace, cluster)

@@ -42,7 +42,7 @@ class ServedKind:
     """A kind in the version that its group prefers.
 
     Args:
-        names: The words for it: plural, singular, short names and the kind itself, in lower case.
+        names: Its names: plural, singular, short names and the kind itself, in lower case.
     """
 
     group: str
@@ -69,7 +69,7 @@ class ServedKinds:
         self._kinds = tuple(kinds)
 
     def named(self, word: str, group: str = "") -> list[ServedKind]:
-        """Return the kinds that a word means: several if groups share it and none is given."""
+        """Return the kinds that a name stands for: several if groups share it and none is given."""
         return [k for k in self._kinds if word.lower() in k.names and group in ("", k.group)]
 
     def of(self, api_version: str, kind: str) -> ServedKind | None:

@@ -172,7 +172,7 @@ class PodSurroundings:
 
     Args:
         owners: The objects that it belongs to, from its controller upwards, such as `ReplicaSet web-5c9`.
-        claims: Those of its claims that exist and are told of, by name; None if this user may not read claims.
+        claims: Those of its claims that exist and are reported, by name; None if this user may not read claims.
         warnings: The warnings about it, newest first.
         devices: Its claims for devices.
     """

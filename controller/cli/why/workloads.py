@@ -55,7 +55,7 @@ def why_workload(found: ObservedWorkload, cluster: ClusterView) -> Diagnosis:
 
 
 def _requests(found: ObservedWorkload, requested: list[RequestedModel]) -> Iterator[Finding]:
-    """Yield what the pods ask for, and the state of the models."""
+    """Yield what the pods request, and the state of the models."""
     template, own = found.body.spec.template.metadata.annotations, found.body.metadata.annotations
     if lost := misplaced(own, template):
         message = f"the {found.kind} itself has {some(lost)}, which it does not pass to pods"
@@ -170,7 +170,7 @@ def workload_of(
     pods: Iterable[ObservedPod],
     warnings: Iterable[WorkloadEvent],
 ) -> ObservedWorkload:
-    """Return a workload with what belongs to it among objects of its namespace."""
+    """Return a workload with the objects of its namespace that belong to it."""
     owned = [rs for rs in replica_sets if is_controlled_by(rs.metadata, body.metadata.uid)]
     newest = max(owned, key=_revision, default=None)
     uids = {body.metadata.uid, *(rs.metadata.uid for rs in owned)}

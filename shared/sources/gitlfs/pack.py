@@ -1,4 +1,4 @@
-"""Reads a pack of Git objects in memory, whoever sent it. No input or output.
+"""Reads an untrusted pack of Git objects in memory. No input or output.
 
 Git's own programs trust their disk and memory to be large enough. Here the sum of all objects, whole and as deltas, is
 bounded before it is allocated, and nothing recurses.
@@ -154,7 +154,7 @@ def read_pack(data: bytes | bytearray, max_objects: int, max_bytes: int) -> dict
 def _resolve(reader: _Reader, deltas: list[_Delta]) -> None:
     """Keep the object that each delta makes, whichever order they are in.
 
-    Each delta is looked at once: a server may send them in an order in which every one waits for the next.
+    Each delta is processed once: a server may send them in an order in which every one waits for the next.
     """
     of_base: defaultdict[int | str, list[_Delta]] = defaultdict(list)
     for delta in deltas:
@@ -204,7 +204,7 @@ def _apply(reader: _Reader, base: bytes, delta: bytes) -> bytes:
 
 
 def _copy(delta: bytes, code: int, at: int) -> tuple[int, int, int]:
-    """Return the offset and the length of a copy, and where the delta goes on."""
+    """Return the offset and the length of a copy, and where the delta continues."""
     values = [0] * 7  # four bytes of the offset, three of the length
     for bit in range(7):
         if code >> bit & 1:

@@ -95,7 +95,7 @@ def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
     """Send what botocore prepared, and return the response with its body read.
 
     Raises S3Refusal, Unreachable, RateLimited, AddressRefused. Raising ends the request here: botocore would follow a
-    redirect to another region by itself, and then the next.
+    redirect to another region on its own, and then the next.
     """
     headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
     response = connections.send(Request(request.url, request.method, secrets=headers, follow_redirects=False))
