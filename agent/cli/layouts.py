@@ -32,16 +32,50 @@ class FetchLayout(Protocol):
         """The directory that one fetch at a time may change."""
 
     def path_of(self, file: File, key: str) -> str:
-        """Return the path, below the target, where the bytes of a file belong; `key` is its content's name."""
+        """Return where the bytes of a file belong.
+
+        Args:
+            file: A file of the manifest.
+            key: Name of its content, from `identity.content_key`.
+
+        Returns:
+            A path below the target.
+        """
 
     def existing(self, place: str) -> Path:
-        """Return the file that a path below the target means, if it is there. Raises UnsafePath."""
+        """Return the file at a place, which need not exist.
+
+        Args:
+            place: A path from `path_of`.
+
+        Returns:
+            The path to open.
+
+        Raises:
+            UnsafePath: A symbolic link leads out of the target.
+        """
 
     def directory(self, manifest: Manifest) -> Path:
-        """Return where readers find the files by their own names."""
+        """Return the directory in which readers find the files by their own names.
+
+        Args:
+            manifest: The files.
+
+        Returns:
+            The directory, which may not exist before `finish`.
+        """
 
     def finish(self, manifest: Manifest, keys: Mapping[str, str]) -> None:
-        """Make the files visible to readers, once all their bytes are in place. Raises StoreFailure, UnsafePath."""
+        """Make the files visible to readers, once all their bytes are in place.
+
+        Args:
+            manifest: The files.
+            keys: The name of each file's content, by path.
+
+        Raises:
+            StoreFailure: The directory cannot be written.
+            UnsafePath: A symbolic link leads out of the target.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,19 +36,50 @@ class Disk(Protocol):
     """File system operations whose faults the tests provoke."""
 
     def fsync(self, descriptor: int) -> None:
-        """Flush a file or directory to disk. Raises OSError."""
+        """Flush a file or directory to disk.
+
+        Args:
+            descriptor: An open file or directory.
+
+        Raises:
+            OSError: The system call failed.
+        """
         ...
 
     def sync_all(self, descriptor: int) -> None:
-        """Flush the whole file system of this file to disk. Raises OSError."""
+        """Flush a whole file system to disk.
+
+        Args:
+            descriptor: An open file or directory on that file system.
+
+        Raises:
+            OSError: The system call failed.
+        """
         ...
 
     def free_bytes(self, path: Path) -> int:
-        """Return how many bytes this process may still write to the file system of `path`. Raises OSError."""
+        """Return the free space of a file system.
+
+        Args:
+            path: An existing path on that file system.
+
+        Returns:
+            The number of bytes that this process may still write.
+
+        Raises:
+            OSError: The system call failed.
+        """
         ...
 
     def keeps(self, size_bytes: int) -> bool:
-        """Tell whether the page cache can keep this many newly written bytes."""
+        """Return whether the page cache can keep newly written bytes.
+
+        Args:
+            size_bytes: How many bytes will be written.
+
+        Returns:
+            False if they should be written past the cache.
+        """
         ...
 
 

@@ -62,7 +62,14 @@ def kind_of_path(files: Collection[str], path: str) -> PathKind:
 
 
 class Catalog(Protocol):
-    """Cached look-ups, and live reads (the async methods), which raise LarderError on failure."""
+    """Cached look-ups, and live reads (the async methods).
+
+    `namespace` is that of the pod or model under review, `name` that of the object, and `identity` the ID of a model.
+    Lists are empty, and single results None, if nothing matches.
+
+    Raises:
+        LarderError: A live read failed; `read_files` and `has_storage_class` never raise.
+    """
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
         """Return the namespace's BaseModel, else the ClusterBaseModel, else None; only of `kind`, if given."""

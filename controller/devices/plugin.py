@@ -33,25 +33,61 @@ class DeviceScheduler(Protocol):
         ...
 
     def add_node(self, node_name: str, node_info: NodeInfo) -> None:
-        """Note a node that is new or has changed."""
+        """Add a node, or replace what is known about it.
+
+        Args:
+            node_name: Name of the Node.
+            node_info: What the Node advertises; the plugin may change its `allocatable`.
+        """
         ...
 
     def remove_node(self, node_name: str) -> None:
-        """Forget a node."""
+        """Forget a node.
+
+        Args:
+            node_name: Name of a Node, which may be unknown.
+        """
         ...
 
     def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> DeviceFit:  # noqa: FBT001 - the interface of KubeDevice
-        """Return whether a pod fits; fill `allocate_from` of its containers only if asked to."""
+        """Return whether a pod fits on a node.
+
+        Args:
+            node_info: The node, with what is in use.
+            pod_info: The pod; its `dev_requests` may be changed.
+            fill_allocate_from: Whether to fill `allocate_from` of the pod's containers.
+
+        Returns:
+            Whether the pod fits, why not, and the score of the node.
+        """
         ...
 
     def pod_allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
-        """Fill `dev_requests` and `allocate_from` for the node that was chosen; raise if the pod does not fit."""
+        """Choose the devices of a pod on the node that was selected.
+
+        Args:
+            node_info: The node, with what is in use.
+            pod_info: The pod; its `dev_requests` and `allocate_from` are filled.
+
+        Raises:
+            Exception: The pod does not fit.
+        """
         ...
 
     def take_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
-        """Add to `used` of a node what a pod uses."""
+        """Add the devices of a pod to those in use.
+
+        Args:
+            node_info: The node, whose `used` changes.
+            pod_info: The pod, with its allocation.
+        """
         ...
 
     def return_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
-        """Subtract from `used` of a node what a pod used."""
+        """Remove the devices of a pod from those in use.
+
+        Args:
+            node_info: The node, whose `used` changes.
+            pod_info: The pod, with its allocation.
+        """
         ...

@@ -18,10 +18,19 @@ class Queue(Protocol[K_contra]):
     """A queue of keys to reconcile."""
 
     def add(self, key: K_contra) -> None:
-        """Enqueue a key."""
+        """Enqueue a key; a key that is already queued is queued once.
+
+        Args:
+            key: What to reconcile.
+        """
 
     def add_after(self, key: K_contra, delay_s: float) -> None:
-        """Enqueue a key after a delay in seconds; if it is already scheduled, the earlier time wins."""
+        """Enqueue a key after a delay; if it is already scheduled, the earlier time wins.
+
+        Args:
+            key: What to reconcile.
+            delay_s: Delay in seconds.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,27 @@ class LiveUsers(Protocol):
     """Reads the current users of a model from the API server; every method raises LarderError."""
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
-        """Return the InferenceServices, including KServe's, as `namespace/name`."""
+        """List the InferenceServices that name a model, including KServe's.
+
+        Args:
+            kind: Kind of the model.
+            namespace: Its namespace; empty if it is cluster-scoped.
+            name: Its name.
+
+        Returns:
+            The services, as `namespace/name`.
+        """
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision, as `namespace/name`."""
+        """List the non-terminal pods that use any revision of a model.
+
+        Args:
+            identity: ID of the model.
+            namespace: Its namespace; empty if it is cluster-scoped.
+
+        Returns:
+            The pods, as `namespace/name`.
+        """
 
 
 def known_users(cluster: ClusterState, demand: Demand) -> Users:

@@ -23,7 +23,19 @@ class WireBody(Protocol):
     ended: bool
 
     def read_once(self, buffer: memoryview) -> int:
-        """Read the next bytes; 0 at the end. Raises OSError, IncompleteBody, RemoteProtocolError."""
+        """Read the next bytes of the body.
+
+        Args:
+            buffer: Receives the bytes at its start.
+
+        Returns:
+            The number of bytes read; 0 at the end of the body.
+
+        Raises:
+            OSError: The connection failed or timed out.
+            IncompleteBody: The connection was closed before the end.
+            RemoteProtocolError: The framing of the body is invalid.
+        """
         ...
 
 

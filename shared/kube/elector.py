@@ -16,10 +16,21 @@ class Lock(Protocol):
     """A lease held by at most one candidate."""
 
     async def acquire(self) -> bool:
-        """Acquire or renew it; False while another candidate holds it. Any exception means unknown."""
+        """Acquire or renew the lease.
+
+        Returns:
+            True if this candidate holds it; False while another does.
+
+        Raises:
+            Exception: Whether it is held is unknown.
+        """
 
     async def release(self) -> None:
-        """Release it; may raise."""
+        """Release the lease, if this candidate holds it.
+
+        Raises:
+            Exception: The lease may still be held; it expires on its own.
+        """
 
 
 def _ignore(_: Exception) -> None:

@@ -25,13 +25,26 @@ class Sink(Protocol[T_contra]):
     """Receives the state of a collection from a reflector."""
 
     def replace(self, objects: Sequence[T_contra], unreadable: Collection[Key]) -> None:
-        """Become exactly `objects`, but keep what is known of `unreadable`."""
+        """Replace the whole state.
+
+        Args:
+            objects: Every readable object of the collection.
+            unreadable: Keys of objects that exist but cannot be decoded; their last state is kept.
+        """
 
     def upsert(self, obj: T_contra) -> None:
-        """Store the new state of an object."""
+        """Store the new state of an object.
+
+        Args:
+            obj: The object as the API server reported it last.
+        """
 
     def remove(self, key: Key) -> None:
-        """Forget an object."""
+        """Forget an object.
+
+        Args:
+            key: The object, which may be unknown.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,19 @@ class ModelFiles(Protocol):
         ...
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Return exactly these bytes, or fewer at the end of the file. Raises LarderError."""
+        """Read a part of a file.
+
+        Args:
+            path: A path of `sizes`.
+            offset: Position of the first byte.
+            length: Number of bytes.
+
+        Returns:
+            Exactly these bytes, or fewer at the end of the file.
+
+        Raises:
+            LarderError: The file cannot be read.
+        """
         ...
 
 

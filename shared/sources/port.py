@@ -33,14 +33,31 @@ class Body(Protocol):
     skips: bool
 
     def skip(self, max_bytes: int) -> int:
-        """Discard some bytes before the part; return how many, or 0 once at the part. Raises Unreachable.
+        """Discard some bytes before the part. Optional: `readinto` discards what is left.
 
-        Calling it is optional: `readinto` discards what is left.
+        Args:
+            max_bytes: How many bytes to discard at most.
+
+        Returns:
+            The number of discarded bytes; 0 once the part begins.
+
+        Raises:
+            Unreachable: The connection failed or timed out.
         """
         ...
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill the start of the buffer and return how many bytes arrived; 0 at the end. Raises Unreachable."""
+        """Read the next bytes of the part.
+
+        Args:
+            buffer: Receives the bytes at its start.
+
+        Returns:
+            The number of bytes read; 0 at the end of the part.
+
+        Raises:
+            Unreachable: The connection failed or timed out.
+        """
         ...
 
     def close(self) -> None:
