@@ -40,7 +40,7 @@ def test_values_are_read_with_what_stands_above_them() -> None:
     ]
 
 
-def test_a_readme_gets_its_table_again_and_again() -> None:
+def test_the_table_of_a_readme_is_replaced_each_time() -> None:
     readme = "# Head\n<!-- values: made by `make charts` -->\n<!-- end of values -->\nTail\n"
     table = values_table(read_values(SOURCE))
     once = with_table(readme, table)

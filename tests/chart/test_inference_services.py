@@ -168,7 +168,7 @@ def test_ordinary_pods_are_taken(controller: Api) -> None:
     assert takes(controller, with_pod(volumes=volumes, serviceAccountName="default"))
 
 
-def test_accounts_are_those_that_an_administrator_lists(controller: Api, api: Api) -> None:
+def test_only_accounts_that_an_administrator_lists_are_allowed(controller: Api, api: Api) -> None:
     assert "larder.dev/inference-service-accounts" in refusal_of(controller, with_pod(serviceAccountName="strong"))
     assert not takes(controller, with_pod(serviceAccount="strong"))
     namespace = f"/api/v1/namespaces/{OPENED}"
@@ -213,7 +213,7 @@ def test_the_owner_is_compared_with_the_service_that_exists(controller: Api, api
         api.delete(f"{collection}/real")
 
 
-def test_others_are_not_held_by_it(api: Api) -> None:
+def test_others_are_not_blocked_by_it(api: Api) -> None:
     """An administrator's Deployment in an opened namespace may have what it likes."""
     for namespace in (OPENED, "default"):
         strong = with_pod(hostNetwork=True, hostPID=True)

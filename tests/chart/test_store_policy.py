@@ -162,7 +162,7 @@ def _volume(**source: Json) -> Json:
         *((path, False) for path in ("/var/lib/larderer", "/mnt/disks/one", "/proc-like")),
     ],
 )
-def test_a_volume_of_the_cluster_is_no_way_around(source: str, path: str, refused: bool, api: Api) -> None:  # noqa: FBT001 - a parameter
+def test_a_persistent_volume_does_not_bypass_the_policy(source: str, path: str, refused: bool, api: Api) -> None:  # noqa: FBT001 - a parameter
     try:
         api.create("/api/v1/persistentvolumes?dryRun=All", _volume(**{source: {"path": path}}))
         message = ""

@@ -27,7 +27,7 @@ from tests.chart.objects import environment, kinds, only, pod_specs
 
 
 @pytest.mark.parametrize("chart", [LARDER, LARDER_CRDS])
-def test_lint_has_nothing_to_say(chart: Any, helm: Helm) -> None:
+def test_helm_lint_reports_nothing(chart: Any, helm: Helm) -> None:
     helm.run("lint", "--strict", str(chart), "--namespace", NAMESPACE)
 
 

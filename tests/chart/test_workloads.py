@@ -170,7 +170,7 @@ def test_objects_have_the_labels_that_tools_look_for(rendered: list[Json]) -> No
             assert o["metadata"].get("labels", {}).keys() >= _RECOMMENDED, (o["kind"], name)
 
 
-def test_nobody_may_do_everything(rendered: list[Json]) -> None:
+def test_no_role_may_do_everything(rendered: list[Json]) -> None:
     for o in rendered:
         for rule in o.get("rules") or []:
             if o["kind"] in ("Role", "ClusterRole"):

@@ -77,7 +77,7 @@ def test_another_controller_leads_when_the_leader_is_killed(site: Installation) 
     site.wait_rolled_out()
 
 
-def test_a_kubelet_that_restarts_keeps_running_pods_and_starts_waiting_ones(site: Installation, stalled: str) -> None:
+def test_a_restarted_kubelet_keeps_running_pods_and_starts_waiting_ones(site: Installation, stalled: str) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     web = site.deployment(model)

@@ -150,7 +150,7 @@ def test_a_transformer_of_its_own_is_not_marked_and_one_that_downloads_is_given_
     assert mounts(site.pod(other, "transformer")) == AT_MODELS
 
 
-def test_a_pod_that_comes_back_is_given_what_serves_now(site: KServeSite) -> None:
+def test_a_recreated_pod_gets_the_serving_revision(site: KServeSite) -> None:
     uri = site.larder.upload()
     cache = site.cache(uri)
     name = site.service({"model": MODEL | {"storageUri": uri}})

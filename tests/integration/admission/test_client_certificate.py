@@ -87,7 +87,7 @@ def _post(cluster: LarderCluster, folder: Path, pair: Pair | None, path: str) ->
     return httpx.post(f"{program.url}{path}", content=b"{}", verify=trust, trust_env=False, timeout=60).status_code
 
 
-def test_nobody_else_is(cluster: LarderCluster, authority: Authority, tmp_path: Path) -> None:
+def test_no_other_caller_is_admitted(cluster: LarderCluster, authority: Authority, tmp_path: Path) -> None:
     path = path_with(ADMISSION_KEY, VALIDATE_PATH)
     assert _post(cluster, tmp_path, authority.issue(NAME), path) == 400, "it is asked what it says"
     assert _post(cluster, tmp_path, authority.issue(NAME), path_with("k" * 48, VALIDATE_PATH)) == 404

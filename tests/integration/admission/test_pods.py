@@ -89,7 +89,7 @@ def test_a_pod_without_a_cache_is_made_with_a_warning(site: AdmissionSite) -> No
     assert "s3://other/m" in pod["metadata"]["annotations"]["larder.dev/not-cached"]
 
 
-def test_a_refusal_reads_well(site: AdmissionSite) -> None:
+def test_a_refusal_is_readable(site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=base_model_pod("refused", "lama"))
     assert answer.returncode != 0
     assert "admission webhook \"pods.larder.dev\" denied the request: there is no BaseModel 'lama'" in answer.stderr

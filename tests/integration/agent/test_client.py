@@ -49,7 +49,7 @@ async def test_refusals_are_named(client: ControllerClient, fake_controller: Fak
         await client.manifest("0" * 64)
 
 
-async def test_a_server_that_is_not_ours_is_unreachable(
+async def test_a_foreign_server_is_unreachable(
     client: ControllerClient, fake_controller: FakeController, tmp_path: Path
 ) -> None:
     write_ca(trustme.CA(), tmp_path / "ca.pem")

@@ -200,7 +200,7 @@ class TestRemoval:
         assert bench.is_complete(second)
         assert bench.labels() == {ready_label("second"), snapshot_label(*second.entry.key)}
 
-    def test_the_first_download_can_be_called_off(self, bench: Bench) -> None:
+    def test_the_first_download_can_be_cancelled(self, bench: Bench) -> None:
         model = bench.add_model("llama", FILES)
         bench.want(model.entry, bandwidth_limit=50_000)  # forty seconds, so that it is called off while it runs
         bench.start()

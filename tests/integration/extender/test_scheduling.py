@@ -103,7 +103,7 @@ def test_many_pods_at_once_never_share_a_device(site: Site, add_node: AddNode) -
     assert set(cards_of(site, *bound[4:], *waiting).values()) == {1}
 
 
-def test_a_node_that_comes_or_changes_wakes_the_pods_that_wait(site: Site, add_node: AddNode) -> None:
+def test_an_added_or_changed_node_wakes_waiting_pods(site: Site, add_node: AddNode) -> None:
     node = add_node({})
     name = asking(site, 2)
     site.until(lambda: "capacity 0" in unscheduled(site, name), "the pod to wait")

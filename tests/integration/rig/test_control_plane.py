@@ -9,7 +9,7 @@ from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 
 
-def test_kubectl_gets_along_with_it(control_plane: ControlPlane, binaries: Binaries) -> None:
+def test_kubectl_works_with_it(control_plane: ControlPlane, binaries: Binaries) -> None:
     argv = [str(binaries.kubectl), "--kubeconfig", str(control_plane.kubeconfig), "version"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)  # noqa: S603 - our own kubectl
     assert f"Server Version: v{KUBERNETES_VERSION}" in done.stdout

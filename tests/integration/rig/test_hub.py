@@ -137,7 +137,7 @@ def test_ranges_have_their_edges_right(hub: Hub, model: Path) -> None:
     assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(data)}")
 
 
-def test_faults_on_demand(hub: Hub, model: Path) -> None:
+def test_faults_are_injected_on_demand(hub: Hub, model: Path) -> None:
     hub.push("acme/llama", model)
     link, data = _link(hub), (model / LARGE).read_bytes()
     hub.faults.add(Truncate(1000), times=1)

@@ -38,7 +38,7 @@ def _pod(name: str, selector: dict[str, str]) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def test_a_pod_is_scheduled_runs_and_goes(control_plane: ControlPlane, nodes: Nodes) -> None:
+def test_a_pod_is_scheduled_runs_and_is_deleted(control_plane: ControlPlane, nodes: Nodes) -> None:
     api, pods = control_plane.api, "/api/v1/namespaces/default/pods"
     nodes.add("rig-a", {"rig": "a"})
     api.create(pods, _pod("rig-runs", {"rig": "a"}))

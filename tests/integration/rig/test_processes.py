@@ -41,7 +41,7 @@ def test_a_program_that_ends_early_shows_the_end_of_its_log(tmp_path: Path) -> N
         process.wait_ready(lambda: False, SOON_S)
 
 
-def test_a_program_that_is_never_ready_is_named_with_its_time(tmp_path: Path) -> None:
+def test_a_program_that_never_becomes_ready_is_named_with_the_timeout(tmp_path: Path) -> None:
     process = Process(_python("import time; time.sleep(300)"), tmp_path / "log")
     with pytest.raises(StartFailed, match="python was not ready within 0 s"):
         process.wait_ready(lambda: False, 0.1)

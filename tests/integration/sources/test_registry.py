@@ -101,7 +101,7 @@ def test_what_is_not_there_is_named(registry: Registry, repository: str, open_ur
         open_uri(f"{repository}:v1").open(File("w", 1, "sha256:" + "0" * 64))
 
 
-def test_an_image_is_no_model(registry: Registry, repository: str, open_uri: Open) -> None:
+def test_an_image_is_not_a_model(registry: Registry, repository: str, open_uri: Open) -> None:
     layer = registry.push_blob(repository, b"rootfs", "application/vnd.oci.image.layer.v1.tar+gzip")
     registry.push_manifest(repository, "v1", [layer])
     with pytest.raises(InvalidURI, match="without a file name"):

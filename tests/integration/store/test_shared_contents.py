@@ -36,7 +36,7 @@ def test_one_is_committed_and_removed_before_the_others_commit(
     assert_kept(store, result)
 
 
-def test_one_is_called_off(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_one_is_cancelled(fetch_blobs: FetchBlobs, store: Store) -> None:
     result = fetch_blobs(TWO, store)
     fetch_blobs(ONE, store)
     store.unfinished.discard(plan_of(ONE))

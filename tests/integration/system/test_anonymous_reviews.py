@@ -52,7 +52,7 @@ async def send(program: ControllerProgram, path: str, body: bytes, *, chunked: b
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_large_bodies_of_strangers_cost_no_memory(site: Site, *, chunked: bool) -> None:
+async def test_large_bodies_of_unknown_callers_cost_no_memory(site: Site, *, chunked: bool) -> None:
     (program,) = site.cluster.controllers[:1]
     before = memory(program)
     body = b'{"request": {"object": {"spec": {"volumes": [' + b"{}," * (BODY // 3)
@@ -62,7 +62,7 @@ async def test_large_bodies_of_strangers_cost_no_memory(site: Site, *, chunked: 
     assert memory(program) - before < 16 * MIB
 
 
-async def test_a_body_that_is_too_large_is_dropped_even_from_who_knows_the_path(site: Site) -> None:
+async def test_a_body_that_is_too_large_is_dropped_even_from_callers_that_know_the_path(site: Site) -> None:
     (program,) = site.cluster.controllers[:1]
     before = memory(program)
     path = path_with(ADMISSION_KEY, MUTATE_PATH)

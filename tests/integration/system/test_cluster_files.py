@@ -36,14 +36,14 @@ def repository() -> dict[str, bytes]:
     }
 
 
-def test_a_model_that_says_nothing_gets_what_the_cluster_chose(site: Site) -> None:
+def test_a_model_without_a_choice_gets_the_cluster_default(site: Site) -> None:
     cache = site.cache(site.push(files=repository()))
     status = site.wait_ready("ClusterModelCache", cache)
     assert files_of(site.snapshot("a", cache, status["servingRevision"])) == {"model.safetensors"}
     assert status["leftOut"]["files"] == 3
 
 
-def test_a_model_has_its_own_way_but_for_pickles(site: Site) -> None:
+def test_a_model_overrides_everything_except_pickles(site: Site) -> None:
     uri = site.push(files=repository())
     cache = site.cache(uri, allowPatterns=["*.md", "*.safetensors"], duplicateWeights="keep")
     status = site.wait_ready("ClusterModelCache", cache)

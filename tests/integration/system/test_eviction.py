@@ -312,7 +312,7 @@ def test_a_model_that_is_used_while_it_drains_comes_back(site: Site, limited: Li
     assert limited.is_evicted(old)
 
 
-def test_the_needy_model_goes_away_in_the_middle(site: Site, limited: LimitedNode) -> None:
+def test_the_waiting_model_is_deleted_in_the_middle(site: Site, limited: LimitedNode) -> None:
     old = limited.add_ready("old", 3)
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")

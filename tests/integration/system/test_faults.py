@@ -50,7 +50,7 @@ def test_one_node_of_a_group_at_a_time(site: Site) -> None:
         site.label(node, {"slow": None})
 
 
-def test_a_lost_holder_gives_its_turn_back(site: Site) -> None:
+def test_a_lost_holder_releases_its_slot(site: Site) -> None:
     labels = {"turn": site.name("t")}
     group = site.group(labels, maxConcurrentNodes=1)
     content = os.urandom(2_000_000)

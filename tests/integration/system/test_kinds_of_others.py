@@ -173,7 +173,7 @@ def test_what_others_write_into_the_status_stays(site: Site) -> None:
     assert site.status(MODEL, name).items() >= theirs.items()
 
 
-def test_a_model_that_asks_no_more_is_given_back(site: Site) -> None:
+def test_a_model_that_no_longer_opts_in_is_released(site: Site) -> None:
     name = managed(site)
     (entry,) = site.entries("a", name)
     site.api.patch(path_of(MODEL, name), {"metadata": {"annotations": {"larder.dev/managed": None}}})

@@ -66,7 +66,7 @@ def silent_sources(site: Site) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("load", [nothing, many_models, silent_sources])
-def test_a_leader_that_is_told_to_end_gives_the_lead_away(site: Site, load: Load) -> None:
+def test_a_leader_that_is_stopped_releases_the_lease(site: Site, load: Load) -> None:
     first = site.leader()
     other = next(c for c in site.cluster.controllers if c is not first)
     site.cluster.aim_webhooks(other)

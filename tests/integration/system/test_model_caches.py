@@ -282,7 +282,7 @@ def test_a_class_without_its_provisioner_is_named_until_a_volume_comes(site: Sit
     site.api.delete(f"{CLASSES}/{lost}")
 
 
-def test_a_namespace_takes_its_cache_and_the_pods_that_use_it(site: Site) -> None:
+def test_a_deleted_namespace_takes_its_cache_and_pods_with_it(site: Site) -> None:
     namespace = site.name("leaving")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     caches = f"/apis/serving.kserve.io/v1alpha1/namespaces/{namespace}/modelcaches"

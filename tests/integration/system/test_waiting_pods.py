@@ -213,7 +213,7 @@ def test_a_model_deleted_while_a_pod_waits_still_comes_and_one_removed_by_force_
     site.delete_pod(pod)
 
 
-def test_a_pod_whose_model_or_revision_is_gone_is_told_it_with_its_owner(site: Site) -> None:
+def test_a_missing_model_or_revision_is_reported_on_the_pod_and_its_owner(site: Site) -> None:
     model = site.base_model(nodeSelector=GPU)
     site.wait_ready(KIND, model)
     sets, web = "/apis/apps/v1/namespaces/default/replicasets", site.name("web")

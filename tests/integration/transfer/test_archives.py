@@ -189,7 +189,9 @@ class TestRoom:
         assert list((root / "partial").iterdir()) == []
         again.close()
 
-    def test_a_bomb_is_not_read_on_beyond_the_room(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
+    def test_a_bomb_is_not_read_beyond_the_available_space(
+        self, fetch_model: Callable[..., Snapshot], store: Store
+    ) -> None:
         bomb = {f"{number}": bytes(20_000_000) for number in range(5)}
         source = MemorySource({"m.tgz": gzip.compress(tar(bomb))})
         store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
@@ -215,7 +217,7 @@ class TestRoom:
         assert store.space.free_bytes() >= free - 100_000
         store.close()
 
-    def test_others_promises_are_kept(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
+    def test_reservations_of_others_are_respected(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
         limit = source.resolve().size_bytes + UNPACKED_BYTES + 9
         store.space.reserve("other", 10, limit, 0)

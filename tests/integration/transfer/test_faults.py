@@ -88,7 +88,7 @@ def test_bytes_that_are_not_the_publishers_are_tried_once_more_and_then_refused(
     assert list((root / "blobs" / "sha256").iterdir()) == []
 
 
-def test_a_prefix_that_went_bad_on_the_disk_is_replaced(
+def test_a_prefix_that_was_damaged_on_disk_is_replaced(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.truncate_at["large"] = 300_000

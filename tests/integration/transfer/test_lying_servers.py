@@ -344,7 +344,7 @@ def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, dig
     assert store.blobs.paths() == {}
 
 
-def test_a_server_that_cuts_every_answer_after_little_is_asked_ever_less_often(store: Store) -> None:
+def test_a_server_that_cuts_every_answer_early_is_queried_less_and_less_often(store: Store) -> None:
     asked_s: list[float] = []
 
     def answer(request: ScriptedRequest) -> bytes:

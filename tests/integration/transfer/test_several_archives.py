@@ -163,7 +163,9 @@ class TestRefusal:
 
 
 class TestRoom:
-    def test_a_bomb_in_two_is_not_read_on_beyond_the_room(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_a_bomb_in_two_parts_is_not_read_beyond_the_available_space(
+        self, fetch_model: FetchModel, store: Store
+    ) -> None:
         """Either would fit alone, and the limit of the store is never passed."""
         halves = [{f"{side}{number}": bytes(10_000_000) for number in range(2)} for side in "ab"]
         source = MemorySource({"a": tar_gz(halves[0]), "b": tar_gz(halves[1])}, archives={"a": "tar.gz", "b": "tar.gz"})

@@ -116,7 +116,7 @@ def test_wrong_bytes_are_tried_once_more_and_then_refused(
 
 
 @pytest.mark.parametrize("kind", [SourceChanged, AuthDenied])
-def test_what_allows_no_other_try_is_reported_at_once(
+def test_permanent_failures_are_reported_at_once(
     fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path, kind: type[SourceChanged | AuthDenied]
 ) -> None:
     small.faults.on_open = [kind("no more")]

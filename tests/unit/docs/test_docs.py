@@ -127,7 +127,7 @@ def test_larder_why_is_asked_about_kinds_that_it_knows(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_commands_section_has_its_options_and_no_others(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_section_of_a_command_has_exactly_its_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         import_module(COMMANDS[name].module).main(["--help"])
     usage = capsys.readouterr().out.partition("\n\n")[0]

@@ -19,7 +19,7 @@ def numbers(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def test_each_extra_has_its_file() -> None:
+def test_each_extra_has_its_lock_file() -> None:
     assert {f.stem for f in FILES} >= {"agent", "controller", "dev"}
 
 

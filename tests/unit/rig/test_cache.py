@@ -37,7 +37,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_program_is_installed_whole_and_nothing_else_stays(tmp_path: Path) -> None:
+def test_a_program_is_installed_completely_and_leaves_nothing_else(tmp_path: Path) -> None:
     with workspace(tmp_path) as work:
         (work / "etcd").write_bytes(b"program")
         place = install(ETCD, work / "etcd", tmp_path)

@@ -30,7 +30,7 @@ def test_a_port_of_another_rig_is_free_once_that_rig_has_ended() -> None:
     assert free_port([port]) == port
 
 
-def test_a_port_is_given_once() -> None:
+def test_a_port_is_allocated_once() -> None:
     port = free_port()
     with pytest.raises(OSError, match="no free port"):
         free_port([port])

@@ -13,7 +13,7 @@ _END_S = 60.0
 
 
 @pytest.mark.parametrize("handshake", [True, False])
-def test_a_client_that_keeps_its_connection_over_tls_delays_nobody(*, handshake: bool) -> None:
+def test_an_idle_tls_connection_delays_nobody(*, handshake: bool) -> None:
     authority, tls, ours = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.configure_trust(ours)

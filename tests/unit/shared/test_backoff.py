@@ -35,7 +35,7 @@ def test_a_server_gets_the_time_that_it_asked_for_and_little_more(failures: int,
     assert latest.delay_s(failures, asked_s) <= asked_s + 60
 
 
-def test_clients_that_were_asked_together_come_back_spread() -> None:
+def test_clients_that_wait_together_retry_at_different_times() -> None:
     backoff = Backoff(1, 60)
     waits = [backoff.delay_s(1, 100) for _ in range(1000)]
     assert min(waits) < 105

@@ -45,7 +45,7 @@ def test_nobody_who_reads_the_progress_is_no_failure(model: Path, tmp_path: Path
     assert (tmp_path / "to" / "config.json").exists()
 
 
-def test_a_shell_that_closed_the_streams_is_no_failure(model: Path, tmp_path: Path) -> None:
+def test_closed_standard_streams_are_not_a_failure(model: Path, tmp_path: Path) -> None:
     command = [*LARDER, "fetch", f"local://{model}", "--to", str(tmp_path / "to")]
     env = {"PATH": os.environ["PATH"], "LARDER_LOCAL_ROOTS": str(tmp_path)}
     done = subprocess.run(["/bin/sh", "-c", '"$@" >&- 2>&-', "sh", *command], env=env, check=False, timeout=60)  # noqa: S603

@@ -72,7 +72,7 @@ def test_a_wrong_token_or_revision_is_one_line_with_its_reason(pushed: Hub, tmp_
     assert error.startswith("RevisionNotFound: ")
 
 
-def test_a_server_that_truncates_and_refuses_is_got_through(pushed: Hub, tmp_path: Path) -> None:
+def test_a_download_survives_a_server_that_truncates_and_refuses(pushed: Hub, tmp_path: Path) -> None:
     pushed.faults.add(Truncate(2 * 2**20), times=2)
     pushed.faults.add(Refuse(503, retry_after_s=0.2), path=LARGE_PATHS, times=1)
     assert fetch(pushed, tmp_path / "to") == (0, "")

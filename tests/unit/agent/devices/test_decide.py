@@ -70,7 +70,7 @@ def test_a_new_node_gets_the_record_before_the_status() -> None:
 
 
 @pytest.mark.parametrize("quantity", ["4", "4000m", "4.0"])
-def test_a_quantity_may_be_written_in_any_way(quantity: str) -> None:
+def test_a_quantity_may_be_written_in_any_form(quantity: str) -> None:
     assert decided(AdvertisedNode("u", TEXT, A, {A: quantity}, {A: quantity})) == []
 
 

@@ -166,7 +166,7 @@ def until_it_answers(plugin: GuardedPlugin) -> NodeInfo:
             time.sleep(0.01)
 
 
-def test_calls_take_turns() -> None:
+def test_calls_are_serialised() -> None:
     inside, most = [0], [0]
     gate = threading.Lock()
 

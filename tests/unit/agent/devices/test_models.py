@@ -50,7 +50,7 @@ def test_a_node_with_the_model_wins_and_one_without_does_not_fit() -> None:
     assert decision.pod.running_containers["main"].allocate_from == {id_leaf("llama"): id_leaf("llama")}
 
 
-def test_any_ready_model_will_do_where_only_that_is_asked() -> None:
+def test_any_ready_model_matches_a_request_for_any() -> None:
     """In a request, the name of a place says nothing but which leaves belong together."""
     assert schedule([offered(), offered("qwen", name="n2")], pod(ready_leaf("llama"))).node == "n2"
 

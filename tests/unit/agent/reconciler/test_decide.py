@@ -113,7 +113,7 @@ def test_a_failed_entry_is_tried_at_once_when_it_changes() -> None:
 
 
 @pytest.mark.parametrize("change", [{"granted": False}, {"since": "2026-01-01"}, {"in_use": True}, {"priority": 3}])
-def test_grants_dates_and_users_do_not_hurry_a_failed_entry(change: dict[str, Any]) -> None:
+def test_grants_dates_and_users_do_not_speed_up_a_failed_entry(change: dict[str, Any]) -> None:
     assert decide(observation(entry(**change), failures={KEY: failure(entry(), 4000.0)})) == []
 
 
@@ -194,7 +194,7 @@ class TestRemoval:
         assert decide(observation(self.gone)) == [Remove(self.gone, "mn-1", 3)]
 
     @pytest.mark.parametrize("work", [Removing(), Removed()])
-    def test_it_happens_once(self, work: Removing | Removed) -> None:
+    def test_it_is_done_once(self, work: Removing | Removed) -> None:
         assert decide(observation(self.gone, works={KEY: work})) == []
 
     def test_a_refused_removal_is_waited_out(self) -> None:

@@ -49,7 +49,7 @@ def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
         ]
 
 
-def test_figures_and_texts_alone_are_no_transition() -> None:
+def test_changed_figures_and_texts_are_not_a_transition() -> None:
     assert transition_fields(status(entry("Failed", message="need 5"), used=1)) == transition_fields(
         status(entry("Failed", message="need 6"), used=2, disk_free=9)
     )
@@ -150,7 +150,7 @@ async def test_a_transition_waits_for_nobody(rounds: Rounds) -> None:
     assert await rounds.look(status(entry("Ready")), 10_000) == 2, "what is written already is not written again"
 
 
-async def test_a_run_writes_what_is_offered(rounds: Rounds) -> None:
+async def test_a_run_writes_the_offers(rounds: Rounds) -> None:
     running = asyncio.create_task(rounds.status_writer.run())
     rounds.status_writer.offer(status(entry("Ready"), used=7))
     await _until(lambda: bool(rounds.node.written))

@@ -54,7 +54,7 @@ def test_without_digest_and_etag_only_the_same_revision_is_the_same() -> None:
 
 
 @given(st.text(), st.text(), st.text(), st.text())
-def test_no_choice_of_names_makes_two_files_one(path: str, etag: str, other_path: str, other_etag: str) -> None:
+def test_no_choice_of_names_merges_two_files(path: str, etag: str, other_path: str, other_etag: str) -> None:
     same = (path, etag) == (other_path, other_etag)
     one = content_key("s", "r", File(path.replace("\0", ""), 1, "", etag.replace("\0", "") or "e"))
     two = content_key("s", "r", File(other_path.replace("\0", ""), 1, "", other_etag.replace("\0", "") or "e"))

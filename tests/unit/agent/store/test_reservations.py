@@ -81,7 +81,7 @@ def test_a_step_for_one_key_leaves_the_others_and_no_promise_is_negative(taken: 
 
 
 @given(st.lists(st.integers(1, 1000), max_size=20))
-def test_a_promise_shrinks_by_what_arrives_and_grows_by_what_is_discarded(parts: list[int]) -> None:
+def test_a_reservation_shrinks_by_what_arrives_and_grows_by_what_is_discarded(parts: list[int]) -> None:
     ledger = Ledger()
     ledger.reserve("a", sum(parts))
     for part in parts:

@@ -38,7 +38,7 @@ def written(place: Path, mark: bytes) -> Path:
     return place
 
 
-def test_the_form_of_old_is_read(tmp_path: Path, place: Path) -> None:
+def test_the_old_format_is_read(tmp_path: Path, place: Path) -> None:
     snapshot = read_snapshot(Layout(tmp_path), written(place, OLD))
     assert snapshot is not None
     assert snapshot.unpacked == (ONE,)
@@ -46,7 +46,7 @@ def test_the_form_of_old_is_read(tmp_path: Path, place: Path) -> None:
     assert snapshot.verified == "digest"
 
 
-def test_one_archive_is_written_in_the_form_of_old() -> None:
+def test_a_single_archive_is_written_in_the_old_format() -> None:
     mark = completed_of(manifest(ARCHIVES["a.tar"]), "m", {}, (ONE,))
     assert msgspec.structs.replace(mark, manifest="d").encode() == OLD
 

@@ -96,5 +96,5 @@ def test_an_empty_file_has_no_parts(body: bytes) -> None:
         fed("crc32-parts:00000000-1-5", body, 0).verify()
 
 
-def test_a_composition_that_nobody_makes_is_not_checked() -> None:
+def test_an_unknown_composition_is_not_checked() -> None:
     fed("git-sha1-parts:00-1-1", b"x", 1).verify()

@@ -73,7 +73,7 @@ def test_one_whose_connections_speed_up_slowly_gets_as_many_too() -> None:
         assert settle(4, 16, link=1e9, connection=1e9 / 16, speeds_up_s=speeds_up_s)[-1] == 16
 
 
-def test_a_rate_that_rises_by_itself_brings_no_more_connections() -> None:
+def test_a_rate_that_rises_on_its_own_adds_no_connections() -> None:
     controller, received = ConcurrencyController(4, 16, 0.0, 1), 0
     for tick in range(1, 100):
         received += int(1.1**tick * 1000)

@@ -62,12 +62,12 @@ def requests_of(cut_bytes: int, size: int, *, seconds: float = 10**9, receivers:
 
 @pytest.mark.parametrize("receivers", [1, 4, 16])
 @pytest.mark.parametrize("cut_bytes", [1, 1000, 4096, 10_000])
-def test_a_server_that_cuts_every_answer_after_little_is_not_hammered(cut_bytes: int, receivers: int) -> None:
+def test_a_server_that_cuts_every_answer_early_is_not_hammered(cut_bytes: int, receivers: int) -> None:
     asked, _ = requests_of(cut_bytes, 10**12, seconds=70, receivers=receivers)
     assert 5 * receivers <= asked <= 100 * receivers
 
 
-def test_a_server_that_cuts_every_answer_after_much_is_not_slowed() -> None:
+def test_a_server_that_cuts_every_answer_late_is_not_slowed() -> None:
     asked, waited_s = requests_of(50 * 10**6, 5 * 10**9)
     assert asked == 100
     assert waited_s < 0.1
@@ -168,7 +168,7 @@ def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
     assert waits(policy, failure, receivers) <= 60 + after_s + 2 * policy.cap_s
 
 
-def test_a_server_that_is_down_for_less_than_the_patience_is_waited_for() -> None:
+def test_a_server_that_is_down_briefly_is_waited_for() -> None:
     assert waits(AT_HAND, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
     with pytest.raises(Unreachable):
         waits(AT_HAND, lambda now: Unreachable("down") if now < 60 else None, 1)

@@ -132,7 +132,7 @@ def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
     assert list(held_ranges(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 150)]
 
 
-def test_a_share_ends_the_segment_of_who_fetches_all_that_follows() -> None:
+def test_sharing_ends_the_segment_of_the_thread_that_fetches_the_rest() -> None:
     with begun(10 * PIECE_BYTES) as segmented:
         first = taken(segmented.take_segment())
         second = taken(segmented.share())

@@ -128,7 +128,7 @@ def test_an_unknown_name_is_refused(
         ({"uri": "", "reason": "InvalidURI", "message": "bad"}, "InvalidURI: bad"),
     ],
 )
-def test_a_model_that_cannot_be_had_is_refused_with_a_remedy(
+def test_an_unavailable_model_is_refused_with_a_remedy(
     change: dict[str, Any], phrase: str, catalog: MemoryCatalog, settings: AdmissionSettings
 ) -> None:
     catalog.base_models[0] = replace(catalog.base_models[0], **change)

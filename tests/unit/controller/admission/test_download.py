@@ -147,7 +147,7 @@ def came_back(rewrite: Rewrite, pod: Json) -> Json:
     return after
 
 
-def test_a_pod_that_comes_back_is_given_what_serves_now(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+def test_a_recreated_pod_gets_the_serving_revision(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     pod = came_back(rewrite, kserve_pod("p", "s3://bucket/m/sub/deep"))
     assert read_models(pod) == [("long", "r2")]
     del catalog.cluster_caches[1]
@@ -163,7 +163,7 @@ def test_a_file_of_a_pod_that_comes_back_stays_where_it_was(rewrite: Rewrite) ->
     assert rewrite(pod)[0] == pod
 
 
-def test_a_pod_that_comes_back_without_a_cache_downloads_again(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+def test_a_recreated_pod_without_a_cache_downloads_again(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     pod = came_back(rewrite, kserve_pod("p", URI))
     catalog.cluster_caches.clear()
     after, _ = rewrite(pod)

@@ -76,7 +76,7 @@ def test_a_pod_of_ome_that_mounts_the_model_elsewhere_is_given_it(rewrite: Rewri
     assert read_models(rewrite(pod)[0]) == [("llama", "c0ffee")]
 
 
-def test_a_pod_that_comes_back_follows_its_model_from_a_claim_to_the_nodes_and_back(
+def test_a_recreated_pod_follows_its_model_from_a_claim_to_the_nodes_and_back(
     catalog: MemoryCatalog, rewrite: Rewrite
 ) -> None:
     on_nodes = catalog.base_models[0]
@@ -89,9 +89,7 @@ def test_a_pod_that_comes_back_follows_its_model_from_a_claim_to_the_nodes_and_b
     assert rewrite(second)[0] == first
 
 
-def test_a_pod_that_comes_back_to_a_model_of_its_vendor_loses_the_volume(
-    catalog: MemoryCatalog, rewrite: Rewrite
-) -> None:
+def test_a_recreated_pod_of_a_vendor_model_loses_the_volume(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     first, _ = rewrite(base_model_pod("p", "llama"))
     catalog.base_models = [replace(catalog.base_models[0], uri="vendor://x/y/z")]
     after, _ = rewrite(first)

@@ -38,5 +38,5 @@ def test_only_what_differs_is_named() -> None:
     ]
 
 
-def test_true_is_not_one() -> None:
+def test_true_is_not_accepted_as_one() -> None:
     assert json_patch({"a": 1}, {"a": True}) == [{"op": "replace", "path": "/a", "value": True}]

@@ -84,7 +84,7 @@ def test_a_second_pass_changes_nothing(pod: dict[str, Any]) -> None:
     assert injected(first, own()) == first
 
 
-def test_a_claim_that_the_user_mounts_himself_is_his() -> None:
+def test_a_claim_that_the_user_mounts_belongs_to_the_user() -> None:
     pod = kserve_pod("p", "pvc://llama/model")
     pod["spec"]["initContainers"] = []
     pod["spec"]["volumes"] = [{"name": "kserve-pvc-source", "persistentVolumeClaim": {"claimName": "llama"}}]

@@ -229,7 +229,7 @@ async def test_of_anothers_kind_only_what_asks_is_checked(
     assert (created["allowed"], deleted["allowed"]) == (allowed, allowed)
 
 
-async def test_a_pod_of_anothers_model_passes_as_it_is(catalog: MemoryCatalog) -> None:
+async def test_a_pod_with_a_model_of_another_product_is_admitted_unchanged(catalog: MemoryCatalog) -> None:
     catalog.base_models.append(CatalogModel("ClusterBaseModel", "", "theirs", id="", uri="", managed=False))
     review = admission_review("Pod", namespace="default", object=base_model_pod("p", "theirs"))
     answer = await _answer(catalog, "/mutate-pods", review)
@@ -254,7 +254,7 @@ async def test_another_team_s_pod_does_not_hold_a_model_of_a_namespace(catalog: 
 
 
 @pytest.mark.parametrize("path", ["/mutate-pods", "/validate"])
-async def test_a_body_without_end_is_not_kept(path: str, catalog: MemoryCatalog) -> None:
+async def test_an_endless_body_is_not_stored(path: str, catalog: MemoryCatalog) -> None:
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:

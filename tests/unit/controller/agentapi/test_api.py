@@ -160,7 +160,7 @@ async def test_progress_of_listed_entries_is_taken(api: Api) -> None:
     assert api.progress.of("a", ("made-up", "r1")) == (0, 0)
 
 
-async def test_a_body_without_end_is_not_kept(api: Api) -> None:
+async def test_an_endless_body_is_not_stored(api: Api) -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b" " * 2**16
@@ -331,7 +331,7 @@ def test_what_counts_as_one_address(address: str, site: str) -> None:
     assert site_of(address) == site
 
 
-async def test_a_body_of_many_brackets_is_no_failure_of_ours(api: Api) -> None:
+async def test_a_body_of_many_brackets_is_not_an_internal_error(api: Api) -> None:
     answer = await api.report(b'{"unknown":' + b"[" * 200_000)
     assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")
 

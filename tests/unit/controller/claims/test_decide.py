@@ -269,7 +269,7 @@ def test_a_job_that_may_not_be_made_is_reported_in_the_server_s_words() -> None:
     assert "exceeded quota" in reported(decide(seen, NOW)).claim_result.ready.message
 
 
-def test_a_claim_for_one_pod_is_not_fought_for() -> None:
+def test_a_claim_for_one_pod_is_not_contended_for() -> None:
     busy = model(claim=claim("Bound", "ReadWriteOncePod"), users=(user("web"),))
     assert starts(busy) == []
     assert ready(busy) == ("In_Transit", "False", "ClaimInUse")

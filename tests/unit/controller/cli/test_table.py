@@ -55,7 +55,7 @@ def test_lines_keep_to_the_width_where_they_can(rows: list[tuple[str]], width: i
     assert all(len(line[0]) <= width for row in rows for line in layout.lines(row))
 
 
-def test_a_row_that_comes_later_and_is_wider_is_not_cut_either() -> None:
+def test_a_wider_row_that_follows_is_not_truncated_either() -> None:
     layout = lay_out(COLUMNS, [("cmc/m", "Pending", "0/1", "", "", "")], 80)
     wider = (NAME, "Downloading", "0/100", "95%", "134.2 GiB", "InsufficientStorage")
     first, *rest = layout.lines(wider)

@@ -307,7 +307,7 @@ def test_reasons_name_container_resource_and_amounts(
     assert decision.reasons == {"n": expected}
 
 
-def test_a_reason_reads_well() -> None:
+def test_a_reason_is_readable() -> None:
     reason = schedule([FLAT], a_pod(main={"gpu/0/memory": 100})).reasons["n"][0]
     assert str(reason) == "container main: resource/group/gpu/0/memory: requested 100, used 0, capacity 40"
 
@@ -335,7 +335,7 @@ def test_nothing_that_is_passed_in_is_changed() -> None:
     assert (node, pod) == (node_info_from(PAIRS), before)
 
 
-def test_absurd_requests_end_soon_and_say_so() -> None:
+def test_absurd_requests_end_quickly_with_a_message() -> None:
     levels = [f"g0/{i}/g1/{j}/g2/{k}/x/{m}" for i in range(4) for j in range(4) for k in range(4) for m in range(4)]
     node = a_node({f"{level}/cards": 1 for level in levels})
     pod = a_pod(main={f"{level}/cards": 2 if level.endswith("3") else 1 for level in levels})

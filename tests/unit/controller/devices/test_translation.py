@@ -67,7 +67,7 @@ def test_the_cards_of_the_status_are_filled_in_only_where_the_node_advertises_fe
     assert advertised.allocatable == ONE_LEVEL
 
 
-def test_an_absurd_number_of_cards_is_cut() -> None:
+def test_an_absurd_number_of_cards_is_capped() -> None:
     node = NodeInfo("n", kube_alloc={CARDS: 2**62})
     fill_from_kube(node)
     assert len(cards(node.allocatable)) == MAX_CARDS

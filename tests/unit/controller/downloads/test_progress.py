@@ -34,7 +34,7 @@ async def test_an_answer_is_there_the_next_time_and_wakes_the_cache() -> None:
     await reader.stop()
 
 
-async def test_a_pod_that_goes_back_and_forth_wakes_nobody() -> None:
+async def test_a_pod_that_alternates_wakes_nobody() -> None:
     answers = iter((50, 10, 50, 55))
     woken = list[ModelCacheKey]()
 

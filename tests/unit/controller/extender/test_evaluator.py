@@ -42,7 +42,7 @@ def test_reasons_name_container_resource_and_numbers(accounts: DeviceAccounts) -
     assert gone.reason == UNKNOWN_NODE
 
 
-def test_use_follows_pods(accounts: DeviceAccounts) -> None:
+def test_usage_follows_pods(accounts: DeviceAccounts) -> None:
     evaluator, asked = evaluator_for(accounts), asked_devices(device_pod("q", {CARD: 1, card("1"): 1}))
     assert evaluator.fits(asked, ["n1"], LATER)[0].fits
     pod = bound_pod("p", "n1", "a")

@@ -87,7 +87,7 @@ async def test_a_plugin_that_hangs_is_dropped_and_the_others_continue(accounts: 
     assert dropped == ["odd"]
 
 
-async def test_a_question_that_takes_long_drops_no_plugin(accounts: DeviceAccounts) -> None:
+async def test_a_slow_question_drops_no_plugin(accounts: DeviceAccounts) -> None:
     """Many calls are slow, or the search is: no single call hangs."""
     dropped, over = list[str](), threading.Event()
     worker = DeviceWorker(accounts, [ScriptedPlugin()], time.monotonic, lambda name, _: dropped.append(name))

@@ -26,7 +26,7 @@ def test_the_grace_begins_again_when_something_refers_to_it_in_between() -> None
     assert overdue(since, 200, 60) == {"a", "b"}
 
 
-def test_bytes_are_charged_to_who_had_them_kept_while_it_uses_them() -> None:
+def test_bytes_are_charged_to_the_namespace_that_stored_them_while_it_uses_them() -> None:
     found = [kept("a", namespace="x"), kept("b", namespace="x"), kept("c", namespace="x"), kept("d")]
     owners = {digest: who for digest, (who, _) in charges(found, {"a": {"x", "y"}, "b": {"z", "y"}}).items()}
     assert owners == {"a": "x", "b": "y", "c": "x", "d": ""}

@@ -136,7 +136,7 @@ async def test_a_stalled_node_without_rivals_is_retried(two: Cluster) -> None:
     assert await two.look() == {"a"}
 
 
-async def test_a_lost_agent_gives_its_turn_back(two: Cluster) -> None:
+async def test_a_lost_agent_releases_its_slot(two: Cluster) -> None:
     two.write("a", "Waiting")
     two.write("b", "Waiting")
     assert await two.look() == {"a"}
@@ -175,7 +175,7 @@ async def test_nodes_of_unlimited_groups_are_ignored(two: Cluster) -> None:
     assert two.again_s is None
 
 
-async def test_an_earlier_reign_is_forgotten(two: Cluster, objects: Objects) -> None:
+async def test_an_earlier_term_is_forgotten(two: Cluster, objects: Objects) -> None:
     two.write("a", "Waiting")
     assert await two.look() == {"a"}
     objects.objects[PATH] = listed()
@@ -193,7 +193,7 @@ async def test_a_new_leader_waits_until_memory_has_what_the_last_one_wrote(two: 
     assert await two.look() == {"a"}
 
 
-async def test_a_node_that_alternates_its_reports_does_not_hold_the_only_grant_for_ever(two: Cluster) -> None:
+async def test_a_node_with_alternating_reports_does_not_hold_the_only_grant_forever(two: Cluster) -> None:
     for name in ("a", "b"):
         two.write(name, "Waiting", since="2026-01-01T00:00:00Z")
     assert await two.look() == {"a"}

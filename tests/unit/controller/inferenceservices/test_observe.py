@@ -76,14 +76,14 @@ def known(observer: ServiceObserver) -> tuple[str, str]:
     return found.reason, found.serves
 
 
-async def test_a_model_that_pods_can_have(observer: ServiceObserver, cluster: ClusterState) -> None:
+async def test_a_model_that_pods_can_use(observer: ServiceObserver, cluster: ClusterState) -> None:
     cluster.cluster_base_models.upsert(model())
     found = observer.model(service())
     assert (found.ready, found.title, found.revision) == (True, "ClusterBaseModel m", "r1")
     assert (found.key, found.serves) == (ModelKey("ClusterBaseModel", "", "m"), "m@r1")
 
 
-async def test_a_model_that_pods_cannot_have_says_why(observer: ServiceObserver, cluster: ClusterState) -> None:
+async def test_a_model_that_pods_cannot_use_says_why(observer: ServiceObserver, cluster: ClusterState) -> None:
     assert known(observer) == ("ModelNotFound", "")
     cluster.cluster_base_models.upsert(model(ready="False"))
     assert known(observer) == ("Why", "m@r1"), "its own words"

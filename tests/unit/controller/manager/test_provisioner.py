@@ -176,7 +176,7 @@ async def test_requests_that_hang_leave_room_for_others_and_one_flow_hangs_once(
 
 
 @pytest.mark.looptime
-async def test_an_outage_is_answered_at_the_rate_and_no_faster() -> None:
+async def test_after_an_outage_requests_are_served_at_the_rate_and_no_faster() -> None:
     rig, loop = Rig(rate=5, burst=10), asyncio.get_running_loop()
     begun, attempts = loop.time(), 0
 
@@ -250,7 +250,7 @@ async def test_500_requests_take_98_s_at_the_default_rate_and_every_second_adds_
 
 
 @pytest.mark.looptime
-async def test_a_lead_that_is_won_again_earns_no_second_burst() -> None:
+async def test_a_leader_that_is_elected_again_gets_no_second_burst() -> None:
     rig, loop = Rig(rate=5, burst=10), asyncio.get_running_loop()
     for number in range(10):
         rig.ask(number)

@@ -14,7 +14,7 @@ def condition(kind: str, status: str = "True") -> Condition:
     return Condition(type=kind, status=status, reason="Because", last_transition_time="t0")
 
 
-def test_a_condition_keeps_its_place_so_that_two_writers_do_not_write_in_turn() -> None:
+def test_a_condition_keeps_its_place_so_that_two_writers_do_not_alternate() -> None:
     before = BaseModelStatus(conditions=[condition("Ready"), condition("Metadata", "False"), condition("Theirs")])
     after = described_status(before, ConditionUpdate("Metadata", "True", "Read", "words"), None, "t1", 2)
     assert [c.type for c in after.conditions] == ["Ready", "Metadata", "Theirs"]

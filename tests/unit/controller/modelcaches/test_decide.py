@@ -114,7 +114,7 @@ def test_a_complete_download_makes_it_ready_on_this_very_claim() -> None:
     assert status.printed_size == "1000 B"
 
 
-def test_a_ready_cache_stays_ready_whatever_its_source_or_spec_say_later() -> None:
+def test_a_ready_cache_stays_ready_despite_later_changes_of_source_or_spec() -> None:
     seen = view(cache(status=READY), claim=claim(), answer=None, problems=(("SourceNotAllowed", "no"),))
     assert result(seen) == ("Ready", "Downloaded")
     assert not has(Resolve, seen)

@@ -134,11 +134,11 @@ def test_two_objects_share_one_entry_and_it_stays_for_the_last() -> None:
     assert [c.uid for c in left.claims] == ["uid-model"]
 
 
-def test_a_model_that_is_not_resolved_makes_no_entry() -> None:
+def test_an_unresolved_model_creates_no_entry() -> None:
     assert decide(view(demand(resolution=None), spec=spec_of()), NOW, PACE) == []
 
 
-def test_a_claim_never_makes_an_entry() -> None:
+def test_a_claim_never_creates_an_entry() -> None:
     # placement keeps claims away; a demand on one has no resolution either
     assert decide(view(demand(on_claim=True, resolution=None), spec=spec_of()), NOW, PACE) == []
 
@@ -388,7 +388,7 @@ def test_nothing_becomes_absent_without_live_looks_at_the_pods_and_the_objects(
                 assert (state, phase, observed) == ("Absent", "Absent", "Absent")
 
 
-def test_a_spec_survives_its_own_encoding() -> None:
+def test_a_spec_round_trips() -> None:
     spec = spec_of(entry(claims=[]))
     assert msgspec.convert(msgspec.to_builtins(spec), ModelNodeSpec) == spec
 

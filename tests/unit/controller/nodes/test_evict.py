@@ -258,7 +258,7 @@ def test_the_group_switches_back_afterwards() -> None:
     assert (play.state("old"), play.phase("old")) == ("Present", "Failed")
 
 
-def test_the_needy_model_vanishes_in_the_middle() -> None:
+def test_the_waiting_model_disappears_in_the_middle() -> None:
     play = full()
     play.control()
     del play.demands["new"]
@@ -342,7 +342,7 @@ def test_one_that_can_never_fit_keeps_no_evicted_model_away() -> None:
     assert (play.phase("huge"), play.phase("old")) == ("Failed", "Ready")
 
 
-def test_a_batch_is_called_off_where_the_needy_model_can_never_fit_any_more() -> None:
+def test_a_batch_is_cancelled_if_the_waiting_model_can_no_longer_fit() -> None:
     play = full()
     play.control()
     play.want("new", 500)
@@ -446,7 +446,7 @@ def test_what_is_wanted_by_nobody_and_used_makes_no_room() -> None:
     assert (play.phase("new"), play.phase("unwanted"), play.evicted) == ("Ready", "Ready", {"idle": 1})
 
 
-def test_live_reads_that_were_made_for_another_removal_do_not_call_a_batch_off() -> None:
+def test_live_reads_for_another_removal_do_not_cancel_a_batch() -> None:
     play = full()
     play.control()
     play.fill()
@@ -455,7 +455,7 @@ def test_live_reads_that_were_made_for_another_removal_do_not_call_a_batch_off()
     assert decide(drained, later, PACE) == [Requeue(1.0)]
 
 
-def test_a_batch_goes_together_or_not_at_all() -> None:
+def test_a_batch_is_evicted_together_or_not_at_all() -> None:
     play = Play(100)
     play.want("a", 50)
     play.want("b", 50)

@@ -63,8 +63,6 @@ async def test_memory_of_an_earlier_node_deletes_nothing(
     assert (f"DELETE {PATH}/a" in objects.asked) is deletes
 
 
-async def test_there_is_nothing_to_do_for_a_node_that_is_gone(
-    rig: tuple[ClusterState, NodeReconciler], objects: Objects
-) -> None:
+async def test_a_deleted_node_needs_nothing(rig: tuple[ClusterState, NodeReconciler], objects: Objects) -> None:
     assert await rig[1].reconcile("gone") is None
     assert objects.asked == []

@@ -26,7 +26,7 @@ def test_a_resolution_counts_only_for_the_uri_that_was_resolved() -> None:
     assert moved.serving == "c0ffee"
 
 
-def test_an_id_carries_its_namespace() -> None:
+def test_an_id_contains_its_namespace() -> None:
     assert base_model_demand("BaseModel", base("m", "hf://o/m", namespace="team")).id == "team_m"
     assert base_model_demand("ClusterBaseModel", base("m", "hf://o/m")).id == "m"
 

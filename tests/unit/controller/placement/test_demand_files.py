@@ -75,7 +75,7 @@ def test_other_files_are_a_conflict_and_the_same_are_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["allowPickle", "duplicateWeights"])
-def test_a_wrong_word_stops_the_model_and_is_reported(name: str) -> None:
+def test_an_invalid_value_stops_the_model_and_is_reported(name: str) -> None:
     wrong = demand(base(**{name: "maybe"}))
     assert not wrong.placeable
     assert wrong.uri == ""

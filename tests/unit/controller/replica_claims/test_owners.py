@@ -84,7 +84,7 @@ async def test_a_controller_of_another_uid_was_replaced(tmp_path: Path) -> None:
     assert (found.reason, "was replaced" in found.message) == (OWNER_GONE, True)
 
 
-async def test_a_controller_that_is_gone_or_going_owns_nothing(tmp_path: Path) -> None:
+async def test_a_controller_that_is_deleted_or_being_deleted_owns_nothing(tmp_path: Path) -> None:
     gone = await owner_of(chain(("Job", "other")), tmp_path, reference("Job", "train"))
     server = chain(("Job", "train"))
     server.objects[f"{PATHS['Job'][1]}/train"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -144,7 +144,7 @@ async def test_a_name_that_someone_took_is_a_conflict(manifests: Manifests, obje
     assert await manifests.store(found) == found.digest
 
 
-async def test_a_namespace_has_so_many_bytes_of_lists(kube: Kube, objects: Objects) -> None:
+async def test_the_lists_of_a_namespace_are_bounded_in_bytes(kube: Kube, objects: Objects) -> None:
     takes_what_is_posted(objects)
     bounded = Manifests(kube, "larder-system", namespace_bytes=100_000)
     lists = [manifest(1000, random.Random(seed)) for seed in range(4)]

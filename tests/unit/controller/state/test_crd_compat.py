@@ -24,7 +24,7 @@ def older(definition: Definition, *path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: d.kind)
-def test_todays_definition_keeps_all(definition: Definition) -> None:
+def test_the_current_definition_keeps_all_fields(definition: Definition) -> None:
     assert missing_fields_message(definition.name, crd(definition), crd(definition)) == ""
 
 
@@ -41,7 +41,7 @@ def test_an_open_definition_keeps_what_it_does_not_know() -> None:
     assert missing_fields_message(CLUSTER_BASE_MODEL.name, crd(CLUSTER_BASE_MODEL), served) == ""
 
 
-def test_more_than_we_know_is_no_fault() -> None:
+def test_unknown_fields_are_not_an_error() -> None:
     assert (
         missing_fields_message(NAME, older(CLUSTER_MODEL_CACHE, "status", "selection"), crd(CLUSTER_MODEL_CACHE)) == ""
     )

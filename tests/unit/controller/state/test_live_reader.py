@@ -82,7 +82,7 @@ async def test_a_namespaced_model_is_found_by_its_id(live: LiveReader, objects: 
     assert await live.wanted("a", [("team_m", "r1")]) == {("team_m", "r1")}
 
 
-async def test_doubt_keeps_everything(live: LiveReader, objects: Objects) -> None:
+async def test_in_doubt_everything_is_kept(live: LiveReader, objects: Objects) -> None:
     assert await live.wanted("gone", [R1]) == {R1}
     path = object_path(ModelKey("ClusterModelCache", "", "m"))
     objects.objects[path] = {"metadata": {"name": "m"}, "spec": {"storageUri": 5}}

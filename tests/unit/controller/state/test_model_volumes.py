@@ -65,7 +65,7 @@ def test_a_foreign_claim_wakes_only_those_who_follow_every_claim(woken: Woken) -
     assert woken.volumes.known_claims() == set()
 
 
-def test_a_claim_of_ours_wakes_both_also_when_it_goes(woken: Woken) -> None:
+def test_our_claim_wakes_both_also_when_it_is_deleted(woken: Woken) -> None:
     woken.volumes.claims.upsert(claim())
     woken.volumes.claims.remove(LLAMA)
     assert woken.any == woken.ours == [LLAMA] * 2

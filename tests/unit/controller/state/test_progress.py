@@ -50,7 +50,7 @@ def test_entries_that_the_node_does_not_list_are_left_out(recorded: Recorded) ->
     )
 
 
-def test_growth_is_dated_and_standing_still_is_not(recorded: Recorded) -> None:
+def test_growth_updates_the_date_and_stagnation_does_not(recorded: Recorded) -> None:
     recorded.report(5)
     recorded.now = 10
     recorded.report(6)

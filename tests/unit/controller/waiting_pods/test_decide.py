@@ -153,7 +153,7 @@ def test_pods_that_may_not_be_ended_yet_delay_no_other_and_keep_nobody_busy() ->
 
 
 @pytest.mark.parametrize("lost", [waiting(), gated(), bound()], ids=["unbound", "gated", "bound"])
-def test_a_pod_whose_model_or_revision_is_gone_is_told_with_its_owner(lost: WaitingPod) -> None:
+def test_a_pod_and_its_owner_are_told_that_the_model_or_revision_is_gone(lost: WaitingPod) -> None:
     (event,) = notified(decide(view(lost, declared=False, obtainable=False)))
     assert (event.pods, event.reason, event.warn, event.owners) == ((lost.pod,), REMOVED, True, True)
     (event,) = notified(decide(view(lost, serving="r2", obtainable=False)))

@@ -161,7 +161,7 @@ async def test_a_thousand_pods_of_one_workload_are_one_question(
     assert (sum(w.fits for w in seen.pods), seen.undecided) == (1000, False)
 
 
-async def test_a_pod_on_a_node_misses_the_files_until_the_node_has_them(
+async def test_a_pod_on_a_node_lacks_the_files_until_the_node_has_them(
     observer: WaitingPodsObserver, cluster: ClusterState, progress: ProgressTracker
 ) -> None:
     cluster.users.upsert(waiting_pod("p", "a", placement="preferred", on_missing="fail"))

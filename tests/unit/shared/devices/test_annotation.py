@@ -75,7 +75,7 @@ def test_null_means_empty() -> None:
     assert parse_pod_info('{"runningcontainer": null}') == PodInfo()
 
 
-def test_copies_share_nothing() -> None:
+def test_copies_are_independent() -> None:
     pod, node = pod_info_from(POD), node_info_from(NODE)
     copied, other = copy_pod(pod), copy_node(node)
     copied.running_containers["r"].requests[CARDS] = 7

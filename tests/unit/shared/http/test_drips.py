@@ -41,12 +41,12 @@ def drip() -> Iterator[Drip]:
         end.close()
 
 
-def test_a_head_that_drips_is_a_time_out(drip: Drip) -> None:
+def test_a_head_that_arrives_too_slowly_times_out(drip: Drip) -> None:
     with pytest.raises(TimeoutError):
         drip(repeat(b"x")).read_head()
 
 
-def test_a_chunk_s_length_that_drips_is_a_time_out(drip: Drip) -> None:
+def test_a_chunk_length_that_arrives_too_slowly_times_out(drip: Drip) -> None:
     with pytest.raises(TimeoutError):
         drip(repeat(b"0")).read_line()
 
@@ -59,12 +59,12 @@ def test_trailers_without_an_end_are_not_waited_for(drip: Drip) -> None:
 
 
 @pytest.mark.parametrize("size", [b"zz", b"-5", b"+5", b"0x5", b"1_0", b"", b"f" * 16])
-def test_a_chunk_s_length_is_hexadecimal_and_of_this_world(drip: Drip, size: bytes) -> None:
+def test_the_length_of_a_chunk_is_hexadecimal_and_plausible(drip: Drip, size: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         body_of(CHUNKED, drip(iter([size + b"\r\nabcde\r\n"]), 60)).read_once(memoryview(bytearray(10)))
 
 
 @pytest.mark.parametrize("length", [b"9" * 19, b"9" * 5000, b"\xb2", b"-1", b"+1", b"1_0"])
-def test_a_length_is_decimal_and_of_this_world(length: bytes) -> None:
+def test_a_length_is_decimal_and_plausible(length: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: " + length, "GET")

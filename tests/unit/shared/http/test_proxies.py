@@ -42,7 +42,7 @@ def test_https_goes_through_a_tunnel_that_sees_no_secret(proxy: HttpProxy, tmp_p
         assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port}"]
 
 
-def test_a_proxy_that_wants_a_user_gets_one_or_is_named() -> None:
+def test_a_proxy_that_requires_a_user_gets_one_or_is_named() -> None:
     with HttpProxy("us er:p:w") as proxy, scripted(lambda _: reply(200, b"abc")) as server:
         assert fetch(Proxies(http=f"http://us%20er:p%3Aw@{proxy.host}"), f"{server.url}/x") == b"abc"
         with pytest.raises(Unreachable, match=r"status 407.*USER:PASSWORD") as caught:

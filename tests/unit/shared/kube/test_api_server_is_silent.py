@@ -76,7 +76,7 @@ async def test_what_is_no_whole_answer(tmp_path: Path, serve: Serve, answer: byt
     assert "; check that" in await message_of(tmp_path, f"http://127.0.0.1:{port}")
 
 
-async def test_a_port_that_speaks_no_tls(tmp_path: Path, serve: Serve) -> None:
+async def test_a_port_without_tls(tmp_path: Path, serve: Serve) -> None:
     port = await serve(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     assert "it may not be an https port" in await message_of(tmp_path, f"https://127.0.0.1:{port}")
 

@@ -55,7 +55,7 @@ def ticking(ticks: list[float], every_s: float = 0.5) -> Callable[[], Coroutine[
     return work
 
 
-async def test_leads_while_the_lease_is_renewed_and_gives_it_back_when_cancelled() -> None:
+async def test_leads_while_the_lease_is_renewed_and_releases_it_when_cancelled() -> None:
     record, ticks = LockRecord(), list[float]()
     elector = Elector(lock(record, "a"), ticking(ticks), DEADLINE_S, RETRY_S)
     began = now()
@@ -106,7 +106,7 @@ async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str,
     assert not elector.leading
 
 
-async def test_one_hung_attempt_does_not_cost_the_lead() -> None:
+async def test_one_hung_attempt_does_not_lose_the_lease() -> None:
     record, ticks = LockRecord(), list[float]()
     began = now()
     flaky = FailingLock(lock(record, "a"), began + 30, "hangs", until_s=began + 34)
@@ -128,7 +128,7 @@ async def test_another_holder_ends_the_work_at_once() -> None:
     assert record.holder == "b"
 
 
-async def test_the_works_own_error_comes_out_and_the_lease_is_given_back() -> None:
+async def test_the_error_of_the_work_is_raised_and_the_lease_released() -> None:
     record = LockRecord()
 
     async def fail() -> None:
@@ -174,7 +174,7 @@ async def ended(running: "asyncio.Task[None]", cancels: int = 1) -> None:
         await running
 
 
-async def test_a_candidate_that_ends_while_it_takes_the_lease_gives_it_back() -> None:
+async def test_a_candidate_that_ends_while_acquiring_the_lease_releases_it() -> None:
     record, ticks = LockRecord(), list[float]()
     running = asyncio.create_task(Elector(SlowLock(lock(record, "a"), 1.0), ticking(ticks), DEADLINE_S, RETRY_S).run())
     await asyncio.sleep(0.5)
@@ -185,7 +185,7 @@ async def test_a_candidate_that_ends_while_it_takes_the_lease_gives_it_back() ->
 
 @pytest.mark.parametrize("cancels", [1, 3])
 @pytest.mark.parametrize("failures", [0, 5])
-async def test_a_leader_that_ends_gives_the_lease_back_whatever_comes_between(cancels: int, failures: int) -> None:
+async def test_a_leader_that_ends_releases_the_lease_whatever_happens(cancels: int, failures: int) -> None:
     record, ticks = LockRecord(), list[float]()
     slow = SlowLock(lock(record, "a"), 0.3, failures)
     running = asyncio.create_task(Elector(slow, ticking(ticks), DEADLINE_S, RETRY_S).run())
@@ -197,7 +197,7 @@ async def test_a_leader_that_ends_gives_the_lease_back_whatever_comes_between(ca
     assert now() - asked_at < DEADLINE_S
 
 
-async def test_the_lease_is_given_back_after_the_work_has_ended() -> None:
+async def test_the_lease_is_released_after_the_work_has_ended() -> None:
     record, holders = LockRecord(), list[str]()
 
     async def work() -> None:

@@ -72,7 +72,7 @@ def test_the_context_comes_from_the_tokenizer_where_nothing_else_says_it() -> No
     assert read(config_json={}, tokenizer_config_json={"model_max_length": 10**30}).context_length is None
 
 
-def test_a_sentence_transformer_may_take_less_than_its_positions() -> None:
+def test_a_sentence_transformer_may_use_fewer_positions() -> None:
     found = read(
         config_json={"model_type": "bert", "max_position_embeddings": 512},
         sentence_bert_config_json={"max_seq_length": 256},

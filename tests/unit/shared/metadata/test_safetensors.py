@@ -198,7 +198,7 @@ def test_too_many_keys_are_refused_however_they_are_written(colon: bytes) -> Non
         read(config_json={}, model_safetensors=body)
 
 
-def test_as_many_tensors_as_are_read_may_have_metadata() -> None:
+def test_metadata_may_cover_the_maximum_number_of_tensors() -> None:
     many = {f"layers.{n}.weight": ("BF16", (1,)) for n in range(60_000)}
     assert read_files({"m.safetensors": safetensors(many)}).parameters == 60_000
 

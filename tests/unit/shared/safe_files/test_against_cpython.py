@@ -92,7 +92,7 @@ def test_every_way_to_call_is_found(data: bytes) -> None:
         b"",
     ],
 )
-def test_a_text_stays_one(text: bytes) -> None:
+def test_a_text_stays_text(text: bytes) -> None:
     assert not is_pickle(io.BytesIO(text), len(text))
 
 
@@ -178,7 +178,7 @@ def check(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("start", [b"I0\0x\n0", b"NNb0"])
-def test_these_starts_hide_nothing(start: bytes) -> None:
+def test_these_prefixes_hide_nothing(start: bytes) -> None:
     check(start + CALL)
 
 

@@ -324,7 +324,7 @@ def test_no_wrapping_hides_a_pickle(kinds: list[str], protocol: int) -> None:
     changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=8),
     end=st.integers(0, 10_000),
 )
-def test_nothing_broken_breaks_it(kind: str, name: str, changes: list[tuple[int, int]], end: int) -> None:
+def test_broken_input_does_not_break_it(kind: str, name: str, changes: list[tuple[int, int]], end: int) -> None:
     data = bytearray(WRAPS[kind](PICKLE + NOISE[:300]))
     for place, byte in changes:
         data[place % len(data)] = byte

@@ -121,7 +121,7 @@ def test_each_folder_of_a_diffusion_pipeline_is_looked_at_by_itself() -> None:
     }
 
 
-def test_a_shard_that_is_missing_leaves_everything_in() -> None:
+def test_a_missing_shard_leaves_everything_selected() -> None:
     broken = shards("model", "safetensors", 4, 4_000)
     del broken["model-00003-of-00004.safetensors"]
     sizes = of(broken | shards("pytorch_model", "bin", 3, 5_000) | {"original/consolidated.00.pth": 16_000})

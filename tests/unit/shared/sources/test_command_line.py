@@ -64,7 +64,7 @@ def test_one_that_keeps_asking_is_left_in_the_end_and_one_that_asks_for_more_at_
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.99])
-def test_one_that_is_down_is_tried_for_all_of_the_patience_and_no_longer(chance: float) -> None:
+def test_one_that_is_down_is_retried_until_the_budget_ends(chance: float) -> None:
     assert ends(lambda now: DOWN if now < 30 else None, chance)[2] is None
     end_s, asked, failure = ends(lambda _: DOWN, chance)
     assert failure is DOWN

@@ -154,7 +154,7 @@ def test_programs_read_json_yaml_and_names() -> None:
     assert json.loads(printed(output="json")) == {"models": []}
 
 
-def test_colours_are_for_terminals_alone() -> None:
+def test_only_terminals_get_colours() -> None:
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, color_system="standard", width=80, soft_wrap=True)
     Writer(console, View(width=80)).show([FLEET])

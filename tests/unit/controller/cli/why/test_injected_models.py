@@ -42,7 +42,7 @@ def test_a_pod_with_its_models_is_fine() -> None:
         (pod(annotations={"models.example.com/inject": ","}), "InvalidRequest", "names no Model"),
     ],
 )
-def test_a_pod_that_slipped_through_is_recognised(found: ObservedPod, reason: str, phrase: str) -> None:
+def test_a_pod_that_bypassed_admission_is_recognised(found: ObservedPod, reason: str, phrase: str) -> None:
     [finding] = [f for f in why_pod(found, seen()).findings if f.about == "admission"]
     assert (finding.severity, finding.reason) == (Severity.STOP, reason)
     assert phrase in finding.message

@@ -78,7 +78,7 @@ def test_nothing_is_in_the_way_of_what_is_well() -> None:
     assert reasons(why_group("gpus", seen())) == set()
 
 
-def test_nobody_leads() -> None:
+def test_no_replica_leads() -> None:
     for leader in (LeaseHolder(), LeaseHolder("controller-0", silent=True)):
         assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NoLeader"}
     assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
@@ -560,7 +560,7 @@ def test_the_leader_by_its_lease() -> None:
         ("rayclusters.ray.io/x", Subject("rayclusters", "team", "x", "ray.io", served=True)),
     ],
 )
-def test_subjects(text: str, subject: Subject) -> None:
+def test_subjects_are_parsed(text: str, subject: Subject) -> None:
     assert parse_subject(text).within("team") == subject
 
 

@@ -68,7 +68,7 @@ def test_a_token_for_other_hosts_is_not_sent_to_the_public_hub() -> None:
     assert source._token == "t"
 
 
-def test_a_tree_without_end_is_left(serve: Callable[[Answer], ScriptedServer]) -> None:
+def test_an_endless_tree_is_abandoned(serve: Callable[[Answer], ScriptedServer]) -> None:
     page = b",".join(b'{"type":"file","path":"%05d","size":1,"oid":"%040d"}' % (i, i) for i in range(40_000))
 
     def answer(asked: ScriptedRequest) -> bytes:

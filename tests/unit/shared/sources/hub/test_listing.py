@@ -79,7 +79,7 @@ def test_a_page_elsewhere_is_not_asked_for(serve: Serve, link: str) -> None:
     assert isinstance(failure_of(serve(answers([], Link=f'<{link}>; rel="next"'))), AddressRefused | Unreachable)
 
 
-def test_a_redirect_without_an_end_is_left(serve: Serve) -> None:
+def test_an_endless_redirect_is_abandoned(serve: Serve) -> None:
     server = serve(lambda asked: reply(302, Location=f"{asked.target}x"))
     assert isinstance(failure_of(server), Unreachable)
     assert len(server.asked) < 30

@@ -294,7 +294,7 @@ def test_docker_s_hub_is_at_its_own_host(repository: str, there: str) -> None:
 
 
 @pytest.mark.parametrize("good", ["1" + "0" * 400, "1e999", "NaN", "-5", '"x"'])
-def test_a_token_that_is_good_for_no_time_that_there_is(serve: Serve, open_artifact: Open, good: str) -> None:
+def test_a_token_with_an_impossible_lifetime(serve: Serve, open_artifact: Open, good: str) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         if asked.target.startswith("/t?"):
             return reply(200, b'{"token": "t", "expires_in": %s}' % good.encode())
