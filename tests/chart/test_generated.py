@@ -31,7 +31,7 @@ def test_generated_files_are_current() -> None:
     assert not stale, f"{stale}: run `make charts`"
 
 
-def test_values_are_read_with_what_stands_above_them() -> None:
+def test_values_are_read_with_the_comments_above_them() -> None:
     assert [(v.path, v.text, v.default) for v in read_values(SOURCE)] == [
         ("one", "One value, in two lines.", "1"),
         ("group.many", "A list.", '["a", "b"]'),

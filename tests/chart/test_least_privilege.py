@@ -335,7 +335,7 @@ def test_what_the_agent_must_do(agent: Api, api: Api) -> None:
     assert api.get(OWN_MODELS)["status"]["storeID"] == "mine"
 
 
-def test_metadata_can_be_told_of_the_own_node_alone_and_within_bounds(agent: Api, api: Api) -> None:
+def test_an_agent_reports_metadata_only_of_its_own_node_and_within_bounds(agent: Api, api: Api) -> None:
     def status(**metadata: object) -> Json:
         return {"status": {"entries": [{"id": "m", "revision": "r", "metadata": {"identity": "i", **metadata}}]}}
 

@@ -41,7 +41,7 @@ def _collection(api: Api, found: Json) -> str:
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING, {"ipFamily": "IPv6"}], ids=["defaults", "everything", "IPv6"])
-def test_the_api_server_accepts_every_object_as_it_stands(values: Json, render: Render, api: Api) -> None:
+def test_the_api_server_accepts_every_object_unchanged(values: Json, render: Render, api: Api) -> None:
     ours = [o for o in render(values) if not o["apiVersion"].startswith(FOREIGN)]
     assert len(ours) > 20
     assert {"NetworkPolicy", "FlowSchema", "PodDisruptionBudget", "Job"} <= {o["kind"] for o in ours}

@@ -67,7 +67,7 @@ def test_nobody_mounts_the_store_who_was_not_given_a_model(path: str, mount: Jso
 
 @PATHS
 @pytest.mark.parametrize("place", ["containers", "initContainers"])
-def test_a_writable_mount_is_refused_wherever_it_stands(path: str, place: str, api: Api) -> None:
+def test_a_writable_mount_is_refused_at_any_position(path: str, place: str, api: Api) -> None:
     message = _refusal(api, _given(path, {}, place=place), SYSTEM)
     assert "volumes store are in the model store, /var/lib/larder: set readOnly: true" in message
     twice = _given(path, {"readOnly": True}, {"readOnly": False, "mountPath": "/w"}, place=place)

@@ -26,7 +26,7 @@ def stored(bench: Bench) -> set[str]:
     return {path.name for path in (bench.root / "blobs" / "sha256").iterdir()}
 
 
-def test_it_is_ready_when_its_files_stand_there_and_is_repaired_and_adopted_and_removed(bench: Bench) -> None:
+def test_it_is_ready_when_its_files_are_in_place_and_is_repaired_adopted_and_removed(bench: Bench) -> None:
     model = add(bench, "m.tar.gz", tar_gz(FILES))
     bench.want(model.entry)
     agent = bench.start()

@@ -132,7 +132,7 @@ def test_a_malformed_pod_is_refused(site: Site) -> None:
         raise AssertionError("the pod was admitted")
 
 
-def test_a_namespace_that_was_not_opened_gets_no_pods_and_is_told_how(site: Site, add_node: AddNode) -> None:
+def test_a_namespace_that_is_not_enabled_gets_no_pods_and_an_explanation(site: Site, add_node: AddNode) -> None:
     add_node({card("a"): 1})
     namespace = site.name("closed")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})

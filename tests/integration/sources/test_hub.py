@@ -119,7 +119,7 @@ def test_without_a_token_none_is_searched_for(
         (RepositoryAccess(frozenset({"hf_good"}), gated=True), "hf_bad", AuthDenied, "refuses these credentials"),
     ],
 )
-def test_who_may_not_read_is_told_what_to_do(
+def test_users_without_permission_are_told_what_to_do(
     hub: Hub, folder: Path, open_repo: Open, access: RepositoryAccess, token: str, error: type[LarderError], phrase: str
 ) -> None:
     commit = hub.push(REPO, folder, access=access)

@@ -76,7 +76,7 @@ def test_what_is_used_is_what_du_counts(
     assert store.space.used_bytes() == du_bytes(root)
 
 
-def test_a_long_id_stands_in_the_mark_not_in_the_directory(
+def test_a_long_id_is_in_the_mark_not_in_the_directory_name(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     snapshot = fetch_model(source, store, "n" * 253)

@@ -11,7 +11,7 @@ from agent.store.store import Store
 from shared.errors import StoreFailure
 
 
-def test_a_second_opener_is_told_who_holds_it(root: Path) -> None:
+def test_a_second_opener_learns_who_holds_the_lock(root: Path) -> None:
     script = (
         f"import sys; from pathlib import Path; from agent.store.store import Store; Store.open(Path({str(root)!r}))"
     )

@@ -150,7 +150,7 @@ def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
     assert store.space.missing_bytes(plan_of(other)) == 0
 
 
-def test_what_nothing_references_goes_at_once_to_make_room(
+def test_unreferenced_contents_are_dropped_at_once_under_pressure(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
     fetch_model(source, store, "kept")
@@ -198,7 +198,7 @@ def test_a_clock_that_jumped_between_two_starts_loses_and_fetches_nothing(
     assert store.space.missing_bytes(plan_of(source)) == 0
 
 
-def test_room_that_someone_else_made_counts_from_the_next_look_on(
+def test_space_freed_by_others_counts_from_the_next_check(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     snapshot = fetch_model(source, store, "llama")
@@ -211,7 +211,7 @@ def test_room_that_someone_else_made_counts_from_the_next_look_on(
     store.space.reserve("other", snapshot.size, limit, 0)
 
 
-def test_room_that_a_removal_made_counts_at_once(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+def test_space_freed_by_a_removal_counts_at_once(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
     snapshot = fetch_model(source, store, "llama")
     limit = store.space.used_bytes()
     with pytest.raises(InsufficientStorage):

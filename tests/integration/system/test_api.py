@@ -123,7 +123,7 @@ def test_progress_reaches_the_leader_through_any_replica(site: Site, cache: str)
             site.until(is_taken, f"{controller.name} to take the report")
 
 
-def test_secrets_stand_in_no_object_and_in_no_log(site: Site, cache: str) -> None:
+def test_secrets_are_in_no_object_and_no_log(site: Site, cache: str) -> None:
     site.until(lambda: site.phases("a", cache) == ["Ready"], "the model to be there")
     seen = [str(site.get("ModelNode", "a")), str(site.get("ClusterModelCache", cache))]
     seen += [c.log.read_text() for c in site.cluster.controllers]

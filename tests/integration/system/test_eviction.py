@@ -126,7 +126,7 @@ def events(site: Site, name: str) -> list[str]:
     return [message for message in found if "frees" in message]
 
 
-def test_an_idle_model_makes_room_and_comes_back(site: Site, limited: LimitedNode) -> None:
+def test_an_idle_model_is_evicted_and_returns(site: Site, limited: LimitedNode) -> None:
     before = counted(site)
     old = limited.add_ready("old", 3)
     revision = site.status("ClusterBaseModel", old)["servingRevision"]

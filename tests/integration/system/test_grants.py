@@ -50,7 +50,7 @@ def join(site: Site, label: str) -> None:
         site.label(node, {"turns": label})
 
 
-def test_nodes_that_join_at_once_take_turns(site: Site, slow: tuple[str, str]) -> None:
+def test_nodes_that_join_together_are_granted_in_turn(site: Site, slow: tuple[str, str]) -> None:
     label, name = slow
     with watched(site, name):
         join(site, label)

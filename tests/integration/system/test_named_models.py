@@ -96,7 +96,7 @@ def test_a_name_that_several_kinds_have_is_refused_with_the_candidates(site: Sit
     site.api.delete(path)
 
 
-def test_the_kind_tells_models_of_one_name_apart(site: Site, twins: str) -> None:
+def test_the_kind_distinguishes_models_of_one_name(site: Site, twins: str) -> None:
     assert is_admitted(site, f"clusterbasemodel/{twins}")
     assert not is_admitted(site, f"clustermodelcache/{twins}")
 

@@ -170,7 +170,7 @@ def test_no_secret_is_in_it(bundle: Bundle) -> None:
     assert found == set()
 
 
-def test_whoever_may_not_read_secrets_misses_nothing(site: Site, bundle: Bundle) -> None:
+def test_users_without_access_to_secrets_miss_nothing(site: Site, bundle: Bundle) -> None:
     with closing(site.cluster.plane.api_for(ENGINEER)) as api, pytest.raises(CallRefused, match="403"):
         api.get(f"{CORE}/secrets")
     errors = bundle.text("errors.txt")

@@ -198,7 +198,7 @@ def test_a_node_that_came_during_an_update_gets_what_its_pod_was_given(site: Sit
     site.wait_ready(KIND, name)
 
 
-def test_a_model_deleted_while_a_pod_waits_still_comes_and_one_removed_by_force_is_told(
+def test_a_model_deleted_while_a_pod_waits_still_arrives_and_a_forced_removal_is_reported(
     site: Site, stalled: Arrival
 ) -> None:
     pod = run(site, stalled.name, "preferred", starts=False)

@@ -83,7 +83,7 @@ def test_owners_are_followed_through_kinds_that_nobody_knows(site: Site, why: Wh
     site.api.delete(f"{DEFAULT}/serviceaccounts/{name}")
 
 
-def test_what_pod_security_and_a_quota_refuse_is_told_in_the_server_s_words(site: Site, why: Why) -> None:
+def test_refusals_of_pod_security_and_quotas_are_reported_with_the_server_s_message(site: Site, why: Why) -> None:
     model, team = site.base_model(nodeSelector={"gpu": "yes"}), site.name("team")
     site.wait_ready("ClusterBaseModel", model)
     labels = {"pod-security.kubernetes.io/enforce": "baseline"}

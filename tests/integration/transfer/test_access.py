@@ -131,7 +131,7 @@ def test_each_content_is_requested_once_and_by_a_byte(fetch_blobs: FetchBlobs, s
     assert stranger.served_bytes == len(stranger.opened)
 
 
-def test_of_a_repository_one_file_stands_for_all(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_one_file_of_a_repository_represents_all(fetch_blobs: FetchBlobs, store: Store) -> None:
     fetch_blobs(MemorySource(MANY), store)
     stranger = AskedRepository(MANY, denied="017.json")
     assert fetch_blobs(stranger, store).blobs.keys() == MANY.keys()

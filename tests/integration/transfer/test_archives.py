@@ -46,7 +46,7 @@ UNPACKED_BYTES = sum(map(len, FILES.values()))
 
 class TestUnpacking:
     @pytest.mark.parametrize("name", MAKERS)
-    def test_the_files_stand_in_the_place_of_the_archive(
+    def test_the_files_replace_the_archive(
         self, name: str, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         source, progress = MemorySource({name: MAKERS[name](FILES)}), Progress()
@@ -228,7 +228,7 @@ class TestRoom:
 
 
 class TestSharing:
-    def test_another_model_with_the_archive_is_linked_from_what_stands(
+    def test_another_model_with_the_archive_is_linked_from_existing_files(
         self, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
@@ -243,7 +243,7 @@ class TestSharing:
         assert content(second) == FILES
         assert_nothing_but(root, second)
 
-    def test_it_stands_though_the_first_goes_before_its_commit(
+    def test_it_stays_valid_although_the_first_is_removed_before_its_commit(
         self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
@@ -418,7 +418,7 @@ class TestInterruption:
         assert_nothing_but(store.root, snapshot)
 
     @pytest.mark.parametrize("files", [FILES, ZEROS], ids=["loose", "packed tightly"])
-    def test_room_is_asked_for_what_is_missing_alone(
+    def test_space_is_requested_only_for_missing_bytes(
         self,
         files: dict[str, bytes],
         fetch_model: Callable[..., Snapshot],

@@ -143,7 +143,7 @@ def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Pa
         "compresses a part once",
     ],
 )  # fmt: skip
-def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, store: Store) -> None:
+def test_parts_are_in_place_even_without_a_digest_to_verify_them(name: str, store: Store) -> None:
     result = fetch_blobs(store, Server(*PASSING[name]), digest="")
     assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
 

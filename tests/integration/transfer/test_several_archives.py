@@ -64,7 +64,7 @@ def refusal(source: MemorySource, fetch_model: FetchModel, store: Store) -> Lard
     return raised.value
 
 
-def test_the_files_of_all_stand_beside_one_another(fetch_model: FetchModel, store: Store, root: Path) -> None:
+def test_the_files_of_all_archives_are_side_by_side(fetch_model: FetchModel, store: Store, root: Path) -> None:
     source = packed()
     snapshot = fetch_model(source, store)
     assert content(snapshot) == FILES

@@ -40,7 +40,7 @@ def test_a_file_that_cannot_run_does_not_count(tmp_path: Path) -> None:
     assert locate(ETCD, env) is None
 
 
-def test_what_is_missing_is_named_with_the_command_that_brings_it(tmp_path: Path) -> None:
+def test_a_missing_program_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
     env = _cache(tmp_path, *(binary for binary in ALL if binary is not ETCD))
     assert missing(env) == [ETCD]
     with pytest.raises(MissingBinaries, match=r"^etcd not found in .*run: make setup && .*python -m rig setup$"):

@@ -16,7 +16,7 @@ def test_helm_is_found_in_the_cache_or_where_one_says(tmp_path: Path) -> None:
     assert find_helm({"LARDER_CACHE": str(tmp_path), "LARDER_HELM": "/opt/helm"}) == Path("/opt/helm")
 
 
-def test_a_missing_helm_is_named_with_the_command_that_brings_it(tmp_path: Path) -> None:
+def test_a_missing_helm_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
     with pytest.raises(MissingBinaries, match=r"^helm \S+ not found in .*run: make setup && .*python -m rig setup"):
         find_helm({"LARDER_CACHE": str(tmp_path)})
 
@@ -28,7 +28,7 @@ def _program(tmp_path: Path, script: str) -> Helm:
     return Helm(program, tmp_path / "home")
 
 
-def test_a_failure_has_helm_s_own_words(tmp_path: Path) -> None:
+def test_a_failure_includes_the_message_of_helm(tmp_path: Path) -> None:
     helm = _program(tmp_path, "echo Error: wrong >&2; exit 3")
     with pytest.raises(HelmFailed, match="helm lint x failed with exit code 3:\nError: wrong"):
         helm.run("lint", "x")

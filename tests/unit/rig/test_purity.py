@@ -24,7 +24,7 @@ def write(root: Path, **files: str) -> None:
         ("controller.cli.status.reporting", "", False),
     ],
 )
-def test_purity_is_by_name_or_by_a_modules_own_word(module: str, head: str, *, pure: bool) -> None:
+def test_purity_follows_the_name_or_the_docstring_of_a_module(module: str, head: str, *, pure: bool) -> None:
     assert is_pure(module, head) is pure
 
 

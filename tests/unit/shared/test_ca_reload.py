@@ -49,7 +49,7 @@ def test_old_and_new_are_trusted_while_replicas_take_up_a_renewal(tmp_path: Path
     assert [accepts(reloader.context(), ca) for ca in (first, second, third)] == [False, True, True]
 
 
-def test_the_same_file_is_read_once_and_the_same_text_is_no_news(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_read_once_and_unchanged_text_is_ignored(tmp_path: Path) -> None:
     first, second = trustme.CA(), trustme.CA()
     reloader = CaReloader(tmp_path / "ca.crt")
     put(tmp_path / "ca.crt", first)

@@ -16,7 +16,7 @@ def test_a_flow_with_thousands_is_no_longer_before_the_others_than_one_item() ->
     assert [queue.pop(), queue.pop(), queue.pop()] == [0, -1, 1]
 
 
-def test_a_flow_that_may_not_have_a_turn_is_passed_over_and_keeps_its_place() -> None:
+def test_a_blocked_flow_is_skipped_and_keeps_its_place() -> None:
     queue: FairQueue[str, str] = FairQueue()
     for flow in "abc":
         queue.push(flow, flow)
@@ -34,7 +34,7 @@ def test_an_item_can_be_taken_out() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from("abcd"), st.none()), max_size=200))
-def test_every_item_comes_out_once_in_order_and_no_flow_waits_for_two_turns_of_another(steps: list[str | None]) -> None:
+def test_every_item_is_served_once_in_order_and_no_flow_waits_for_two_of_another(steps: list[str | None]) -> None:
     queue: FairQueue[str, tuple[str, int]] = FairQueue()
     pushed: Counter[str] = Counter()
     popped: defaultdict[str, list[int]] = defaultdict(list)

@@ -34,7 +34,7 @@ def _within(function: ast.AST) -> Iterator[tuple[str, str]]:
 FOUND = sorted(set(late_imports()))
 
 
-def test_some_labels_are_found() -> None:
+def test_late_imports_are_found() -> None:
     assert ("agent.cli.fetch", "run_fetch") in FOUND
 
 

@@ -20,7 +20,7 @@ def command(tmp_path: Path, name: str, body: bytes) -> Command:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_files_stand_in_the_directory_and_not_the_archive(name: str, tmp_path: Path) -> None:
+def test_the_directory_has_the_files_instead_of_the_archive(name: str, tmp_path: Path) -> None:
     fetched = command(tmp_path, name, MAKERS[name](FILES))
     assert fetched.run() == 0
     assert fetched.tree() == FILES

@@ -123,7 +123,7 @@ def test_an_authority_is_named_by_any_of_the_usual_variables(tmp_path: Path) -> 
             assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_proxy_that_wants_a_user_is_told_none_of_the_password(private_hub: Hub, tmp_path: Path) -> None:
+def test_a_proxy_that_requires_a_user_never_causes_the_password_to_be_shown(private_hub: Hub, tmp_path: Path) -> None:
     with HttpProxy("user:right") as proxy:
         environ = {"HF_ENDPOINT": private_hub.endpoint, "HF_TOKEN": "hf_good"}
         for user, code in (("user:right", 0), ("user:sekret", 1)):

@@ -19,7 +19,7 @@ def command(tmp_path: Path) -> Command:
     return Command(tmp_path / "dir", MemorySource(FILES))
 
 
-def test_the_files_stand_directly_in_the_directory_and_nothing_else(command: Command) -> None:
+def test_the_directory_has_exactly_the_files(command: Command) -> None:
     assert command.run() == 0
     assert command.tree() == FILES
     assert not (command.to / ".larder").exists()

@@ -32,9 +32,7 @@ def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_p
         (["a/b/c", "a/b"], "'a/b' is a file, but 'a/b/c' uses it as a directory"),
     ],
 )
-def test_what_cannot_stand_there_is_reported_and_nothing_is_written(
-    tmp_path: Path, paths: list[str], phrase: str
-) -> None:
+def test_a_conflicting_path_is_reported_and_nothing_is_written(tmp_path: Path, paths: list[str], phrase: str) -> None:
     command = Command(tmp_path / "dir", MemorySource(dict.fromkeys(paths, b"x")))
     assert command.run() == 1
     assert command.error.startswith("UnsafePath: ")

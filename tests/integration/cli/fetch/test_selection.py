@@ -53,7 +53,7 @@ def test_second_copies_are_left_out_and_counted(hub: Hub, tmp_path: Path) -> Non
     assert "1 files with 195.3 KiB left out" in done.stdout
 
 
-def test_a_program_is_told_what_is_left_out(hub: Hub, tmp_path: Path) -> None:
+def test_json_output_lists_what_is_left_out(hub: Hub, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path / "to", "--duplicate-weights", "skip", "-o", "json")
     reported = json.loads(done.stdout)
     assert reported["directory"] == str(tmp_path / "to")

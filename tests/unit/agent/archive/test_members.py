@@ -192,7 +192,7 @@ ENTRIES = st.builds(
 
 
 @given(st.lists(ENTRIES, max_size=8))
-def test_what_is_accepted_can_stand_below_one_directory(entries: list[ArchiveEntry]) -> None:
+def test_accepted_names_fit_below_one_directory(entries: list[ArchiveEntry]) -> None:
     try:
         members = decide_members(entries, LIMITS)
     except (LarderError, Oversize):

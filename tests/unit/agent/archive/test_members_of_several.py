@@ -21,7 +21,7 @@ def entries(*names: str, size: int = 1) -> list[ArchiveEntry]:
     return [ArchiveEntry(name, MemberType.FILE, size) for name in names]
 
 
-def test_files_in_one_directory_stand_together() -> None:
+def test_files_of_one_directory_are_adjacent() -> None:
     check_together({"": ["config.json", "d/x"], "a.tar": ["d/a", "d/e/a"], "b.tar": ["d/b", "d/e/b"]}, LIMITS)
 
 

@@ -113,7 +113,7 @@ def test_a_limit_slows_it_down(claim: Claim) -> None:
     assert claim.fill("--limit=0") == 0
 
 
-def test_progress_is_told_to_whoever_connects() -> None:
+def test_progress_is_served_to_any_client() -> None:
     progress, port = Progress(total=200), free_port()
     with ProgressServer(progress, port):
         progress.receive(100)

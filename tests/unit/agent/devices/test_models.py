@@ -67,7 +67,7 @@ def test_any_number_of_pods_uses_one_model() -> None:
     assert schedule([node], pod(id_leaf("llama"), ready_leaf("llama"))).node == "n1"
 
 
-def test_room_for_more_can_be_asked_for() -> None:
+def test_space_for_more_can_be_requested() -> None:
     nodes = [offered(used=80 * GIB), offered(name="n2", used=10 * GIB)]
     assert schedule(nodes, pod(STORE_BYTES, amount=40 * GIB)).node == "n2"
     assert schedule(nodes, pod(STORE_BYTES, amount=95 * GIB)).node is None

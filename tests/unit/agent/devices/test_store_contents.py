@@ -45,7 +45,7 @@ def test_a_restarted_agent_knows_them_before_it_knows_its_model_node() -> None:
         (Space(), (0, 0, 0)),
     ],
 )
-def test_room_is_what_is_left_by_limit_and_disk(space: Space, expected: tuple[int, int, int]) -> None:
+def test_available_bytes_follow_from_limit_and_disk(space: Space, expected: tuple[int, int, int]) -> None:
     found = contents_of(observation(), space)
     assert (found.capacity_bytes, found.allocatable_bytes, found.used_bytes) == expected
 

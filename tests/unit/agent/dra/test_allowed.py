@@ -34,7 +34,7 @@ def test_only_what_is_listed_is_allowed() -> None:
     assert not _is_allowed(variable="LD_PRELOAD")
 
 
-def test_a_star_stands_for_anything_in_one_part() -> None:
+def test_a_star_matches_anything_within_one_part() -> None:
     stars = AllowedEdits(devices=("/dev/a*b*c", "/dev/*/x"))
     for device in ("/dev/abc", "/dev/a1b2c", "/dev/abbc", "/dev/any/x"):
         assert _is_allowed(device=device, allowed=stars)

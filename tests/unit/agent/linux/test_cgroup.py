@@ -56,7 +56,7 @@ def test_the_first_version_of_groups_counts(proc: Path, groups: Path) -> None:
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == 3 * GIB
 
 
-def test_where_the_kernel_does_not_tell_nothing_is_kept(proc: Path, groups: Path) -> None:
+def test_without_information_from_the_kernel_nothing_is_kept(proc: Path, groups: Path) -> None:
     def unknown() -> int:
         raise FileNotFoundError
 

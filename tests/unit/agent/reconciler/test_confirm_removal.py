@@ -9,7 +9,7 @@ GONE = entry(state="Absent")
 ACTION = Remove(GONE, "mn-1", 3)
 
 
-def test_the_very_wish_that_was_acted_on() -> None:
+def test_the_request_that_was_acted_on() -> None:
     assert still_wants_removal(model_node([GONE]), UID, ACTION)
 
 

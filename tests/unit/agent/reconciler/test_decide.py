@@ -202,7 +202,7 @@ class TestRemoval:
         assert decide(observation(self.gone, held={KEY: SOUND}, labels=[DRAINING], failures=refused)) == []
 
     @pytest.mark.parametrize("state", ["absent", "Gone", "", "Present", "Draining"])
-    def test_only_the_word_itself_removes(self, state: str) -> None:
+    def test_only_the_exact_value_absent_removes(self, state: str) -> None:
         actions = decide(observation(entry(state=state), held={KEY: SOUND}))
         assert not any(isinstance(a, Remove) for a in actions)
 

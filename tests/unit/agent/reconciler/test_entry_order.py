@@ -18,7 +18,7 @@ def test_one_namespace_with_many_models_and_the_highest_priority_does_not_go_bef
     assert set(order[:3]) >= {"b_only", "cluster"}
 
 
-def test_downloads_that_run_count_as_turns_that_were_taken() -> None:
+def test_running_downloads_count_as_used_slots() -> None:
     running, waiting = [entry("a_1"), entry("a_2")], [entry("a_3", priority=9), entry("b_1", since="2026-06-01")]
     works: dict[Key, Work] = {e.key: Fetching(DIGEST) for e in running}
     works.update({e.key: Reserved(DIGEST) for e in waiting})
@@ -33,7 +33,7 @@ def test_what_pods_wait_for_goes_first_whatever_its_priority() -> None:
     assert [e.id for e in by_turn(observation(*entries), entries, Preparing)] == ["a_3", "a_1", "a_2"]
 
 
-def test_a_namespace_whose_pods_wait_for_many_models_takes_turns_with_others() -> None:
+def test_a_namespace_waiting_for_many_models_alternates_with_others() -> None:
     many = [entry(f"a_m{i:03}", priority=9, awaited=True) for i in range(100)]
     others = [entry("b_m"), entry("c_m"), entry("d_m", awaited=True)]
     order = [e.id for e in by_turn(observation(*many, *others), [*many, *others], Preparing)]
@@ -64,7 +64,7 @@ def test_few_manifests_are_requested_at_one_time_and_those_of_each_namespace_fir
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "a", "b", "c"]), st.integers(0, 3)), max_size=40), st.randoms())
-def test_every_entry_has_one_turn_whatever_the_order_of_the_list(wishes: list[tuple[str, int]], random: object) -> None:
+def test_every_entry_is_served_once_in_any_order_of_the_list(wishes: list[tuple[str, int]], random: object) -> None:
     entries = [entry(f"{ns}_m{i}" if ns else f"m{i}", priority=p) for i, (ns, p) in enumerate(wishes)]
     shuffled = list(entries)
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis does not name the type

@@ -92,7 +92,7 @@ def test_damage_drops_both_labels_unless_pods_use_the_snapshot() -> None:
     assert label_changes(observation(entry(in_use=True), held={KEY: DAMAGED}, labels=both())) == {}
 
 
-def test_labels_go_when_the_whole_snapshot_is_gone_whoever_uses_it() -> None:
+def test_labels_are_removed_with_the_whole_snapshot_even_if_it_is_in_use() -> None:
     assert set(label_changes(observation(entry(in_use=True), labels=both()))) == set(both())
 
 

@@ -41,7 +41,7 @@ def test_no_number_of_failures_is_too_many(failures: int) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"manifest": "b" * 64}, {"uri": "hf://o/other@r1"}, {"claims": [claim()]}])
-def test_failures_of_another_wish_do_not_count(changed: dict[str, Any]) -> None:
+def test_failures_of_an_earlier_request_do_not_count(changed: dict[str, Any]) -> None:
     first = LATEST.failure(entry(), Unreachable("x"), None, 10.0, transient=False)
     again = LATEST.failure(entry(), Unreachable("x"), first, 20.0, transient=False)
     other = LATEST.failure(entry(**changed), Unreachable("x"), again, 30.0, transient=False)

@@ -164,7 +164,7 @@ def test_a_large_shortage_is_reported_again_when_it_is_notably_less() -> None:
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_no_figures_of_a_shortage_stand_for_ever() -> None:
+def test_no_figures_of_a_shortage_stay_forever() -> None:
     cache = waiting(0, Space(used=100))
     cache.set_space(Space(used=100), 299.0)
     assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S

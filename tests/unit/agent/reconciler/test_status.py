@@ -76,7 +76,7 @@ def test_what_will_pass_stays_pending_with_its_reason() -> None:
     assert (status.phase, status.reason) == ("Pending", "NotGranted")
 
 
-def test_a_failure_of_another_wish_is_forgotten() -> None:
+def test_a_failure_of_an_earlier_request_is_forgotten() -> None:
     failed = {KEY: failure(entry(manifest="b" * 64), 1.0)}
     assert only(entry_statuses(observation(entry(), failures=failed))).phase == "Pending"
 

@@ -196,7 +196,7 @@ def many(ready: int) -> ModelNodeStatus:
     return status(*reported)
 
 
-def test_a_status_of_long_messages_is_cut_to_a_size_that_the_object_has_room_for() -> None:
+def test_a_status_with_long_messages_is_cut_to_fit_the_object() -> None:
     reported = [EntryStatus(id=f"m-{i:04}", revision="c" * 40, phase="Failed", message="x" * 2000) for i in range(1000)]
     cut = fit_size(status(*reported))
     assert len(msgspec.json.encode(cut)) <= 384 * 1024

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from agent.store.idle import Idle, count_round, read_counts, write_counts
 
 
-def test_what_stands_unchanged_counts_one_round_more_and_what_changed_starts_over() -> None:
+def test_unchanged_files_count_another_round_and_changed_ones_start_over() -> None:
     first = count_round({}, {"a": 5, "b": 5})
     second = count_round(first, {"a": 5, "b": 4, "c": 1})
     assert second == {"a": Idle(5, 1), "b": Idle(4, 0), "c": Idle(1, 0)}

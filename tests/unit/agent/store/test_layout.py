@@ -8,7 +8,7 @@ from shared.errors import UnsafePath
 LAYOUT = Layout(Path("/root-of-the-store"))
 
 
-def test_a_snapshot_stands_below_its_model() -> None:
+def test_a_snapshot_is_below_its_model() -> None:
     assert LAYOUT.snapshot("team_llama", "abc") == Path("/root-of-the-store/models/team_llama/abc")
 
 

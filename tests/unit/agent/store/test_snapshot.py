@@ -64,7 +64,7 @@ def test_several_and_what_is_beside_them_are_read_as_they_were_written(tmp_path:
     assert ["-" in keys[path] for path in ("a", "b", "config.json")] == [True, True, False]
 
 
-def test_one_beside_a_file_is_told_apart_from_it(tmp_path: Path, place: Path) -> None:
+def test_one_beside_a_file_is_distinguished_from_it(tmp_path: Path, place: Path) -> None:
     mark = completed_of(manifest(ARCHIVES["a.tar"], CONFIG), "m", {"config.json": CONFIG.sha256}, (ONE,))
     snapshot = read_snapshot(Layout(tmp_path), written(place, mark.encode()))
     assert snapshot is not None

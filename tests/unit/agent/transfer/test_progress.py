@@ -46,7 +46,7 @@ def test_what_was_found_has_no_rate(clock: Clock) -> None:
     assert progress.rate() == 0
 
 
-def test_trouble_ends_with_the_next_byte(clock: Clock) -> None:
+def test_a_failure_clears_with_the_next_byte(clock: Clock) -> None:
     progress = Progress(0, clock)
     progress.failure = Unreachable("x")
     progress.receive(1)

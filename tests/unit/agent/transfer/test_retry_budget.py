@@ -35,7 +35,7 @@ def test_progress_has_no_end() -> None:
         assert tried.pause(Unreachable("cut"), missing, 1) <= 10
 
 
-def test_receivers_that_meet_the_same_trouble_wait_together() -> None:
+def test_receivers_with_the_same_failure_wait_together() -> None:
     clock = Clock()
     tried = retry_budget(clock)
     clock.now = 20
@@ -97,7 +97,7 @@ def test_a_failure_now_and_then_among_pieces_that_come_does_not_lengthen_the_pau
         tried.succeed()
 
 
-def test_one_who_gets_nothing_waits_longer_each_time_while_another_brings_all() -> None:
+def test_a_receiver_without_bytes_waits_longer_each_time_while_another_receives_all() -> None:
     clock = Clock()
     tried = SharedRetryBudget(POLICY, Timing(clock, lambda _, most: most))
     pauses = []
@@ -107,7 +107,7 @@ def test_one_who_gets_nothing_waits_longer_each_time_while_another_brings_all() 
     assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_where_few_tries_tell_one_receiver_spends_them() -> None:
+def test_limited_attempts_are_spent_by_one_receiver() -> None:
     clock = Clock()
     tried = retry_budget(clock)
     wrong = Unreachable("compressed", tries=2)

@@ -97,7 +97,7 @@ def test_a_kill_costs_a_connection_no_more_than_an_eighth_of_a_mebibyte(tmp_path
         assert segmented.partial.held.size_bytes - reported <= len(segments) * 2**17
 
 
-def test_bytes_of_an_earlier_boot_count_only_where_a_digest_will_tell(tmp_path: Path) -> None:
+def test_bytes_of_an_earlier_boot_count_only_if_a_digest_verifies_them(tmp_path: Path) -> None:
     with begun(1000, tmp_path) as segmented:
         segment = taken(segmented.take_segment())
         put(segmented, segment, 500)
@@ -224,7 +224,7 @@ def test_what_is_finished_is_not_started_over() -> None:
     size=st.integers(0, 300),
     steps=st.lists(st.tuples(st.sampled_from(["take", "write", "follow", "again"]), st.integers(0, 60)), max_size=60),
 )
-def test_every_byte_is_hashed_once_in_order_whoever_does_it(size: int, steps: list[tuple[str, int]]) -> None:
+def test_every_byte_is_hashed_once_in_order_by_any_thread(size: int, steps: list[tuple[str, int]]) -> None:
     with begun(size) as segmented:
         segments: list[Segment] = []
         for move, number in steps:

@@ -123,7 +123,7 @@ def test_nodes_that_the_model_does_not_fit_on_are_as_good_as_none(
     assert read_models(rewrite(pod)[0]) == [("b", "r")], "another cache of the same URI"
 
 
-def test_of_many_nodes_only_some_are_asked_for_their_room(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+def test_only_some_of_many_nodes_are_checked_for_space(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     names = [f"node-{i}" for i in range(1000)]
     catalog.members["red"] = [CatalogNode(name, {"colour": "red"}) for name in names]
     catalog.full = {("a", name) for name in names}

@@ -34,7 +34,7 @@ def claim_of(pod: Json, volume: str) -> Json:
     return claim
 
 
-def test_a_pod_mounts_the_claim_of_its_base_model_and_says_what_it_stands_for(catalog: MemoryCatalog) -> None:
+def test_a_pod_mounts_the_claim_of_its_base_model_and_records_its_snapshot(catalog: MemoryCatalog) -> None:
     pod = admit(base_model_pod("p", "llama"), catalog)
     assert claim_of(pod, "larder-model") == {"claimName": "llama", "readOnly": True}
     assert pod["metadata"]["annotations"][CLAIMS_ANNOTATION] == "llama=llama@c0ffee"

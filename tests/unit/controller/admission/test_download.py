@@ -107,7 +107,7 @@ def test_the_argument_decides_where_the_annotation_has_a_placeholder(rewrite: Re
     assert KSERVE_URI not in after["metadata"]["annotations"]
 
 
-def test_a_server_that_wants_to_write_is_told_that_it_cannot(rewrite: Rewrite) -> None:
+def test_a_server_that_needs_to_write_is_warned(rewrite: Rewrite) -> None:
     after, warnings = rewrite(kserve_pod("p", URI, annotations={"storage.kserve.io/readonly": "false"}))
     assert after["spec"]["containers"][0]["volumeMounts"] == [OURS]
     (warning,) = warnings

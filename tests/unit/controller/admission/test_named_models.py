@@ -125,7 +125,7 @@ def test_a_name_that_means_no_single_model_is_refused(
         ("layout", "flat", "write directory or hub"),
     ],
 )
-def test_an_invalid_wish_is_refused(models: MemoryCatalog, annotation: str, value: str, message: str) -> None:
+def test_an_invalid_request_is_refused(models: MemoryCatalog, annotation: str, value: str, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         admit(models, "mistral", **{annotation: value})
 

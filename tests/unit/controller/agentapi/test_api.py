@@ -169,7 +169,7 @@ async def test_an_endless_body_is_not_stored(api: Api) -> None:
     assert (answer.status_code, answer.json()["reason"]) == (413, "TooLarge")
 
 
-async def test_trouble_of_the_api_server_is_not_taken_for_a_refusal(api: Api) -> None:
+async def test_a_failure_of_the_api_server_is_not_treated_as_a_refusal(api: Api) -> None:
     api.objects.down = True
     answer = await api.report({"entries": []})
     assert (answer.status_code, answer.json()["reason"]) == (503, "Unreachable")
@@ -247,7 +247,7 @@ def reviews(api: Api) -> int:
     return api.objects.asked.count(f"POST {REVIEWS}")
 
 
-async def test_a_node_that_asks_too_often_is_told_when_to_come_back(api: Api) -> None:
+async def test_a_node_that_asks_too_often_is_told_when_to_retry(api: Api) -> None:
     api.cluster.caches.upsert(cache("m"))
     burst = RATES["credentials"].burst
     with capture_logs() as logs:

@@ -136,7 +136,7 @@ def test_a_model_is_read_once_and_then_ready() -> None:
     assert claim_status(settled, reported(decide(settled, NOW)), "later") == settled.status
 
 
-def test_what_was_left_aside_stands_beside_what_was_read() -> None:
+def test_ignored_files_are_reported_beside_the_result() -> None:
     seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a dangling link"))
     assert metadata(seen) == ("True", "Read")
     phrase = reported(decide(seen, NOW)).claim_result.metadata.message
@@ -262,7 +262,7 @@ def with_metadata(reason: str) -> BaseModelStatus:
     return BaseModelStatus(conditions=[reported])
 
 
-def test_a_job_that_may_not_be_made_is_reported_in_the_server_s_words() -> None:
+def test_a_refused_job_is_reported_with_the_server_s_message() -> None:
     seen = model(job_refused="403 Forbidden: exceeded quota: jobs")
     assert starts(seen) == []
     assert ready(seen) == ("In_Transit", "False", "JobRefused")
@@ -383,7 +383,7 @@ def test_every_state_is_reported_and_looked_at_again(seen: ClaimView) -> None:
 
 
 @given(VIEWS)
-def test_what_is_reported_twice_is_told_alike(seen: ClaimView) -> None:
+def test_repeated_reports_are_identical(seen: ClaimView) -> None:
     once = after(seen)
     again = after(once)
     assert after(again).status == again.status

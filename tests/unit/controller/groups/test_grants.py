@@ -91,7 +91,7 @@ async def test_a_failed_entry_keeps_the_slot_until_its_spec_is_written(two: Clus
     assert await two.look() == {"b"}
 
 
-async def test_a_node_that_downloaded_long_ago_gets_its_turn(two: Cluster) -> None:
+async def test_a_node_that_downloaded_long_ago_gets_a_grant(two: Cluster) -> None:
     """An agent tells progress only while it downloads: the last report of an earlier model is old by then."""
     two.write("a", "Waiting")
     two.progress.report("a", [EntryProgress("old", "r1", 10, 10)], {("old", "r1"): 10})
@@ -150,7 +150,7 @@ async def test_a_lost_agent_releases_its_slot(two: Cluster) -> None:
     assert await two.look() == {"b"}
 
 
-async def test_a_node_that_lost_its_disk_waits_for_its_turn(two: Cluster) -> None:
+async def test_a_node_that_lost_its_disk_waits_for_a_grant(two: Cluster) -> None:
     two.write("a", "Ready", granted=False)
     two.write("b", "Downloading", granted=True)
     assert await two.look() == {"b"}

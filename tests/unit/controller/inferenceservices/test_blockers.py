@@ -43,7 +43,7 @@ def found(seen: ServiceView, *conditions: str) -> Blocker | None:
         (waiting("CrashLoopBackOff"), "ContainerNotStarted", "pod p: CrashLoopBackOff"),
     ],
 )
-def test_the_first_pod_with_a_trouble_is_reported(status: PodStatus, reason: str, phrase: str) -> None:
+def test_the_first_pod_with_a_problem_is_reported(status: PodStatus, reason: str, phrase: str) -> None:
     seen = replace(view(), pods=(pod("fine"), pod("p", status)))
     assert found(seen) == Blocker(reason, phrase)
     assert found(seen, "Progressing=False") == Blocker(reason, phrase), "rather than that it takes long"

@@ -23,7 +23,7 @@ def reported(seen: ServiceView, refused: dict[str, str] | None = None, kind: str
     return found.status, found.reason, found.message
 
 
-def test_it_waits_for_its_model_in_the_model_s_words() -> None:
+def test_it_waits_for_its_model_with_the_model_s_message() -> None:
     assert reported(view(MISSING)) == (
         "False",
         "ModelNotFound",
@@ -54,7 +54,7 @@ def test_it_waits_for_its_model_in_the_model_s_words() -> None:
         ({}, "False", "Progressing", "0 of 2 pods are ready"),
     ],
 )  # fmt: skip
-def test_its_pods_say_how_it_stands(fields: dict[str, Any], ready: str, reason: str, phrase: str) -> None:
+def test_its_pods_determine_its_status(fields: dict[str, Any], ready: str, reason: str, phrase: str) -> None:
     found = reported(view(deployment=deployment(wanted=2, **fields), replicas={"min": 2}))
     assert found[:2] == (ready, reason)
     assert phrase in found[2]

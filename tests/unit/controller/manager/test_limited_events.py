@@ -13,7 +13,7 @@ OTHER = EventSubject("v1", "Pod", "team", "llama-0", "uid-2")
 _PATH = "/api/v1/namespaces/team/events"
 
 
-async def test_each_object_is_told_a_reason_and_each_news_once_an_hour(tmp_path: Path) -> None:
+async def test_each_object_gets_an_event_per_reason_at_most_hourly(tmp_path: Path) -> None:
     server, now_s, written = Objects(), [0.0], list[tuple[str, str]]()
 
     def event(body: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +49,7 @@ async def test_made_up_reasons_end_at_a_bound_and_leave_no_memory(tmp_path: Path
         assert list(events._written) == ["other"]
 
 
-async def test_news_of_any_length_take_little_memory_and_are_told_apart(tmp_path: Path) -> None:
+async def test_messages_of_any_length_take_little_memory_and_stay_distinct(tmp_path: Path) -> None:
     server, news = Objects(), "x" * 200_000
     server.posts[_PATH] = lambda body: body
     async with serving(server, tmp_path) as kube:

@@ -58,12 +58,12 @@ async def test_a_reason_is_reported_once_an_hour_and_a_new_state_at_once(recorde
     assert recorder.take() == [("p0", "Waiting")]
 
 
-async def test_five_pods_hear_it_and_their_owner_once(recorder: PodRecorder) -> None:
+async def test_five_pods_get_the_event_and_their_owner_one(recorder: PodRecorder) -> None:
     await recorder.events.report("key", pods(100), "Gone", "m")
     assert recorder.take() == [("p0", "Gone"), ("web", "Gone"), *((f"p{i}", "Gone") for i in range(1, 5))]
 
 
-async def test_what_is_forgotten_is_news_again(recorder: PodRecorder) -> None:
+async def test_a_forgotten_event_is_reported_again(recorder: PodRecorder) -> None:
     await recorder.events.report("key", pods(), "Gone", "m", owners=False)
     recorder.events.forget("key")
     await recorder.events.report("key", pods(), "Gone", "m", owners=False)

@@ -30,7 +30,7 @@ def test_a_retry_comes_before_older_owners_and_the_tail_after_younger_ones() -> 
     assert drained(queue) == ["retry", "old", "young", "tail"]
 
 
-def test_the_requests_of_an_owner_stand_together_in_the_order_of_their_index() -> None:
+def test_the_requests_of_an_owner_are_adjacent_in_index_order() -> None:
     queue = ProvisionQueue()
     for index in (1, 0):
         for owner in ("b", "a"):
@@ -38,7 +38,7 @@ def test_the_requests_of_an_owner_stand_together_in_the_order_of_their_index() -
     assert drained(queue) == ["a0", "a1", "b0", "b1"]
 
 
-def test_a_preferred_flow_has_the_next_turn() -> None:
+def test_a_preferred_flow_is_served_next() -> None:
     queue = ProvisionQueue()
     for flow in "abc":
         queue.push(flow, flow, ProvisionOrder())

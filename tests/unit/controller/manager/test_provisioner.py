@@ -134,7 +134,7 @@ async def test_a_request_that_fails_is_retried_before_others_of_its_flow(rig: Ri
     assert (rig.created, rig.failed) == (["a", "b"], [])
 
 
-async def test_a_request_that_keeps_failing_is_told_and_goes_to_the_tail_of_its_flow(rig: Rig) -> None:
+async def test_a_request_that_keeps_failing_is_reported_and_moves_to_the_tail_of_its_flow(rig: Rig) -> None:
     rig.ask("a", raising(*(Unreachable("down") for _ in range(MAX_ATTEMPTS))))
     rig.ask("b")
     await rig.until(lambda: len(rig.created) == 2)
@@ -157,7 +157,7 @@ async def test_a_flow_that_keeps_failing_delays_no_other(rig: Rig) -> None:
     await rig.until(lambda: len(rig.created) == 101)
 
 
-async def test_requests_that_hang_leave_room_for_others_and_one_flow_hangs_once(rig: Rig) -> None:
+async def test_hanging_requests_leave_slots_for_others_and_one_flow_hangs_once(rig: Rig) -> None:
     hanging = 0
     end = asyncio.Event()
 

@@ -63,7 +63,7 @@ def test_a_model_has_a_name_only_while_it_is_not_ready(cluster: ClusterState) ->
 
 
 @pytest.mark.parametrize("uri", ["pvc://team/claim/models", "vendor://theirs"])
-def test_what_no_node_shall_hold_is_not_waited_for(cluster: ClusterState, uri: str) -> None:
+def test_a_model_without_target_nodes_is_not_waited_for(cluster: ClusterState, uri: str) -> None:
     cluster.cluster_base_models.upsert(base("m", ready="False", state="In_Transit", uri=uri))  # type: ignore[arg-type]
     assert shown(cluster)[NOT_READY] == {}
 

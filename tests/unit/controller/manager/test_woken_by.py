@@ -85,7 +85,7 @@ def test_a_model_that_goes_concerns_nodes_that_list_it_though_they_are_no_target
     assert woken.take() == cluster_models("tiny") | nodes("c")
 
 
-def test_rivals_for_an_id_and_their_nodes_hear_of_each_other(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_rivals_for_an_id_and_their_nodes_wake_each_other(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.cluster_base_models.upsert(cluster_model("llama", CPU, uri="s3://bucket/other", uid="other"))
     assert woken.take() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
     cluster.caches.remove(cache("llama").key)
@@ -136,7 +136,7 @@ def test_a_phase_concerns_the_model_the_node_and_the_grants(cluster: ClusterStat
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_words_of_another_node_of_the_name_are_other_words(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_reports_of_another_node_of_the_name_are_distinct(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama")], node_uid="another"))
     assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 

@@ -44,7 +44,7 @@ def workers(recording: RecordingReconciler, metrics: Metrics) -> Workers:
     return found
 
 
-async def test_a_turn_that_breaks_costs_one_key_and_is_retried() -> None:
+async def test_a_failing_reconcile_affects_one_key_and_is_retried() -> None:
     recording, metrics = RecordingReconciler(), Metrics()
     served = workers(recording, metrics)
     queue: WorkQueue[QueueKey] = WorkQueue(served.failed, Backoff(first_s=0.001, cap_s=0.002))

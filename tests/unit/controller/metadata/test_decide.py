@@ -200,7 +200,7 @@ def test_only_what_is_empty_or_ours_is_written(seen: MetadataView) -> None:
 
 
 @given(VIEWS)
-def test_what_is_reported_twice_is_told_alike(seen: MetadataView) -> None:
+def test_repeated_reports_are_identical(seen: MetadataView) -> None:
     once = after(seen)
     assert after(once).status == once.status
     assert after(once).spec == once.spec

@@ -53,7 +53,7 @@ def test_what_the_user_wrote_wins() -> None:
     assert heard(read(view(spec=mine), EMPTY), a=READ).spec == {**FILLED, **mine}
 
 
-def test_nodes_count_for_nothing_where_the_source_tells() -> None:
+def test_metadata_of_nodes_is_ignored_if_the_source_has_it() -> None:
     for reading in (READ, AWAY, BROKEN):
         seen = read(view(), reading)
         assert not seen.may_be_unpacked
@@ -131,7 +131,7 @@ def test_the_first_failure_of_files_stays_until_values_come_unless_it_was_an_int
 
 
 @given(st.lists(st.sampled_from([*map(saying, "xyz"), BROKEN, KILLED, EMPTY, Reading(BROKEN.found, "MetadataFailed")])))
-def test_one_node_that_says_something_else_each_turn_causes_four_writes_at_most(readings: list[Reading]) -> None:
+def test_a_node_with_changing_reports_causes_at_most_four_writes(readings: list[Reading]) -> None:
     seen, writes = read(view(spec={}), EMPTY), 0
     for reading in readings:
         before, seen = seen, heard(seen, a=reading)

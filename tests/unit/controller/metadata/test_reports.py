@@ -36,7 +36,7 @@ def heard(seen: ClusterState) -> list[tuple[str, str]]:
     return [(r.node, r.reading.metadata.model_type if r.reading.metadata else r.reading.reason) for r in reports]
 
 
-def test_the_first_node_by_name_stands_for_those_that_say_the_same() -> None:
+def test_the_first_node_by_name_represents_those_that_agree() -> None:
     assert heard(cluster(b={}, c={"metadata": OTHER}, a={})) == [("a", "llama"), ("c", "mistral")]
 
 

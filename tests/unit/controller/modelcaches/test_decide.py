@@ -246,7 +246,7 @@ def test_a_job_that_may_not_be_created_is_reported() -> None:
     assert "quota" in written(seen).message
 
 
-def test_a_download_waits_for_its_turn() -> None:
+def test_a_download_waits_for_a_slot() -> None:
     seen = view(claim=claim(), waits_for="group gpus allows 1")
     assert result(seen) == ("pvcCreated", "WaitingForTurn")
     assert not has(StartDownload, seen)

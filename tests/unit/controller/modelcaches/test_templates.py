@@ -82,7 +82,9 @@ def test_an_allowed_driver_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("declared", "size", "least"), [(None, 10**10, 1.1e10), ("20G", 10**10, 2.2e10), ("x", 5, 64 * 2**20)]
 )
-def test_the_claim_has_room_for_the_model_and_its_file_system(declared: str | None, size: int, least: float) -> None:
+def test_the_claim_is_large_enough_for_the_model_and_its_file_system(
+    declared: str | None, size: int, least: float
+) -> None:
     found = wanted_bytes(cache(model_size=declared), size)
     assert least <= found < least * 1.2 + 2**21
     assert found % 2**20 == 0

@@ -87,7 +87,7 @@ def test_a_new_revision_on_its_way_is_in_progress_and_one_that_cannot_come_is_fa
     assert of_base_model(view(serving, serving="r2")) == "Current"
 
 
-def test_who_stands_back_is_neither_on_its_way_nor_stuck() -> None:
+def test_a_yielding_model_is_neither_in_progress_nor_stuck() -> None:
     status = cache_status(off := view(disabled=True), report(off), ClusterModelCacheStatus(), STAMP)
     assert not {c.type for c in status.conditions} & set(ABNORMAL)
 

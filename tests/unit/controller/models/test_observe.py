@@ -23,7 +23,7 @@ from tests.builders.cluster import (
 from tests.unit.controller.models.conftest import CACHE, MODEL, view
 
 
-async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_targets_have_readiness_message_and_progress(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", "Downloading")]))
     observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1"): 9})
     one, other = view(observer, CACHE).nodes

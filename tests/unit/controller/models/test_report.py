@@ -66,7 +66,7 @@ def test_one_failed_node_is_named_with_its_reason() -> None:
     assert cache(view(failed, node("c", "Downloading"))).storage_status == "Downloading"
 
 
-def test_no_nodes_and_only_lost_nodes_are_told_apart() -> None:
+def test_no_nodes_and_only_lost_nodes_are_distinguished() -> None:
     assert ready(cache(view(groups=("gpus",)))) == ("False", "NoNodes")
     assert ready(cache(view(node("a", ready=False)))) == ("False", "NodesNotReady")
 

@@ -179,7 +179,7 @@ async def test_a_source_that_changes_all_the_time_is_asked_with_growing_delays(
     assert asking.waits_s(2) == 10
 
 
-async def test_an_answer_after_a_failure_stands_for_the_shortest_time(
+async def test_an_answer_after_a_failure_is_kept_for_the_shortest_time(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asking.ask(demand(secret="missing"))

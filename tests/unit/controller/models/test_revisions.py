@@ -71,7 +71,7 @@ def test_an_answer_that_contradicts_the_last_look_is_written_down() -> None:
     assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "else it would be asked again and again"
 
 
-def test_a_look_waits_its_turn_and_gives_way_to_a_question() -> None:
+def test_a_check_queues_and_yields_to_a_request() -> None:
     assert kinds(view(node("a", "Ready"), drift_check_in_s=0.0)) == [CheckDrift, WriteStatus]
     assert kinds(view(node("a", "Ready"), drift_check_in_s=3.0)) == [WriteStatus]
     assert kinds(view(node("a", "Ready"), refresh="1", drift_check_in_s=0.0)) == [Resolve, WriteStatus]
@@ -134,7 +134,7 @@ def test_one_who_follows_says_why_it_is_not_there_yet() -> None:
     assert "Unreachable: no route to the hub" in drifted.message
 
 
-def test_refreshed_says_how_it_stands_and_what_it_brought() -> None:
+def test_refreshed_reports_the_state_and_the_result() -> None:
     asked = view(node("a", "Ready"), refresh="1")
     assert reported(cache(asked), "Refreshed").reason == "Asking"
     lost = reported(cache(replace(asked, failure=LOST)), "Refreshed")

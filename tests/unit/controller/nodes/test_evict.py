@@ -172,7 +172,7 @@ def full(**play: Any) -> Play:
     return found
 
 
-def test_the_idle_model_makes_room_and_leaves_its_mark() -> None:
+def test_the_idle_model_is_evicted_and_leaves_a_record() -> None:
     play = full()
     play.control()
     assert (play.state("old"), play.entries["old"].evicted_for) == ("Draining", "new")
@@ -189,7 +189,7 @@ def test_a_group_that_does_not_allow_it_keeps_everything() -> None:
     assert play.spec.eviction_policy == "Never"
 
 
-def test_the_spec_tells_the_agent() -> None:
+def test_the_spec_reaches_the_agent() -> None:
     assert full().spec.eviction_policy == "LeastRecentlyUsed"
 
 
@@ -439,7 +439,7 @@ def test_what_leaves_anyway_is_counted_first() -> None:
     assert (play.phase("new"), play.phase("idle"), play.evicted) == ("Ready", "Ready", Counter())
 
 
-def test_what_is_wanted_by_nobody_and_used_makes_no_room() -> None:
+def test_an_unwanted_entry_in_use_is_not_evicted() -> None:
     play = one_leaves_while_another_comes()
     play.used_by[("unwanted", "r1")] = ("ns/pod",)
     play.go_on(8)

@@ -74,7 +74,7 @@ async def test_a_node_of_an_unlimited_group_may_start_and_one_of_a_limited_group
     assert view(observer, "a").granted
 
 
-async def test_claims_know_the_group_that_brought_them(observer: NodeObserver) -> None:
+async def test_claims_record_the_group_that_selected_the_node(observer: NodeObserver) -> None:
     assert view(observer).group_of == {"uid-m": "gpus"}
 
 
@@ -246,7 +246,7 @@ async def test_another_drain_is_acknowledged_again(observer: NodeObserver, clust
     assert observer.acks._seen == {}
 
 
-async def test_of_what_makes_room_the_live_reads_keep_what_is_pinned(
+async def test_the_live_reads_keep_pinned_candidates_for_eviction(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     leaving = [entry(name, state="Draining", evicted_for="new") for name in ("m", "pinned")]

@@ -61,7 +61,7 @@ def test_what_has_ended_does_not_count(phase: str) -> None:
 
 @pytest.mark.parametrize("tail", ["", "/", "/config.json", "//a/./b"])
 @pytest.mark.parametrize("root", [ROOT, "//var/./lib//larder"])
-def test_a_volume_at_the_snapshot_counts_whoever_wrote_it(root: str, tail: str) -> None:
+def test_any_volume_at_the_snapshot_counts(root: str, tail: str) -> None:
     assert users(pod("p", mounting(f"{root}/{snapshot_path(*R1)}{tail}"))) == {R1: ("ns/p",)}
 
 

@@ -156,13 +156,13 @@ def test_those_that_lack_space_are_served_as_their_agent_does() -> None:
     assert needs(entries, statuses, 0)[0].shortage_bytes == 7
 
 
-def test_words_on_another_state_are_no_need() -> None:
+def test_a_status_of_another_state_is_not_a_shortage() -> None:
     old = short("m")
     assert needs([entry(state="Draining")], {old.key: old}, 0) == []
     assert needs([entry()], {}, 0) == []
 
 
-def test_room_is_what_is_left_by_those_that_are_still_to_come() -> None:
+def test_available_bytes_exclude_pending_downloads() -> None:
     status = ModelNodeStatus(used=100, disk_free=500, floor=50, entries=[ready("here", frees=90), short("short")])
     entries = [entry("here"), entry("short"), entry("unheard"), entry("gone", state="Absent", evicted_for="here")]
     assert available_bytes(entries, status, 300) == 300 - 100 - 50 - 50

@@ -43,7 +43,7 @@ async def test_values_go_to_the_hosts_that_the_secret_names(secrets: Secrets, ob
     assert await secrets.credentials_of(demand()) == Credentials({"token": "t0p"}, ("hub.example", "*.cdn.example"))
 
 
-async def test_without_a_word_they_go_to_the_schemes_own_hosts(secrets: Secrets, objects: Objects) -> None:
+async def test_by_default_they_go_to_the_schemes_own_hosts(secrets: Secrets, objects: Objects) -> None:
     objects.objects[PATH] = secret(token="t0p")
     assert "huggingface.co" in (await secrets.credentials_of(demand())).hosts
 

@@ -48,7 +48,7 @@ async def test_sources_that_never_answer_delay_their_own_namespace_alone() -> No
     assert len(work.began) == 201
 
 
-async def test_a_namespace_that_comes_last_has_the_next_turn() -> None:
+async def test_the_last_namespace_is_served_next() -> None:
     slots = FairSlots(2, now)
     order = list[str]()
 
@@ -96,7 +96,7 @@ async def test_what_is_abandoned_while_it_waits_takes_neither_slot_nor_turn() ->
         pass
 
 
-async def test_a_turn_that_is_given_up_at_the_moment_of_its_grant_goes_to_the_next() -> None:
+async def test_a_slot_abandoned_when_it_is_granted_goes_to_the_next() -> None:
     slots, began = FairSlots(2, now), list[int]()
 
     async def do(number: int) -> None:

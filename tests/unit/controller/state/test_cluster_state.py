@@ -101,7 +101,7 @@ def test_an_agents_report_counts_only_for_its_own_node(cluster: ClusterState) ->
     assert cluster.sizes_listed("a") == {}
 
 
-def test_watched_pods_tell_what_is_in_use(cluster: ClusterState) -> None:
+def test_watched_pods_show_what_is_in_use(cluster: ClusterState) -> None:
     mine = model_node("a", entry("llama"), entry("llama", "r2"))
     cluster.users.upsert(pod("one", "a", [("llama", "r2")]))
     cluster.users.upsert(pod("two", "b", [("llama", "r1")]))

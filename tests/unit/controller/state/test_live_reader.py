@@ -101,7 +101,7 @@ async def test_an_id_that_an_agent_made_up_reaches_no_path(live: LiveReader, obj
     assert objects.asked == [f"GET {NODES}/a"]
 
 
-def test_names_that_may_stand_in_a_path() -> None:
+def test_names_that_are_allowed_in_a_path() -> None:
     assert keys_of("m") == [ModelKey("ClusterBaseModel", "", "m"), ModelKey("ClusterModelCache", "", "m")]
     assert keys_of("team_m") == [ModelKey("BaseModel", "team", "m")]
     assert is_object_name("a-b.c9")

@@ -107,7 +107,7 @@ def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
     assert {key.name for key in cluster.unmanaged} == {"d"}
 
 
-def test_a_record_stands_in_for_fields_that_the_kind_lacks() -> None:
+def test_a_record_replaces_fields_that_the_kind_lacks() -> None:
     ready = Condition(type="Ready", status="True", reason="Stocked", message="1 of 1", last_transition_time="t")
     full = cache("m")
     full = msgspec.structs.replace(full, status=msgspec.structs.replace(full.status, conditions=[ready], files=3))

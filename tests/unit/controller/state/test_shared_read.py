@@ -41,7 +41,7 @@ async def test_a_hundred_questions_cost_two_reads_and_nobody_gets_an_old_answer(
     assert await shared.get() == 3
 
 
-async def test_a_failure_is_told_to_all_and_forgotten() -> None:
+async def test_a_failure_is_reported_to_all_callers_and_forgotten() -> None:
     counter = Counter()
     shared = SharedRead(counter.read)
     counter.error = True

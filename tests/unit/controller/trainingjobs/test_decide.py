@@ -97,7 +97,7 @@ def test_a_pod_that_was_created_a_moment_ago_is_not_recreated() -> None:
     assert created(decide(found.view(), NOW)), "seen and deleted: its successor does not wait"
 
 
-def test_a_large_job_is_created_in_parts_that_let_others_have_their_turn() -> None:
+def test_a_large_job_is_created_in_parts_so_that_others_are_served_in_between() -> None:
     found = Observed(training_job(Worker=replica_spec(120, claims=False)))
     actions = decide(found.view(), NOW)
     assert len(created(actions)) == PODS_AT_ONCE
@@ -167,7 +167,7 @@ def test_a_pod_that_fails_at_once_is_not_replaced_in_a_hot_loop() -> None:
     assert Requeue(6.0) in actions
 
 
-def test_no_more_failed_pods_are_counted_than_the_status_has_room_for() -> None:
+def test_failed_pods_are_counted_up_to_the_limit_of_the_status() -> None:
     found = Observed(training_job(Worker=replica_spec(150, restart_policy="Always", claims=False)))
     view = found.view(*(pod(f"tj-worker-{n}", "Failed", code=1) for n in range(150)))
     (write,) = only(decide(view, NOW), WriteJobStatus)

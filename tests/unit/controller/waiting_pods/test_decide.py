@@ -78,7 +78,7 @@ def test_a_gate_without_a_model_has_nothing_to_wait_for() -> None:
     assert notified(actions) == []
 
 
-def test_few_pods_change_at_one_time_so_that_others_have_their_turn() -> None:
+def test_few_pods_change_at_a_time_so_that_others_are_served_in_between() -> None:
     actions = decide(view(*(gated(f"p{i}", fits=True) for i in range(2000)), on_some_node=True))
     assert len(ungated(actions)) == 50
     assert [a for a in actions if isinstance(a, Requeue)] == [Requeue(0.1)]
@@ -106,7 +106,7 @@ def test_what_keeps_the_files_from_coming_is_a_warning(missing: dict[str, Any], 
     assert says in event.message
 
 
-def test_the_same_state_is_no_news_and_the_next_step_is() -> None:
+def test_an_unchanged_state_is_not_reported_and_the_next_step_is() -> None:
     def news(**missing: Any) -> str:
         return notified(decide(view(bound(missing=replace(MISSING, **missing)))))[0].news
 
@@ -114,18 +114,18 @@ def test_the_same_state_is_no_news_and_the_next_step_is() -> None:
     assert len({news(), news(done_bytes=6 * 2**30), news(phase="Waiting")}) == 3
 
 
-def test_at_most_five_pods_hear_of_the_progress() -> None:
+def test_at_most_five_pods_get_progress_events() -> None:
     assert len(notified(decide(view(*(bound(f"p{i}") for i in range(100)))))) == 5
 
 
-def test_once_the_files_are_there_those_that_waited_hear_of_it_and_no_other() -> None:
+def test_once_the_files_are_there_only_waiting_pods_get_an_event() -> None:
     waited = bound("p", missing=None, notified=True)
     actions = decide(view(waited, bound("q", missing=None), on_some_node=True))
     assert [(e.pods, e.reason, e.warn) for e in notified(actions)] == [((waited.pod,), HERE, False)]
     assert not any(isinstance(a, Requeue) for a in actions)
 
 
-def test_only_a_pod_that_was_on_its_node_before_the_files_is_told_of_the_mount() -> None:
+def test_only_a_pod_that_was_on_its_node_before_the_files_gets_the_hint_about_the_mount() -> None:
     heard = {
         placement: notified(decide(view(bound(placement=placement, missing=None, notified=True))))[0].message
         for placement in ("preferred", "gated")

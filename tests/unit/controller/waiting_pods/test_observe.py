@@ -216,7 +216,7 @@ async def test_a_node_that_will_not_get_the_files_says_why(
     assert await obstacle() == ""
 
 
-async def test_what_can_still_come_is_told_from_what_never_will(
+async def test_possible_arrivals_are_distinguished_from_impossible_ones(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     seen = await view(observer, waiting_pod())

@@ -151,7 +151,7 @@ def test_another_entity_tag_shows_the_change(resolved: str, present: str, change
 
 
 @pytest.mark.parametrize(("present", "changed"), [(DATE, False), (LATER_DATE, True), ("", False)])
-def test_without_a_tag_another_date_tells(present: str, changed: bool) -> None:  # noqa: FBT001 - a table
+def test_without_a_tag_a_different_date_shows_the_change(present: str, changed: bool) -> None:  # noqa: FBT001 - a table
     resolved = validator_of({"Last-Modified": DATE, "Date": LATER_DATE})
     assert has_changed(resolved, {"Last-Modified": present, "ETag": '"a"'}) is changed
     assert precondition(File("f", 1, etag=resolved)) == {}

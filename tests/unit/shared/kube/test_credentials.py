@@ -129,7 +129,7 @@ async def test_a_ca_that_is_invalid_is_named(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_context_brings_its_cluster_user_and_namespace(tmp_path: Path) -> None:
+async def test_a_context_selects_its_cluster_user_and_namespace(tmp_path: Path) -> None:
     path = tmp_path / "config"
     contexts = {"a": ("https://a:1", "ta", "team-a"), "b": ("https://b:2", "tb", "")}
     path.write_text(

@@ -235,7 +235,7 @@ Cut = tuple[float, float, str]  # from, for how long, how
         [(20, 60, "hangs"), (60, 60, "refused"), (100, 60, "hangs")],
     ],
 )
-async def test_never_two_at_once_whoever_is_cut_off(cuts: list[Cut]) -> None:
+async def test_never_two_at_once_no_matter_who_is_cut_off(cuts: list[Cut]) -> None:
     record, working, began = LockRecord(), set[int](), now()
     reigns: list[tuple[float, int]] = []
 

@@ -105,7 +105,7 @@ async def test_a_success_clears_the_failures() -> None:
     assert waits == [1, 2, 1]
 
 
-async def test_of_several_delayed_wishes_the_earliest_counts() -> None:
+async def test_of_several_delayed_requests_the_earliest_counts() -> None:
     queue: WorkQueue[str] = WorkQueue(no_error)
     served: list[float] = []
 
@@ -191,7 +191,7 @@ async def test_whatever_happens_the_last_state_of_every_key_is_served_by_one_han
     assert not overlaps
 
 
-async def test_waits_between_turns_are_drawn_at_random() -> None:
+async def test_waits_between_attempts_are_random() -> None:
     times: list[float] = []
     queue: WorkQueue[str] = WorkQueue(lambda *_: None, Backoff(1, 1))
 
@@ -206,7 +206,7 @@ async def test_waits_between_turns_are_drawn_at_random() -> None:
     assert len(set(waits)) > 5
 
 
-async def test_flows_take_turns() -> None:
+async def test_flows_are_served_in_turn() -> None:
     queue: WorkQueue[str] = WorkQueue(no_error, flow_of=lambda key: key.partition("/")[0])
     for i in range(2100):
         queue.add(f"team-a/{i}")

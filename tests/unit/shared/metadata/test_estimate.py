@@ -140,7 +140,7 @@ def test_the_same_of_safetensors() -> None:
         b'{"weight_map": {' + b" " * 5000 + b'}, "metadata": {"total_parameters": 17}}',
     ],
 )
-def test_an_index_that_says_nothing_to_be_used_is_left_aside(body: bytes) -> None:
+def test_an_index_without_usable_content_is_ignored(body: bytes) -> None:
     found = read_files({"config.json": LLAMA, **SHARDS, "pytorch_model.bin.index.json": body})
     assert (found.parameters, found.parameters_from) == (20, "estimate")
 

@@ -65,7 +65,7 @@ def broken_model(tmp_path: Path, *names: str) -> Path:
     return model
 
 
-def test_what_is_broken_and_not_needed_is_left_aside_and_said(tmp_path: Path) -> None:
+def test_broken_files_that_are_not_needed_are_ignored_and_reported(tmp_path: Path) -> None:
     os.mkfifo(broken_model(tmp_path, "text/a.txt", "README.md") / "pipe")
     files = DirectoryFiles(str(tmp_path), "model", shown="here")
     assert read_metadata(files).model_type == "llama"
@@ -99,7 +99,7 @@ def test_a_link_beneath_the_root_is_followed(tmp_path: Path) -> None:
     assert DirectoryFiles(str(tmp_path), "model").read("config.json", 0, 9) == b"{}"
 
 
-def test_one_file_is_read_whatever_stands_beside_it(tmp_path: Path) -> None:
+def test_one_file_is_read_regardless_of_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model/one.gguf").write_bytes(b"GGUF")
     (tmp_path / "model/link").symlink_to("/nowhere")
@@ -133,7 +133,7 @@ def test_an_answer_that_is_cut_short_is_requested_once_more() -> None:
         files.read("config.json", 0, 4)
 
 
-def test_a_link_to_a_directory_of_the_model_is_left_aside(tmp_path: Path) -> None:
+def test_a_link_to_a_directory_of_the_model_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-1").mkdir()
     (tmp_path / "checkpoint-1" / "a.txt").write_text("a")
     (tmp_path / "latest").symlink_to("checkpoint-1")

@@ -15,7 +15,7 @@ def test_a_pipeline_without_safetensors_is_estimated_part_by_part() -> None:
     assert (found.parameters, found.parameters_from) == (100 + 30 + 10, "estimate")
 
 
-def test_headers_of_some_parts_do_not_stand_for_the_whole() -> None:
+def test_headers_of_some_parts_do_not_represent_the_whole() -> None:
     weights = safetensors({"conv_in.weight": ("F16", [4])})
     found = read_files({**PIPELINE, **UNET, **VAE, "text_encoder/model.safetensors": weights})
     assert (found.parameters, found.parameters_from) == (100 + 30 + 4, "estimate")

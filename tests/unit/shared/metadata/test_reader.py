@@ -219,7 +219,7 @@ def test_the_files_of_mistral_and_meta() -> None:
         (b"# Model\nlicense: mit\n", ""),
     ],
 )
-def test_the_licence_stands_in_the_front_matter(readme: bytes, licence: str) -> None:
+def test_the_licence_is_in_the_front_matter(readme: bytes, licence: str) -> None:
     assert read(config_json={}, README_md=readme).licence == licence
 
 

@@ -134,9 +134,7 @@ def test_what_cannot_be_decompressed_here_is_compressed_all_the_same(frame: byte
 )  # fmt: skip
 @pytest.mark.parametrize("comment", [b"", b"c" * 65_535])
 @pytest.mark.parametrize("members", [{"a/data.pkl": PICKLE}, {"a/0": PICKLE}, {"a/0": b"hello"}])
-def test_no_archive_is_accepted_whatever_stands_in_front(
-    prefix: bytes, comment: bytes, members: dict[str, bytes]
-) -> None:
+def test_no_archive_is_accepted_behind_any_prefix(prefix: bytes, comment: bytes, members: dict[str, bytes]) -> None:
     for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         assert accepting_names(prefix + zipped(members, compression, comment)) == []
     assert accepting_names(zipped(members, comment=comment)) == []
@@ -290,7 +288,7 @@ def test_a_window_that_a_file_requests_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize("unit", [b"N0", b"(1", b"N2\x860", b"N\x940", b"]", b"K\x010", b"I1\n0", b"N."])
-def test_what_takes_too_long_to_tell_is_a_pickle(unit: bytes) -> None:
+def test_what_takes_too_long_to_examine_is_treated_as_a_pickle(unit: bytes) -> None:
     assert why(unit * 400_000 + CALL, "notes.txt") == why(unit * 400_000 + CALL, "m.onnx_data") == "is a pickle"
 
 

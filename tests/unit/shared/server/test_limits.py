@@ -106,7 +106,7 @@ async def test_two_hundred_idle_connections_do_not_stop_reviews(tmp_path: Path) 
         await hang_up(opened)
 
 
-async def test_connections_that_had_an_answer_make_room_too() -> None:
+async def test_answered_connections_are_closed_for_others_too() -> None:
     async with serving(echo(), ServerLimits(request_s=60, connections=5)) as port:
         opened: list[Streams] = []
         for _ in range(5):

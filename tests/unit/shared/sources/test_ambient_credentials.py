@@ -23,7 +23,7 @@ def found(**environ: str) -> dict[str, str]:
     return dict(credentials_from_environ(environ, SourceSettings()).values)
 
 
-def test_everything_stands_in_the_usual_places_of_a_home(home: Path) -> None:
+def test_everything_is_in_the_usual_places_of_a_home(home: Path) -> None:
     assert found(HOME=str(home)) == {
         "HF_TOKEN": "of-the-cache",
         "AWS_ACCESS_KEY_ID": "id",

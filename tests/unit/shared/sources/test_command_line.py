@@ -72,7 +72,7 @@ def test_one_that_is_down_is_retried_until_the_budget_ends(chance: float) -> Non
     assert 8 < asked < 30
 
 
-def test_one_that_asks_and_breaks_in_turn_for_ever_is_left() -> None:
+def test_one_that_alternates_between_pauses_and_failures_is_abandoned() -> None:
     tries = iter(range(1000))
     end_s, _, failure = ends(lambda _: DOWN if next(tries) % 2 else asks(1))
     assert failure is not None

@@ -98,7 +98,7 @@ def test_a_refusal_says_how_to_fix_it(grant: HostGrant, phrase: str) -> None:
         ),
     ],
 )
-def test_a_person_is_told_of_environment_and_files(
+def test_a_person_is_pointed_to_environment_and_files(
     keys: CredentialHint, place: str, grant: HostGrant, phrase: str
 ) -> None:
     message = str(failure_of(403, {}, RequestSubject("x", keys, grant), NOW))

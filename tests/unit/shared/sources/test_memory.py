@@ -68,7 +68,7 @@ def test_reports_each_read() -> None:
     assert seen == [("a", 4), ("a", 8), ("a", 10)]
 
 
-def test_stands_in_for_the_registry() -> None:
+def test_replaces_the_registry() -> None:
     source, _ = source_and_file()
     open_source = open_from({"test/model": source})
     manifest = open_source(parse_uri("hf://test/model"), Credentials({"HF_TOKEN": "t"}), SourceSettings()).resolve()

@@ -61,7 +61,7 @@ def test_attempts_without_progress_are_bounded(failures: int) -> None:
     brought_bytes=st.integers(1, 10**12),
     chance=st.floats(0, 1, exclude_max=True),
 )
-def test_what_brings_little_waits_longer_each_time_and_what_brings_much_hardly(
+def test_attempts_with_few_bytes_wait_longer_and_those_with_many_hardly(
     failures_since_data: int, brought_bytes: int, chance: float
 ) -> None:
     pause_s = pause_before_retry(

@@ -143,7 +143,7 @@ def test_a_prefix_ends_at_a_slash(wanted: str, cached: str, rest: str | None) ->
     assert sub_path_of(wanted, cached) == rest
 
 
-def test_an_endpoint_stands_in_our_own_lists_alone() -> None:
+def test_an_endpoint_is_only_in_our_own_lists() -> None:
     text = "s3://bkt@eu-west-1@minio.example:9000/m"
     assert str(parse_uri(text)) == text
     with pytest.raises(InvalidURI, match="AWS_ENDPOINT_URL"):

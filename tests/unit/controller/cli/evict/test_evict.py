@@ -92,7 +92,7 @@ def test_a_node_that_may_not_evict_says_so() -> None:
     assert "evictionPolicy is Never" in asked(node("Never")).lines[0]
 
 
-def test_words_of_an_earlier_node_of_this_name_do_not_count() -> None:
+def test_statuses_of_an_earlier_node_of_this_name_do_not_count() -> None:
     found = node(reason="InsufficientStorage", shortage=30)
     other = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, node_uid="other"))
     assert all("not Ready" in row.result for row in asked(other, need_bytes=1).rows)

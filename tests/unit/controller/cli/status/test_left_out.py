@@ -10,7 +10,7 @@ from shared.selection.left_out import left_out_message
 LEFT = {"files": 4, "size": 3 * 2**30, "duplicateSize": 2 * 2**30, "names": ["b.bin", "c.pth", "d.md", "e.md"]}
 
 
-def test_copies_are_told_apart_from_what_patterns_leave_out() -> None:
+def test_copies_are_distinguished_from_what_patterns_leave_out() -> None:
     reported = left_out_message(
         LeftOut(files=4, size=3 * 2**30, duplicate_size=2 * 2**30, names=["b.bin", "c", "d", "e"])
     )
@@ -20,7 +20,7 @@ def test_copies_are_told_apart_from_what_patterns_leave_out() -> None:
     assert left_out_message(LeftOut(files=1, size=10, names=["a"])).endswith("which saves 10 B: a")
 
 
-def test_the_report_has_a_line_for_it_beside_the_troubles() -> None:
+def test_the_report_has_a_line_for_it_beside_the_problems() -> None:
     body = {"metadata": {"name": "m"}, "status": {"leftOut": LEFT}}
     report = report_of(CLUSTER_MODEL_CACHE, msgspec.convert(body, ObservedModel))
     assert len(report.notes) == 1

@@ -75,7 +75,7 @@ def test_a_model_without_a_status_is_pending() -> None:
     assert row.split() == ["bm/team/m", "Pending", "0/0"]
 
 
-def test_revisions_on_the_move_stand_below() -> None:
+def test_changing_revisions_are_listed_below() -> None:
     says = [
         {"type": kind, "status": status, "reason": "R", "message": f"{kind} is {status}"}
         for kind, status in (("Drifted", "True"), ("Updating", "False"), ("Removing", "True"), ("Resolved", "True"))
@@ -84,7 +84,7 @@ def test_revisions_on_the_move_stand_below() -> None:
     assert lines[2:] == ["cmc/m: Drifted: Drifted is True", "cmc/m: Removing: Removing is True"]
 
 
-def test_what_someone_may_have_to_do_stands_below() -> None:
+def test_required_actions_are_listed_below() -> None:
     failed = model("m", nodes=[on("a", "Failed", reason="InsufficientStorage", message="need 5, have 3")])
     unresolved = model("n", "ClusterBaseModel", conditions=[ready("False", "SourceNotFound", "no such repository")])
     busy = model("o", conditions=[ready("False", "Downloading", "1 of 2")])
@@ -95,7 +95,7 @@ def test_what_someone_may_have_to_do_stands_below() -> None:
     ]
 
 
-def test_words_of_others_are_words_and_control_no_terminal() -> None:
+def test_foreign_text_is_printed_without_control_characters() -> None:
     odd = model("m", storageStatus="[red]", nodes=[on("a", "x", reason="[x]", message="[Errno 28] [/no]\x1b[2J\rgone")])
     shown = printed(odd)
     for word in ("[red]", "[x]", r"[Errno 28] [/no]\x1b[2J\rgone"):
@@ -121,7 +121,7 @@ def test_wide_says_where_a_status_does_not_name_all_nodes() -> None:
     assert printed(large, output="wide").splitlines()[-1] == "cmc/m: its status lists 1 of 5000 nodes"
 
 
-def test_one_node_shows_each_model_as_it_stands_there() -> None:
+def test_one_node_shows_the_state_of_each_model_there() -> None:
     elsewhere = model("other", nodes=[on("b", "Ready")])
     shown = on_node([FLEET, elsewhere], NODES[39])
     head, row, problem = printed(*shown, node=NODES[39]).splitlines()
@@ -168,7 +168,7 @@ def test_a_model_of_the_operator_shows_its_phase_and_progress() -> None:
     assert row.split() == ["mdl/team/llama", "Downloading", "0/0", "40%", "Downloading"]
 
 
-def test_a_failed_model_of_the_operator_is_a_trouble() -> None:
+def test_a_failed_model_of_the_operator_is_reported_as_a_problem() -> None:
     failed = model("llama", "Model", "team", phase="Failed", conditions=[ready("False", "AuthDenied", "no token")])
     assert failed.troubles == ["mdl/team/llama: AuthDenied: no token"]
 

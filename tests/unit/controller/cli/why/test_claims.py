@@ -58,7 +58,7 @@ def test_the_state_of_a_claim(around: PodSurroundings, severity: Severity, reaso
     assert (found.severity, found.about, found.reason) == (severity, "claim/llama", reason)
 
 
-def test_a_user_who_may_not_read_claims_is_told_so() -> None:
+def test_a_user_who_may_not_read_claims_is_informed() -> None:
     (found,) = claim_findings(POD, PodSurroundings(claims=None))
     assert (found.severity, found.reason) == (Severity.FACT, "NotShown")
 
@@ -106,7 +106,7 @@ def test_the_state_of_a_claim_from_a_template(
     assert (found.severity, found.about, found.reason) == (severity, "claim/data-train-0", reason)
 
 
-def test_a_gated_pod_is_told_each_claim_that_it_waits_for() -> None:
+def test_a_gated_pod_lists_each_claim_that_it_waits_for() -> None:
     found = why_pod(replica(CLAIMS_LABEL, "logs-train-0", "data-train-0"), seen())
     waits = [(finding.about, finding.reason) for finding in found.findings if finding.severity is Severity.WAIT]
     assert ("gate", "Gated") in waits

@@ -62,7 +62,7 @@ def test_conditions_say_what_is_missing_each_message_once() -> None:
     assert reasons(answer) == {"WhyReady", "WhyFailed", "NoPods"}
 
 
-def test_what_its_deployment_says_is_told_with_the_deployment_s_name() -> None:
+def test_problems_of_its_deployment_are_reported_with_its_name() -> None:
     event = WorkloadEvent(
         metadata=meta("e"), involved_object=EventObject(uid="uid-set"), reason="FailedCreate", message="exceeded quota"
     )
@@ -86,7 +86,7 @@ def test_pods_that_belong_to_no_workload_are_explained_and_running_ones_without_
     assert reasons == {"pod/head: admission": "NotCached", "pod/worker: admission": "NotCached"}
 
 
-def test_many_workloads_are_cut_those_with_trouble_first() -> None:
+def test_many_workloads_are_truncated_with_problems_first() -> None:
     idle = replace(workload_of("Deployment", deployment("idle"), [], [], []))
     found = tree(workloads=(*[workload_of("Job", deployment(f"w{n}"), [], [], []) for n in range(5)], idle))
     answer = why_object(found, CLUSTER)

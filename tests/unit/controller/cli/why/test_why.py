@@ -131,7 +131,7 @@ def test_the_message_of_the_agent_and_a_remedy_are_reported() -> None:
     assert "fix: remove a model, raise storageLimit" in render(answer)
 
 
-def test_who_holds_the_turns_is_named() -> None:
+def test_the_holders_of_the_slots_are_named() -> None:
     waiting = with_entry(node_with_model("a", "Waiting"), granted=False)
     cluster = seen(
         model_nodes={"a": waiting, "b": node_with_model("b", "Downloading")},
@@ -471,7 +471,7 @@ def test_a_model_that_nobody_declares_any_more_and_an_older_revision() -> None:
     assert "OlderRevision" in reasons(why_pod(injected_pod(), seen(newer)), Severity.FACT)
 
 
-def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> None:
+def test_a_user_who_may_not_list_nodes_sees_what_the_model_reports_about_them() -> None:
     hidden = {what: Refused("403 Forbidden", 403) for what in ("nodes", "modelnodes", "agents", "modelcachenodegroups")}
     reported = (("a", "Ready", ""), ("b", "Failed", "InsufficientStorage"), ("c", "NotReady", ""))
     states = [NodeState(name=name, phase=phase, reason=reason) for name, phase, reason in reported]
@@ -486,7 +486,7 @@ def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> 
     assert "NoObject" not in reasons(why_pod(injected_pod(), unseen))
 
 
-def test_where_a_placed_pod_stands() -> None:
+def test_the_state_of_a_placed_pod() -> None:
     running = injected_pod(node_name="a", status=ObservedPodStatus(phase="Running"))
     assert reasons(why_pod(running, seen())) == {"Model"}, "the model's own status is not known here"
     ended = injected_pod(node_name="a", status=ObservedPodStatus(phase="Failed", reason="NodeAffinity"))

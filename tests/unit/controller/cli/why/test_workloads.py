@@ -66,7 +66,7 @@ def findings_of(answer: Diagnosis, weight: Severity) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
-def test_a_pod_that_admission_refuses_is_reported_in_its_words(kind: str) -> None:
+def test_a_pod_refused_by_admission_is_reported_with_its_message(kind: str) -> None:
     found = replace(workload(kind), warnings=(warning(f"create Pod web-0 failed error: {DENIED}"), warning(DENIED)))
     answer = why_workload(found, seen())
     assert findings_of(answer, Severity.STOP) == {"PodRefused": 'admission: there is no BaseModel "m"'}
@@ -74,7 +74,7 @@ def test_a_pod_that_admission_refuses_is_reported_in_its_words(kind: str) -> Non
     assert answer.title == f"{kind} team/web"
 
 
-def test_a_pod_that_a_quota_refuses_is_reported_in_the_server_s_words() -> None:
+def test_a_pod_refused_by_a_quota_is_reported_with_the_server_s_message() -> None:
     failure = ObservedCondition(
         type="ReplicaFailure", status="True", reason="FailedCreate", message="exceeded quota: pods"
     )
@@ -85,7 +85,7 @@ def test_a_pod_that_a_quota_refuses_is_reported_in_the_server_s_words() -> None:
     }
 
 
-def test_what_was_refused_once_is_not_told_when_the_pods_are_there() -> None:
+def test_an_earlier_refusal_is_not_reported_once_the_pods_exist() -> None:
     pods = (
         pod("web-1", ObservedPodStatus(phase="Running", conditions=[ObservedCondition(type="Ready", status="True")])),
     )
@@ -191,5 +191,5 @@ def test_a_name_that_no_model_has_and_one_that_several_have() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nokind/m", ",".join(f"m{n}" for n in range(17))])
-def test_what_admission_refuses_is_left_to_its_own_words(text: str) -> None:
+def test_a_refusal_of_admission_keeps_its_message(text: str) -> None:
     assert not findings_of(why_workload(workload(asks={NAMED_MODELS: text}), seen()), Severity.STOP)

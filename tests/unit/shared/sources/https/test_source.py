@@ -127,7 +127,7 @@ def test_requests_one_byte_where_head_is_not_served(
         reply(200, b"1\r\nx\r\n0\r\n\r\n", Content_Length="", Transfer_Encoding="chunked"),
     ],
 )
-def test_a_server_that_does_not_tell_the_size_is_named(
+def test_a_server_that_does_not_state_the_size_is_named(
     serve_tls: Make, source_of: Callable[..., HttpsSource], answer: bytes
 ) -> None:
     server = serve_tls(lambda asked: reply(200, Content_Length="") if asked.method == "HEAD" else answer)

@@ -109,7 +109,7 @@ def test_a_listing_goes_over_a_checked_connection() -> None:
         ("bucket", SourceSettings(s3_addressing="path"), "https://bucket.s3.us-east-1.amazonaws.com/k"),
     ],
 )
-def test_where_the_name_of_a_bucket_stands(bucket: str, settings: SourceSettings, url: str) -> None:
+def test_where_the_name_of_a_bucket_is(bucket: str, settings: SourceSettings, url: str) -> None:
     assert S3Requests(bucket, "us-east-1", Credentials(), settings).url_of("k") == url
 
 
