@@ -6,7 +6,7 @@ import pytest
 
 from rig.hub.faults import Refuse
 from rig.larder.cluster_driver import Json
-from rig.node.installation import Installation, is_pod_ready
+from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCES
 from tests.e2e.device_claims import (
     FETCH,
@@ -21,6 +21,7 @@ from tests.e2e.device_claims import (
     wait_for_driver,
 )
 from tests.e2e.namespaces import SECURITY, namespace_of_level
+from tests.readers.metrics import samples
 
 CONTROLLER = {"drainSeconds": 2}
 _GONE_S = 120.0
@@ -29,7 +30,7 @@ _GONE_S = 120.0
 @pytest.fixture(scope="module")
 def site_with_driver(site: Installation) -> Iterator[Installation]:
     """The installation with the driver, which is switched off again afterwards."""
-    site.install(controller=CONTROLLER, dra={"enabled": True})
+    site.install(controller=CONTROLLER, dra={"enabled": True, "metrics": True})
     wait_for_driver(site)
     yield site
     site.install(controller=CONTROLLER)
@@ -224,6 +225,25 @@ def _current(site: Installation, pod: Json) -> Json:
 
 def _restarts(site: Installation, pod: Json) -> int:
     return sum(each["restartCount"] for each in _current(site, pod)["status"]["containerStatuses"])
+
+
+def test_the_metrics_of_the_driver_count_a_prepared_claim(driven: Installation, model: str) -> None:
+    claiming_pod(driven, model, namespace_of_level(driven, "restricted"))
+    (pod,) = driven.pods("app.kubernetes.io/component=dra")
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:8082/proxy/metrics"
+    shown = samples(driven.cluster.kubectl("get", "--raw", path))
+    assert shown["larder_claims_prepared"] >= 1
+    assert shown['larder_devices_published{state="available"}'] >= 1
+    assert shown['larder_claim_duration_seconds_count{outcome="answered",verb="prepare"}'] >= 1
+
+
+def test_the_end_of_a_claim_is_the_last_use_of_its_model(driven: Installation, model: str) -> None:
+    pod = claiming_pod(driven, model, namespace_of_level(driven, "restricted"))
+    driven.until(lambda: driven.entries("one", model)[0].get("inUse", False), "the use to be seen")
+    assert "lastUsed" not in driven.entries("one", model)[0]
+    driven.delete_pod(pod)
+    driven.until(lambda: "lastUsed" in driven.entries("one", model)[0], "the end of the use to be recorded")
+    assert not driven.entries("one", model)[0].get("inUse")
 
 
 def test_a_claimed_model_is_in_use_until_its_pod_has_gone(driven: Installation, model: str) -> None:
