@@ -90,7 +90,7 @@ class Advertiser:
                 self.writes[action.what] += 1
                 _LOG.info("devices_written", node=self.node_name, what=action.what)
             observation = replace(observation, node=node)
-        words = "the API server did not apply the changes to the Node; is an admission policy in the way?"
+        words = "the API server did not apply the changes to the Node; is an admission policy blocking it?"
         return combined, (NOT_APPLIED, words)
 
     def _note_overruled(self, node: AdvertisedNode, info: NodeInfo) -> None:

@@ -77,6 +77,6 @@ def _variable(name: object) -> str:
 
 def _text(value: object, name: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH or "\0" in value:
-        raise ValueError(f"the value of {name} is not a text of at most {MAX_VALUE_LENGTH} characters")
+        raise ValueError(f"the value of {name} is not a string of at most {MAX_VALUE_LENGTH} characters")
     value.encode()  # a lone surrogate is a ValueError
     return value

@@ -61,7 +61,7 @@ class GuardedPlugin:
             require(plugin, "device plugin", _METHODS, {"name": str})
             name = plugin.name  # type: ignore[attr-defined]
             if not _NAME.fullmatch(name):
-                raise ValueError(f"the name {name!r:.100} has more than 63 or other characters than A-Z a-z 0-9 . _ -")
+                raise ValueError(f"the name {name!r:.100} must have at most 63 characters of A-Z a-z 0-9 . _ -")
             plugin.new()  # type: ignore[attr-defined]
             return name, plugin  # type: ignore[return-value]
 

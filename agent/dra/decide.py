@@ -97,7 +97,7 @@ def plugin_questions(view: PreparationView, devices: Sequence[AllocatedDevice]) 
         given = [name for name in names if name in infos and infos[name].allocate_from]
         if given and len(names) > 1:
             raise PrepareRefused(
-                f"container {given[0]} was given devices, but shares request {device.request} of claim {view.ref} with "
+                f"container {given[0]} got devices, but shares request {device.request} of claim {view.ref} with "
                 f"{len(names) - 1} more; give each container a request of its own"
             )
         for name in given:

@@ -161,7 +161,7 @@ async def _outcome(
     except LarderError as error:
         outcome, message = "failed", str(error)
     except TimeoutError:
-        outcome, message = "failed", f"not done within {_PREPARE_S:g} s; kubelet tries again"
+        outcome, message = "failed", f"not done within {_PREPARE_S:g} s; kubelet retries"
     except Exception as error:  # noqa: BLE001 - kubelet must get an answer for every claim
         _LOG.exception("dra_failed", claim=str(claim))
         outcome, message = "failed", f"{type(error).__name__}; the log of larder-dra has more"

@@ -31,7 +31,7 @@ class SearchTooLong:
     def __str__(self) -> str:
         return (
             f"container {self.container}: no allocation found within {self.steps} steps; "
-            "ask for fewer groups, or advertise fewer levels"
+            "request fewer groups, or advertise fewer levels"
         )
 
 

@@ -21,7 +21,7 @@ _MAX_RESULTS = 50_000
 _MAX_KINDS = 20_000
 _LONGEST_REASON = 200
 UNKNOWN_NODE = "its devices are not known yet"
-OUT_OF_TIME = "there was no time to look for devices; it is tried again"
+OUT_OF_TIME = "there was no time to look for devices; the scheduler retries"
 
 
 class NodeFit(NamedTuple):
@@ -170,7 +170,7 @@ class FitEvaluator:
 def _printed(reasons: Iterable[Reason]) -> str:
     """Return the first reason, short enough for an event that repeats it for each kind of node."""
     texts = [
-        f"container {each.container}: no allocation found within {MAX_STEPS} steps; ask for fewer groups, or advertise "
+        f"container {each.container}: no allocation found within {MAX_STEPS} steps; request fewer groups, or advertise "
         "fewer levels"
         if isinstance(each, SearchTooLong)
         else str(each)

@@ -23,12 +23,12 @@ class ExtenderMetrics:
                 self._seconds.labels(verb, outcome)
         self._conflicts = Counter(
             "larder_extender_reservation_conflicts",
-            "Reservations of devices that were decided again because another replica was first.",
+            "Device reservations that were retried because another replica was first.",
             registry=registry,
         )
         self._plugin_failed = Gauge(
             "larder_scheduler_plugin_failed",
-            "1 for a scheduler plugin that could not be loaded, or hung and is not asked any more.",
+            "1 for a scheduler plugin that could not be loaded, or that hung and is no longer called.",
             ["plugin"],
             registry=registry,
         )

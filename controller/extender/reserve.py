@@ -87,7 +87,7 @@ class DeviceReserver:
                 return await self._try_reserve(pod, asked, reserved)
             except Conflict:
                 self.conflict()
-        raise NotBound(f"other replicas keep reserving devices of node {account.name}; it is tried again")
+        raise NotBound(f"other replicas keep reserving devices of node {account.name}; the scheduler retries")
 
     async def _try_reserve(self, pod: DevicePod, asked: AskedDevices, reserved: DeviceReservations) -> PodInfo:
         node, uid, metadata = reserved.node, pod.metadata.uid, pod.metadata
@@ -97,7 +97,7 @@ class DeviceReserver:
             info = mine.info  # an earlier binding may still arrive, with these devices
             if _requests(info) != _requests(asked.info):
                 raise NotBound(
-                    "an earlier binding of the pod, with other requests, may still arrive; it is tried again"
+                    "an earlier binding of the pod, with other requests, may still arrive; the scheduler retries"
                 )
         else:
             if not kept.version:  # what an earlier Lease said of pods on the node is not known

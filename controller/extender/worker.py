@@ -93,7 +93,9 @@ class DeviceWorker:
         """Return the answer of the evaluator, which first takes over all changes. Raises NoAnswerInTime."""
         thread = self._thread
         if thread.length >= _MAX_WAITING:
-            raise NoAnswerInTime(f"{_MAX_WAITING} questions about devices wait already; the pod is tried again")
+            raise NoAnswerInTime(
+                f"{_MAX_WAITING} requests for devices are already waiting; the scheduler retries the pod"
+            )
         changes = self._accounts.changes()
 
         # Never cancelled: a later question relies on these changes.
@@ -107,7 +109,9 @@ class DeviceWorker:
         except TimeoutError:
             asked.cancel()
             self._check(thread)
-            raise NoAnswerInTime(f"no decision about devices within {within_s:.2f} s; the pod is tried again") from None
+            raise NoAnswerInTime(
+                f"no decision about devices within {within_s:.2f} s; the scheduler retries the pod"
+            ) from None
 
     def _check(self, thread: _Thread) -> None:
         """Go on without a plugin that hangs, in another thread."""

@@ -49,7 +49,7 @@ def _missing(about: str, one: PodClaim, found: DeviceSurroundings) -> Finding:
     if found.hidden:
         return fact(about, "NotShown", "the claim is not shown to you")
     if one.template:
-        message = f"it is not made yet from ResourceClaimTemplate {one.template}"
+        message = f"it has not been created yet from ResourceClaimTemplate {one.template}"
         return wait(about, "ClaimNotCreated", message, "check that the template exists; the pod's Events say why")
     return stop(about, "ClaimNotFound", "there is no ResourceClaim of this name", "create it, or correct the pod")
 
@@ -79,7 +79,7 @@ def _choice(
         return
     if not identity:
         conditions = " && ".join(choice.expressions) or "any model"
-        yield fact(about, "AnyModel", f"asks for a device of class {name} with {conditions}")
+        yield fact(about, "AnyModel", f"requests a device of class {name} with {conditions}")
         return
     if refusal := _refusal(about, name, identity, pod.metadata.namespace):
         yield refusal

@@ -116,7 +116,7 @@ def test_other_conditions_are_quoted() -> None:
     expression = f"{ATTRIBUTE}.model == 'm' || {ATTRIBUTE}.model == 'n'"
     choice = {"deviceClassName": DRIVER, "selectors": [{"cel": {"expression": expression}}]}
     found = answers(around(claim({"name": "model", "exactly": choice}), published("m", "a")))
-    assert found == {"AnyModel": f"claim/c: asks for a device of class {DRIVER} with {expression}"}
+    assert found == {"AnyModel": f"claim/c: requests a device of class {DRIVER} with {expression}"}
 
 
 def test_the_fallback_of_a_request_is_no_model() -> None:
