@@ -15,7 +15,7 @@ from controller.admission.pod_annotations import (
 )
 from controller.admission.result import InjectionResult, left_alone
 from controller.admission.volumes import BASE_MODEL_VOLUME, PodVolumes
-from controller.placement.demand import FOREIGN
+from controller.placement.demand_of_kind import FOREIGN
 
 _OME_LABEL = "base-model-name"  # on pods that OME creates for a model; they mount it through a volume of their own
 

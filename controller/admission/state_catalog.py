@@ -15,7 +15,9 @@ from controller.admission.injectable_model import InjectableModel
 from controller.admission.model_injector.of_model import injectable_model
 from controller.claims.result import READING, WAITS, is_read_later, takes_pods
 from controller.placement.claim_place import place_of
-from controller.placement.demand import Demand, difference, model_cache_demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import model_cache_demand
+from controller.placement.name_conflicts import difference
 from controller.placement.volume_names import (
     MODEL_ANNOTATION,
     SnapshotVolume,

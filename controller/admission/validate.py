@@ -21,7 +21,7 @@ from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
 from controller.modelcaches.templates import ClaimTemplate
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
-from controller.placement.demand import (
+from controller.placement.demand_of_kind import (
     DRIFT_ANNOTATION,
     FOLLOW,
     FOREIGN,

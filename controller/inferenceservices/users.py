@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from controller.inferenceservices.kserve import KSERVE_PATHS, KindOf, in_namespace, kserve_services_with, nothing_known
-from controller.placement.demand import Demand, model_cache_demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import model_cache_demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.service_references import services_with

@@ -17,7 +17,7 @@ from controller.metadata.status import described_status
 from controller.metadata.stored_reading import TIME
 from controller.metadata.view import MetadataView
 from controller.models.act import ModelActor
-from controller.placement.demand import Declared
+from controller.placement.demand_of_kind import Declared
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path

@@ -9,7 +9,6 @@ from controller.claims.live_reads import live_pods
 from controller.downloads.job import COMPONENT
 from controller.downloads.live_jobs import pods_of_job, read_job
 from controller.downloads.progress import ProgressReader
-from controller.manager.creation_failure import CreationFailure
 from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.templates import is_claim_of, is_job_of, is_volume_of, template_of
@@ -17,9 +16,11 @@ from controller.modelcaches.throttles import rate_limit, why_wait
 from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER
 from controller.models.resolver import Resolver
-from controller.placement.demand import Demand, model_cache_demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import model_cache_demand
 from controller.placement.selectors import matches_labels
 from controller.placement.volume_names import hashed_claim, volume_names
+from controller.provisioning.creation_failure import CreationFailure
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from shared.api.core import (

@@ -12,7 +12,7 @@ from controller.models.report import Report
 from controller.models.revisions import EVENT_CONDITIONS
 from controller.models.status import base_model_status, cache_status, recorded_status
 from controller.models.view import ModelView
-from controller.placement.demand import Declared
+from controller.placement.demand_of_kind import Declared
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path
 from controller.state.ownership import RECORD_ANNOTATION, Ownership, record_of

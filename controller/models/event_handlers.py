@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from controller.placement.demand import Declared, Demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import Declared
 from controller.state.changes import ModelNodeChange
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey, ModelKey

@@ -26,7 +26,7 @@ from controller.models.observe import ModelObserver
 from controller.models.resolver import Resolver
 from controller.models.users import LiveUsers, live_users
 from controller.models.view import ModelView
-from controller.placement.demand import Declared
+from controller.placement.demand_of_kind import Declared
 from controller.state.keys import ModelKey
 
 _log = structlog.get_logger()

@@ -8,7 +8,8 @@ from controller.manager.conditions import ConditionUpdate
 from controller.models.revisions import first_few, removal_message, revision_conditions, short
 from controller.models.rollout import NOT_READY, UNDER_WAY, Rollout, derive_rollout
 from controller.models.view import ModelView
-from controller.placement.demand import Demand, difference
+from controller.placement.demand import Demand
+from controller.placement.name_conflicts import difference
 from shared.api.meta import NodeState
 from shared.api.model_node import EVICTED
 

@@ -8,7 +8,8 @@ from typing import assert_never
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from controller.placement.demand import Declared, Demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import Declared
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel

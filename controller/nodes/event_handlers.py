@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from controller.nodes.keys import NodeKey
-from controller.placement.demand import Declared, Demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import Declared
 from controller.placement.groups import is_member
 from controller.state.changes import ModelNodeChange
 from controller.state.cluster_state import ClusterState

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.placement.demand import Declared, Demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import Declared
 from controller.state.keys import ModelKey
 from controller.state.signal import Signal
 from shared.api.core import Node, Pod

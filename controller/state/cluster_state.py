@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
-from controller.placement.demand import Declared, Demand, base_model_demand, cache_demand, conflict_of
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import Declared, base_model_demand, cache_demand
 from controller.placement.groups import NodeLimits
+from controller.placement.name_conflicts import conflict_of
 from controller.placement.targets import is_target
 from controller.state.agent_liveness import AgentLiveness
 from controller.state.changes import (

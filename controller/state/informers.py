@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, TypeVar
 
-from controller.placement.demand import Declared
+from controller.placement.demand_of_kind import Declared
 from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.cluster_state import ClusterState
 from controller.state.informer import Informer

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
-from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from controller.placement.groups import groups_of, is_member, may_evict
+from controller.placement.name_conflicts import conflict_of
 from controller.placement.targets import is_target
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.ownership import Ownership

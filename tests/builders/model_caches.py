@@ -6,7 +6,8 @@ from typing import Any
 from controller.claims.kinds import ContainerState, ContainerStatus, Job, JobPod, JobStatus, PodStatus, Terminated
 from controller.modelcaches.templates import CACHE_LABEL, TEMPLATE_ANNOTATION, ClaimTemplate
 from controller.modelcaches.view import ModelCacheView
-from controller.placement.demand import Resolution, model_cache_demand
+from controller.placement.demand import Resolution
+from controller.placement.demand_of_kind import model_cache_demand
 from shared.api.core import ClaimSpec, ClaimStatus, ObservedCondition, PersistentVolumeClaim
 from shared.api.model_cache import ModelCache, ModelCacheSpec, ModelCacheStatus
 from shared.download_report import DownloadReport, encode_report

@@ -17,7 +17,7 @@ from controller.cli.why.view import (
     ObservedPod,
     ObservedPodStatus,
 )
-from controller.placement.demand import base_model_demand, cache_demand
+from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import ObservedCondition

@@ -14,7 +14,7 @@ from controller.metadata.fill import metadata_of
 from controller.metadata.status import line_of
 from controller.models.kstatus import TRANSIENT
 from controller.placement.claim_place import place_of
-from controller.placement.demand import conflict_of, difference
+from controller.placement.name_conflicts import conflict_of, difference
 from controller.state.ownership import MANAGED_ANNOTATION
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus

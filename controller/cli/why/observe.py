@@ -14,7 +14,8 @@ from controller.cli.why.view import (
     ObservedNode,
     ObservedPod,
 )
-from controller.placement.demand import Demand, base_model_demand, cache_demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from controller.state.crds import OUR_LABEL
 from controller.state.crds import PATH as DEFINITIONS_PATH
 from controller.state.ownership import Ownership

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from controller.metadata.reader import MetadataReader
-from controller.placement.demand import Demand, Resolution, cache_demand
+from controller.placement.demand import Demand, Resolution
+from controller.placement.demand_of_kind import cache_demand
 from controller.sources.credentials import Secrets
 from controller.sources.listings import pack
 from controller.sources.manifests import Manifests

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from controller.models.drift import DriftChecker, is_pinned
-from controller.placement.demand import Demand, cache_demand
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import cache_demand
 from controller.state.keys import ModelKey
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from tests.builders.cluster import cache

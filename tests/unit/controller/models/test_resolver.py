@@ -12,7 +12,8 @@ import pytest
 from controller.manager.controller import QueueKey
 from controller.models.resolver import Resolver
 from controller.models.view import ResolverAnswer
-from controller.placement.demand import Demand, Resolution, cache_demand
+from controller.placement.demand import Demand, Resolution
+from controller.placement.demand_of_kind import cache_demand
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.placement.allowed import EVERY_SOURCE, PUBLIC_SOURCES, AllowedSources, parse_allowed
-from controller.placement.demand import base_model_demand
+from controller.placement.demand_of_kind import base_model_demand
 from shared.api.base_model import BaseModel, BaseModelSpec, Storage
 from shared.kube.objects import Meta
 from shared.uri.model_uri import parse_uri

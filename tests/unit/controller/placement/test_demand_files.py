@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
+from controller.placement.demand import Demand
+from controller.placement.demand_of_kind import base_model_demand, cache_demand
+from controller.placement.name_conflicts import conflict_of
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
 from shared.api.meta import LeftOut

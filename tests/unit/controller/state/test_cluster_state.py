@@ -1,6 +1,6 @@
 import pytest
 
-from controller.placement.demand import difference
+from controller.placement.name_conflicts import difference
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.names import short_id

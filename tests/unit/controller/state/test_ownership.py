@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from controller.placement.allowed import AllowedSources
-from controller.placement.demand import cache_demand
+from controller.placement.demand_of_kind import cache_demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader, object_path

@@ -8,7 +8,7 @@ import msgspec
 from controller.cli.why.command import render
 from controller.cli.why.findings import Severity
 from controller.cli.why.view import DeclaredModel
-from controller.placement.demand import cache_demand
+from controller.placement.demand_of_kind import cache_demand
 from shared.api.meta import Condition
 from tests.builders.cluster import cache, entry, entry_status, group, model_node
 from tests.builders.why import GPU, LABELS, declared, node, of_model, reasons, reported, seen

@@ -23,7 +23,7 @@ from controller.cli.why.view import (
     WorkloadStatus,
 )
 from controller.cli.why.workloads import ObservedWorkload, why_workload
-from controller.placement.demand import base_model_demand, cache_demand
+from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ObservedCondition
 from shared.api.meta import Condition

@@ -2,9 +2,8 @@ from typing import Any
 
 import msgspec
 
-from controller.placement.demand import LONG_AFFINITY, base_model_demand, cache_demand, conflict_of
+from controller.placement.demand_of_kind import LONG_AFFINITY, base_model_demand
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
-from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
 from shared.kube.objects import Meta
 
 
@@ -50,30 +49,6 @@ def test_an_affinity_of_a_namespace_is_not_compared_with_every_node_for_minutes(
     ours = msgspec.structs.replace(base("m", "hf://o/m"), spec=BaseModelSpec(storage=storage))
     demand = base_model_demand("ClusterBaseModel", ours)
     assert (demand.node_affinity, demand.placeable) == (affinity, True), "an administrator knows what that costs"
-
-
-def test_the_older_object_keeps_the_id() -> None:
-    model = base_model_demand("ClusterBaseModel", base("m", "hf://o/m"))
-    spec = ClusterModelCacheSpec(storage_uri="s3://bucket/other", node_group="g", node_groups=["g", "h"])
-    meta = Meta(name="m", uid="cache", creation_timestamp="2026-01-02T00:00:00Z")
-    cache = cache_demand("ClusterModelCache", ClusterModelCache(metadata=meta, spec=spec))
-    assert cache.groups == ("g", "h")
-    assert conflict_of(cache, [model, cache]) == model
-    assert conflict_of(model, [model, cache]) is None
-
-
-def test_the_loser_takes_over_when_the_first_goes() -> None:
-    going = base_model_demand("ClusterBaseModel", base("m", "hf://o/m", deletion_timestamp="2026-02-01T00:00:00Z"))
-    later = base_model_demand("ClusterBaseModel", base("m", "hf://o/n", uid="later"))
-    assert conflict_of(later, [going, later]) is None
-
-
-def test_the_same_source_is_no_conflict() -> None:
-    model = base_model_demand("ClusterBaseModel", base("m", "hf://o/m"))
-    spec = ClusterModelCacheSpec(storage_uri="hf://o/m:main")
-    cache = cache_demand("ClusterModelCache", ClusterModelCache(metadata=Meta(name="m", uid="z"), spec=spec))
-    assert conflict_of(cache, [model, cache]) is None
-    assert conflict_of(model, [model, cache]) is None
 
 
 def test_a_typo_in_the_priority_counts_as_none() -> None:
