@@ -32,7 +32,6 @@ from controller.inferenceservices.controller import inferenceservices_controller
 from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller, LeaderTask
-from controller.manager.failed_creations import FailedCreations
 from controller.manager.limited_events import LimitedEvents
 from controller.manager.pod_events import PodEvents
 from controller.metadata.controller import metadata_controller
@@ -59,6 +58,8 @@ from controller.nodes.eviction_recorder import EvictionMetrics, EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.placement.shares import ModelNodeCapacity
+from controller.provisioning.creations import Creations
+from controller.provisioning.failed_creations import FailedCreations
 from controller.replica import AddFeature, Replica
 from controller.replica_claims.act import ReplicaClaimActor
 from controller.replica_claims.controller import replica_claims_controller
@@ -88,6 +89,10 @@ from controller.waiting_pods.controller import waiting_pods_controller
 from controller.waiting_pods.observe import WaitingPodsObserver
 from controller.waiting_pods.reconcile import WaitingPodsReconciler
 from controller.waiting_pods.state_metrics import WaitingPodsMetrics
+
+
+def _creations(replica: Replica) -> Creations[Any]:
+    return Creations(replica.provisioner, replica.manager.enqueue, replica.clock)
 
 
 def _nodes(replica: Replica) -> Controller[Any]:
@@ -183,10 +188,8 @@ def _volumes(replica: Replica) -> Controller[Any]:
     reconciler = VolumeReconciler(
         VolumeObserver(replica.cluster, replica.kube, replica.clock),
         VolumeActor(replica.kube),
-        replica.provisioner,
+        _creations(replica),
         PodEvents(LimitedEvents(replica.events, replica.clock)),
-        replica.manager.enqueue,
-        replica.clock,
     )
     return volumes_controller(replica.cluster, reconciler)
 
@@ -252,9 +255,7 @@ def _model_operator(replica: Replica) -> Controller[Any]:
             ModelDownloadMetrics(replica.metrics.registry),
             replica.now,
         ),
-        replica.provisioner,
-        enqueue,
-        replica.clock,
+        _creations(replica),
         replica.now,
     )
     return model_operator_controller(observer, reconciler, enabled=settings.models)
@@ -272,9 +273,7 @@ def _model_caches(replica: Replica) -> Controller[Any]:
             frozenset(settings.model_cache_csi_drivers),
         ),
         ModelCacheActor(replica.kube, replica.events, replica.secrets, _download_jobs(replica), replica.now),
-        replica.provisioner,
-        enqueue,
-        replica.clock,
+        _creations(replica),
         settings.finalizer_seconds,
         settings.model_caches,
     )

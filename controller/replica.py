@@ -22,11 +22,11 @@ from controller.manager.controller import Feature
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.manager import Manager, ManagerSettings
 from controller.manager.metrics import Metrics
-from controller.manager.provisioner import Provisioner, ProvisionSettings
 from controller.manager.requests import CountRequests
 from controller.models.act import ModelActor
 from controller.models.resolver import Resolver
 from controller.placement.groups import NodeLimits
+from controller.provisioning.provisioner import Provisioner, ProvisionSettings
 from controller.settings import ControllerSettings
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests

@@ -8,7 +8,6 @@ from datetime import datetime
 from controller.claims.kinds import Job
 from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
-from controller.manager.exclusive_names import create_exclusively
 from controller.manager.write import change_finalizers, replace_part
 from controller.modelcaches.actions import WriteCacheStatus
 from controller.modelcaches.job import DownloadOrder, download_job
@@ -16,6 +15,7 @@ from controller.modelcaches.report import is_failure, status_of
 from controller.modelcaches.templates import StorageManifest, is_claim_of, is_job_of, is_volume_of
 from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER
+from controller.provisioning.exclusive_names import create_exclusively
 from controller.sources.credentials import Secrets
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.api.kinds import MODEL_CACHE

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any
 
 from controller.manager.actions import Requeue
-from controller.manager.provision_queue import queued_message
 from controller.modelcaches.actions import (
     BUSY_S,
     IDLE_S,
@@ -30,6 +29,7 @@ from controller.modelcaches.templates import StorageManifest, is_of_template, te
 from controller.modelcaches.view import ModelCacheView
 from controller.models.decide import AddFinalizer, Resolve
 from controller.placement.demand import Resolution
+from controller.provisioning.provision_queue import queued_message
 from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.api.core import PersistentVolume
 from shared.quantity import format_bytes

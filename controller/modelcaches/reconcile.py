@@ -1,6 +1,5 @@
 """Reconciles one ModelCache: observe, decide, act."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
@@ -9,10 +8,7 @@ import structlog
 
 from controller.downloads.live_jobs import delete_job
 from controller.manager.actions import Requeue
-from controller.manager.failed_creations import FailedCreations
 from controller.manager.look_delay import look_delay_s
-from controller.manager.provision_queue import ProvisionOrder
-from controller.manager.provisioner import Provisioner, ProvisionRequest
 from controller.modelcaches.act import ModelCacheActor
 from controller.modelcaches.actions import (
     Action,
@@ -32,9 +28,11 @@ from controller.modelcaches.throttles import holds_slot
 from controller.modelcaches.view import ModelCacheView
 from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
 from controller.models.finalizers import OWN_FINALIZER
+from controller.provisioning.creations import Creations
+from controller.provisioning.provision_queue import ProvisionOrder
 from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.errors import AuthDenied
-from shared.kube.errors import KubeError, NotFound, Refused
+from shared.kube.errors import NotFound, Refused
 
 _log = structlog.get_logger()
 
@@ -45,19 +43,13 @@ class ModelCacheReconciler:
 
     observer: ModelCacheObserver
     actor: ModelCacheActor
-    provisioner: Provisioner
-    enqueue: Callable[[ModelCacheKey], None]
-    clock: Callable[[], float]
+    creations: Creations[ModelCacheKey]
     finalizer_s: float
     enabled: bool = True  # if not, caches are only released, so that no namespace is held up
     _uids: dict[ModelCacheKey, str] = field(default_factory=dict, init=False)
-    _failures: FailedCreations[ModelCacheKey] = field(init=False)
     _running: dict[ModelCacheKey, frozenset[str]] = field(
         default_factory=dict, init=False
     )  # with the groups they reach
-
-    def __post_init__(self) -> None:
-        self._failures = FailedCreations(self.clock)
 
     async def take_over(self) -> None:
         """Learn which downloads run, before another one starts."""
@@ -68,7 +60,7 @@ class ModelCacheReconciler:
 
     async def stop(self) -> None:
         """Drop what only this leadership knew."""
-        self._failures.clear()
+        self.creations.clear()
         self._running.clear()
         await self.observer.progress.stop()
 
@@ -77,11 +69,11 @@ class ModelCacheReconciler:
         if not self.enabled:
             await self._release(key)
             return None
-        view = await self.observer.view(key, self._failures.of(key))
+        view = await self.observer.view(key, self.creations.failure(key))
         if view is None:
             self._forget(key)
             return None
-        view = replace(view, position=self.provisioner.position(key))
+        view = replace(view, position=self.creations.position(key))
         self._forget_previous(key, view.demand.uid)
         self._count(key, view)
         if view.job is None:
@@ -130,9 +122,9 @@ class ModelCacheReconciler:
             case Resolve():
                 self.observer.resolver.start(key, view.demand, view.cache.metadata.generation)
             case ProvisionStorage(manifest):
-                self.provisioner.request(self._request(key, manifest))
+                self._request(key, manifest)
             case Withdraw():
-                self.provisioner.withdraw(key)
+                self.creations.withdraw(key)
             case StartDownload(order):
                 self._running[key] = self.observer.groups_of(view.cache)  # before anything else can start
                 await self.actor.start_job(view, order)
@@ -165,25 +157,14 @@ class ModelCacheReconciler:
         if write.state in ("Ready", "Failed"):
             self._running.pop(key, None)
 
-    def _request(self, key: ModelCacheKey, manifest: StorageManifest) -> ProvisionRequest:
-        return ProvisionRequest(
+    def _request(self, key: ModelCacheKey, manifest: StorageManifest) -> None:
+        self.creations.request(
             key,
-            key.flow,
             partial(self.actor.provision, manifest),
-            on_failure=lambda error: self._failed(key, error),
-            on_created=lambda: self._created(key, manifest),
-            order=ProvisionOrder(manifest.cache.creation_timestamp, manifest.cache.name),
+            ProvisionOrder(manifest.cache.creation_timestamp, manifest.cache.name),
+            self.creations.enqueue,
+            {"namespace": key.namespace, "cache": key.name, "claim": manifest.claim},
         )
-
-    def _created(self, key: ModelCacheKey, manifest: StorageManifest) -> None:
-        self._failures.forget(key)
-        _log.info("claim_created", namespace=key.namespace, claim=manifest.claim)
-        self.enqueue(key)
-
-    def _failed(self, key: ModelCacheKey, error: KubeError) -> None:
-        _log.warning("claim_not_created", namespace=key.namespace, cache=key.name, error=str(error))
-        self._failures.note(key, error)
-        self.enqueue(key)
 
     def _forget_previous(self, key: ModelCacheKey, uid: str) -> None:
         """Drop what the resolver knows of the object that had this key before."""
@@ -195,7 +176,7 @@ class ModelCacheReconciler:
 
     def _forget(self, key: ModelCacheKey) -> None:
         self._forget_previous(key, "")
-        self._failures.forget(key)
+        self.creations.forget_failure(key)
         self._running.pop(key, None)
-        self.provisioner.withdraw(key)
+        self.creations.withdraw(key)
         self.observer.progress.forget(key)

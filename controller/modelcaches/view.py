@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from controller.claims.kinds import Job, JobPod
-from controller.manager.creation_failure import CreationFailure
 from controller.models.view import Obstacle
 from controller.placement.demand import Demand, Resolution
+from controller.provisioning.creation_failure import CreationFailure
 from shared.api.core import PersistentVolume, PersistentVolumeClaim, StorageClass
 from shared.api.model_cache import ModelCache
 

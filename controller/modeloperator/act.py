@@ -6,7 +6,6 @@ from datetime import datetime
 
 from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
-from controller.manager.exclusive_names import create_exclusively
 from controller.manager.write import change_spec, replace_part
 from controller.modeloperator.decide import WriteModelStatus
 from controller.modeloperator.manifests import (
@@ -18,6 +17,7 @@ from controller.modeloperator.manifests import (
 from controller.modeloperator.report import status_of
 from controller.modeloperator.source import source_of
 from controller.modeloperator.state_metrics import ModelDownloadMetrics
+from controller.provisioning.exclusive_names import create_exclusively
 from shared.api.core import PersistentVolumeClaim, claims_in
 from shared.api.kinds import MODEL
 from shared.api.model import Model

@@ -1,7 +1,7 @@
 """Reconciles one Model: observe, decide, act."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import assert_never
@@ -10,10 +10,7 @@ import structlog
 
 from controller.downloads.live_jobs import delete_job
 from controller.manager.actions import Requeue
-from controller.manager.failed_creations import FailedCreations
 from controller.manager.look_delay import look_delay_s
-from controller.manager.provision_queue import ProvisionOrder
-from controller.manager.provisioner import Provisioner, ProvisionRequest
 from controller.modeloperator.act import ModelOperatorActor
 from controller.modeloperator.decide import (
     Action,
@@ -27,9 +24,11 @@ from controller.modeloperator.decide import (
 from controller.modeloperator.keys import DownloadedModelKey
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.view import DownloadedModelView
+from controller.provisioning.creations import Creations
+from controller.provisioning.provision_queue import ProvisionOrder
 from controller.volumes.decide import Withdraw
 from shared.api.model import Model
-from shared.kube.errors import KubeError, NotFound, Refused
+from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import Key
 
 _log = structlog.get_logger()
@@ -41,26 +40,20 @@ class ModelOperatorReconciler:
 
     observer: ModelOperatorObserver
     actor: ModelOperatorActor
-    provisioner: Provisioner
-    enqueue: Callable[[DownloadedModelKey], None]
-    clock: Callable[[], float]
+    creations: Creations[DownloadedModelKey]
     now: Callable[[], datetime]
-    _failures: FailedCreations[DownloadedModelKey] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._failures = FailedCreations(self.clock)
 
     async def stop(self) -> None:
         """Drop what only this leadership knew."""
-        self._failures.clear()
+        self.creations.clear()
         await self.observer.progress.stop()
 
     async def reconcile(self, key: DownloadedModelKey) -> float | None:
         """Reconcile a Model; return the delay in seconds until the next run, or None."""
-        view = await self.observer.view(key, self._failures.of(key), self.provisioner.position(key))
+        view = await self.observer.view(key, self.creations.failure(key), self.creations.position(key))
         if view is None:
-            self._failures.forget(key)
-            self.provisioner.withdraw(key)
+            self.creations.forget_failure(key)
+            self.creations.withdraw(key)
             self.observer.progress.forget(key)
             self.actor.metrics.forget(Key(key.namespace, key.name))
             return None
@@ -87,9 +80,9 @@ class ModelOperatorReconciler:
     async def _apply(self, key: DownloadedModelKey, view: DownloadedModelView, action: Action) -> None:
         match action:
             case ProvisionClaim():
-                self.provisioner.request(self._request(key, view.model))
+                self._request(key, view.model)
             case Withdraw():
-                self.provisioner.withdraw(key)
+                self.creations.withdraw(key)
             case GrowClaim(size):
                 await self.actor.grow(view.claim, size)
                 _log.info("claim_growing", model=f"{key.namespace}/{key.name}", size=size)
@@ -106,22 +99,11 @@ class ModelOperatorReconciler:
             case _:
                 assert_never(action)
 
-    def _request(self, key: DownloadedModelKey, model: Model) -> ProvisionRequest:
-        return ProvisionRequest(
+    def _request(self, key: DownloadedModelKey, model: Model) -> None:
+        self.creations.request(
             key,
-            key.flow,
             partial(self.actor.provision, model),
-            on_failure=lambda error: self._failed(key, error),
-            on_created=lambda: self._created(key),
-            order=ProvisionOrder(model.metadata.creation_timestamp, key.name),
+            ProvisionOrder(model.metadata.creation_timestamp, key.name),
+            self.creations.enqueue,
+            {"model": f"{key.namespace}/{key.name}"},
         )
-
-    def _created(self, key: DownloadedModelKey) -> None:
-        self._failures.forget(key)
-        _log.info("claim_created", model=f"{key.namespace}/{key.name}")
-        self.enqueue(key)
-
-    def _failed(self, key: DownloadedModelKey, error: KubeError) -> None:
-        _log.warning("claim_not_created", model=f"{key.namespace}/{key.name}", error=str(error))
-        self._failures.note(key, error)
-        self.enqueue(key)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from controller.claims.kinds import Job, JobPod
-from controller.manager.creation_failure import CreationFailure
+from controller.provisioning.creation_failure import CreationFailure
 from shared.api.core import PersistentVolumeClaim, StorageClass
 from shared.api.model import Model
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from controller.claimtemplates.templates import ClaimOwner, is_controlled
-from controller.manager.exclusive_names import create_exclusively
+from controller.provisioning.exclusive_names import create_exclusively
 from controller.replica_claims.owners import WorkloadOwners
 from controller.replica_claims.view import ReplicaClaim
 from shared.api.core import PersistentVolumeClaim, claims_in

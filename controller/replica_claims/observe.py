@@ -11,7 +11,7 @@ from controller.claimtemplates.templates import (
     claim_name,
     is_controlled,
 )
-from controller.manager.creation_failure import CreationFailure
+from controller.provisioning.creation_failure import CreationFailure
 from controller.replica_claims.annotation import read_templates
 from controller.replica_claims.gate import CLAIMS_GATE, QUEUE_GATES, mounted_templates
 from controller.replica_claims.identity import NoIdentity, controller_of, identity_of

@@ -10,11 +10,12 @@ import structlog
 from controller.claimtemplates.templates import ClaimOwner
 from controller.manager.actions import Requeue
 from controller.manager.event_recorder import EventSubject, subject_of
-from controller.manager.failed_creations import FailedCreations
 from controller.manager.limited_events import LimitedEvents
 from controller.manager.patch_pod import remove_gate
-from controller.manager.provision_queue import ProvisionOrder
-from controller.manager.provisioner import Provisioner, ProvisionRequest
+from controller.provisioning.failed_creations import FailedCreations
+from controller.provisioning.provision_queue import ProvisionOrder
+from controller.provisioning.provision_request import ProvisionRequest
+from controller.provisioning.provisioner import Provisioner
 from controller.replica_claims.act import ReplicaClaimActor
 from controller.replica_claims.decide import Action, CreateClaim, ReleasePod, ReportWait, WithdrawPending, decide
 from controller.replica_claims.gate import CLAIMS_GATE

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from controller.manager.creation_failure import CreationFailure
+from controller.provisioning.creation_failure import CreationFailure
 from controller.replica_claims.keys import ReplicaPodKey
 from shared.api.core import Pod
 

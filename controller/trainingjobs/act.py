@@ -7,8 +7,8 @@ from typing import Any
 
 from controller.claimtemplates.templates import VolumeClaimTemplate, is_controlled
 from controller.manager.event_recorder import EventRecorder
-from controller.manager.exclusive_names import create_exclusively
 from controller.manager.write import replace_part
+from controller.provisioning.exclusive_names import create_exclusively
 from controller.trainingjobs.replicas import JobReplica, job_service, replica_claim, replica_pod
 from controller.trainingjobs.report import READY, is_problem
 from shared.api.core import claims_in

@@ -10,7 +10,7 @@ from controller.claimtemplates.templates import (
     is_controlled,
     name_problem,
 )
-from controller.manager.failed_creations import FailedCreations
+from controller.provisioning.failed_creations import FailedCreations
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
 from controller.trainingjobs.outcome import has_ended
 from controller.trainingjobs.recent_creations import RecentCreations

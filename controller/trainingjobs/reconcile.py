@@ -10,9 +10,9 @@ import structlog
 
 from controller.claimtemplates.templates import VolumeClaimTemplate, claim_name
 from controller.manager.actions import Requeue
-from controller.manager.exclusive_names import RefusedName
-from controller.manager.provision_queue import ProvisionOrder
-from controller.manager.provisioner import ProvisionRequest
+from controller.provisioning.exclusive_names import RefusedName
+from controller.provisioning.provision_queue import ProvisionOrder
+from controller.provisioning.provision_request import ProvisionRequest
 from controller.trainingjobs.act import TrainingJobActor
 from controller.trainingjobs.decide import (
     Action,

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from controller.manager.conditions import ConditionUpdate, progress, with_conditions
-from controller.manager.provision_queue import ordinal_bound
+from controller.provisioning.provision_queue import ordinal_bound
 from controller.trainingjobs.decide import UNBOUND_S, WriteJobStatus
 from controller.trainingjobs.outcome import JobOutcome, failed_pods, has_ended
 from controller.trainingjobs.view import ReplicaView, TrainingJobView

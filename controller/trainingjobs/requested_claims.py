@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.manager.provisioner import Provisioner, ProvisionRequest
+from controller.provisioning.provision_request import ProvisionRequest
+from controller.provisioning.provisioner import Provisioner
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
 from controller.trainingjobs.replicas import JobReplica
 from controller.trainingjobs.view import QueueState

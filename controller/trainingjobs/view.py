@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.claimtemplates.templates import VolumeClaimTemplate
-from controller.manager.creation_failure import CreationFailure
+from controller.provisioning.creation_failure import CreationFailure
 from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.replicas import JobReplica
 from shared.api.training_job import TrainingJob

@@ -4,8 +4,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from controller.manager.exclusive_names import NAME_CONFLICT, RefusedName, create_exclusively, name_taken
 from controller.placement.volume_names import is_our_claim, volume_names
+from controller.provisioning.exclusive_names import NAME_CONFLICT, RefusedName, create_exclusively, name_taken
 from controller.volumes.templates import VolumeManifest
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object

@@ -16,5 +16,5 @@ def volumes_controller(cluster: ClusterState, reconciler: VolumeReconciler) -> C
         owns=(on(cluster.volumes.changed, lambda claim: (VolumeKey(*claim),)),),
         reconcile=reconciler.reconcile,
         stop=reconciler.stop,
-        gauges=reconciler.provisioner.gauges,
+        gauges=reconciler.creations.provisioner.gauges,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controller.manager.actions import Requeue
-from controller.manager.provision_queue import ordinal_bound
+from controller.provisioning.provision_queue import ordinal_bound
 from controller.volumes.templates import VolumeManifest
 from controller.volumes.view import VolumeView
 from shared.api.core import BOUND, PersistentVolume, PersistentVolumeClaim

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from controller.manager.creation_failure import CreationFailure
 from controller.placement.demand import Demand
 from controller.placement.volume_names import (
     SnapshotVolume,
@@ -15,6 +14,7 @@ from controller.placement.volume_names import (
     volume_names,
     waiting_name,
 )
+from controller.provisioning.creation_failure import CreationFailure
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from controller.volumes.keys import VolumeKey

@@ -13,7 +13,6 @@ from controller.groups.keys import GrantsKey, GroupKey
 from controller.inferenceservices.controller import inferenceservices_controller
 from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller, QueueKey
-from controller.manager.provisioner import Provisioner, ProvisionRequest, ProvisionSettings
 from controller.metadata.controller import metadata_controller
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
@@ -24,6 +23,9 @@ from controller.models.reconcile import ModelReconciler
 from controller.nodes.controller import nodes_controller
 from controller.nodes.keys import NodeKey
 from controller.placement.groups import NodeLimits
+from controller.provisioning.creations import Creations
+from controller.provisioning.provision_request import ProvisionRequest
+from controller.provisioning.provisioner import Provisioner, ProvisionSettings
 from controller.replica_claims.controller import replica_claims_controller
 from controller.replica_claims.pods import ReplicaPods
 from controller.replica_claims.reconcile import ReplicaPodReconciler
@@ -202,14 +204,14 @@ def controllers_of(cluster: ClusterState, registry: CollectorRegistry | None = N
         groups_controller(cluster, none),
         inferenceservices_controller(cluster, ServiceReconciler(none, none), enabled=True),
         grants_controller(cluster, grants),
-        volumes_controller(cluster, VolumeReconciler(none, none, provisioner, none, none, none)),
+        volumes_controller(cluster, VolumeReconciler(none, none, Creations(provisioner, none, none), none)),
         waiting_pods_controller(cluster, WaitingPodsReconciler(none, none, none, WaitingPodsMetrics(none), none)),
         replica_claims_controller(
             ReplicaPods(),
             cluster.volumes.claim_changed,
             ReplicaPodReconciler(none, none, none, none, ReplicaPodMetrics(none), none, none),
         ),
-        model_caches_controller(cluster, ModelCacheReconciler(none, none, none, none, none, 0.0)),
+        model_caches_controller(cluster, ModelCacheReconciler(none, none, none, 0.0)),
     ]
 
 

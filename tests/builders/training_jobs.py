@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controller.claims.kinds import ContainerState, Terminated
-from controller.manager.failed_creations import FailedCreations
+from controller.provisioning.failed_creations import FailedCreations
 from controller.trainingjobs.keys import TrainingJobKey
 from controller.trainingjobs.kinds import TrainingContainer, TrainingPod, TrainingPodStatus
 from controller.trainingjobs.observe import TrainingJobObserver

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from controller.manager.exclusive_names import create_exclusively
-from controller.manager.provision_queue import ProvisionOrder
-from controller.manager.provisioner import Provisioner, ProvisionRequest, ProvisionSettings
+from controller.provisioning.exclusive_names import create_exclusively
+from controller.provisioning.provision_queue import ProvisionOrder
+from controller.provisioning.provision_request import ProvisionRequest
+from controller.provisioning.provisioner import Provisioner, ProvisionSettings
 from shared.api.core import PersistentVolumeClaim, claims_in
 from shared.kube.collection import list_objects
 from shared.kube.errors import KubeError

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from controller.manager.provisioner import MAX_IN_FLIGHT
+from controller.provisioning.provisioner import MAX_IN_FLIGHT
 from rig.binaries import Binaries
 from rig.larder.cluster_driver import Json
 from rig.larder.programs import ControllerProgram

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.manager.creation_failure import CreationFailure
 from controller.modelcaches.actions import (
     Action,
     DeleteCacheVolume,
@@ -26,6 +25,7 @@ from controller.modelcaches.report import status_of
 from controller.modelcaches.view import ModelCacheView
 from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
 from controller.models.view import Obstacle
+from controller.provisioning.creation_failure import CreationFailure
 from controller.volumes.decide import DeleteClaim
 from shared.api.core import PersistentVolume, StatusWithConditions, StorageClass
 from shared.api.meta import Condition

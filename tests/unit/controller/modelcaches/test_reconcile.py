@@ -38,7 +38,7 @@ async def test_switched_off_it_delays_no_deletion(tmp_path: Path, deleted: bool,
     async with connected(answer, tmp_path) as kube:
         observer = ModelCacheObserver(cluster, kube, none, none, none)
         actor = ModelCacheActor(kube, none, none, none, none)
-        reconciler = ModelCacheReconciler(observer, actor, none, none, none, 0, enabled=False)
+        reconciler = ModelCacheReconciler(observer, actor, none, 0, enabled=False)
         assert await reconciler.reconcile(KEY) is None
     assert stored["metadata"]["finalizers"] == left
     assert len(writes) == int(deleted)

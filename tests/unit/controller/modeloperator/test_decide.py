@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import tests.builders.models_on_claims as build
 from controller.manager.actions import Requeue
-from controller.manager.creation_failure import CreationFailure
 from controller.modeloperator.decide import (
     IN_PROGRESS,
     Action,
@@ -24,6 +23,7 @@ from controller.modeloperator.decide import (
 from controller.modeloperator.manifests import ModelDownload
 from controller.modeloperator.source import wanted_digest
 from controller.modeloperator.view import DownloadedModelView
+from controller.provisioning.creation_failure import CreationFailure
 from controller.volumes.decide import Withdraw
 from shared.api.core import StorageClass
 from shared.api.model import ModelObjectStatus

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.manager.exclusive_names import name_taken
+from controller.provisioning.exclusive_names import name_taken
 from controller.trainingjobs.decide import (
     LOOK_AGAIN_S,
     MOST_QUEUED,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.manager.creation_failure import CreationFailure
 from controller.placement.volume_names import SnapshotVolume
+from controller.provisioning.creation_failure import CreationFailure
 from controller.volumes.decide import (
     DELAYED,
     NAME_CONFLICT,

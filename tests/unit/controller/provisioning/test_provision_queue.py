@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.provision_queue import ProvisionOrder, ProvisionQueue, Tier, ordinal_bound
+from controller.provisioning.provision_queue import ProvisionOrder, ProvisionQueue, Tier, ordinal_bound
 
 
 def drained(queue: ProvisionQueue) -> list[Hashable]:

@@ -1,6 +1,6 @@
 """When a creation that failed is tried again."""
 
-from controller.manager.failed_creations import FailedCreations
+from controller.provisioning.failed_creations import FailedCreations
 from shared.kube.errors import Refused, Unreachable
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.manager.server_failure import concerns_all
+from controller.provisioning.server_outage import ServerOutage, concerns_all
+from shared.backoff import Backoff
 from shared.kube.errors import Busy, Conflict, KubeError, Malformed, Refused, Unreachable
 
 
@@ -28,3 +29,22 @@ def test_only_failures_of_the_server_concern_all(error: KubeError, expected: boo
 def test_a_server_that_serves_others_meanwhile_is_not_down_but_may_still_request_a_pause() -> None:
     assert not concerns_all(Unreachable("no answer within 30 s"), others_succeed=True)
     assert concerns_all(Busy("429 TooManyRequests: too many requests", 1, 429), others_succeed=True)
+
+
+def test_failures_of_attempts_that_ran_at_the_same_time_count_once() -> None:
+    outage = ServerOutage(Backoff(first_s=8, cap_s=60))
+    outage.note(Unreachable("no answer"), begun_s=90, now_s=100)
+    first = outage.resumes_at_s
+    assert first > 100
+    outage.note(Unreachable("no answer"), begun_s=99, now_s=101)
+    assert (outage.failures, outage.resumes_at_s) == (1, first)
+    outage.note(Unreachable("no answer"), begun_s=first, now_s=first + 1)
+    assert outage.failures == 2
+    assert outage.resumes_at_s > first + 1
+
+
+def test_a_server_may_ask_for_a_longer_pause_but_not_for_an_endless_one() -> None:
+    for asked_s, longest_s in ((50.0, 60.0), (86_400.0, 130.0)):
+        outage = ServerOutage(Backoff(first_s=1, cap_s=2))
+        outage.note(Busy("429 TooManyRequests: too many requests", asked_s, 429), begun_s=0, now_s=0)
+        assert min(asked_s, 120) <= outage.resumes_at_s <= longest_s

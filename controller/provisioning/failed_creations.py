@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from controller.manager.creation_failure import CreationFailure
-from controller.manager.exclusive_names import RefusedName
+from controller.provisioning.creation_failure import CreationFailure
+from controller.provisioning.exclusive_names import RefusedName
 from shared.backoff import Backoff
 from shared.kube.errors import KubeError
 

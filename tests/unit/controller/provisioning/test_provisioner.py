@@ -6,15 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.manager.provision_queue import ProvisionOrder
-from controller.manager.provisioner import (
-    MAX_IN_FLIGHT,
-    MAX_PER_FLOW,
-    Provisioner,
-    ProvisionRequest,
-    ProvisionSettings,
-    Turns,
-)
+from controller.provisioning.provision_queue import ProvisionOrder
+from controller.provisioning.provision_request import ProvisionRequest
+from controller.provisioning.provisioner import MAX_IN_FLIGHT, MAX_PER_FLOW, Provisioner, ProvisionSettings, Turns
 from shared.backoff import Backoff
 from shared.kube.errors import Busy, Conflict, KubeError, Refused, Unreachable
 

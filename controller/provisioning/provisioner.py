@@ -1,58 +1,28 @@
 """Creates volumes and claims at a bounded rate, so that a burst of pods does not flood the storage backend."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 
-from controller.manager.provision_queue import ProvisionOrder, ProvisionQueue, Tier
-from controller.manager.server_failure import concerns_all
-from controller.manager.state_metrics import gauge
+from controller.provisioning.metrics import ProvisionerMetrics
+from controller.provisioning.provision_queue import ProvisionQueue, Tier
+from controller.provisioning.provision_request import ProvisionRequest
+from controller.provisioning.server_outage import ServerOutage, concerns_all
 from shared.backoff import Backoff
-from shared.kube.errors import Busy, KubeError, Refused
+from shared.kube.errors import KubeError, Refused
 from shared.token_bucket import TokenBucket
 
 MAX_IN_FLIGHT = 16  # far fewer than the connections that the controller may have
 MAX_PER_FLOW = 5000  # requests of a namespace that wait: each costs memory, and one object may ask for thousands
-_INTERNAL, _TOO_MANY_REQUESTS = 500, 429
-_LONGEST_PAUSE_S = 120.0  # whatever a server asks for
+_INTERNAL = 500
 _LONGEST_SETTLE_S = 10.0
-_BUCKETS_S = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _ONE_FLOW = ""
 
 Turns: TypeAlias = Literal["namespaces", "arrival"]
-
-
-@dataclass(frozen=True, slots=True)
-class ProvisionRequest:
-    """A request to create the objects of one owner.
-
-    Args:
-        key: Identifies the request; a second one with the same key is ignored while the first waits. The name of its
-            class, without `Key`, is the kind in metrics.
-        flow: Whom it belongs to, such as a namespace; flows take turns.
-        create: Creates what is missing of the objects. Must be idempotent: after a failure it runs again.
-        on_failure: Called when the request is refused (the error is not retryable), which ends it, or has failed
-            `max_attempts` times in a row, which sends it to the tail of its flow.
-        on_created: Called when the objects exist.
-        order: Its place among the requests of its flow; requests with the same one are served in order of arrival.
-    """
-
-    key: Hashable
-    flow: Hashable
-    create: Callable[[], Awaitable[None]]
-    on_failure: Callable[[KubeError], None]
-    on_created: Callable[[], None]
-    order: ProvisionOrder = ProvisionOrder()
-
-    @property
-    def kind(self) -> str:
-        """What is created, for metrics."""
-        return type(self.key).__name__.removesuffix("Key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,34 +57,6 @@ class _Waiting:
     attempts: int = 0
 
 
-_RESULTS = ("created", "refused", "failed", "server_failed")
-
-
-class _Metrics:
-    """What the provisioner counts."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.wait_time = Histogram(
-            "larder_provisioner_wait_seconds",
-            "How long requests for volumes and claims waited until the objects existed.",
-            ["kind"],
-            buckets=_BUCKETS_S,
-            registry=registry,
-        )
-        self.attempts = Counter(
-            "larder_provisioner_attempts",
-            "Attempts to create volumes and claims.",
-            ["kind", "result"],
-            registry=registry,
-        )
-
-    def start(self, kind: str) -> None:
-        """Let the counters of a kind begin at 0, so that its first failure shows as an increase."""
-        self.wait_time.labels(kind)
-        for result in _RESULTS:
-            self.attempts.labels(kind, result)
-
-
 @dataclass(slots=True)
 class Provisioner:
     """A queue under one token bucket (ADR 0031).
@@ -133,23 +75,21 @@ class Provisioner:
     registry: CollectorRegistry
     on_internal_error: Callable[[Hashable, Exception], None]
     _waiting: dict[Hashable, _Waiting] = field(default_factory=dict, init=False)
-    _depth: dict[str, int] = field(default_factory=lambda: defaultdict(int), init=False)  # by kind
     _of_flow: dict[Hashable, int] = field(default_factory=dict, init=False)  # how many wait
     _queue: ProvisionQueue = field(default_factory=ProvisionQueue, init=False)
     _held: set[Hashable] = field(default_factory=set, init=False)  # flows with a request in service or in a pause
     _in_flight: int = field(default=0, init=False)
     _successes: int = field(default=0, init=False)
-    _outage: int = field(default=0, init=False)  # failures of the server in a row
-    _paused_at_s: float = field(default=0.0, init=False)
-    _resumes_at_s: float = field(default=0.0, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _bucket: TokenBucket = field(init=False)
-    _metrics: _Metrics = field(init=False)
+    _outage: ServerOutage = field(init=False)
+    _metrics: ProvisionerMetrics = field(init=False)
 
     def __post_init__(self) -> None:
         burst = self.settings.burst
         self._bucket = TokenBucket(self.settings.rate, burst, self.clock(), tokens=burst)
-        self._metrics = _Metrics(self.registry)
+        self._outage = ServerOutage(self.settings.backoff)
+        self._metrics = ProvisionerMetrics(self.registry)
 
     def request(self, request: ProvisionRequest) -> bool:
         """Queue a request, unless one with its key waits already; return whether one waits now.
@@ -161,9 +101,7 @@ class Provisioner:
         if (known := self._of_flow.get(request.flow, 0)) >= MAX_PER_FLOW:
             return False
         self._waiting[request.key] = _Waiting(request, self.clock())
-        if request.kind not in self._depth:
-            self._metrics.start(request.kind)
-        self._depth[request.kind] += 1
+        self._metrics.queued(request.kind)
         self._of_flow[request.flow] = known + 1
         self._queue.push(self._flow(request), request.key, request.order)
         self._changed.set()
@@ -172,7 +110,7 @@ class Provisioner:
     def withdraw(self, key: Hashable) -> None:
         """Remove a request that is no longer needed."""
         if (waiting := self._waiting.pop(key, None)) is not None:
-            self._depth[waiting.request.kind] -= 1
+            self._metrics.dequeued(waiting.request.kind)
             self._queue.remove(key)
             if left := self._of_flow.pop(waiting.request.flow) - 1:
                 self._of_flow[waiting.request.flow] = left
@@ -186,13 +124,7 @@ class Provisioner:
 
     def gauges(self) -> Iterable[Metric]:
         """Return the length of the queue by kind, and whether the API server holds it up."""
-        depth = GaugeMetricFamily(
-            "larder_provisioner_depth", "Requests for volumes and claims that wait.", labels=["kind"]
-        )
-        for kind, count in self._depth.items():
-            depth.add_metric([kind], count)
-        paused = "Failures of the API server in a row for which the creation of volumes and claims pauses."
-        return depth, gauge("larder_provisioner_server_failures", paused, self._outage)
+        return self._metrics.gauges(self._outage.failures)
 
     async def run(self) -> None:
         """Serve requests until cancelled."""
@@ -206,8 +138,8 @@ class Provisioner:
             for key in list(self._waiting):
                 self.withdraw(key)
             self._held.clear()
-            self._in_flight = self._outage = 0
-            self._resumes_at_s = 0.0
+            self._in_flight = 0
+            self._outage.clear()
 
     def _flow(self, request: ProvisionRequest) -> Hashable:
         return request.flow if self.settings.turns == "namespaces" else _ONE_FLOW
@@ -240,7 +172,7 @@ class Provisioner:
 
     def _may_serve(self) -> bool:
         """Return whether a request may be served: while the server fails, one at a time."""
-        most = 1 if self._outage else MAX_IN_FLIGHT
+        most = 1 if self._outage.failures else MAX_IN_FLIGHT
         return self._in_flight < most and self._queue.has(self._is_free)
 
     def _is_free(self, flow: Hashable) -> bool:
@@ -248,7 +180,7 @@ class Provisioner:
 
     def _wait_s(self) -> float:
         now = self.clock()
-        return max(self._resumes_at_s - now, self._bucket.wait_s(1, now), 0.0)
+        return max(self._outage.resumes_at_s - now, self._bucket.wait_s(1, now), 0.0)
 
     async def _serve(self, waiting: _Waiting) -> None:
         """Make one attempt, then release the flow."""
@@ -278,9 +210,9 @@ class Provisioner:
 
     def _created(self, waiting: _Waiting) -> float:
         request = waiting.request
-        self._successes, self._outage = self._successes + 1, 0
-        self._metrics.attempts.labels(request.kind, "created").inc()
-        self._metrics.wait_time.labels(request.kind).observe(self.clock() - waiting.since_s)
+        self._successes += 1
+        self._outage.end()
+        self._metrics.created(request.kind, self.clock() - waiting.since_s)
         if self._is_current(waiting):
             self.withdraw(request.key)
         request.on_created()
@@ -291,11 +223,11 @@ class Provisioner:
         request, others_succeed = waiting.request, self._successes > successes
         is_outage = concerns_all(error, others_succeed=others_succeed)
         result = "server_failed" if is_outage else "failed" if error.retryable else "refused"
-        self._metrics.attempts.labels(request.kind, result).inc()
+        self._metrics.failed(request.kind, result)
         if is_outage:
-            self._pause(error, begun_s)
+            self._outage.note(error, begun_s, self.clock())
         else:
-            self._outage = 0  # the server answers
+            self._outage.end()  # the server answers
         if not self._is_current(waiting):
             return 0.0
         if not error.retryable:
@@ -313,15 +245,6 @@ class Provisioner:
             self._queue.prefer(self._flow(request))
             return 0.0
         return self.settings.backoff.delay_s(waiting.attempts)
-
-    def _pause(self, error: KubeError, begun_s: float) -> None:
-        """Hold up everybody; attempts that began before the last pause tell nothing new."""
-        if self._outage and begun_s < self._paused_at_s:
-            return
-        self._outage += 1
-        asked_s = error.after_s if isinstance(error, Busy) and error.code == _TOO_MANY_REQUESTS else None
-        self._paused_at_s = now = self.clock()
-        self._resumes_at_s = now + self.settings.backoff.delay_s(self._outage, min(asked_s or 0.0, _LONGEST_PAUSE_S))
 
     def _is_current(self, waiting: _Waiting) -> bool:
         """Return whether a request was neither withdrawn nor replaced while it was served."""
