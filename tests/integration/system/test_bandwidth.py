@@ -39,6 +39,6 @@ def test_another_limit_holds_for_the_download_that_runs(site: Site) -> None:
     limit(site, group, str(2**40))
     site.wait_ready("ClusterModelCache", name)  # within two minutes
     after = agent(site)
-    assert after[STARTED] - before[STARTED] == 1  # it was not begun anew for another limit
+    assert after[STARTED] - before[STARTED] == 1  # it was not restarted for another limit
     assert after[RECEIVED] - before[RECEIVED] >= AN_HOUR_BYTES
     limit(site, group, None)

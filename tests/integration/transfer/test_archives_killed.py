@@ -48,7 +48,7 @@ def examine(shape: str, root: Path, fetch_blobs: Callable[..., FetchResult]) -> 
     store = Store.open(root)
     store.sweep()
     assert all(s.damaged == () and s.unpacked for s in store.snapshots.all())
-    assert not list(root.glob("partial/*-*.part"))  # what was half out of the archive is written anew
+    assert not list(root.glob("partial/*-*.part"))  # partly unpacked files are written again
     result = fetch_blobs(archive, store, manifest=manifest)
     assert archive.served_bytes <= len(manifest.files) or not (held or done)
     snapshot = store.snapshots.commit(DownloadPlan(manifest), "llama", result.blobs, result.unpacked)

@@ -112,7 +112,7 @@ class TestRefusal:
     def test_a_file_in_the_way_of_one_beside_them(self, fetch_model: FetchModel, store: Store) -> None:
         why = refusal(packed(code={**CODE, "config.json": b"x"}), fetch_model, store)
         assert isinstance(why, UnsafePath)
-        assert "'config.json' beside the archives and the file 'config.json' in 'code'" in str(why)
+        assert "'config.json' outside the archives and the file 'config.json' in 'code'" in str(why)
 
     def test_the_same_archive_twice(self, fetch_model: FetchModel, store: Store) -> None:
         twice = MemorySource({"weights": tar(CODE), "code": tar(CODE)}, archives={"weights": "tar", "code": "tar"})

@@ -108,7 +108,7 @@ def seconds_of(
     """Return how long a download takes whose connections start slowly and are each held to a window a round trip.
 
     A new one needs three round trips to the first byte. Where it is one of several of a file, it asks for each piece
-    of 16 MiB anew, which costs a round trip.
+    of 16 MiB again, which costs a round trip.
     """
     controller, missing, now, tick_s, piece = (
         ConcurrencyController(first, most, 0.0, 1),
