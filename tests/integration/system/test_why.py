@@ -71,7 +71,7 @@ def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
     site.pod(base_model_pod(pod, name), behind="not resolved yet")
     output = why(f"pod/{pod}")
-    assert f". admission: Injected: the pod was given {name}@" in output
+    assert f". admission: Injected: the pod was admitted with {name}@" in output
     assert f"! labels: NoNodeHasLabel: model-cache-ready-{name}: no node has it" in output
     assert f"! ClusterBaseModel {name}: NoNodes" in output
     assert f"larder why clusterbasemodel/{name}" in output
