@@ -49,7 +49,7 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
 def declare_model(cluster: LarderCluster, hub: Hub, folder: Path) -> None:
-    """Declare a model and return when pods can name it; no node shall hold it."""
+    """Declare a model that no node should hold, and return when pods can name it."""
     hub.push(f"org/{MODEL}", write_model(folder, size_bytes=2**20))
     storage = {"storageUri": f"hf://org/{MODEL}", "nodeSelector": {"bench": "none"}}
     spec = {"modelFormat": {"name": "safetensors"}, "storage": storage}
@@ -136,7 +136,7 @@ def print_result(what: str, seconds: list[float]) -> None:
 
 
 class Load:
-    """Sends pods and reviews, and checks that each is answered as it shall be."""
+    """Sends pods and reviews, and checks that each gets the right answer."""
 
     def __init__(self, session: aiohttp.ClientSession, cluster: LarderCluster, token: str) -> None:
         self._session, self._server, self._webhook = session, cluster.plane.url, cluster.controllers[0].url

@@ -1,6 +1,6 @@
 """What the controller's memory costs at scale: `python tests/bench/controller_scale.py [NODES [MODELS [GROUPS]]]`.
 
-Every model is wanted by one group of nodes, every node is in one group, and every node has what it shall have.
+Every model is wanted by one group of nodes, every node is in one group, and every node has what it should have.
 """
 
 import asyncio

@@ -61,7 +61,7 @@ def test_the_release_for_todays_images_is_otherwise_as_it_was(helm: Helm, tmp_pa
 
 
 def test_values_of_the_last_release_still_hold(helm: Helm) -> None:
-    """Whoever keeps his values gets no error from the schema."""
+    """Users who keep their values get no error from the schema."""
     values = yaml.safe_load(helm.run("show", "values", str(last_release(LARDER))))
     assert helm.template(LARDER, values, NAMESPACE)
 

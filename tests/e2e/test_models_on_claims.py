@@ -24,7 +24,7 @@ def storage(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 class ClaimedModel:
-    """One Model, and what is told of it."""
+    """One Model, and what is reported about it."""
 
     def __init__(self, site: Installation, namespace: str, repo: str, **spec: object) -> None:
         self.site, self.namespace, self.name = site, namespace, site.name("mdl")

@@ -22,7 +22,7 @@ class MemoryGroup(Running):
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """What begins a command line that shall run in it; the program keeps its process id."""
+        """The start of a command line that runs in it; the program keeps its process ID."""
         return ("/bin/sh", "-c", _ENTER, str(self._path / "cgroup.procs"))
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Rounds: every contender once, then all again, each into an empty directory on a disk that has come to rest.
+"""Rounds: every contender once, then all again, each into an empty directory on an idle disk.
 
 Targets of many files are removed when all rounds are over: where a file system passes over what was removed a moment
 ago (ext4 without a journal does), the next contender would pay for each file of the one before.

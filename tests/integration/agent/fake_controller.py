@@ -15,7 +15,7 @@ from shared.manifest import Manifest
 
 
 class FakeController:
-    """Serves manifests and credentials to whoever shows the token, and keeps the progress that it is told."""
+    """Serves manifests and credentials to callers with the token, and stores reported progress."""
 
     def __init__(self, ca: trustme.CA, token: str) -> None:
         self.token = token

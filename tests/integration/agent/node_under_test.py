@@ -98,7 +98,7 @@ class Bench:
     def offer(
         self, identity: str, uri: str, settings: SourceSettings, files: Mapping[str, bytes], **fields: object
     ) -> Model:
-        """Put the manifest of a model of any source on the controller; `files` shall stand on the node."""
+        """Put the manifest of a model of any source on the controller; the node should have `files`."""
         source = open_source(parse_uri(uri), ANONYMOUS, settings)
         try:
             manifest = source.resolve()

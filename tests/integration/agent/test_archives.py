@@ -17,7 +17,7 @@ UNPACKED_BYTES = sum(map(len, FILES.values()))
 
 
 def add(bench: Bench, name: str, body: bytes, **fields: object) -> Model:
-    """Return an archive on the hub; its files are those that shall stand on the node."""
+    """Return an archive on the hub; its files are those that the node should have."""
     model = bench.add_model("llama", {name: body}, **fields)
     return Model(model.entry, model.manifest, FILES)
 

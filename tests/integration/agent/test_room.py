@@ -26,7 +26,7 @@ def half_there(bench: Bench) -> bool:
 
 @pytest.fixture
 def given_up(bench: Bench) -> Model:
-    """A model of which half was fetched before its entry vanished."""
+    """A model that was half downloaded when its entry disappeared."""
     model = bench.add_model("given-up", bytes_of(1))
     bench.hub.faults.add(Stall(HALF))
     bench.want(model.entry, storage_limit=LIMIT)

@@ -1,4 +1,4 @@
-"""A disk of which one sync does not happen."""
+"""A disk that skips one sync."""
 
 import threading
 

@@ -214,7 +214,7 @@ def test_two_downloads_of_one_content_move_it_once(fetch_blobs: Callable[..., ob
 
 
 class ListeningDisk(RealDisk):
-    """Notes what was synced before a snapshot stood in its place, and what after."""
+    """Records what was synced before and after a snapshot was put in place."""
 
     def __init__(self) -> None:
         self.before: set[int] = set()

@@ -1,4 +1,4 @@
-"""What the kernel tells of a store, and what it keeps silent about."""
+"""Which changes of a store the kernel reports, and which it does not."""
 
 import os
 import select

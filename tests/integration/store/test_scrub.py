@@ -94,7 +94,7 @@ def test_a_pass_that_was_cut_off_resumes_where_it_was(
     second.on_damage = second.stop.set
     ended = threading.Event()
     second.wall_clock = lambda: (ended.set(), second.stop.set(), 7.0)[2]  # type: ignore[func-returns-value]
-    thread = threading.Thread(target=second.run)  # it takes the lowest priorities, which no other test shall have
+    thread = threading.Thread(target=second.run)  # it takes the lowest priorities, which no other test should have
     thread.start()
     thread.join()
     assert ended.is_set()

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def claim(site: Site, *modes: str, bound: bool = True, storage_class: str = "") -> str:
-    """Make a claim, and the volume for it where it shall be bound; return its name."""
+    """Create a claim, and its volume if it should be bound; return its name."""
     name = site.name("claim")
     spec: Json = {
         "accessModes": list(modes or ("ReadWriteMany",)),
@@ -148,7 +148,7 @@ def ready_model(site: Site, name: str) -> str:
 
 
 def until_refused(site: Site, model: str, phrase: str) -> None:
-    """Return once the replica that answers refuses pods of the model in these words: it may hear of them last."""
+    """Return once the replica that answers refuses pods of the model in these words: it may see them last."""
 
     def says_so() -> bool:
         with pytest.raises(CallRefused) as refusal:

@@ -287,7 +287,7 @@ def test_a_forged_result_is_not_used(site: Site) -> None:
 
 
 def may_make_jobs(site: Site) -> bool:
-    """Tell whether the API server lets the controller make Jobs: it hears of a changed role later."""
+    """Tell whether the API server lets the controller make Jobs: it sees a changed role later."""
     user = "system:serviceaccount:larder-system:larder-controller"
     what = {"group": "batch", "resource": "jobs", "verb": "create", "namespace": NAMESPACE}
     review = {"spec": {"user": user, "resourceAttributes": what}}

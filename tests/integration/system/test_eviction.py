@@ -121,7 +121,7 @@ def counted(site: Site) -> dict[str, float]:
 
 
 def events(site: Site, name: str) -> list[str]:
-    """Return what Events tell of evictions of a model from its node."""
+    """Return what Events report about evictions of a model from its node."""
     found = (e["message"] for e in site.events(name) if e["reason"] == "Evicted")
     return [message for message in found if "frees" in message]
 

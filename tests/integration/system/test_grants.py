@@ -1,4 +1,4 @@
-"""At most so many nodes of a group download at one time, whoever joins and whoever leads."""
+"""The number of nodes of a group that download at a time is bounded, no matter which join or which replica leads."""
 
 import os
 import threading

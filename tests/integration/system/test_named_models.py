@@ -1,4 +1,4 @@
-"""`larder.dev/model` on pods of all who create pods, and what they hear if the name is not the name of one model."""
+"""`larder.dev/model` on pods of all workloads, and the message if the name does not name exactly one model."""
 
 import re
 from collections.abc import Iterator

@@ -97,7 +97,7 @@ def test_a_quota_that_refuses_the_job(site: Site) -> None:
 
 
 def test_a_name_that_a_training_job_needs_as_well(site: Site) -> None:
-    """Its claim `model` of worker 0 is called like that of a Model; whoever comes first has it."""
+    """Its claim `model` of worker 0 is called like that of a Model; the first one gets it."""
     workers = {"Worker": role(claims=("model",))}
     first = train(site, roles=workers)
     claim = f"{CLAIMS}/model-{first}-worker-0"

@@ -1,4 +1,4 @@
-"""What a source or a disk refuses is told on the object, with the way out, and clears when it is mended."""
+"""What a source or a disk refuses is reported on the object with a remedy, and clears when it is fixed."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""`larder why` on a real cluster: what is stuck is named, with what holds it and the way out."""
+"""`larder why` on a real cluster: what is stuck is named, with the cause and a remedy."""
 
 import base64
 import re
@@ -166,7 +166,7 @@ def test_a_deployment_whose_model_failed_ends_with_1(site: Site, why: Why) -> No
 
 
 def test_a_tenant_asks_about_what_is_his(site: Site, why: Why, tmp_path: Path) -> None:
-    """With the rights of his namespace alone he hears of his workloads and models, and is refused the rest in words."""
+    """With rights in one namespace only, a user sees its workloads and models, and a clear refusal of the rest."""
     team, name = site.name("team"), site.name("web")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": team}})
     accounts, rbac = f"/api/v1/namespaces/{team}/serviceaccounts", "/apis/rbac.authorization.k8s.io/v1"

@@ -53,7 +53,7 @@ def packed(
 
 
 def refusal(source: MemorySource, fetch_model: FetchModel, store: Store) -> LarderError:
-    """Return why the model is refused, of which nothing but its files as they were fetched is kept."""
+    """Return why the model is refused; only its downloaded files are kept."""
     with pytest.raises(LarderError) as raised:
         fetch_model(source, store)
     assert store.snapshots.all() == []

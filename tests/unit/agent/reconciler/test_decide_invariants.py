@@ -1,4 +1,4 @@
-"""What no decision may ever do, whatever is observed; and that deciding and acting comes to rest."""
+"""What no decision may ever do, whatever is observed; and that deciding and acting settles."""
 
 from dataclasses import replace
 from typing import Any, assert_never

@@ -192,7 +192,7 @@ class EntryMachine(RuleBasedStateMachine):
         assert len(self.rig.activity.running) <= self.rig.slots
 
     def teardown(self) -> None:
-        """Let all come to rest: then the disk, the labels and the promises are what the last spec says."""
+        """Let everything settle: then the disk, the labels and the promises are what the last spec says."""
         try:
             self._settle()
             self._check()

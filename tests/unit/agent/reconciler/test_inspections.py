@@ -1,4 +1,4 @@
-"""Which unpacked snapshots are read, what an agent knows of the one before it, and how little is told of many."""
+"""Which unpacked snapshots are read, what an agent knows of its predecessor, and how little is reported about many."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `.completed` tells of archives, also to and from versions that know of one alone."""
+"""What `.completed` records about archives, also to and from versions that know only one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the endpoints tell of each review besides the answer."""
+"""What the endpoints report about each review besides the answer."""
 
 import json
 from collections.abc import Collection, Sequence

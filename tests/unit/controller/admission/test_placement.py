@@ -76,7 +76,7 @@ def cache(name: str, *groups: str) -> CatalogModel:
 
 @pytest.fixture
 def models() -> MemoryCatalog:
-    """Caches in groups without nodes, and two base models, of which one has nodes of its own."""
+    """Caches in groups without nodes, and two base models, one with its own nodes."""
     own = {"node_selector": {"pool": "own"}, "node_affinity": affinity({"matchExpressions": [one_of("zone", "z")]})}
     return MemoryCatalog(
         base_models=[

@@ -1,4 +1,4 @@
-"""What admission is told of models, groups and users, from memory and from live reads."""
+"""What admission learns about models, groups and users, from memory and from live reads."""
 
 import asyncio
 import base64

@@ -123,7 +123,7 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
     ],
 )
 def test_a_choice_of_files_that_is_invalid_is_refused(parameters: dict[str, str], phrase: str) -> None:
-    """A typo must not count as a model that nodes shall no longer hold."""
+    """A typo must not count as a model that nodes should no longer hold."""
     with pytest.raises(InvalidSelection, match=phrase):
         check_write("BaseModel", _base("hf://o/m", parameters=parameters), ())
     well = {"allowPickle": "false", "duplicateWeights": "skip", "allowPatterns": "*.json,*.safetensors", "other": "x"}

@@ -1,4 +1,4 @@
-"""What the user is told of a service."""
+"""What users see of a service."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""How often pods and their owners hear of a reason."""
+"""How often pods and their owners get an event for a reason."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

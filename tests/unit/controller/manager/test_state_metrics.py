@@ -1,4 +1,4 @@
-"""What the leader tells of models, nodes, grants and its queue, and that nobody else tells it."""
+"""What the leader reports about models, nodes, grants and its queue, and that no other replica does."""
 
 from datetime import datetime
 

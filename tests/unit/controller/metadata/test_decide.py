@@ -1,4 +1,4 @@
-"""When a model on nodes is read, what that fills, and what is told of it."""
+"""When a model on nodes is read, what that fills, and what is reported."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Whose word on unpacked files counts: a node that shall hold the model, has it, and read it as we would."""
+"""Which node's report on unpacked files counts: one that should hold the model, has it, and read it as we would."""
 
 from typing import Any
 

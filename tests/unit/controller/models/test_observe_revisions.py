@@ -1,4 +1,4 @@
-"""What a turn for a model is told of its revisions: the newest of those who share it, and what is on its way out."""
+"""What a reconcile of a model sees of its revisions: the newest of those who share it, and what is on its way out."""
 
 import msgspec
 

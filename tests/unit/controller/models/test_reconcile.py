@@ -1,4 +1,4 @@
-"""What is known of an object goes with it, whichever way it goes and whoever asked its source."""
+"""What is known of an object is dropped with it, however it is deleted and whoever queried its source."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What a user is told of a model, and in which words."""
+"""What a user sees of a model, with the exact messages."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A ModelNode is replaced only where the live Node bears it out."""
+"""A ModelNode is replaced only if the live Node confirms it."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a reconciler hears of what it has created."""
+"""What a reconciler learns about what it has created."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Which failures hold up everybody."""
+"""Which failures pause all requests."""
 
 import pytest
 

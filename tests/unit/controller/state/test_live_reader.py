@@ -1,4 +1,4 @@
-"""Live reads before files are removed: whoever may want them is found, and doubt keeps them."""
+"""Live reads before files are removed: anything that may need them is found, and doubt keeps them."""
 
 from typing import Any
 

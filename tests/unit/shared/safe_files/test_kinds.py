@@ -124,7 +124,7 @@ class TestPickles:
         accepting_names(head + data)
 
     def test_what_an_unpickler_only_asks_its_program_for_is_none(self) -> None:
-        """A header of safetensors whose length begins with PERSID, of which CPython makes nothing."""
+        """A header of safetensors whose length begins with PERSID, which CPython ignores."""
         text = b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'.ljust(0x150)
         assert why(struct.pack("<Q", 0x150) + text + b"\nN.x", "m.safetensors") == ""
         assert why(struct.pack("<Q", 0x150) + text + b"\n)Rx", "m.safetensors") == "is a pickle"

@@ -1,4 +1,4 @@
-"""What `larder evict --dry-run` tells of one node."""
+"""What `larder evict --dry-run` shows about one node."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -307,7 +307,7 @@ def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Severity) 
 
 
 def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
-    """Return a model of which this was read."""
+    """Return a model with this metadata."""
     return replace(found, status=msgspec.structs.replace(found.status, metadata=ReadMetadata(values=values)))
 
 

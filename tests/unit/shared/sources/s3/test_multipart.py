@@ -1,4 +1,4 @@
-"""Objects that came in parts: what a store tells of these, and what is made of it."""
+"""Objects that came in parts: what a store reports about these, and how it is used."""
 
 import base64
 import hashlib
