@@ -8,10 +8,10 @@ from typing import TypeAlias
 from fastapi import APIRouter, FastAPI
 
 from controller.admission.callers import Callers
+from controller.admission.catalog.state_catalog import StateCatalog
 from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
-from controller.admission.state_catalog import StateCatalog
 from controller.agentapi.authenticate import Authenticator
 from controller.agentapi.leader import ADDRESS_ANNOTATION, LeaderClient
 from controller.agentapi.request_guard import RequestGuard

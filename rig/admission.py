@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.admission.callers import Callers
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.server import admission_app
 from controller.admission.settings import AdmissionSettings
 from controller.admission.webhooks import INJECTOR, AtUrl, WebhookSettings, mutating_configuration

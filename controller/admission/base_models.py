@@ -1,6 +1,6 @@
 """Mutates a pod that names a base model, or rejects it with a remedy."""
 
-from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.containers import MODEL_PATH, containers_of, drop_variables, mounts_of, path_of
 from controller.admission.errors import ModelNotFound
 from controller.admission.model_mounts import MountRequest, chosen_containers, mount_model

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
-from controller.admission.catalog import Catalog, CatalogModel, CatalogNode
+from controller.admission.catalog.port import Catalog, CatalogModel, CatalogNode
 from controller.admission.pod_annotations import NODE_GROUP, annotations_of
 from controller.placement.selectors import matches_affinity, matches_labels
 from shared.api.core import is_long

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from controller.admission.catalog import CatalogModel
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.containers import MountPlace, containers_of, ensure_mount, mounts_of, path_of
 from controller.admission.errors import InvalidRequest, MountConflict
 from controller.admission.model_mounts import source_of

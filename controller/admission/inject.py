@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.admission.base_models import inject_base_model, release_base_model
-from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.containers import check_mounts
 from controller.admission.device_scheduling import concerns_scheduler, ensure_scheduled
 from controller.admission.kserve import inject_cache

@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from controller.admission.catalog import Catalog
+from controller.admission.catalog.port import Catalog
 from controller.admission.choose_cache import Choice, NotCached, choose_cache
 from controller.admission.containers import (
     MountPlace,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.admission.catalog import CatalogModel
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.choose_cache import problem_of
 from controller.admission.containers import (
     SIDECARS,

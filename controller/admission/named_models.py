@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.containers import MODEL_PATH, containers_of, drop_variables, take_mounts
 from controller.admission.errors import InvalidRequest, ModelNotFound
 from controller.admission.hub_layout import HUB_VARIABLES, clear_hub_layout, hub_place, mount_refs, refs_volume

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, TypeVar, get_args
 
-from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.errors import InvalidRequest, ModelNotReady
 from controller.admission.pod_annotations import ENABLE_CACHE, NODE_GROUP, Json, annotations_of
 from controller.admission.scheduling import (

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.admission.catalog import CatalogModel
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.pod_annotations import Json, record_not_cached
 
 

@@ -12,7 +12,7 @@ import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from controller.admission.callers import Callers
-from controller.admission.catalog import Catalog
+from controller.admission.catalog.port import Catalog
 from controller.admission.ephemeral import protect
 from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.inject import Injection, inject

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from typing import Any
 
-from controller.admission.catalog import CatalogModel
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import (
     AdmissionRefused,
     InUse,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.containers import containers_of, mounts_of, path_of, take_mounts
 from controller.admission.errors import MountConflict, StorePathReserved
 from controller.admission.paths import is_within, reaches

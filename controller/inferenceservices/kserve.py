@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from controller.admission.catalog import PathKind
+from controller.admission.catalog.port import PathKind
 from controller.admission.pod_annotations import ENABLE_CACHE, NODE_GROUP
 from controller.placement.demand import Demand
 from shared.errors import InvalidURI

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controller.admission.catalog import Catalog
+from controller.admission.catalog.port import Catalog
 from controller.admission.rules.base_models import check_delete
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings

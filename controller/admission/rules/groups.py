@@ -1,6 +1,6 @@
 """Rules for ModelCacheNodeGroups."""
 
-from controller.admission.catalog import Catalog
+from controller.admission.catalog.port import Catalog
 from controller.admission.review import AdmissionRequest
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings

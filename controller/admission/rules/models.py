@@ -1,6 +1,6 @@
 """Rules for Models."""
 
-from controller.admission.catalog import Catalog
+from controller.admission.catalog.port import Catalog
 from controller.admission.check_model import check_model, model_warnings
 from controller.admission.review import AdmissionRequest
 from controller.admission.rules.rule import AdmissionRule, Found

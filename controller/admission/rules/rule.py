@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.admission.catalog import Catalog
+from controller.admission.catalog.port import Catalog
 from controller.admission.review import AdmissionRequest
 from controller.admission.settings import AdmissionSettings
 from shared.api.kinds import Definition

@@ -1,6 +1,6 @@
 """The rule for TrainingJobs."""
 
-from controller.admission.catalog import Catalog
+from controller.admission.catalog.port import Catalog
 from controller.admission.check_training_job import check_training_job
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel, CatalogNode
 from rig.admission import AdmissionSite, admission_site
 from rig.binaries import Binaries
 from rig.control_plane import ControlPlane

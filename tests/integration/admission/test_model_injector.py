@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from controller.admission.catalog.state_catalog import StateCatalog
 from controller.admission.injectable_model import InjectableModel
-from controller.admission.state_catalog import StateCatalog
 from controller.admission.webhooks import INJECTOR
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests

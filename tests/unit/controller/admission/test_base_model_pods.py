@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InvalidPath, ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
 from controller.admission.inject import Injection, inject
 from controller.admission.pod_annotations import read_models

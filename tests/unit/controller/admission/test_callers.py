@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from controller.admission import reviewed_objects
 from controller.admission.callers import Callers, InvalidKeysError, KeyFile
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.review import read_review
 from controller.admission.server import MUTATE_PATH, PATHS, admission_router, path_with
 from controller.admission.settings import AdmissionSettings

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.review import AdmissionRequest, GroupVersionKind
 from controller.admission.rules.caches import capacity_warnings, size_warnings
 from controller.admission.server import validate_object

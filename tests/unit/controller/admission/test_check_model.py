@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.check_model import check_model, model_warnings
 from controller.admission.errors import AdmissionRefused, InUse
 from controller.admission.review import AdmissionRequest, GroupVersionKind

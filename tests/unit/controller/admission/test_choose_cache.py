@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.pod_annotations import NODE_GROUP, NOT_CACHED, read_models
 from rig.pods import Rewrite, kserve_pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec

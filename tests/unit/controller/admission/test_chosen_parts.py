@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InUse, ModelNotFound, MountConflict
 from controller.admission.inject import inject
 from controller.admission.settings import AdmissionSettings

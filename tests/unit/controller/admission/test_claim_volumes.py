@@ -5,7 +5,7 @@ import copy
 import jsonpatch
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import MountConflict
 from controller.admission.inject import inject
 from controller.admission.pod_annotations import MOUNT

@@ -6,7 +6,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InvalidRequest
 from controller.admission.inject import inject
 from controller.admission.settings import AdmissionSettings

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.download import Download, Unclear, find_download
 from controller.admission.errors import ModelNotReady, StorePathReserved
 from controller.admission.inject import inject

@@ -7,7 +7,8 @@ import jsonpatch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.containers import containers_of, mounts_of
 from controller.admission.errors import AdmissionRefused
 from controller.admission.inject import inject

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.inject import inject
 from controller.admission.pod_annotations import read_models
 from controller.admission.settings import AdmissionSettings

@@ -7,7 +7,8 @@ import jsonpatch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import AdmissionRefused
 from controller.admission.inject import inject
 from controller.admission.injectable_model import InjectableModel

@@ -7,7 +7,8 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InvalidRequest, ModelNotFound, ModelNotReady, MountConflict
 from controller.admission.inject import inject
 from controller.admission.pod_annotations import CONTAINER, LAYOUT, MOUNT_PATH, NAMED_MODELS, VARIABLE

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from controller.admission.callers import Callers
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.server import OUTCOMES, admission_router, path_with
 from controller.admission.settings import AdmissionSettings
 from rig.larder.programs import ADMISSION_KEY

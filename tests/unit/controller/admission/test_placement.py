@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.errors import InvalidRequest, ModelNotReady, MountConflict
 from controller.admission.inject import inject
 from controller.admission.pod_annotations import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.containers import drop_variables, take_mounts
 from controller.admission.errors import InvalidRequest, MountConflict
 from controller.admission.inject import inject

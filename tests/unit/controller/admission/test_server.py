@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from controller.admission.callers import Callers
-from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.injectable_model import InjectableModel
 from controller.admission.server import admission_app, path_with
 from controller.admission.settings import AdmissionSettings

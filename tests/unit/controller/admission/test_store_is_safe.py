@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.ephemeral import protect
 from controller.admission.errors import StorePathReserved
 from controller.admission.inject import inject

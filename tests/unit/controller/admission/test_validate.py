@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import CatalogModel
+from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import (
     InUse,
     InvalidPath,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.catalog import PathKind
+from controller.admission.catalog.port import PathKind
 from controller.inferenceservices.kserve import components_of, kserve_services_with
 from controller.placement.demand import Demand
 from tests.builders.services import demand

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.state_catalog import StateCatalog
+from controller.admission.catalog.state_catalog import StateCatalog
 from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kserve import KSERVE_PATHS, in_namespace
 from controller.inferenceservices.observe import ServiceObserver

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.manager.event_recorder import EventRecorder
 from controller.models.act import ModelActor
 from controller.models.drift import DriftChecker

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.manager.actions import Requeue
 from controller.models.decide import RemoveFinalizer, WriteStatus, decide
 from controller.models.users import known_users, live_users

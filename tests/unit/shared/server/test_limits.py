@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI, Request
 
 from controller.admission.callers import Callers
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.server import VALIDATE_PATH, admission_app, path_with
 from controller.admission.settings import AdmissionSettings
 from rig.larder.programs import ADMISSION_KEY

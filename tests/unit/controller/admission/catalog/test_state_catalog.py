@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.catalog import CatalogModel
-from controller.admission.state_catalog import StateCatalog
+from controller.admission.catalog.port import CatalogModel
+from controller.admission.catalog.state_catalog import StateCatalog
 from controller.claims.outcome import BLOCKING_REASONS
 from controller.inferenceservices.users import ServiceUsers
 from controller.placement.allowed import AllowedSources
@@ -373,4 +373,4 @@ async def test_a_model_cache_is_described_once_for_each_change(catalog: StateCat
     assert len(list(catalog.model_caches("team"))) == 301
     cluster.model_caches.replace([])
     assert list(catalog.model_caches("team")) == []
-    assert len(catalog._known) <= 100, "those that are gone take no memory"
+    assert len(catalog._models._known) <= 100, "those that are gone take no memory"

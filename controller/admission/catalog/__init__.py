@@ -1,0 +1,1 @@
+"""What admission looks up: models, groups, files and users."""
