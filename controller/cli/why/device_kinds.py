@@ -84,6 +84,26 @@ class ObservedResourceClaim(ResourceClaim, frozen=True, kw_only=True):
         return named or bool(self.model_nodes)
 
 
+class ObservedDeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
+    """Which devices a class has, and the name under which containers may ask for one as a plain resource."""
+
+    selectors: list[DeviceSelector] = []
+    extended_resource_name: str | None = None
+
+
+class ObservedDeviceClass(Object, frozen=True, kw_only=True):
+    """A DeviceClass."""
+
+    spec: ObservedDeviceClassSpec = ObservedDeviceClassSpec()
+
+    def as_claim(self) -> ObservedResourceClaim:
+        """Return the claim that the scheduler makes for a container that asks for the class as a resource."""
+        choice = DeviceChoice(device_class_name=self.metadata.name, selectors=self.spec.selectors)
+        request = DeviceRequest(name=self.metadata.name, exactly=choice)
+        spec = ObservedResourceClaimSpec(devices=DeviceRequests(requests=[request]))
+        return ObservedResourceClaim(metadata=self.metadata, spec=spec)
+
+
 class ObservedAttribute(ApiStruct, frozen=True, kw_only=True):
     """The value of an attribute, if it is a text."""
 

@@ -1,11 +1,18 @@
 """Reads the device claims of a pod, and what drivers publish."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from controller.cli.why.device_kinds import DeviceSurroundings, ObservedResourceClaim, PodClaim, PublishedDevices
+from controller.cli.why.device_kinds import (
+    DeviceSurroundings,
+    ObservedDeviceClass,
+    ObservedResourceClaim,
+    PodClaim,
+    PublishedDevices,
+)
 from controller.cli.why.observe import listed_unless_forbidden
 from controller.cli.why.view import ObservedPod
-from shared.kube.collection import list_metadata, list_objects
+from shared.kube.collection import list_objects
 from shared.kube.errors import NotFound, Refused
 from shared.kube.transport import Kube
 from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES
@@ -19,16 +26,22 @@ class DeviceObserver:
 
     async def around(self, pod: ObservedPod) -> DeviceSurroundings:
         """Read what concerns the device claims of a pod; a pod without them causes no requests. Raises KubeError."""
-        named = _claims_of(pod)
-        if not named:
+        named, resources = _claims_of(pod), pod.spec.extended_resources if not pod.spec.node_name else []
+        if not named and not resources:
             return DeviceSurroundings()
         try:
-            return await self._read(pod.metadata.namespace, named)
+            return await self._read(pod.metadata.namespace, named, resources)
         except NotFound:
             return DeviceSurroundings(served=False, claims=tuple(named))
 
-    async def _read(self, namespace: str, named: list[PodClaim]) -> DeviceSurroundings:
+    async def _read(self, namespace: str, named: list[PodClaim], resources: list[str]) -> DeviceSurroundings:
         hidden: dict[str, Refused] = {}
+        classes = await listed_unless_forbidden(
+            list_objects(self.kube, DEVICE_CLASSES, ObservedDeviceClass), "deviceclasses", hidden
+        )
+        asked = [each for each in classes if each.spec.extended_resource_name in resources]
+        if not named and not asked:
+            return DeviceSurroundings()
         claims_path = f"{RESOURCES}/namespaces/{namespace}/resourceclaims"
         listed = await listed_unless_forbidden(
             list_objects(self.kube, claims_path, ObservedResourceClaim), "resourceclaims", hidden
@@ -38,14 +51,22 @@ class DeviceObserver:
         slices = await listed_unless_forbidden(
             list_objects(self.kube, SLICES, PublishedDevices, of_driver), "resourceslices", hidden
         )
-        classes = await listed_unless_forbidden(list_metadata(self.kube, DEVICE_CLASSES), "deviceclasses", hidden)
         names = frozenset(each.metadata.name for each in classes)
         return DeviceSurroundings(
-            claims=tuple(PodClaim(c.name, c.template, c.claim_name, found.get(c.claim_name)) for c in named),
+            claims=(*_with_claims(named, found), *map(_of_resource, asked)),
             slices=tuple(slices),
             classes=None if "deviceclasses" in hidden else names,
             hidden=tuple(what for what in hidden if what != "deviceclasses"),
         )
+
+
+def _with_claims(named: list[PodClaim], found: Mapping[str, ObservedResourceClaim]) -> Iterator[PodClaim]:
+    return (PodClaim(c.name, c.template, c.claim_name, found.get(c.claim_name)) for c in named)
+
+
+def _of_resource(asked: ObservedDeviceClass) -> PodClaim:
+    """Return the claim that a pod has as soon as its node is chosen."""
+    return PodClaim(asked.spec.extended_resource_name or "", claim=asked.as_claim())
 
 
 def _claims_of(pod: ObservedPod) -> list[PodClaim]:

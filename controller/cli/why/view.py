@@ -72,6 +72,18 @@ class ExtendedResourceClaim(ApiStruct, frozen=True, kw_only=True):
     resource_claim_name: str = ""
 
 
+class ContainerResources(ApiStruct, frozen=True, kw_only=True):
+    """The resources of a container."""
+
+    limits: dict[str, str | int] = {}
+
+
+class ObservedContainer(ApiStruct, frozen=True, kw_only=True):
+    """A container, as far as it asks for resources."""
+
+    resources: ContainerResources = ContainerResources()
+
+
 class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
     """What decides where a pod is scheduled, and its volumes."""
 
@@ -82,6 +94,14 @@ class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
     tolerations: list[Toleration] = []
     volumes: list[Volume] = []
     resource_claims: list[PodResourceClaim] = []
+    init_containers: list[ObservedContainer] = []
+    containers: list[ObservedContainer] = []
+
+    @property
+    def extended_resources(self) -> list[str]:
+        """The resources that containers ask for and Kubernetes itself does not know."""
+        limits = (name for c in (*self.init_containers, *self.containers) for name in c.resources.limits)
+        return list(dict.fromkeys(name for name in limits if "/" in name))
 
 
 class ObservedPodStatus(PodStatus, frozen=True, kw_only=True):

@@ -131,6 +131,24 @@ def test_which_nodes_have_the_model_and_which_fetch_it(claims: Claims) -> None:
     assert "AsksForNoModel" not in shown
 
 
+def test_the_short_form_is_explained_like_a_claim(claims: Claims) -> None:
+    claims.classes()
+    has = claims.node("has", "Ready")
+    claims.publish(has)
+    resource, name = f"model.larder.dev/{claims.namespace}", claims.namespace
+    selector = {
+        "cel": {"expression": f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].model == "{MODEL}"'}
+    }
+    spec = {"extendedResourceName": resource, "selectors": [selector]}
+    claims.api.create(DEVICE_CLASSES, {"metadata": {"name": name}, "spec": spec})
+    main = {"name": "main", "image": "i", "resources": {"limits": {resource: "1"}}}
+    pod = {"metadata": {"name": name}, "spec": {"nodeSelector": {"no": "node"}, "containers": [main]}}
+    claims.api.create(f"/api/v1/namespaces/{claims.namespace}/pods", pod)
+    shown = claims.why(f"pod/{name}")
+    assert f". claim/{resource}: Nodes: {MODEL} is offered by {has}\n" in shown
+    assert "AsksForNoModel" not in shown
+
+
 def test_without_drivers_the_classes_and_the_way_out_are_named(claims: Claims) -> None:
     pod = claims.pod()
     shown = claims.why(pod)
