@@ -7,7 +7,7 @@ from datetime import datetime
 from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import change_spec, replace_part
-from controller.modeloperator.decide import WriteModelStatus
+from controller.modeloperator.actions import WriteModelStatus
 from controller.modeloperator.manifests import (
     ModelDownload,
     claim_manifest,

@@ -12,14 +12,22 @@ Job of a later version first removes those that no pod mounts.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from controller.claims.kinds import Job
 from controller.downloads.outcome import DownloadCompleted, DownloadFailed, DownloadRunning, outcome_of
 from controller.downloads.unbound_claim import unbound_reason
 from controller.manager.actions import Requeue
+from controller.modeloperator.actions import (
+    Action,
+    DeleteModelJob,
+    GrowClaim,
+    ProvisionClaim,
+    StartModelDownload,
+    WriteModelStatus,
+)
 from controller.modeloperator.download_end import DownloadEnd
 from controller.modeloperator.manifests import (
     REVISIONS,
@@ -42,60 +50,6 @@ from shared.kube.objects import Object
 IN_PROGRESS = "Download in progress"
 _PENDING_S, _DOWNLOADING_S, _READY_S, _FAILED_S, _AGAIN_S = 10.0, 15.0, 300.0, 60.0, 2.0  # the specification's timings
 _REMEDY = "delete the Model and create it with another spec.storage.storageClass"
-
-
-@dataclass(frozen=True, slots=True)
-class ProvisionClaim:
-    """Create the claim when it is its turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrowClaim:
-    """Make the claim request a larger volume."""
-
-    size: str
-
-
-@dataclass(frozen=True, slots=True)
-class StartModelDownload:
-    """Create the Job."""
-
-    download: ModelDownload
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteModelJob:
-    """Delete the Job and its pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteModelStatus:
-    """Report to the user.
-
-    Args:
-        phase: The specification's phase.
-        reason: Of the condition Ready.
-        message: `status.message`, and of the condition.
-        is_stalled: Whether nothing will change without an action by hand.
-        update: Reason and message of the condition Updating, while or since another revision is wanted.
-        resizing: Reason and message of the condition Resizing, while the claim has another size than wanted.
-        fields: Other fields of the status that change.
-        ended: The download that this reports as complete or failed.
-    """
-
-    phase: ModelPhase
-    reason: str
-    message: str
-    is_stalled: bool = False
-    update: tuple[str, str] | None = None
-    resizing: tuple[str, str] | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    ended: DownloadEnd | None = None
-
-
-Action: TypeAlias = (
-    ProvisionClaim | Withdraw | GrowClaim | StartModelDownload | DeleteModelJob | WriteModelStatus | Requeue
-)  # fmt: skip
 
 
 def decide(view: DownloadedModelView, now: datetime) -> list[Action]:

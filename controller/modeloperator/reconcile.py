@@ -12,15 +12,15 @@ from controller.downloads.live_jobs import delete_job
 from controller.manager.actions import Requeue
 from controller.manager.look_delay import look_delay_s
 from controller.modeloperator.act import ModelOperatorActor
-from controller.modeloperator.decide import (
+from controller.modeloperator.actions import (
     Action,
     DeleteModelJob,
     GrowClaim,
     ProvisionClaim,
     StartModelDownload,
     WriteModelStatus,
-    decide,
 )
+from controller.modeloperator.decide import decide
 from controller.modeloperator.keys import DownloadedModelKey
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.view import DownloadedModelView

@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 
 import tests.builders.models_on_claims as build
 from controller.manager.actions import Requeue
-from controller.modeloperator.decide import (
-    IN_PROGRESS,
+from controller.modeloperator.actions import (
     Action,
     DeleteModelJob,
     GrowClaim,
     ProvisionClaim,
     StartModelDownload,
     WriteModelStatus,
-    decide,
 )
+from controller.modeloperator.decide import IN_PROGRESS, decide
 from controller.modeloperator.manifests import ModelDownload
 from controller.modeloperator.source import wanted_digest
 from controller.modeloperator.view import DownloadedModelView

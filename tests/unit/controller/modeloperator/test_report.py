@@ -1,7 +1,7 @@
 import msgspec
 
 import tests.builders.models_on_claims as build
-from controller.modeloperator.decide import WriteModelStatus
+from controller.modeloperator.actions import WriteModelStatus
 from controller.modeloperator.report import status_of
 from shared.api.meta import condition_of
 from shared.api.model import ModelObjectStatus

@@ -5,7 +5,8 @@ from datetime import timedelta
 from prometheus_client import CollectorRegistry
 
 import tests.builders.models_on_claims as build
-from controller.modeloperator.decide import WriteModelStatus, decide
+from controller.modeloperator.actions import WriteModelStatus
+from controller.modeloperator.decide import decide
 from controller.modeloperator.download_end import DownloadEnd
 from controller.modeloperator.state_metrics import ModelDownloadMetrics, model_gauges
 from shared.api.model import ModelObjectStatus
