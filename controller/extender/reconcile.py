@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from controller.extender.accounts import DeviceAccounts
 from controller.extender.keys import DeviceNodeKey
-from controller.manager.event_recorder import EventSubject
 from controller.manager.limited_events import LimitedEvents
+from shared.kube.events import EventSubject
 
 
 @dataclass(frozen=True, slots=True)

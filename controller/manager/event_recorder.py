@@ -1,6 +1,5 @@
 """Events on the objects that users look at."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,22 +11,13 @@ from controller.manager.conditions import is_transition
 from shared.api.kinds import Definition
 from shared.api.meta import Condition, condition_of
 from shared.kube.errors import KubeError
+from shared.kube.events import EventSubject, post_event
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 
 _LONGEST = {"apiVersion": 317, "kind": 63, "name": 253, "uid": 64}
+_SOURCE = {"component": "larder-controller"}
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class EventSubject:
-    """The object that an Event is about."""
-
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    uid: str
 
 
 def subject_of(namespace: str, reference: Mapping[str, Any]) -> EventSubject | None:
@@ -71,30 +61,7 @@ class EventRecorder:
 
     async def write(self, about: EventSubject, reason: str, message: str, *, warn: bool) -> None:
         """Write an Event on any object."""
-        namespace = about.namespace or "default"
-        moment = self.now()
-        stamp = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-        unique = hashlib.sha256(f"{about.uid}{reason}{message}{moment.isoformat()}".encode()).hexdigest()[:16]
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{about.name[:200].rstrip('.-')}.{unique}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": about.api_version,
-                "kind": about.kind,
-                "name": about.name,
-                "namespace": about.namespace,
-                "uid": about.uid,
-            },
-            "reason": reason,
-            "message": message[:1000],
-            "type": "Warning" if warn else "Normal",
-            "source": {"component": "larder-controller"},
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
-            "count": 1,
-        }
         try:
-            await self.kube.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+            await post_event(self.kube, about, reason, message, warn=warn, source=_SOURCE, moment=self.now())
         except KubeError as error:
             _log.warning("event_lost", object=about.name, reason=reason, error=str(error))

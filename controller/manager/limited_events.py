@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
-from controller.manager.event_recorder import EventRecorder, EventSubject
+from controller.manager.event_recorder import EventRecorder
+from shared.kube.events import EventSubject
 from shared.token_bucket import TokenBucket
 
 _AGAIN_S = 3600.0  # the API server forgets Events after an hour

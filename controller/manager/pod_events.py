@@ -3,9 +3,10 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from controller.manager.event_recorder import EventSubject, subject_of
+from controller.manager.event_recorder import subject_of
 from controller.manager.limited_events import LimitedEvents
 from shared.api.core import Pod
+from shared.kube.events import EventSubject
 
 MOST_PODS = 5
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from controller.claimtemplates.templates import ClaimOwner
-from controller.manager.event_recorder import EventSubject, subject_of
+from controller.manager.event_recorder import subject_of
 from controller.replica_claims.identity import controller_of
 from controller.replica_claims.workload_kinds import POD, WorkloadKind, WorkloadKinds
 from shared.kube.collection import decode
 from shared.kube.errors import NotFound, Refused
+from shared.kube.events import EventSubject
 from shared.kube.objects import Meta, Object
 from shared.kube.transport import Kube
 

@@ -9,7 +9,7 @@ import structlog
 
 from controller.claimtemplates.templates import ClaimOwner
 from controller.manager.actions import Requeue
-from controller.manager.event_recorder import EventSubject, subject_of
+from controller.manager.event_recorder import subject_of
 from controller.manager.limited_events import LimitedEvents
 from controller.manager.patch_pod import remove_gate
 from controller.provisioning.failed_creations import FailedCreations
@@ -26,6 +26,7 @@ from controller.replica_claims.state_metrics import ReplicaPodMetrics
 from controller.replica_claims.view import ReplicaClaim
 from shared.api.core import Pod
 from shared.kube.errors import KubeError
+from shared.kube.events import EventSubject
 from shared.kube.objects import Key
 
 _log = structlog.get_logger()

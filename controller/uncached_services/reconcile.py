@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from controller.manager.event_recorder import EventSubject
 from controller.manager.limited_events import LimitedEvents
 from controller.uncached_services.keys import UncachedServiceKey
 from controller.uncached_services.pods import UncachedPods
 from controller.uncached_services.services import KINDS
 from shared.kube.collection import list_metadata
 from shared.kube.errors import NotFound
+from shared.kube.events import EventSubject
 from shared.kube.transport import Kube
 
 NOT_CACHED = "ModelNotCached"

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from controller.manager.event_recorder import EventRecorder, EventSubject
+from controller.manager.event_recorder import EventRecorder
 from controller.manager.limited_events import LimitedEvents
+from shared.kube.events import EventSubject
 from tests.builders.api_server import Objects, serving
 
 SERVICE = EventSubject("serving.kserve.io/v1beta1", "InferenceService", "team", "llama", "uid-1")
