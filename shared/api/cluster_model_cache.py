@@ -14,6 +14,7 @@ from shared.api.meta import (
     Quantity,
     RawObject,
     StorageUri,
+    immutable_source,
 )
 from shared.kube.objects import Object
 
@@ -24,20 +25,7 @@ VERSION = "v1alpha1"
 class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
     """The desired state of a cache: the model, and the node groups that store it."""
 
-    storage_uri: Annotated[
-        StorageUri,
-        Meta(
-            extra_json_schema={
-                "x-kubernetes-validations": [
-                    {
-                        "rule": "self == oldSelf",
-                        "message": "storageUri is immutable; to cache another model, create another ClusterModelCache",
-                    }
-                ]
-            },
-            description="Source of the model. Immutable.",
-        ),
-    ]
+    storage_uri: Annotated[StorageUri, immutable_source("ClusterModelCache")]
     model_size: Annotated[
         Quantity | None,
         Meta(

@@ -53,6 +53,25 @@ def holds(conditions: Iterable[_AnyCondition], kind: str, status: str = "True") 
 Quantity = Annotated[int | str, Meta(extra_json_schema={"x-larder-quantity": quantity.PATTERN})]
 StorageUri = Annotated[str, Meta(min_length=1, max_length=2048)]
 Name = Annotated[str, Meta(max_length=253)]
+GitRevision = Annotated[
+    str,
+    Meta(
+        max_length=255,
+        description="Branch, tag or commit. Defaults to `main`.",
+        extra_json_schema={"x-larder-default": "main"},
+    ),
+]
+
+
+def immutable_source(kind: str) -> Meta:
+    """Return what makes the API server refuse another `storageUri` of a cache."""
+    message = f"storageUri is immutable; to cache another model, create another {kind}"
+    return Meta(
+        extra_json_schema={"x-kubernetes-validations": [{"rule": "self == oldSelf", "message": message}]},
+        description="Source of the model. Immutable.",
+    )
+
+
 Conditions = Annotated[
     list[Condition],
     Meta(

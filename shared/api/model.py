@@ -1,11 +1,11 @@
 """Model (`models.example.com/v1alpha1`): a model that a Job downloads to a claim of its own."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from shared.api.meta import ApiStruct, Conditions, Labels
+from shared.api.meta import ApiStruct, Conditions, GitRevision, Labels
 from shared.kube.objects import Object
 
 GROUP = "models.example.com"
@@ -28,11 +28,6 @@ def _read_write_once() -> list[AccessMode]:
     return ["ReadWriteOnce"]
 
 
-def _default(value: object) -> dict[str, Any]:
-    """Return what makes the API server fill in a value."""
-    return {"x-larder-default": value}
-
-
 class HuggingFaceSource(ApiStruct, frozen=True, kw_only=True):
     """A repository of the Hugging Face Hub."""
 
@@ -44,14 +39,7 @@ class HuggingFaceSource(ApiStruct, frozen=True, kw_only=True):
             description="ID of the repository, for example `meta-llama/Llama-3.1-8B-Instruct`.",
         ),
     ]
-    revision: Annotated[
-        str,
-        Meta(
-            max_length=255,
-            description="Branch, tag or commit. Defaults to `main`.",
-            extra_json_schema=_default("main"),
-        ),
-    ] = "main"
+    revision: GitRevision = "main"
 
 
 class UrlSource(ApiStruct, frozen=True, kw_only=True):
@@ -84,14 +72,7 @@ class GitLfsSource(ApiStruct, frozen=True, kw_only=True):
     repo_url: Annotated[
         str, Meta(max_length=2048, pattern="^https?://", description="URL of the repository, as for `git clone`.")
     ]
-    revision: Annotated[
-        str,
-        Meta(
-            max_length=255,
-            description="Branch, tag or commit. Defaults to `main`.",
-            extra_json_schema=_default("main"),
-        ),
-    ] = "main"
+    revision: GitRevision = "main"
 
 
 class OciSource(ApiStruct, frozen=True, kw_only=True):
@@ -147,7 +128,7 @@ class StorageSpec(ApiStruct, frozen=True, kw_only=True):
             min_length=1,
             max_length=4,
             description="Access modes of the claim. Defaults to `[ReadWriteOnce]`.",
-            extra_json_schema=_default(["ReadWriteOnce"]) | {"x-kubernetes-list-type": "atomic"},
+            extra_json_schema={"x-larder-default": ["ReadWriteOnce"], "x-kubernetes-list-type": "atomic"},
         ),
     ] = msgspec.field(default_factory=_read_write_once)
 

@@ -14,6 +14,7 @@ from shared.api.meta import (
     RawObject,
     SourceStatus,
     StorageUri,
+    immutable_source,
 )
 from shared.kube.objects import Object
 
@@ -36,20 +37,7 @@ RULES = ((f"{_NOT_FILLED} || ({_UNCHANGED})", f"{', '.join(_SELECTION)} {_IMMUTA
 class ModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
     """The desired state of a cache: the model, and the claim that stores it."""
 
-    storage_uri: Annotated[
-        StorageUri,
-        Meta(
-            extra_json_schema={
-                "x-kubernetes-validations": [
-                    {
-                        "rule": "self == oldSelf",
-                        "message": "storageUri is immutable; to cache another model, create another ModelCache",
-                    }
-                ]
-            },
-            description="Source of the model. Immutable.",
-        ),
-    ]
+    storage_uri: Annotated[StorageUri, immutable_source("ModelCache")]
     model_size: Annotated[
         Quantity | None,
         Meta(
