@@ -22,7 +22,6 @@ from controller.extender.server import ExtenderServer
 from controller.extender.service import ExtenderService
 from controller.extender.worker import DeviceWorker
 from controller.garbage.collector import GarbageCollector
-from controller.garbage.controller import garbage_task
 from controller.garbage.observe import GarbageObserver
 from controller.groups.controller import grants_controller, groups_controller
 from controller.groups.grants import GrantsReconciler
@@ -181,7 +180,7 @@ def _garbage(replica: Replica) -> LeaderTask:
         replica.settings.manifest_grace_seconds,
         replica.clock,
     )
-    return garbage_task(collector)
+    return LeaderTask("garbage", collector.run)
 
 
 def _volumes(replica: Replica) -> Controller[Any]:

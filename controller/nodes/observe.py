@@ -11,16 +11,18 @@ from controller.nodes.acknowledgements import Acknowledgement, Acknowledgements,
 from controller.nodes.users import users_of
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
+from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.cluster_state import ClusterState
 from controller.state.device_offers import DeviceOffers
 from controller.state.device_users import DeviceUsers
 from controller.state.keys import EntryKey
-from controller.state.live_paths import paths_of_claims
 from controller.state.live_reader import LiveReader
+from controller.state.model_volumes import is_our_volume
 from controller.state.mounts import claims_of
-from shared.api.core import PODS, Node
+from shared.api.core import PODS, VOLUMES, Node, PersistentVolume
 from shared.api.model_node import COMPLETE_PHASES, Entry, EntryState, ModelNode
-from shared.kube.collection import decode, pages
+from shared.kube.collection import decode, list_objects, pages
+from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.model_devices import device_name
 
@@ -77,7 +79,7 @@ class NodeObserver:
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
         pods = [decode(raw, Json) async for page in pages(self.kube, PODS, query) for raw in page.items]
         mounts_claims = any(claims_of(pod) for pod in pods)
-        paths = await paths_of_claims(self.kube, self.store_root) if mounts_claims else {}
+        paths = await _paths_of_claims(self.kube, self.store_root) if mounts_claims else {}
         known = _known(view)
         mounting = users_of(pods, known, self.store_root, paths)
         holding = await self.devices.on_node(view.name, known)
@@ -147,3 +149,9 @@ def _known(view: NodeView) -> set[EntryKey]:
     if model_node is None:
         return set()
     return {e.key for e in model_node.spec.entries} | {s.key for s in model_node.status.entries}
+
+
+async def _paths_of_claims(kube: Kube, store_root: str) -> dict[Key, str]:
+    """Return the directory of the node that each claim of a model leads to, read live. Raises KubeError."""
+    listed = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
+    return {volume.claim: volume.spec.local.path for volume in listed if is_our_volume(volume, store_root)}
