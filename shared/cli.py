@@ -45,7 +45,7 @@ COMMANDS = {
         "download and verify a model into a directory, without a cluster",
         _BOTH,
     ),
-    "extract": Command("agent.cli.extract", "read metadata on a claim; run by metadata Jobs", _AGENT),
+    "extract": Command("agent.cli.extract_metadata", "read metadata on a claim; run by metadata Jobs", _AGENT),
     "fill": Command("agent.cli.fill", "put a model on a claim; run by download Jobs", _AGENT),
     "dra": Command("agent.dra.command", "let pods claim the models of a node as devices; run by the chart", _AGENT),
     "inspect": Command("controller.cli.inspect", "describe a model by reading only parts of its files", _CONTROLLER),

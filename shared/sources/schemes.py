@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from shared.errors import InvalidURI
-from shared.plugins import installed_plugins
+from shared.source_plugins import installed_plugins
 from shared.sources.port import Credentials, Source
 from shared.sources.settings import SourceSettings, default_hosts
 from shared.uri.artifact import ArtifactUri

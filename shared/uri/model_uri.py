@@ -7,7 +7,7 @@ from typing import TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from shared.errors import InvalidURI
-from shared.plugins import plugin_schemes
+from shared.source_plugins import plugin_schemes
 from shared.uri.artifact import ArtifactUri, parse_artifact
 from shared.uri.buckets import (
     AzUri,

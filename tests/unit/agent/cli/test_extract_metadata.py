@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.extract import read_claim, run_extract
+from agent.cli.extract_metadata import read_claim, run_extract
 from shared.metadata.termination_message import Reading, decode_reading, encode_reading
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,
