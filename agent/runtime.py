@@ -1,45 +1,32 @@
-"""The agent's objects, and how they run and end together."""
+"""How the agent's parts run and end together."""
 
 import asyncio
 import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
 
-from agent.controller_client import ControllerClient
+from agent.assembly import AgentParts
 from agent.linux.inotify import InotifyWatch
 from agent.linux.malloc import give_back_after
-from agent.reconciler.activity import Activity, ProgressReporter
-from agent.reconciler.downloader import Downloader
-from agent.reconciler.downloads import Downloads
+from agent.reconciler.activity import ProgressReporter
 from agent.reconciler.executor import ActionExecutor
-from agent.reconciler.failures import FailureRecorder
-from agent.reconciler.inspector import Inspector
-from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
-from agent.reconciler.observation import StartupTaintRule, StartupTaintState
-from agent.reconciler.observe import Scanner, SpaceGuard
+from agent.reconciler.observe import SpaceGuard
 from agent.reconciler.own_node import OwnNode
-from agent.reconciler.removals import Removals
-from agent.reconciler.reservations import Reservations
-from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
-from agent.reconciler.taint_remover import TaintRemover
 from agent.server.app import AgentState, build_app
 from agent.server.metrics import build_registry
 from agent.server.server import build_server
 from agent.settings import AgentSettings
-from agent.store.floor import StoreVolume, lies_on_root_disk, parse_floor
 from agent.store.scrub import Scrubber
 from agent.store.store import Store
-from agent.transfer.rate_limit import RateLimiter
-from shared import __version__
 from shared.api.model_node import PATH, ModelNode
 from shared.backoff import Backoff
 from shared.daemon_thread import start_daemon_thread
@@ -54,7 +41,6 @@ if TYPE_CHECKING:
     from agent.devices.assembly import Devices
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_OTHER_THREADS = 5  # threads besides those of the downloads
 _FLUSH_TIMEOUT_S = 2.0
 _RECONNECT_TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
 
@@ -69,62 +55,44 @@ class Agent:
     kube: Kube
     listener: socket.socket
     clock: Callable[[], float] = time.monotonic
-    _threads: ThreadPoolExecutor = field(init=False)
-    _api: ControllerClient = field(init=False)
-    _volume: StoreVolume = field(init=False)
-    _activity: Activity = field(default_factory=Activity, init=False)
-    _rate_limiter: RateLimiter = field(default_factory=RateLimiter, init=False)
-    _cache: StateCache = field(default_factory=StateCache, init=False)
+    _parts: AgentParts = field(init=False)
 
     def __post_init__(self) -> None:
-        self._threads = ThreadPoolExecutor(self.settings.downloads + _OTHER_THREADS, "larder")
-        self._volume = StoreVolume(
-            self.store.root,
-            on_root_disk=lies_on_root_disk(self.store.root),
-            floor=parse_floor(self.settings.floor),
-            refuses_root_disk=self.settings.refuse_root_disk,
-        )
-        rule = StartupTaintRule(
-            self.settings.startup_taint_priority,
-            self.settings.startup_taint_failure_seconds,
-            self.settings.startup_taint_namespaced_seconds,
-        )
-        self._cache.startup_taint = StartupTaintState(rule=rule)
-        self._api = ControllerClient(self.settings.api_url, self.settings.token_file, self.settings.api_ca)
+        self._parts = AgentParts(self.settings, self.sources, self.store, self.kube, self.clock)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Bring the node to its desired state until told to stop; running downloads keep their verified bytes."""
         node = OwnNode(self.kube, self.settings.node_name)
         watch = InotifyWatch.open()
-        reconciler = self._reconciler(node, watch)
+        reconciler = self._parts.reconciler(node, watch)
         devices = self._devices(reconciler)
         reflector = self._reflector(reconciler)
         state = AgentState(
             self.settings.node_name,
             reconciler.observation,
             reconciler.space,
-            self._activity,
+            self._parts.activity,
             reconciler.why_not_alive,
             reconciler.why_not_ready,
-            lambda: self._rate_limiter.rate,
+            lambda: self._parts.rate_limiter.rate,
             extension=devices,
         )
         server = build_server(build_app(state, build_registry(state)))
         try:
             async with asyncio.TaskGroup() as group:
-                executor = self._executor(reconciler, node, group)
+                executor = self._parts.executor(reconciler, node, group)
                 serving = group.create_task(server.serve([self.listener]))
                 deciding = group.create_task(self._reconcile(reconciler, executor))
                 parts = [self._start(group, part, run) for part, run in (
                     ("watch", reflector.run), ("sync", lambda: _sync(reflector, reconciler)),
                     ("status", reconciler.status_writer.run),
-                    ("progress", ProgressReporter(self._activity, self._api, reconciler.wake).run),
+                    ("progress", ProgressReporter(self._parts.activity, self._parts.api, reconciler.wake).run),
                     *([("devices", devices.run)] if devices else []),
                     ("memory", lambda: give_back_after(
-                        lambda: len(self._activity.running), self._activity.ended.total)),
+                        lambda: len(self._parts.activity.running), self._parts.activity.ended.total)),
                 )]  # fmt: skip
                 await stop.wait()
-                _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._activity.running))
+                _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._parts.activity.running))
                 deciding.cancel()
                 await executor.shut_down(self.settings.stop_seconds)
                 await _flush_status(reconciler.status_writer)
@@ -132,10 +100,10 @@ class Agent:
                 await asyncio.wait([serving], timeout=_FLUSH_TIMEOUT_S)
                 _cancel([serving, *parts])
         finally:
-            await self._api.close()
+            await self._parts.api.close()
             if watch:
                 watch.close()
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._parts.threads.shutdown(wait=False, cancel_futures=True)
 
     def _devices(self, reconciler: Reconciler) -> "Devices | None":
         if not (self.settings.devices or self.settings.withdraw_devices):
@@ -146,13 +114,15 @@ class Agent:
 
     async def _reconcile(self, reconciler: Reconciler, executor: ActionExecutor) -> None:
         await reconciler.prepare()
-        guard = SpaceGuard(self.store, self._volume, self._activity, self._threads, executor.downloads.stop_all)
+        guard = SpaceGuard(
+            self.store, self._parts.volume, self._parts.activity, self._parts.threads, executor.downloads.stop_all
+        )
         loop = asyncio.get_running_loop()
         scrubber = Scrubber(
             self.store,
             self.settings.scrub_rate,
             self.settings.scrub_pause_seconds,
-            self._activity.scrub,
+            self._parts.activity.scrub,
             lambda: loop.call_soon_threadsafe(reconciler.scanner.request_scan),
             threading.Event(),
         )
@@ -163,66 +133,14 @@ class Agent:
             self._start(group, "space_guard", guard.run)
             if scrubber.rate:
                 self._start(group, "scrub", lambda: _scrub(scrubber))
-            await keep_running("loop", lambda: reconciler.run(executor), self._activity.internal_errors)
+            await keep_running("loop", lambda: reconciler.run(executor), self._parts.activity.internal_errors)
 
     def _start(self, group: asyncio.TaskGroup, part: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        return group.create_task(keep_running(part, run, self._activity.internal_errors))
+        return group.create_task(keep_running(part, run, self._parts.activity.internal_errors))
 
     def _on_watch_error(self, error: Exception, delay_s: float) -> None:
-        self._activity.watch_restarts += 1
+        self._parts.activity.watch_restarts += 1
         _LOG.warning("watch_interrupted", node=self.settings.node_name, message=str(error), again_s=round(delay_s, 1))
-
-    def _reconciler(self, node: OwnNode, watch: InotifyWatch | None) -> Reconciler:
-        scanner = Scanner(
-            cache=self._cache,
-            store=self.store,
-            volume=self._volume,
-            activity=self._activity,
-            threads=self._threads,
-            scan_interval_s=self.settings.scan_seconds,
-            watch=watch,
-            clock=self.clock,
-        )
-        return Reconciler(
-            cache=self._cache,
-            store=self.store,
-            node=node,
-            activity=self._activity,
-            status_writer=StatusWriter(self.kube, self.settings.node_name),
-            threads=self._threads,
-            scanner=scanner,
-            version=__version__,
-            slots=self.settings.downloads,
-            node_interval_s=self.settings.node_seconds,
-            clock=self.clock,
-            set_rate=self._rate_limiter.set_rate,
-        )
-
-    def _executor(self, reconciler: Reconciler, node: OwnNode, jobs: asyncio.TaskGroup) -> ActionExecutor:
-        cache, store, activity, threads, clock = self._cache, self.store, self._activity, self._threads, self.clock
-        failures = FailureRecorder(cache, activity, node.name, clock)
-        reservations = Reservations(cache, store, self._volume, failures, threads, clock)
-        downloader = Downloader(store, self.sources, self._rate_limiter, self.settings.connections)
-        downloads = Downloads(cache, self._api, downloader, activity, failures, reservations, threads)
-        return ActionExecutor(
-            cache=cache,
-            node_name=node.name,
-            api=self._api,
-            labeller=Labeller(cache, node, clock, reconciler.request_node_read),
-            taint_remover=TaintRemover(cache, node, clock, reconciler.request_node_read),
-            reservations=reservations,
-            downloads=downloads,
-            removals=Removals(
-                cache, store, node, activity, failures, downloads, threads, clock, reconciler.request_node_read
-            ),
-            inspector=Inspector(cache, threads, jobs, activity.internal_errors, reconciler.wake, clock),
-            failures=failures,
-            errors=activity.internal_errors,
-            jobs=jobs,
-            wake=reconciler.wake,
-            request_scan=reconciler.scanner.request_scan,
-            clock=clock,
-        )
 
     def _reflector(self, reconciler: Reconciler) -> Reflector[ModelNode]:
         name = self.settings.node_name
