@@ -86,7 +86,7 @@ def _decide(view: DownloadedModelView, now: datetime) -> list[Action]:
     if not is_of(view.claim, meta):
         return [Withdraw(), *_taken(view, view.claim, "claim")]
     if view.claim.metadata.deletion_timestamp is not None:
-        message = f"claim {name} was deleted and goes when the last pod that mounts it has ended; then it is made again"
+        message = f"claim {name} was deleted and is recreated when the last pod that mounts it has ended"
         removal = [DeleteModelJob()] if _is_ours_and_stays(view) else []
         return [Withdraw(), *removal, _reset(view, "ClaimTerminating", message), Requeue(_PENDING_S)]
     if view.served == view.wanted:
