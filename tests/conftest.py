@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -25,9 +26,11 @@ from tests.workers import ByFile, rank
 def pytest_configure() -> None:
     """Leave no event loop to synchronous tests: a plugin would make one there that nobody closes.
 
-    No test of properties fails because the machine is slow.
+    No test of properties fails because the machine is slow. The programs of tests end at Ctrl-C, even if a shell runs
+    pytest in the background, where it and its children would ignore that.
     """
     asyncio.set_event_loop(None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("larder", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("larder")
 
