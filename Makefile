@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 # Number of test processes. Tests with servers mostly wait; each of these processes runs about 2 GiB of servers.
-UNIT_WORKERS ?= 3
+UNIT_WORKERS ?= 4
 TEST_WORKERS ?= 4
 unexport PYTHONDONTWRITEBYTECODE  # without cached bytecode, every worker and every program compiles all modules again
 
