@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -14,9 +13,10 @@ from pydantic import ValidationError
 
 from agent.linux.malloc import use_one_arena
 from agent.runtime import Agent
+from agent.server.listen import listen_on
 from agent.settings import AgentSettings, read_settings
 from agent.store.store import Store
-from shared.errors import LarderError, StoreFailure
+from shared.errors import LarderError
 from shared.kube.transport import connect
 from shared.log import configure_logging
 from shared.sources.settings import SourceSettings, settings_from_environ
@@ -66,21 +66,12 @@ async def _run(settings: AgentSettings, sources: SourceSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    with closing(Store.open(settings.root)) as store, _listen(settings) as listener:
+    with closing(Store.open(settings.root)) as store, listen_on(settings.listen) as listener:
         host, port = listener.getsockname()[:2]
         _LOG.info("agent_started", node=settings.node_name, store=store.id, listen=f"{host}:{port}")
         async with connect(settings.kubeconfig, settings.service_account, "larder-agent") as kube:
             await Agent(settings, sources, store, kube, listener).run(stop)
     _LOG.info("agent_stopped", node=settings.node_name)
-
-
-def _listen(settings: AgentSettings) -> socket.socket:
-    host, port = settings.listen_address
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise StoreFailure(f"cannot listen on {settings.listen}: {error.strerror}; choose another --listen") from error
 
 
 def _flattened(group: BaseExceptionGroup[LarderError]) -> Iterator[LarderError]:

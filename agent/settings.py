@@ -8,18 +8,12 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from agent.server.listen import check_address
 from agent.store.floor import AUTO, parse_floor
 from shared.kube.access import SERVICE_ACCOUNT
 from shared.log import LogLevel
 
 _PREFIX = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}/[A-Za-z0-9]?[-A-Za-z0-9_.]{0,62}")
-
-
-def _host_and_port(text: str) -> str:
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdecimal():
-        raise ValueError(f"{text!r} is not HOST:PORT; for example, write 127.0.0.1:8081")
-    return text
 
 
 def _https(text: str) -> str:
@@ -60,7 +54,7 @@ class AgentSettings(BaseSettings):
     token_file: Path = Field(
         Path("/var/run/secrets/larder/token"), description="Token for the audience larder; read for each request."
     )
-    listen: Annotated[str, AfterValidator(_host_and_port)] = Field(
+    listen: Annotated[str, AfterValidator(check_address)] = Field(
         "127.0.0.1:8081", description="Address of health checks, metrics and /v1/models, over plain HTTP."
     )
     downloads: int = Field(2, ge=1, le=64, description="Models to download at the same time.")
@@ -112,12 +106,6 @@ class AgentSettings(BaseSettings):
     def prefixes(self) -> tuple[str, ...]:
         """What the names of extended resources may begin with."""
         return tuple(self.device_prefixes.split(","))
-
-    @property
-    def listen_address(self) -> tuple[str, int]:
-        """The host and port to listen on."""
-        host, _, port = self.listen.rpartition(":")
-        return host.strip("[]"), int(port)
 
 
 def read_settings(arguments: Sequence[str]) -> AgentSettings:

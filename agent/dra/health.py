@@ -1,15 +1,14 @@
 """The driver's HTTP endpoint, if it has one: health and metrics."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 
 from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from agent.dra.status_file import READY
+from agent.server.listen import listen_on
 from agent.server.server import build_server
-from shared.errors import StoreFailure
 
 _UNAVAILABLE = 503
 
@@ -44,14 +43,7 @@ def health_app(registry: CollectorRegistry, status: Callable[[], str], note: Cal
 
 async def serve_health(app: FastAPI, listen: str) -> None:
     """Serve on HOST:PORT until cancelled. Raises StoreFailure if the address cannot be used."""
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, int(port)), family=family)
-    except OSError as error:
-        raise StoreFailure(f"cannot listen on {listen}: {error.strerror}; choose another --listen") from error
-    with listener:
+    with listen_on(listen) as listener:
         server = build_server(app)
         serving = asyncio.create_task(server.serve([listener]))
         try:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.dra.allowed import AllowedEdits, check_patterns
+from agent.server.listen import check_address
 from shared.kube.access import SERVICE_ACCOUNT
 from shared.log import LogLevel
 
@@ -28,11 +29,8 @@ def _checked(text: str) -> str:
     return text
 
 
-def _host_and_port(text: str) -> str:
-    host, _, port = text.rpartition(":")
-    if text and not (host and port.isdecimal()):
-        raise ValueError(f"{text!r} is not HOST:PORT; for example, write 127.0.0.1:8082")
-    return text
+def _address_or_none(text: str) -> str:
+    return check_address(text) if text else ""
 
 
 class DraSettings(BaseSettings):
@@ -54,7 +52,7 @@ class DraSettings(BaseSettings):
         "{}",
         description="What device plugins may add to containers, as JSON: lists of patterns in mounts, devices and env.",
     )
-    listen: Annotated[str, AfterValidator(_host_and_port)] = Field(
+    listen: Annotated[str, AfterValidator(_address_or_none)] = Field(
         "", description="Address of health checks and metrics, over plain HTTP; by default, nothing is served."
     )
     scan_seconds: float = Field(

@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from agent.__main__ import main
+from agent.server.listen import parse_address
 from agent.settings import read_settings
 
 NEEDED = ["--node-name", "n1", "--root", "/r", "--api-url", "https://c:8443/"]
@@ -18,7 +19,7 @@ def test_the_floor_is_auto_a_percentage_or_bytes(floor: str) -> None:
 def test_arguments() -> None:
     settings = read_settings([*NEEDED, "--listen", "[::1]:9"])
     assert (settings.node_name, settings.root, settings.api_url) == ("n1", Path("/r"), "https://c:8443")
-    assert settings.listen_address == ("::1", 9)
+    assert parse_address(settings.listen) == ("::1", 9)
 
 
 def test_the_environment_fills_in_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
