@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shared.api.meta import ApiStruct
 from shared.kube.objects import Object
-from shared.model_devices import DRIVER, FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, ResourceClaim
+from shared.model_devices import DRIVER, FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, OfferedDevice, ResourceClaim
 
 OUR_CLASSES = (SHARED_CLASS, PRIVATE_CLASS, FETCH_CLASS)
 _MODEL = re.compile(r"\.model\s*==\s*(?:\"([^\"]*)\"|'([^']*)')")
@@ -110,18 +110,10 @@ class ObservedAttribute(ApiStruct, frozen=True, kw_only=True):
     string: str = ""
 
 
-class ObservedTaint(ApiStruct, frozen=True, kw_only=True):
-    """Why a device gets no new claims."""
+class PublishedDevice(OfferedDevice, frozen=True, kw_only=True):
+    """A device with its attributes."""
 
-    key: str = ""
-
-
-class PublishedDevice(ApiStruct, frozen=True, kw_only=True):
-    """A device as its driver lists it."""
-
-    name: str = ""
     attributes: dict[str, ObservedAttribute] = {}
-    taints: list[ObservedTaint] = []
 
 
 class PublishedSliceSpec(ApiStruct, frozen=True, kw_only=True):
