@@ -10,8 +10,9 @@ from rig.errors import StartFailed
 from rig.node import images
 from rig.node.cluster import NodeCluster
 from rig.node.installation import Installation
-from rig.node.prepare import hindrances, tools
+from rig.node.prepare import tools
 from rig.node.sources import sources_on
+from tests.e2e.real_nodes import require_real_nodes
 
 GPU = {"gpu": "yes"}
 
@@ -19,11 +20,7 @@ GPU = {"gpu": "yes"}
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Node `one` in the group `gpus`, and the installation as its users get it; LARDER_E2E=required forbids to skip."""
-    if found := hindrances(os.environ):
-        reason = f"NOT TESTED on a real node: {'; '.join(found)}"
-        if os.environ.get("LARDER_E2E") == "required":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+    require_real_nodes()
     cache, state = cache_dir(os.environ), tmp_path_factory.mktemp("e2e")
     archives = images.build_all(cache, print)
     with NodeCluster(tools(os.environ), state, cache) as cluster, sources_on(cluster, state) as (hub, s3):

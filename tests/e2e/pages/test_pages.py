@@ -22,9 +22,10 @@ from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
 from rig.node.local_path import LocalPath
-from rig.node.prepare import hindrances, tools
+from rig.node.prepare import tools
 from rig.node.rented_machines import RentedMachines
 from rig.node.sources import sources_on
+from tests.e2e.real_nodes import require_real_nodes
 from tests.readers.console import Shell
 
 ROOT = Path(__file__).parents[3]
@@ -103,11 +104,7 @@ class TutorialShell(Shell):
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """Somebody at a checkout, with the images pushed and a cluster of one fresh node, who has followed Install."""
-    if found := hindrances(os.environ):
-        reason = f"NOT TESTED on a real node: {'; '.join(found)}"
-        if os.environ.get("LARDER_E2E") == "required":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+    require_real_nodes()
     cache, folder = cache_dir(os.environ), tmp_path_factory.mktemp("reader")
     archives = images.build_all(cache, print, with_model_server=True)
     with ExitStack() as stack:
