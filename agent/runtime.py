@@ -67,16 +67,7 @@ class Agent:
         reconciler = self._parts.reconciler(node, watch)
         devices = self._devices(reconciler)
         reflector = self._reflector(reconciler)
-        state = AgentState(
-            self.settings.node_name,
-            reconciler.observation,
-            reconciler.space,
-            self._parts.activity,
-            reconciler.why_not_alive,
-            reconciler.why_not_ready,
-            lambda: self._parts.rate_limiter.rate,
-            extension=devices,
-        )
+        state = self._state(reconciler, devices)
         server = build_server(build_app(state, build_registry(state)))
         try:
             async with asyncio.TaskGroup() as group:
@@ -111,6 +102,18 @@ class Agent:
         from agent.devices.assembly import attach_devices  # noqa: PLC0415 - off by default, and then it takes no memory
 
         return attach_devices(self.kube, self.settings, reconciler)
+
+    def _state(self, reconciler: Reconciler, devices: "Devices | None") -> AgentState:
+        return AgentState(
+            self.settings.node_name,
+            reconciler.observation,
+            reconciler.space,
+            self._parts.activity,
+            reconciler.why_not_alive,
+            reconciler.why_not_ready,
+            lambda: self._parts.rate_limiter.rate,
+            extension=devices,
+        )
 
     async def _reconcile(self, reconciler: Reconciler, executor: ActionExecutor) -> None:
         await reconciler.prepare()

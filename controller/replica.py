@@ -65,17 +65,7 @@ class Replica:
         self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
         self.manager.add_informers(cluster_informers(self.cluster, settings.namespace, devices=settings.dra))
         self.events = EventRecorder(kube, self.now)
-        self.provisioner = Provisioner(
-            ProvisionSettings(
-                rate=settings.volumes_qps,
-                burst=settings.volumes_burst,
-                max_attempts=settings.volumes_max_attempts,
-                turns=settings.volumes_turns,
-            ),
-            self.clock,
-            self.metrics.registry,
-            lambda key, error: self.metrics.internal_errors.note("provisioner", error, key=str(key)),
-        )
+        self.provisioner = self._provisioner()
         self.progressed: Signal[str, EntryKey] = Signal()
         self.progress = ProgressTracker(self.clock, self.progressed.emit)
         self.granted = set[str]()  # nodes of limited groups that may download now
@@ -95,6 +85,20 @@ class Replica:
         self.devices, self.offers = DeviceUsers(kube, settings.dra), DeviceOffers(kube, settings.dra)
         self.catalog = StateCatalog(self.cluster, kube, self.manifests, users, self.devices)
         self.model_actor = ModelActor(kube, self.cluster.ownership, self.events, self.now)
+
+    def _provisioner(self) -> Provisioner:
+        settings = ProvisionSettings(
+            rate=self.settings.volumes_qps,
+            burst=self.settings.volumes_burst,
+            max_attempts=self.settings.volumes_max_attempts,
+            turns=self.settings.volumes_turns,
+        )
+        return Provisioner(
+            settings,
+            self.clock,
+            self.metrics.registry,
+            lambda key, error: self.metrics.internal_errors.note("provisioner", error, key=str(key)),
+        )
 
     def add(self, features: Iterable["AddFeature"]) -> None:
         """Add features to the manager."""

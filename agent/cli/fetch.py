@@ -95,12 +95,11 @@ def run_fetch(
     except Exception as error:  # noqa: BLE001 - every failure is reported in one line
         write_line(failure_line(error), stderr)
         return 1
-    left_out = source.left_out
-    to = layout.directory(outcome.manifest)
+    left_out, directory = source.left_out, layout.directory(outcome.manifest)
     if as_json:
-        write_line(_json_report(outcome, to, left_out), stdout)
+        write_line(_json_report(outcome, directory, left_out), stdout)
     elif not quiet:
-        write_line(_text_report(outcome, to, left_out), stdout)
+        write_line(_text_report(outcome, directory, left_out), stdout)
         if left_out.files:
             write_line(left_out_message(left_out, max_names=len(left_out.names)), stderr)
     return 0

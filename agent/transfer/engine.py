@@ -1,7 +1,7 @@
 """A download: all files of a manifest, several at a time, verified, into the store."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -110,10 +110,8 @@ def fetch(
     except BaseException:
         progress.count_present(before - progress.done)  # the next attempt counts these bytes again
         raise
-    for one in unpacked:
-        blobs.pop(one.archive.path, None)
-    blobs |= {f.path: f.sha256 for one in unpacked for f in one.files}
-    return FetchResult(blobs, verification(f.digest for f in plan.manifest.files), progress.received, unpacked)
+    verified = verification(f.digest for f in plan.manifest.files)
+    return FetchResult(_with_unpacked(blobs, unpacked), verified, progress.received, unpacked)
 
 
 def _download(
@@ -128,6 +126,13 @@ def _download(
     small_files.start(concurrency)
     pool.wait(stop, large_files.tick)
     return large_files.blobs | small_files.blobs
+
+
+def _with_unpacked(blobs: Mapping[str, str], unpacked: Sequence[ArchiveContents]) -> dict[str, str]:
+    """Return the blobs by path, with the files of each archive instead of the archive."""
+    archives = {one.archive.path for one in unpacked}
+    kept = {path: blob for path, blob in blobs.items() if path not in archives}
+    return kept | {file.path: file.sha256 for one in unpacked for file in one.files}
 
 
 def _by_path(plan: DownloadPlan, blobs: Mapping[str, str]) -> dict[str, str]:

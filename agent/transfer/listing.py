@@ -90,11 +90,15 @@ def list_archives(
         except Oversize as error:
             raise ArchivesDoNotFit({**needs, archive.file.path: error.size_bytes - bytes_before}) from None
         needs[archive.file.path] = totals.bytes - bytes_before
-        own = [File(m.path, m.size) for m in members if m.content_path == m.path]
-        contents = DownloadPlan(members_manifest(plan.keys[archive.file.path], own))
-        digests = {f.path: sha256 for f in own if (sha256 := store.blobs.find(contents.keys[f.path], f.size))}
-        listed.append(ListedArchive(archive, members, contents, digests))
+        listed.append(_listed(store, plan, archive, members))
     return listed
+
+
+def _listed(store: Store, plan: DownloadPlan, archive: StoredArchive, members: tuple[Member, ...]) -> ListedArchive:
+    own = [File(m.path, m.size) for m in members if m.content_path == m.path]
+    contents = DownloadPlan(members_manifest(plan.keys[archive.file.path], own))
+    digests = {f.path: sha256 for f in own if (sha256 := store.blobs.find(contents.keys[f.path], f.size))}
+    return ListedArchive(archive, members, contents, digests)
 
 
 def check_names(plan: DownloadPlan, found: Mapping[str, ArchiveContents], listed: Sequence[ListedArchive] = ()) -> None:

@@ -87,23 +87,10 @@ def admission_router(
     async def check(review: Review) -> bytes:
         return allow(review, warnings=await validate_object(review, catalog, settings))
 
-    async def mutate_endpoint(request: Request, key: str) -> Response:
-        return await reviews.respond(request, key, MUTATE_PATH, mutate)
-
-    async def inject_endpoint(request: Request, key: str) -> Response:
-        return await reviews.respond(request, key, INJECT_PATH, inject_named)
-
-    async def mutate_jobs_endpoint(request: Request, key: str) -> Response:
-        return await reviews.respond(request, key, MUTATE_JOBS_PATH, mutate_a_job)
-
-    async def validate_endpoint(request: Request, key: str) -> Response:
-        return await reviews.respond(request, key, VALIDATE_PATH, check)
-
+    decisions = {MUTATE_PATH: mutate, INJECT_PATH: inject_named, MUTATE_JOBS_PATH: mutate_a_job, VALIDATE_PATH: check}
     router = APIRouter(prefix=_PREFIX)
-    router.add_api_route(MUTATE_PATH, mutate_endpoint, methods=["POST"])
-    router.add_api_route(INJECT_PATH, inject_endpoint, methods=["POST"])
-    router.add_api_route(MUTATE_JOBS_PATH, mutate_jobs_endpoint, methods=["POST"])
-    router.add_api_route(VALIDATE_PATH, validate_endpoint, methods=["POST"])
+    for path, decide in decisions.items():
+        router.add_api_route(path, reviews.endpoint(path, decide), methods=["POST"])
     return router
 
 
@@ -166,8 +153,15 @@ class _Reviews:
         self._callers, self._record = callers, record
         self._reading, self._deciding = asyncio.Semaphore(_MOST_READING), asyncio.Semaphore(_MOST_DECIDING)
 
-    async def respond(self, request: Request, key: str, path: str, decide: Decide) -> Response:
-        """Return the response to a request; `path` is recorded in metrics."""
+    def endpoint(self, path: str, decide: Decide) -> Callable[[Request, str], Awaitable[Response]]:
+        """Return the endpoint that answers reviews with `decide`; `path` is recorded in metrics."""
+
+        async def respond(request: Request, key: str) -> Response:
+            return await self._respond(request, key, path, decide)
+
+        return respond
+
+    async def _respond(self, request: Request, key: str, path: str, decide: Decide) -> Response:
         certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE) or {}
         if denial := self._callers.denial(key, certificate):
             return _plain(denial.message, denial.status)

@@ -2,8 +2,8 @@
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -123,13 +123,27 @@ async def serve(
         on_expiry: Called with the expiry of each loaded certificate, in seconds since 1970.
         limits: The limits on connections.
     """
-    seen = tls.stamp() if tls else ()
+    config = _config(app, listen, tls, grace_s, limits or ServerLimits())
+    server = Server(config)
+    async with _certificate_kept_current(config, tls, reload_s, on_expiry):
+        task = asyncio.create_task(server.serve())
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            server.should_exit = True
+            await task
+            raise
+        except SystemExit as error:  # how uvicorn reports that it cannot listen
+            raise OSError(f"cannot listen on {listen}: the address is taken or not allowed") from error
+
+
+def _config(app: ASGIApp, listen: str, tls: Tls | None, grace_s: int, limits: ServerLimits) -> uvicorn.Config:
     host, _, port = listen.rpartition(":")
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app,
         host=host.strip("[]"),
         port=int(port),
-        http=partial(LimitedProtocol, limits=limits or ServerLimits()),  # type: ignore[arg-type]  # as the class
+        http=partial(LimitedProtocol, limits=limits),  # type: ignore[arg-type]  # as the class
         ws="none",
         proxy_headers=False,
         log_config=None,
@@ -142,25 +156,25 @@ async def serve(
         ssl_ca_certs=str(tls.client_ca) if tls and tls.client_ca else None,
         ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.client_ca else ssl.CERT_NONE,
     )
-    server = Server(config)
-    reloading: asyncio.Task[None] | None = None
-    if tls:
-        config.load()
-        assert config.ssl is not None  # noqa: S101 - uvicorn makes one where it is given a certificate
-        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-        _report_expiry(tls, on_expiry)
-        reloading = asyncio.create_task(reload_certificate(tls, config.ssl, seen, on_expiry, reload_s))
-    task = asyncio.create_task(server.serve())
+
+
+@asynccontextmanager
+async def _certificate_kept_current(
+    config: uvicorn.Config, tls: Tls | None, reload_s: float, on_expiry: _OnExpiry
+) -> AsyncIterator[None]:
+    """Load the certificate, if there is one, and reload it whenever its files change."""
+    if tls is None:
+        yield
+        return
+    seen = tls.stamp()
+    config.load()
+    assert config.ssl is not None  # noqa: S101 - uvicorn makes one where it is given a certificate
+    config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+    _report_expiry(tls, on_expiry)
+    reloading = asyncio.create_task(reload_certificate(tls, config.ssl, seen, on_expiry, reload_s))
     try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        server.should_exit = True
-        await task
-        raise
-    except SystemExit as error:  # how uvicorn reports that it cannot listen
-        raise OSError(f"cannot listen on {listen}: the address is taken or not allowed") from error
+        yield
     finally:
-        if reloading:
-            reloading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reloading
+        reloading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reloading

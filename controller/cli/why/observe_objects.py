@@ -71,12 +71,7 @@ class ObjectObserver:
         pods = await listed_unless_forbidden(
             list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", ObservedPod), "pods", hidden
         )
-        workloads = {
-            word: await listed_unless_forbidden(
-                list_objects(self.kube, _collection(word, namespace), Workload), f"{word.lower()}s", hidden
-            )
-            for word in WORKLOADS
-        }
+        workloads = await self._workloads(namespace, hidden)
         warnings = await self._warnings(namespace)
         known = {one.metadata.uid: one.metadata for one in (root, *pods, *(w for ws in workloads.values() for w in ws))}
         known |= await self._owners(known, warnings, namespace, hidden)
@@ -87,10 +82,9 @@ class ObjectObserver:
             for body in bodies
             if body.metadata.uid in below and not (word == "ReplicaSet" and _has_owner(body, "Deployment"))
         ]
-        theirs = {pod.metadata.uid for workload in found for pod in workload.pods}
-        loose = tuple(p for p in pods if p.metadata.uid in below - theirs)
-        reported = {uid for w in found for uid in (w.body.metadata.uid, w.newest.metadata.uid if w.newest else "")}
-        unreported = {root.metadata.uid, *below} - reported - {pod.metadata.uid for pod in pods}
+        loose = _pods_outside(found, [pod for pod in pods if pod.metadata.uid in below])
+        reported = {pod.metadata.uid for pod in pods} | {uid for workload in found for uid in _reported_uids(workload)}
+        unreported = {root.metadata.uid, *below} - reported
         return ObservedTree(
             kind.kind,
             root,
@@ -100,6 +94,15 @@ class ObjectObserver:
             await self.around_all(loose),
             tuple(sorted(hidden)),
         )
+
+    async def _workloads(self, namespace: str, hidden: dict[str, Refused]) -> dict[str, Sequence[Workload]]:
+        """Return the namespace's workloads by kind; kinds that this user may not list are added to `hidden`."""
+        return {
+            kind: await listed_unless_forbidden(
+                list_objects(self.kube, _collection(kind, namespace), Workload), f"{kind.lower()}s", hidden
+            )
+            for kind in WORKLOADS
+        }
 
     async def around_all(self, pods: Sequence[ObservedPod]) -> dict[str, PodSurroundings]:
         """Read the surroundings of the pods that are explained one by one."""
@@ -176,6 +179,16 @@ class ObjectObserver:
 
 def _collection(kind: str, namespace: str) -> str:
     return f"/apis/{'batch' if kind == 'Job' else 'apps'}/v1/namespaces/{namespace}/{kind.lower()}s"
+
+
+def _pods_outside(workloads: Sequence[ObservedWorkload], pods: Sequence[ObservedPod]) -> tuple[ObservedPod, ...]:
+    theirs = {pod.metadata.uid for workload in workloads for pod in workload.pods}
+    return tuple(pod for pod in pods if pod.metadata.uid not in theirs)
+
+
+def _reported_uids(workload: ObservedWorkload) -> set[str]:
+    """Return the uids of the workload and its newest ReplicaSet, whose warnings are reported with the workload."""
+    return {body.metadata.uid for body in (workload.body, workload.newest) if body is not None}
 
 
 def _has_owner(workload: Workload, kind: str) -> bool:
