@@ -69,7 +69,7 @@ class AgentApi:
             body = await read_body(request, _LARGEST_BODY_BYTES)
             report = _decoded(body, ProgressReport)
             if self.is_leading():
-                self.progress.report(agent.node, report.entries, self.service.cluster.sizes_listed(agent.node))
+                self.progress.report(agent.node, report.entries, self.service.cluster.listed.sizes_on(agent.node))
                 return Response(status_code=204)
             if request.headers.get("Larder-Forwarded"):
                 return _answer(503, "Unreachable", "this replica is no longer the leader; send the request again")

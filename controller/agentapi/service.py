@@ -64,7 +64,7 @@ class AgentService:
     async def _demand(self, claim: Claim, entry: Entry) -> Demand | None:
         """Return what a claim's object requests, read live before concluding that it requests something else."""
         key = ModelKey(claim.kind, claim.namespace, claim.name)
-        demand = self.cluster.demands.get(key)
+        demand = self.cluster.models.demands.get(key)
         if not _fits(demand, claim, entry):
             demand = await self.live.demand(key)
         return demand if _fits(demand, claim, entry) else None

@@ -28,7 +28,7 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
         name="claims",
         key=ModelKey,
         all_keys=lambda: (),
-        serves=cluster.is_read_from_claim,
+        serves=cluster.models.is_read_from_claim,
         owns=(on(job_pod_changed, itself, informer=job_pods),),
         watches=(
             on(cluster.volumes.claim_changed, lambda claim: models_on(cluster, claim.key)),

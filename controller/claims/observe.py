@@ -34,7 +34,7 @@ class ClaimObserver:
 
     async def view(self, key: ModelKey) -> ClaimView | None:
         """Return the model and its claim, or None if it is gone or not on a claim. Raises KubeError."""
-        declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
+        declared, demand = self.cluster.declared(key), self.cluster.models.demands.get(key)
         if not isinstance(declared, BaseModel) or demand is None or not demand.on_claim:
             return None
         view = ClaimView(

@@ -18,13 +18,13 @@ Enqueue = Callable[[ModelKey], None]
 def on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
     """Yield the models on claims that a pod uses: one may be waiting for its volume."""
     used = {label for pod in (before, after) if pod is not None for label in pod.metadata.labels}
-    on_claims = ((key, demand) for key, demand in cluster.demands.items() if demand.on_claim)
+    on_claims = ((key, demand) for key, demand in cluster.models.demands.items() if demand.on_claim)
     return (key for key, demand in on_claims if uses_label(demand.id) in used)
 
 
 def models_on(cluster: ClusterState, claim: Key) -> Iterator[ModelKey]:
     """Yield the models on a claim."""
-    return (key for key, demand in list(cluster.demands.items()) if is_on(demand, claim.namespace, claim.name))
+    return (key for key, demand in list(cluster.models.demands.items()) if is_on(demand, claim.namespace, claim.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class JobPodTrigger:
     def upsert(self, obj: JobPod) -> None:
         """Trigger the model that the pod names if its claim is in the pod's namespace: anyone can create such pods."""
         key = model_key(obj.metadata.annotations.get(MODEL_ANNOTATION, ""))
-        demand = self.cluster.demands.get(key) if key else None
+        demand = self.cluster.models.demands.get(key) if key else None
         if key is None or demand is None or not demand.on_claim:
             return
         if place_of(demand.uri, demand.namespace).namespace == obj.metadata.namespace:

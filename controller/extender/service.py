@@ -120,7 +120,9 @@ class ExtenderService:
 
     def _size(self, snapshot: Snapshot) -> int:
         """Return the bytes of a snapshot, or 0 if they are unknown."""
-        resolved = (demand.resolution for demand in self.cluster.same_id(snapshot[0]) if demand.id == snapshot[0])
+        resolved = (
+            demand.resolution for demand in self.cluster.models.same_id(snapshot[0]) if demand.id == snapshot[0]
+        )
         return max((each.size_bytes for each in resolved if each and each.revision == snapshot[1]), default=0)
 
 

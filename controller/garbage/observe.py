@@ -59,7 +59,7 @@ class GarbageObserver:
     def known_references(self) -> References:
         """Return the references in the caches; never enough to delete something."""
         found: defaultdict[str, set[str]] = defaultdict(set)
-        for demand in self.cluster.demands.values():
+        for demand in self.cluster.models.demands.values():
             if demand.resolution is not None:
                 found[demand.resolution.manifest].add(demand.namespace)
         for cache in self.cluster.model_caches:

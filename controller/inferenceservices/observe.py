@@ -64,7 +64,7 @@ class ServiceObserver:
 
     async def _claim(self, view: ServiceView) -> PersistentVolumeClaim | None:
         """Return the claim that the service's pods mount from their namespace, or None."""
-        demand = self.cluster.demands.get(view.model.key) if view.model.key else None
+        demand = self.cluster.models.demands.get(view.model.key) if view.model.key else None
         if demand is None or not demand.on_claim:
             return None
         place = place_of(demand.uri, demand.namespace)
@@ -72,7 +72,7 @@ class ServiceObserver:
 
     def model(self, service: InferenceService) -> ServedModel:
         """Return the model that a service names, and whether pods of its namespace can use it."""
-        demand, namespace = model_of(service, self.cluster.demands.values()), service.metadata.namespace
+        demand, namespace = model_of(service, self.cluster.models.demands.values()), service.metadata.namespace
         if demand is None:
             return self._missing(service)
         key = ModelKey(demand.kind, demand.namespace, demand.name)
@@ -102,7 +102,7 @@ class ServiceObserver:
             return ServedModel(spec.storage_uri or "", reason="ModelNotFound", message=f"{message}; create one")
         key = ModelKey(spec.model.kind, namespace if spec.model.kind == "BaseModel" else "", spec.model.name)
         title = f"{key.kind} {key.namespace}/{key.name}" if key.namespace else f"{key.kind} {key.name}"
-        if key in self.cluster.unmanaged:
+        if key in self.cluster.models.unmanaged:
             message = f"{title} belongs to another product, so Larder does not manage it"
             return ServedModel(title, reason="ModelNotManaged", message=message)
         message = f"there is no {title}; create it, or correct spec.model"

@@ -43,7 +43,7 @@ class ServiceUsers:
         """
         if key.kind == MODEL_CACHE.kind:
             return await self._using_model_cache(key, kind_of)
-        demand = self.cluster.demands.get(key)
+        demand = self.cluster.models.demands.get(key)
         if demand is None:
             return []
         if key.kind != CLUSTER_MODEL_CACHE.kind:
@@ -64,7 +64,7 @@ class ServiceUsers:
     async def _using(self, demand: Demand) -> list[str]:
         if not self.enabled or self.cluster.ownership.is_foreign(INFERENCE_SERVICE.kind):
             return []
-        using = services_with(demand, await self._list_ours(demand.namespace), self.cluster.demands.values())
+        using = services_with(demand, await self._list_ours(demand.namespace), self.cluster.models.demands.values())
         return [f"{service.metadata.namespace}/{service.metadata.name}" for service in using]
 
     async def _list_ours(self, namespace: str) -> list[InferenceService]:
@@ -97,9 +97,9 @@ class ServiceUsers:
 
     def _usable_caches(self) -> list[Demand]:
         """Return the caches that admission would give to pods, each with those of its groups that have nodes."""
-        caches = [d for d in self.cluster.demands.values() if d.kind == CLUSTER_MODEL_CACHE.kind]
+        caches = [d for d in self.cluster.models.demands.values() if d.kind == CLUSTER_MODEL_CACHE.kind]
         with_nodes = {group for cache in caches for group in cache.groups if self.cluster.membership.members_of(group)}
-        ready = (c for c in caches if c.placeable and c.serving and self.cluster.conflict(c) is None)
+        ready = (c for c in caches if c.placeable and c.serving and self.cluster.models.conflict(c) is None)
         held = (replace(c, groups=tuple(group for group in c.groups if group in with_nodes)) for c in ready)
         return [cache for cache in held if cache.groups]
 

@@ -12,7 +12,7 @@ def metadata_controller(cluster: ClusterState, reconciler: MetadataReconciler) -
         name="metadata",
         key=ModelKey,
         all_keys=lambda: (),
-        serves=lambda key: not cluster.is_read_from_claim(key),
+        serves=lambda key: not cluster.models.is_read_from_claim(key),
         reconcile=reconciler.reconcile,
         stop=reconciler.reader.stop,
     )

@@ -52,7 +52,7 @@ class MetadataReconciler:
             return None  # the model's other reconciler wrote first; the watch triggers another run
 
     def _view(self, key: ModelKey) -> MetadataView | None:
-        declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
+        declared, demand = self.cluster.declared(key), self.cluster.models.demands.get(key)
         if declared is None or demand is None:
             return None
         view = MetadataView(
@@ -61,7 +61,7 @@ class MetadataReconciler:
             status=declared.status,
             spec=written_fields(declared.spec) if isinstance(declared, BaseModel) else None,
             skip=declared.metadata.annotations.get(SKIP_ANNOTATION) == "true",
-            conflict=self.cluster.conflict(demand) is not None,
+            conflict=self.cluster.models.conflict(demand) is not None,
         )
         readings = readings_of(self.cluster, demand, view.target) if view.target and view.may_be_unpacked else ()
         return replace(view, result=self.reader.result_of(key, view.identity), readings=readings)

@@ -17,7 +17,6 @@ from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER
 from controller.models.resolver import Resolver
 from controller.placement.demand import Demand
-from controller.placement.demand_of_kind import model_cache_demand
 from controller.placement.selectors import matches_labels
 from controller.placement.volume_names import hashed_claim, volume_names
 from controller.provisioning.creation_failure import CreationFailure
@@ -70,7 +69,7 @@ class ModelCacheObserver:
         cache = self.cache(key)
         if cache is None:
             return None
-        demand = model_cache_demand(cache, self.cluster.allowed, self.cluster.files)
+        demand = self.cluster.models.demand_of_model_cache(cache)
         meta = cache.metadata
         claim_name, claim = self._claim(cache)
         answer = self.resolver.answer_of(meta.uid, demand.uri, demand.selection.key)
@@ -125,7 +124,7 @@ class ModelCacheObserver:
 
     def groups_of(self, cache: ModelCache) -> frozenset[str]:
         """Return the groups whose nodes a download may run on."""
-        demand = model_cache_demand(cache, self.cluster.allowed, self.cluster.files)
+        demand = self.cluster.models.demand_of_model_cache(cache)
         return frozenset(name for node in self._nodes(demand) for name in self.cluster.membership.of(node))
 
     def _nodes(self, demand: Demand) -> list[Node]:

@@ -62,7 +62,7 @@ class ModelOperatorObserver:
         if model is None:
             return None
         claim = self.cluster.volumes.claims.get(Key(key.namespace, claim_name(model.metadata)))
-        problem = _problem(model, self.cluster.allowed)
+        problem = _problem(model, self.cluster.models.allowed)
         view = DownloadedModelView(
             model=model,
             wanted="" if problem else wanted_digest(model.spec),

@@ -20,8 +20,8 @@ def models_controller(
     return Controller(
         name="models",
         key=ModelKey,
-        all_keys=lambda: (*cluster.demands, *cluster.unmanaged),
-        serves=lambda key: not cluster.is_read_from_claim(key),
+        all_keys=lambda: (*cluster.models.demands, *cluster.models.unmanaged),
+        serves=lambda key: not cluster.models.is_read_from_claim(key),
         for_=(on(changed.model, handler.of_model), on(changed.unmanaged, handler.of_unmanaged)),
         watches=(
             on(changed.node, handler.of_node, delay),

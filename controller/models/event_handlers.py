@@ -26,7 +26,7 @@ class ModelEventHandler:
         yield key
         if before != after:
             known = (demand for demand in (before, after) if demand is not None)
-            yield from (rival for d in known for rival in self.cluster.keys_of_id(d.id) if rival != key)
+            yield from (rival for d in known for rival in self.cluster.models.keys_of_id(d.id) if rival != key)
 
     def of_unmanaged(self, key: ModelKey, _before: Declared | None, after: Declared | None) -> Iterator[ModelKey]:
         """Yield a model that Larder turns out not to manage, so that it is released."""
@@ -44,7 +44,9 @@ class ModelEventHandler:
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[ModelKey]:
         """Yield the models whose entry or status changed; a deleted model waits for its last entry to go."""
-        yield from (key for identity in change.statuses | change.entries for key in self.cluster.keys_of_id(identity))
+        yield from (
+            key for identity in change.statuses | change.entries for key in self.cluster.models.keys_of_id(identity)
+        )
         node = self.cluster.node(change.name)
         if node is not None and change.created_or_deleted:
             yield from self._at(node)  # a ModelNode that is not ours may have come or gone
@@ -53,7 +55,7 @@ class ModelEventHandler:
         """Yield the models that name a group."""
         for group in (before, after):
             if group is not None:
-                yield from (key for key, d in self.cluster.demands.items() if group.metadata.name in d.groups)
+                yield from (key for key, d in self.cluster.models.demands.items() if group.metadata.name in d.groups)
 
     def of_user(self, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
         """Yield the models being deleted that a pod uses: it may be their last user."""
@@ -67,18 +69,18 @@ class ModelEventHandler:
 
     def of_unplaced(self, identity: str) -> Iterator[ModelKey]:
         """Yield the models of an id that gained or lost its place on a node."""
-        return iter(self.cluster.keys_of_id(identity))
+        return iter(self.cluster.models.keys_of_id(identity))
 
     def of_progress(self, _node: str, entry: EntryKey) -> Iterator[ModelKey]:
         """Yield the models of an entry whose download took a visible step."""
-        return iter(self.cluster.keys_of_id(entry[0]))
+        return iter(self.cluster.models.keys_of_id(entry[0]))
 
     def _at(self, node: Node) -> Iterator[ModelKey]:
         """Yield the models that target the node, and those that may wait for it to be clean."""
-        for key, demand in self.cluster.demands.items():
+        for key, demand in self.cluster.models.demands.items():
             if demand.deleting or self.cluster.is_target(demand, node):
                 yield key
 
     def _leaving(self) -> Iterator[tuple[ModelKey, Demand]]:
         """Yield the models being deleted: each may be waiting for its last user."""
-        return ((key, demand) for key, demand in self.cluster.demands.items() if demand.deleting)
+        return ((key, demand) for key, demand in self.cluster.models.demands.items() if demand.deleting)

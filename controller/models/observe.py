@@ -30,11 +30,11 @@ class ModelObserver:
 
     def view(self, key: ModelKey) -> ModelView | None:
         """Return the model's view from the caches, or None if it does not exist."""
-        declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
+        declared, demand = self.cluster.declared(key), self.cluster.models.demands.get(key)
         if declared is None or demand is None:
             return None
         meta = declared.metadata
-        conflict = self.cluster.conflict(demand)
+        conflict = self.cluster.models.conflict(demand)
         return ModelView(
             demand=demand,
             generation=meta.generation,
@@ -91,7 +91,7 @@ class ModelObserver:
         if demand.refused:
             return
         kept = {demand.resolution.revision if demand.resolution else "", demand.serving}
-        for name in sorted(self.cluster.nodes_of_claim(demand.uid)):
+        for name in sorted(self.cluster.listed.nodes_of_claim(demand.uid)):
             node, model_node = self.cluster.node(name), self.cluster.model_node(name)
             if node is None or model_node is None:
                 continue
@@ -113,7 +113,7 @@ class ModelObserver:
 
     def _remaining(self, demand: Demand) -> tuple[str, ...]:
         """Return the nodes that still list this object and could answer: Ready, with a ready agent."""
-        nodes = ((name, self.cluster.node(name)) for name in self.cluster.nodes_of_claim(demand.uid))
+        nodes = ((name, self.cluster.node(name)) for name in self.cluster.listed.nodes_of_claim(demand.uid))
         return tuple(sorted(name for name, n in nodes if n and n.ready and self.cluster.liveness.ready(name)))
 
     def _existing(self, demand: Demand) -> Resolution | None:
@@ -125,7 +125,7 @@ class ModelObserver:
 
     def _sharing(self, demand: Demand) -> list[Demand]:
         """Return this demand and all others with its id, source and files that are not being deleted."""
-        others = (d for d in self.cluster.same_id(demand.id) if d.uid != demand.uid and not d.deleting)
+        others = (d for d in self.cluster.models.same_id(demand.id) if d.uid != demand.uid and not d.deleting)
         return [demand, *(d for d in others if d.id == demand.id and d.wants_same_as(demand))]
 
     def _reserved(self, demand: Demand) -> Resolution | None:

@@ -88,7 +88,7 @@ class ModelReconciler:
 
     async def _release(self, key: ModelKey) -> None:
         """Remove our finalizer from a model that Larder no longer manages."""
-        model = self.observer.cluster.unmanaged.get(key)
+        model = self.observer.cluster.models.unmanaged.get(key)
         if model is not None and OWN_FINALIZER in model.metadata.finalizers:
             await self.actor.remove_finalizer(key, model, OWN_FINALIZER)
 

@@ -28,7 +28,7 @@ def model_gauges(cluster: ClusterState) -> Iterator[Metric]:
 
 
 def _declared(cluster: ClusterState) -> Iterator[tuple[ModelKey, Demand, Declared]]:
-    for key, demand in cluster.demands.items():
+    for key, demand in cluster.models.demands.items():
         declared = cluster.declared(key)
         if declared is not None and not demand.foreign:
             yield key, demand, declared

@@ -39,7 +39,7 @@ class LiveUsers(Protocol):
 
 def known_users(cluster: ClusterState, demand: Demand) -> Users:
     """Return the users known to the caches."""
-    services = services_with(demand, cluster.services, cluster.demands.values())
+    services = services_with(demand, cluster.services, cluster.models.demands.values())
     named = (f"{s.metadata.namespace}/{s.metadata.name}" for s in services)
     return _titled(sorted(named), cluster.pod_users.pods_of(demand.id, demand.namespace))
 

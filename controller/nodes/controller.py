@@ -14,7 +14,7 @@ def nodes_controller(
     cluster: ClusterState, reconciler: NodeReconciler, grant_changed: Signal[str]
 ) -> Controller[NodeKey]:
     """Return the nodes controller; `grant_changed` carries each node that gained or lost its download grant."""
-    changed, handler, delay = cluster.changed, NodeEventHandler(cluster), coalesced(cluster.demands)
+    changed, handler, delay = cluster.changed, NodeEventHandler(cluster), coalesced(cluster.models.demands)
     return Controller(
         name="nodes",
         key=NodeKey,

@@ -47,15 +47,15 @@ class NodeEventHandler:
             return
         for demand in (d for d in (before, after) if d is not None):
             yield from _keys(self.cluster.targets_of(demand))
-            yield from (NodeKey(name) for name in self.cluster.nodes_of_claim(demand.uid))
-            for rival in self.cluster.keys_of_id(demand.id):
+            yield from (NodeKey(name) for name in self.cluster.listed.nodes_of_claim(demand.uid))
+            for rival in self.cluster.models.keys_of_id(demand.id):
                 if rival != key:
-                    yield from _keys(self.cluster.targets_of(self.cluster.demands[rival]))
+                    yield from _keys(self.cluster.targets_of(self.cluster.models.demands[rival]))
 
     def of_unmanaged(self, _key: ModelKey, before: Declared | None, after: Declared | None) -> Iterator[NodeKey]:
         """Yield the nodes that kept files for a deleted model of another product's kind."""
         if before is not None and after is None:
-            yield from (NodeKey(name) for name in self.cluster.nodes_of_claim(before.metadata.uid))
+            yield from (NodeKey(name) for name in self.cluster.listed.nodes_of_claim(before.metadata.uid))
 
     def of_user(self, before: Pod | None, after: Pod | None) -> Iterator[NodeKey]:
         """Yield the node of a pod that uses models."""

@@ -60,7 +60,7 @@ class NodeObserver:
             name=name,
             uid=node.metadata.uid,
             demands=tuple(demands),
-            declared_uids=frozenset(d.uid for d in self.cluster.demands.values() if not d.deleting),
+            declared_uids=frozenset(d.uid for d in self.cluster.models.demands.values() if not d.deleting),
             limits=self.cluster.membership.limits_of(node),
             granted=name in granted or not self.cluster.membership.is_limited(node),
             model_node=model_node,
@@ -68,7 +68,7 @@ class NodeObserver:
             acknowledged=closed,
             offered={key: drain.at for key, drain in drains.items() if key not in closed},
             group_of=self._groups_of_claims(node),
-            retained=self.cluster.retained(),
+            retained=self.cluster.models.retained(),
             awaited=awaited,
             restored=self._restored(name, awaited, demands),
             held=self._held(model_node, demands),
@@ -120,10 +120,10 @@ class NodeObserver:
 
     def _restored(self, name: str, awaited: frozenset[EntryKey], demands: Iterable[Demand]) -> dict[EntryKey, Entry]:
         """Return the awaited entries that only other nodes list; only there is their manifest known."""
-        missing = awaited - self.cluster.sizes_listed(name).keys()
+        missing = awaited - self.cluster.listed.sizes_on(name).keys()
         uids = {d.id: d.uid for d in demands} if missing else {}
         allowed = (key for key in missing if key[0] in uids and self.cluster.may_restore(key))
-        found = ((key, self.cluster.listed_for(uids[key[0]], key)) for key in allowed)
+        found = ((key, self.cluster.listed.entry_of_claim(uids[key[0]], key)) for key in allowed)
         return {key: entry for key, entry in found if entry is not None}
 
     def _held(self, model_node: ModelNode | None, demands: Iterable[Demand]) -> dict[EntryKey, float]:
@@ -139,7 +139,9 @@ class NodeObserver:
         member_of = self.cluster.membership.of(node)
         if not member_of:
             return {}
-        groups = ((d.uid, next((g for g in d.groups if g in member_of), "")) for d in self.cluster.demands.values())
+        groups = (
+            (d.uid, next((g for g in d.groups if g in member_of), "")) for d in self.cluster.models.demands.values()
+        )
         return {uid: group for uid, group in groups if group}
 
 

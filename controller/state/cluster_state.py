@@ -1,14 +1,12 @@
 """The cached cluster state with the indexes that decisions need; all of it is in memory, nothing blocks."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Demand
-from controller.placement.demand_of_kind import Declared, base_model_demand, cache_demand
 from controller.placement.groups import NodeLimits
-from controller.placement.name_conflicts import conflict_of
 from controller.placement.targets import is_target
 from controller.state.agent_liveness import AgentLiveness
 from controller.state.changes import (
@@ -18,17 +16,17 @@ from controller.state.changes import (
     node_matters,
     user_matters,
 )
+from controller.state.declared_models import DeclaredModels
 from controller.state.device_claims import DeviceClaims
 from controller.state.entry_statuses import EntryStatuses
 from controller.state.held_revisions import HeldRevisions
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
-from controller.state.listed_snapshots import ListedSnapshots
+from controller.state.listed_entries import ListedEntries
 from controller.state.membership import Membership
 from controller.state.model_volumes import ModelVolumes
-from controller.state.ownership import RECORD_ANNOTATION, Ownership
+from controller.state.ownership import Ownership
 from controller.state.pod_users import PodUsers
-from controller.state.retained import RetainedObjects
 from controller.state.unplaced import UnplacedEntries
 from controller.state.waiting_pods import WaitingPods
 from shared.api.base_model import BaseModel, ClusterBaseModel
@@ -37,10 +35,9 @@ from shared.api.core import Node, Pod
 from shared.api.inference_service import InferenceService
 from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
-from shared.api.model_node import Entry, ModelNode
+from shared.api.model_node import ModelNode
 from shared.kube.cache import Cache
-from shared.kube.objects import Key, Object
-from shared.names import model_id, short_id
+from shared.kube.objects import Key
 from shared.selection.choice import WHOLE, Selection
 
 Clock = Callable[[], float]
@@ -50,13 +47,13 @@ Clock = Callable[[], float]
 class ClusterState:
     """The caches and their indexes; `changed` signals a change after every index is up to date.
 
-    The caches hold what Larder manages. `unmanaged` are models of kinds that another product defined.
+    The caches hold what Larder manages.
     """
 
     default_limits: NodeLimits
     clock: Clock
-    allowed: AllowedSources = EVERY_SOURCE  # sources that namespaced models may name
-    files: Selection = WHOLE  # default for models that do not select files themselves
+    allowed: InitVar[AllowedSources] = EVERY_SOURCE  # sources that namespaced models may name
+    files: InitVar[Selection] = WHOLE  # default for models that do not select files themselves
     store_root: str = "/var/lib/larder"  # where pods mount models from
     changed: Changes = field(default_factory=Changes, init=False)
     ownership: Ownership = field(default_factory=Ownership, init=False)
@@ -71,30 +68,29 @@ class ClusterState:
     agents: Cache[Pod] = field(init=False)
     users: Cache[Pod] = field(init=False)
     injected_pods: Cache[Pod] = field(init=False)  # that mount Models
+    models: DeclaredModels = field(init=False)
     liveness: AgentLiveness = field(init=False)
     membership: Membership = field(init=False)
     statuses: EntryStatuses = field(init=False)
-    listed: ListedSnapshots = field(default_factory=ListedSnapshots, init=False)
+    listed: ListedEntries = field(init=False)
     volumes: ModelVolumes = field(init=False)
     pod_users: PodUsers = field(init=False)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods, init=False)
     held_revisions: HeldRevisions = field(init=False)
     unplaced: UnplacedEntries = field(init=False)
     device_claims: DeviceClaims = field(init=False)
-    demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
-    unmanaged: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
-    _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
-    _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
     _model_caches_in: Index[str, Key] = field(default_factory=Index, init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, allowed: AllowedSources, files: Selection) -> None:
         self.liveness = AgentLiveness(self.clock)
+        self.held_revisions = HeldRevisions(self.clock, self.waiting_pods.is_needed)
+        self.models = DeclaredModels(allowed, files, self.changed, self.held_revisions.move)
         self.nodes = Cache(self._node_changed)
         self.model_nodes = Cache(self._model_node_changed)
         self.groups = Cache(self._group_changed)
-        self.base_models = Cache(partial(self._model_changed, "BaseModel"))
-        self.cluster_base_models = Cache(partial(self._model_changed, "ClusterBaseModel"))
-        self.caches = Cache(partial(self._model_changed, "ClusterModelCache"))
+        self.base_models = Cache(partial(self.models.move, "BaseModel"))
+        self.cluster_base_models = Cache(partial(self.models.move, "ClusterBaseModel"))
+        self.caches = Cache(partial(self.models.move, "ClusterModelCache"))
         self.model_caches = Cache(self._model_cache_changed)
         self.services = Cache(self.changed.service.emit)
         self.agents = Cache(self._agent_changed)
@@ -102,10 +98,10 @@ class ClusterState:
         self.injected_pods = Cache(lambda *_: None)
         self.membership = Membership(self.nodes, self.groups, self.default_limits)
         self.statuses = EntryStatuses(self.model_nodes)
+        self.listed = ListedEntries(self.model_nodes)
         self.volumes = ModelVolumes(self.store_root)
         self.device_claims = DeviceClaims(self.changed.device_claim.emit)
-        self.pod_users = PodUsers(self.users, self.store_root, self.same_id, self.volumes.paths_of)
-        self.held_revisions = HeldRevisions(self.clock, self.waiting_pods.is_needed)
+        self.pod_users = PodUsers(self.users, self.store_root, self.models.same_id, self.volumes.paths_of)
         self.unplaced = UnplacedEntries(self.changed.unplaced)
 
     def node(self, name: str) -> Node | None:
@@ -140,50 +136,6 @@ class ClusterState:
             case _:
                 return self.caches.get(name)
 
-    def set_unmanaged(self, kind: str, name: Key, model: Declared | None) -> None:
-        """Record a model that Larder does not manage; None if it is gone, or is managed now."""
-        key = ModelKey(kind, name.namespace, name.name)
-        before = self.unmanaged.pop(key, None)
-        if model is not None:
-            self.unmanaged[key] = model
-        self.changed.unmanaged.emit(key, before, model)
-
-    def retained(self) -> RetainedObjects:
-        """Return the objects whose files stay on nodes although Larder may not manage them.
-
-        These are objects whose source is no longer allowed, and objects of a kind that another product has taken over.
-        An object of such a kind that opted in has a record; once it opts out, it is released and no longer retained.
-        """
-        refused = [d for d in self.demands.values() if d.refused and not d.deleting]
-        lost = [
-            model.metadata
-            for model in self.unmanaged.values()
-            if model.metadata.deletion_timestamp is None and RECORD_ANNOTATION not in model.metadata.annotations
-        ]
-        return RetainedObjects(
-            frozenset(d.uid for d in refused) | {meta.uid for meta in lost},
-            frozenset(d.id for d in refused) | {model_id(meta.namespace, meta.name) for meta in lost},
-        )
-
-    def keys_of_id(self, identity: str) -> list[ModelKey]:
-        """Return the declared models with this model id, or with one that shortens to the same name."""
-        return self._keys_of_id.of(short_id(identity))
-
-    def same_id(self, identity: str) -> list[Demand]:
-        """Return the demands with this model id, or with one that shortens to the same name."""
-        return [self.demands[key] for key in self.keys_of_id(identity)]
-
-    def conflict(self, demand: Demand) -> Demand | None:
-        """Return the older demand that uses this one's id for another source or other files, or None."""
-        return conflict_of(demand, self.same_id(demand.id))
-
-    def is_read_from_claim(self, key: ModelKey) -> bool:
-        """Return whether a model is read from a claim, unless its state is one that all models share."""
-        demand = self.demands.get(key)
-        if demand is None or not demand.on_claim or demand.disabled or demand.deleting:
-            return False
-        return self.conflict(demand) is None
-
     def is_target(self, demand: Demand, node: Node) -> bool:
         """Return whether a node should hold a model according to its object."""
         return is_target(demand, self.membership.of(node), node.metadata.name, node.metadata.labels)
@@ -194,33 +146,16 @@ class ClusterState:
 
     def demands_for(self, node: Node) -> list[Demand]:
         """Return the demands that target a node and have no conflict."""
-        targeting = (d for d in self.demands.values() if self.is_target(d, node))
-        return [d for d in targeting if self.conflict(d) is None]
-
-    def nodes_of_claim(self, uid: str) -> list[str]:
-        """Return the nodes whose ModelNode lists a claim of this object."""
-        return self._nodes_of_claim.of(uid)
-
-    def listed_for(self, uid: str, key: EntryKey) -> Entry | None:
-        """Return an entry with a manifest as some node lists it for this object, or None."""
-        if key not in self.listed:
-            return None
-        known = (found for name in self.nodes_of_claim(uid) if (found := self.model_node(name)) is not None)
-        entries = (entry for found in known for entry in found.spec.entries)
-        return next((e for e in entries if e.key == key and e.manifest and any(c.uid == uid for c in e.claims)), None)
+        targeting = (d for d in self.models.demands.values() if self.is_target(d, node))
+        return [d for d in targeting if self.models.conflict(d) is None]
 
     def may_restore(self, key: EntryKey) -> bool:
         """Return whether a node may get a revision as another node lists it: one that serves, or did a while ago.
 
         Otherwise a tenant could bring old files to every node, by pods that name them.
         """
-        serves = any(d.id == key[0] and d.serving == key[1] for d in self.same_id(key[0]))
+        serves = any(d.id == key[0] and d.serving == key[1] for d in self.models.same_id(key[0]))
         return key in self.listed and (serves or self.held_revisions.is_recent(key))
-
-    def sizes_listed(self, name: str) -> Mapping[EntryKey, int]:
-        """Return the entries that a node's ModelNode lists, with their bytes (0: unknown)."""
-        found = self.model_node(name)
-        return {e.key: e.size for e in found.spec.entries} if found else {}
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None:
@@ -236,7 +171,6 @@ class ClusterState:
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
         known = after or before
         if known is not None:
-            self._nodes_of_claim.move(known.metadata.name, _claims(before), _claims(after))
             self.listed.move(before, after)
             self.statuses.forget(known.metadata.name)
         if (change := model_node_change(before, after)) is not None:
@@ -264,29 +198,3 @@ class ClusterState:
             namespace = known.metadata.namespace
             self._model_caches_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
             self.changed.model_cache.emit(before, after)
-
-    def _model_changed(self, kind: str, before: Object | None, after: Object | None) -> None:
-        known = after or before
-        if known is None:
-            return
-        key = ModelKey(kind, known.metadata.namespace, known.metadata.name)
-        old, new = self.demands.pop(key, None), _demand(kind, after, self.allowed, self.files)
-        if new is not None:
-            self.demands[key] = new
-        self.held_revisions.move(old, new)
-        self._keys_of_id.move(key, (short_id(old.id),) if old else (), (short_id(new.id),) if new else ())
-        self.changed.model.emit(key, old, new)
-
-
-def _demand(kind: str, declared: Object | None, allowed: AllowedSources, files: Selection) -> Demand | None:
-    match declared:
-        case BaseModel():
-            return base_model_demand(kind, declared, allowed, files)
-        case ClusterModelCache():
-            return cache_demand(kind, declared, files)
-        case _:
-            return None
-
-
-def _claims(model_node: ModelNode | None) -> Iterable[str]:
-    return (c.uid for e in model_node.spec.entries for c in e.claims) if model_node else ()

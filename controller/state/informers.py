@@ -50,7 +50,7 @@ def cluster_informers(cluster: ClusterState, namespace: str, *, devices: bool) -
     agents = f"/api/v1/namespaces/{namespace}/pods"
 
     def models(definition: Definition, kind: type[D], cache: Cache[D]) -> Informer[D]:
-        other = partial(cluster.set_unmanaged, definition.kind)
+        other = partial(cluster.models.set_unmanaged, definition.kind)
         sink = ManagedSink(definition.kind, cluster.ownership, cache, other)
         return Informer(definition.path, kind, sink, definition)
 

@@ -88,7 +88,7 @@ class VolumeObserver:
         wanted = read_claims(users[0].metadata.annotations)[key.name]
         if namespace_of(wanted.id) not in ("", key.namespace):
             return None, (_NOT_ALLOWED, f"model {wanted.id} belongs to another namespace than {key.namespace}")
-        demands = [d for d in self.cluster.same_id(wanted.id) if d.id == wanted.id]
+        demands = [d for d in self.cluster.models.same_id(wanted.id) if d.id == wanted.id]
         demand = next((d for d in demands if self._has_revision(d, wanted)), None)
         if demand is None:
             return None, (_NOT_FOUND, _not_found(wanted))

@@ -44,7 +44,7 @@ class WaitingPodsObserver:
             resting: The uids of those for which a change failed a short time ago.
         """
         pods = self._pods(key)
-        demands = [d for d in self.cluster.same_id(key.id) if d.id == key.id and not d.deleting]
+        demands = [d for d in self.cluster.models.same_id(key.id) if d.id == key.id and not d.deleting]
         having = self._having(key) if demands else []
         gated = [pod for pod in pods if _is_gated(pod) and pod.metadata.uid not in resting]
         fits, undecided = await self._fitting(key, gated, having)
@@ -109,13 +109,13 @@ class WaitingPodsObserver:
             status.message if status else "",
             self._obstacle(key, node, demands),
             done_bytes,
-            total_bytes or self.cluster.sizes_listed(name).get(key.snapshot, 0),
+            total_bytes or self.cluster.listed.sizes_on(name).get(key.snapshot, 0),
         )
 
     def _obstacle(self, key: WaitingKey, node: Node, demands: Collection[Demand]) -> str:
         """Return why a node that does not list the snapshot will not get it, or an empty string."""
         name = node.metadata.name
-        if key.snapshot in self.cluster.sizes_listed(name) or not demands:
+        if key.snapshot in self.cluster.listed.sizes_on(name) or not demands:
             return ""
         if not any(self.cluster.is_target(d, node) for d in demands):
             return "the model is not meant for this node; compare the node with the model's node group and selector"

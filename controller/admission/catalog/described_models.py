@@ -7,7 +7,6 @@ from controller.admission.catalog.port import CatalogModel
 from controller.claims.result import READING, WAITS, is_read_later, takes_pods
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
-from controller.placement.demand_of_kind import model_cache_demand
 from controller.placement.name_conflicts import difference
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
@@ -33,7 +32,7 @@ class DescribedModels:
         both = ModelKey("BaseModel", namespace, name), ModelKey("ClusterBaseModel", "", name)
         keys = [key for key in both if kind in ("", key.kind)]
         for key in keys:
-            if key in self.cluster.unmanaged:
+            if key in self.cluster.models.unmanaged:
                 return _elsewhere(key)
             if (found := self.find(key)) is not None:
                 return found
@@ -42,11 +41,11 @@ class DescribedModels:
     def names(self, namespace: str) -> Iterable[str]:
         """Return the names of the models that a namespace sees."""
         own = {cache.metadata.name for cache in self.cluster.model_caches_in(namespace)}
-        return own | {key.name for key in self.cluster.demands if key.namespace in ("", namespace)}
+        return own | {key.name for key in self.cluster.models.demands if key.namespace in ("", namespace)}
 
     def caches(self) -> Iterable[CatalogModel]:
         """Return every ClusterModelCache, including those being deleted."""
-        found = (self.find(key) for key in list(self.cluster.demands) if key.kind == _CACHE)
+        found = (self.find(key) for key in list(self.cluster.models.demands) if key.kind == _CACHE)
         return [model for model in found if model is not None]
 
     def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
@@ -60,7 +59,7 @@ class DescribedModels:
         if key.kind == MODEL_CACHE.kind:
             cache = self.cluster.model_caches.get(Key(key.namespace, key.name))
             return self._model_cache(cache) if cache is not None else None
-        demand, declared = self.cluster.demands.get(key), self.cluster.declared(key)
+        demand, declared = self.cluster.models.demands.get(key), self.cluster.declared(key)
         if demand is None or declared is None:
             return None
         reason, message = self._unusable_reason(demand, declared.status)
@@ -95,7 +94,7 @@ class DescribedModels:
         return known
 
     def _model_cache(self, cache: ModelCache) -> CatalogModel:
-        demand, status = model_cache_demand(cache, self.cluster.allowed, self.cluster.files), cache.status
+        demand, status = self.cluster.models.demand_of_model_cache(cache), cache.status
         ready = condition_of(status.conditions, "Ready")
         reason, message = ("Pending", "the controller has not looked at it yet") if ready is None else ("", "")
         if ready is not None and ready.status != "True":
@@ -119,7 +118,7 @@ class DescribedModels:
             return "InvalidURI", demand.invalid
         if demand.refused and not demand.serving:
             return "SourceNotAllowed", demand.refused
-        other = self.cluster.conflict(demand)
+        other = self.cluster.models.conflict(demand)
         if other is not None:
             message = f"{other.kind} {other.name} is older and has the same model id with {difference(demand, other)}"
             return "NameConflict", message

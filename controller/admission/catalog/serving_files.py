@@ -53,7 +53,9 @@ class ServingFiles:
             cache = self.cluster.model_caches.get(Key(model.namespace, model.name))
             return cache.status.manifest_digest if cache is not None and model.serving_revision else ""
         revision = model.serving_revision
-        resolved = (d.resolution for d in self.cluster.same_id(model.id) if (d.id, d.uri) == (model.id, model.uri))
+        resolved = (
+            d.resolution for d in self.cluster.models.same_id(model.id) if (d.id, d.uri) == (model.id, model.uri)
+        )
         of_object = (r.manifest for r in resolved if r is not None and r.revision == revision)
         entries = (e for node in self.cluster.model_nodes for e in node.spec.entries)
         on_nodes = (e.manifest for e in entries if e.key == (model.id, revision) and e.uri == model.uri)

@@ -337,15 +337,15 @@ async def test_a_body_of_many_brackets_is_not_an_internal_error(api: Api) -> Non
 
 
 async def test_a_source_that_is_not_allowed_gets_no_values(api: Api) -> None:
-    api.cluster.allowed = AllowedSources(("s3://",))
-    api.service = replace(api.service, live=LiveReader(api.service.kube, allowed=api.cluster.allowed))
+    api.cluster.models.allowed = AllowedSources(("s3://",))
+    api.service = replace(api.service, live=LiveReader(api.service.kube, allowed=api.cluster.models.allowed))
     claim = Claim(kind="BaseModel", namespace="team", name="m", uid="uid-m")
     listed = entry("team_m", uri="hf://org/m@main", claims=[claim])
     api.cluster.model_nodes.upsert(model_node("a", listed))
     api.cluster.base_models.upsert(base_model("team", "m"))
     with pytest.raises(NotGranted, match="one that is not allowed"):
         await api.service.credentials(AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
-    api.cluster.allowed = AllowedSources(("hf://",))
+    api.cluster.models.allowed = AllowedSources(("hf://",))
     api.cluster.base_models.upsert(base_model("team", "m"))
     credentials = await api.service.credentials(
         AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1")

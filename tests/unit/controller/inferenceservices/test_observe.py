@@ -111,7 +111,7 @@ async def test_a_claim_that_a_pod_must_bind_is_served(observer: ServiceObserver,
 
 
 async def test_another_product_s_model_is_not_taken(observer: ServiceObserver, cluster: ClusterState) -> None:
-    cluster.set_unmanaged("ClusterBaseModel", Key("", "m"), model())
+    cluster.models.set_unmanaged("ClusterBaseModel", Key("", "m"), model())
     assert known(observer)[0] == "ModelNotManaged"
 
 

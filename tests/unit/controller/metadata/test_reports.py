@@ -30,7 +30,7 @@ def cluster(**reported: dict[str, Any]) -> ClusterState:
 
 
 def heard(seen: ClusterState) -> list[tuple[str, str]]:
-    demand = seen.demands[ModelKey("ClusterModelCache", "", "m")]
+    demand = seen.models.demands[ModelKey("ClusterModelCache", "", "m")]
     assert demand.resolution
     reports = readings_of(seen, demand, demand.resolution)
     return [(r.node, r.reading.metadata.model_type if r.reading.metadata else r.reading.reason) for r in reports]

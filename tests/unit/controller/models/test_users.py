@@ -20,7 +20,7 @@ LABELS = {USER_LABEL: "true", uses_label("m"): "true"}
 
 def in_world(cluster: ClusterState) -> Demand:
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
-    (demand,) = cluster.demands.values()
+    (demand,) = cluster.models.demands.values()
     return demand
 
 
@@ -52,7 +52,7 @@ def test_users_that_memory_has() -> None:
 def test_pods_of_another_namespace_do_not_hold_a_namespace_s_model() -> None:
     cluster = fresh_cluster()
     cluster.base_models.upsert(base_model("team", "m"))
-    (demand,) = cluster.demands.values()
+    (demand,) = cluster.models.demands.values()
     cluster.users.upsert(pod("p", "a", [("team_m", "r1")], labels={uses_label("team_m"): "true"}))
     assert known_users(cluster, demand) == ()
 
@@ -60,7 +60,7 @@ def test_pods_of_another_namespace_do_not_hold_a_namespace_s_model() -> None:
 def test_users_of_a_model_on_a_claim_mount_that_claim() -> None:
     cluster = fresh_cluster()
     cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://ns/weights/dir"))
-    (demand,) = cluster.demands.values()
+    (demand,) = cluster.models.demands.values()
     cluster.users.upsert(pod("p", "a", (), ["weights"], labels=LABELS))
     cluster.users.upsert(pod("other-claim", "a", (), ["scratch"], labels=LABELS))
     cluster.users.upsert(pod("elsewhere", "a", (), ["weights"], labels=LABELS, namespace="evil"))

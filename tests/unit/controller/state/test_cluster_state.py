@@ -36,7 +36,7 @@ def names(found: object) -> list[str]:
 
 
 def test_membership_follows_nodes_and_groups(cluster: ClusterState) -> None:
-    (demand,) = cluster.same_id("llama")
+    (demand,) = cluster.models.same_id("llama")
     assert names(cluster.targets_of(demand)) == ["a", "b"]
     assert names(cluster.membership.members_of("gpus")) == ["a", "b"]
     cluster.nodes.upsert(node("b", {"pool": "cpu"}))
@@ -74,18 +74,9 @@ def test_a_conflict_is_settled_by_age_and_ends_with_the_older(cluster: ClusterSt
 
 def test_ids_of_namespaced_models_are_their_own(cluster: ClusterState) -> None:
     cluster.base_models.upsert(base_model("team", "llama"))
-    assert [d.kind for d in cluster.same_id("team_llama")] == ["BaseModel"]
+    assert [d.kind for d in cluster.models.same_id("team_llama")] == ["BaseModel"]
     cluster.base_models.remove(base_model("team", "llama").key)
-    assert (cluster.same_id("team_llama"), len(cluster.demands)) == ([], 1)
-
-
-def test_claims_are_found_by_the_objects_uid(cluster: ClusterState) -> None:
-    cluster.model_nodes.upsert(model_node("a", entry("llama")))
-    cluster.model_nodes.upsert(model_node("b", entry("llama")))
-    assert sorted(cluster.nodes_of_claim("uid-llama")) == ["a", "b"]
-    cluster.model_nodes.upsert(model_node("b"))
-    cluster.model_nodes.remove(model_node("a").key)
-    assert cluster.nodes_of_claim("uid-llama") == []
+    assert (cluster.models.same_id("team_llama"), len(cluster.models.demands)) == ([], 1)
 
 
 def test_an_agents_report_counts_only_for_its_own_node(cluster: ClusterState) -> None:
@@ -98,7 +89,7 @@ def test_an_agents_report_counts_only_for_its_own_node(cluster: ClusterState) ->
     assert cluster.statuses.of(found)["llama", "r1"].phase == "Ready"
     cluster.model_nodes.upsert(model_node("a", reported=[entry_status("llama", "Ready")], node_uid="another"))
     assert cluster.statuses.of(found) == {}
-    assert cluster.sizes_listed("a") == {}
+    assert cluster.listed.sizes_on("a") == {}
 
 
 def test_watched_pods_show_what_is_in_use(cluster: ClusterState) -> None:
@@ -134,7 +125,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
     kept = (
         cluster.membership._names,
         cluster.statuses._by_entry,
-        cluster._nodes_of_claim,
+        cluster.listed._nodes_of_claim,
         cluster.pod_users._by_node,
         cluster.liveness._away_since,
     )
@@ -147,12 +138,12 @@ def test_a_name_that_equals_the_cut_id_of_another_is_a_conflict() -> None:
     cluster.caches.upsert(cache(long, creation_timestamp="2026-01-01T00:00:00Z"))
     cluster.caches.upsert(cache(short_id(long), uri=f"hf://org/{long}", creation_timestamp="2026-02-01T00:00:00Z"))
     first, second = (
-        cluster.demands[ModelKey("ClusterModelCache", "", long)],
-        cluster.demands[ModelKey("ClusterModelCache", "", short_id(long))],
+        cluster.models.demands[ModelKey("ClusterModelCache", "", long)],
+        cluster.models.demands[ModelKey("ClusterModelCache", "", short_id(long))],
     )
     assert first.uri == second.uri
-    assert cluster.conflict(second) is first
-    assert cluster.conflict(first) is None
+    assert cluster.models.conflict(second) is first
+    assert cluster.models.conflict(first) is None
     assert "a name that nodes shorten to" in difference(second, first)
     cluster.caches.remove(cache(long).key)
-    assert cluster.conflict(second) is None
+    assert cluster.models.conflict(second) is None

@@ -38,18 +38,18 @@ def cluster() -> ClusterState:
 @pytest.fixture
 def sink(cluster: ClusterState) -> ManagedSink[ClusterModelCache]:
     return ManagedSink(
-        KIND, cluster.ownership, cluster.caches, lambda key, found: cluster.set_unmanaged(KIND, key, found)
+        KIND, cluster.ownership, cluster.caches, lambda key, found: cluster.models.set_unmanaged(KIND, key, found)
     )
 
 
 def names(cluster: ClusterState) -> set[str]:
-    return {key.name for key in cluster.demands}
+    return {key.name for key in cluster.models.demands}
 
 
 def test_of_our_own_kinds_everything_is_ours(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
     assert names(cluster) == {"plain", "asks"}
-    assert cluster.unmanaged == {}
+    assert cluster.models.unmanaged == {}
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "\ud800", '{"size": "x"}', '{"x": ' + "[" * 10_000, "[" * 10_000])
@@ -69,7 +69,7 @@ def test_of_others_kinds_only_what_asks_is(
     cluster.ownership.set_foreign(KIND, foreign=True)
     sink.replace([cache("no", annotations={MANAGED_ANNOTATION: text}), cache("asks", annotations=OURS)])
     assert names(cluster) == {"asks"}
-    assert [key.name for key in cluster.unmanaged] == ["no"]
+    assert [key.name for key in cluster.models.unmanaged] == ["no"]
 
 
 def test_a_kind_that_changes_hands_is_sorted_again(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
@@ -82,19 +82,19 @@ def test_a_kind_that_changes_hands_is_sorted_again(cluster: ClusterState, sink: 
     assert not cluster.ownership.set_foreign(KIND, foreign=True)
     assert cluster.ownership.set_foreign(KIND, foreign=False)
     assert names(cluster) == {"plain", "asks"}
-    assert cluster.unmanaged == {}
+    assert cluster.models.unmanaged == {}
 
 
 def test_an_annotation_comes_and_goes(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m"))
-    assert (names(cluster), list(cluster.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
+    assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
     sink.upsert(cache("m", annotations=OURS))
-    assert (names(cluster), list(cluster.unmanaged)) == ({"m"}, [])
+    assert (names(cluster), list(cluster.models.unmanaged)) == ({"m"}, [])
     sink.upsert(cache("m"))
-    assert (names(cluster), list(cluster.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
+    assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
     sink.remove(Key("", "m"))
-    assert (names(cluster), list(cluster.unmanaged)) == (set(), [])
+    assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [])
 
 
 def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
@@ -104,7 +104,7 @@ def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
     sink.replace([cache("a", annotations=OURS), cache("b", annotations=OURS), cache("c"), cache("d")])
     sink.replace([cache("e", annotations=OURS)], [Key("", "b"), Key("", "d")])
     assert names(cluster) == {"b", "e"}
-    assert {key.name for key in cluster.unmanaged} == {"d"}
+    assert {key.name for key in cluster.models.unmanaged} == {"d"}
 
 
 def test_a_record_replaces_fields_that_the_kind_lacks() -> None:
@@ -129,7 +129,7 @@ def test_a_record_is_not_mixed_with_an_older_status(
     new = msgspec.structs.replace(new, status=msgspec.structs.replace(new.status, refreshed="1"))
     cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m", revision="r1", annotations=OURS | {RECORD_ANNOTATION: record_of(new.status)}))
-    found = cluster.demands[ModelKey(KIND, "", "m")]
+    found = cluster.models.demands[ModelKey(KIND, "", "m")]
     assert found.resolution == cache_demand(KIND, new).resolution != cache_demand(KIND, old).resolution
     assert found.refreshed == "1"
 
@@ -140,7 +140,7 @@ def test_a_record_of_an_earlier_time_does_not_bring_back_an_older_resolution(
     later = cache("m", revision="r2", annotations=OURS | {RECORD_ANNOTATION: record_of(cache("m").status)})
     cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(msgspec.structs.replace(later, status=msgspec.structs.replace(later.status, resolution_number=1)))
-    resolution = cluster.demands[ModelKey(KIND, "", "m")].resolution
+    resolution = cluster.models.demands[ModelKey(KIND, "", "m")].resolution
     assert resolution is not None
     assert resolution.revision == "r2"
 
@@ -151,7 +151,7 @@ def test_a_record_is_known_before_it_is_known_whose_kind_it_is(
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}
     sink.upsert(cache("m", revision="", annotations=OURS | record))
     cluster.ownership.set_foreign(KIND, foreign=True)
-    assert cluster.demands[ModelKey(KIND, "", "m")].resolution is not None
+    assert cluster.models.demands[ModelKey(KIND, "", "m")].resolution is not None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"size": "x"}'])
@@ -186,13 +186,13 @@ def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not
 ) -> None:
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
-    assert cluster.retained() == RetainedObjects()
+    assert cluster.models.retained() == RetainedObjects()
     cluster.ownership.set_foreign(KIND, foreign=True)
-    assert cluster.retained() == RetainedObjects(frozenset({"uid-plain"}), frozenset({"plain"}))
+    assert cluster.models.retained() == RetainedObjects(frozenset({"uid-plain"}), frozenset({"plain"}))
     sink.upsert(cache("asks", annotations=record))
-    assert cluster.retained().ids == {"plain"}, "it was asked for there, and is not any more"
+    assert cluster.models.retained().ids == {"plain"}, "it was asked for there, and is not any more"
     sink.upsert(cache("plain", deletion_timestamp="2026-01-01T00:00:00Z"))
-    assert cluster.retained() == RetainedObjects()
+    assert cluster.models.retained() == RetainedObjects()
 
 
 def test_what_was_held_concerns_its_nodes_when_it_goes(
@@ -208,10 +208,10 @@ def test_what_was_held_concerns_its_nodes_when_it_goes(
 
 
 def test_a_source_that_is_refused_is_held_until_its_model_goes(cluster: ClusterState) -> None:
-    cluster.allowed = AllowedSources(())
+    cluster.models.allowed = AllowedSources(())
     cluster.base_models.upsert(base_model("team", "m"))
-    assert cluster.retained() == RetainedObjects(frozenset({"uid-m"}), frozenset({"team_m"}))
+    assert cluster.models.retained() == RetainedObjects(frozenset({"uid-m"}), frozenset({"team_m"}))
     model = base_model("team", "m")
     going = msgspec.structs.replace(model.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     cluster.base_models.upsert(msgspec.structs.replace(model, metadata=going))
-    assert cluster.retained() == RetainedObjects()
+    assert cluster.models.retained() == RetainedObjects()

@@ -102,7 +102,7 @@ async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, cluster: Clus
 
 
 async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(cluster: ClusterState, kube: Kube) -> None:
-    cluster.allowed = AllowedSources(())
+    cluster.models.allowed = AllowedSources(())
     catalog = StateCatalog(
         cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True), DeviceUsers(kube, enabled=True)
     )
@@ -313,7 +313,7 @@ async def test_a_list_that_cannot_be_read_is_not_known(catalog: StateCatalog, cl
 async def test_models_of_others_are_named_and_not_looked_at(catalog: StateCatalog, cluster: ClusterState) -> None:
     cluster.ownership.set_foreign("BaseModel", foreign=True)
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
-    cluster.set_unmanaged("BaseModel", Key("team", "m"), base_model("team", "m"))
+    cluster.models.set_unmanaged("BaseModel", Key("team", "m"), base_model("team", "m"))
     assert not found(catalog.base_model("team", "m")).managed, "the namespace's own comes first, whosever it is"
     assert found(catalog.base_model("elsewhere", "m")).managed
     assert not found(catalog.base_model("elsewhere", "unknown")).managed, "it may be there by the time the pod starts"
