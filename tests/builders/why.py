@@ -7,16 +7,9 @@ from typing import Any
 import msgspec
 
 from controller.cli.why.findings import Diagnosis, Severity
+from controller.cli.why.kinds import ObservedNode, ObservedNodeSpec, ObservedPod, ObservedPodStatus
 from controller.cli.why.models import why_model
-from controller.cli.why.view import (
-    ClusterView,
-    DeclaredModel,
-    LeaseHolder,
-    ObservedNode,
-    ObservedNodeSpec,
-    ObservedPod,
-    ObservedPodStatus,
-)
+from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache

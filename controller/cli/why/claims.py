@@ -6,7 +6,8 @@ No input or output, no clock.
 from collections.abc import Iterator
 
 from controller.cli.why.findings import Finding, fact, some, stop, wait
-from controller.cli.why.view import ObservedPod, PodSurroundings, WorkloadEvent
+from controller.cli.why.kinds import ObservedPod, WorkloadEvent
+from controller.cli.why.view import PodSurroundings
 from controller.placement.volume_names import is_our_claim, read_claims
 from controller.replica_claims import decide as of_templates
 from controller.replica_claims.gate import CLAIMS_LABEL

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop
+from controller.cli.why.kinds import ObservedNode
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
-from controller.cli.why.view import ClusterView, ObservedNode
+from controller.cli.why.view import ClusterView
 from controller.placement.groups import may_evict
 from shared.api.meta import condition_of
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from controller.admission.errors import AdmissionRefused
 from controller.admission.model_injector.annotations import INJECT, requested_names
 from controller.cli.why.findings import Finding, fact, some, stop
-from controller.cli.why.view import ObservedPod
+from controller.cli.why.kinds import ObservedPod
 from shared.names import INJECTED_LABEL
 
 _CLAIM = "model-{}"

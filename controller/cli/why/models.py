@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.result import READING, WAITS
 from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
+from controller.cli.why.kinds import ObservedNode
 from controller.cli.why.nodes import agent_findings, entry_findings, leader_findings, statuses_of
 from controller.cli.why.remedies import remedy
 from controller.cli.why.revisions import removal_findings, revision_findings
-from controller.cli.why.view import ClusterView, DeclaredModel, ObservedNode
+from controller.cli.why.view import ClusterView, DeclaredModel
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import metadata_of
 from controller.metadata.status import line_of

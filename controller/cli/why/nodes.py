@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop, wait
+from controller.cli.why.kinds import ObservedNode
 from controller.cli.why.remedies import remedy
-from controller.cli.why.view import ClusterView, ObservedNode
+from controller.cli.why.view import ClusterView
 from controller.models.kstatus import TRANSIENT
 from controller.placement.groups import NodeLimits, limits_of
 from shared.api.meta import condition_of

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
+from controller.cli.why.kinds import ObservedPod, WorkloadEvent
 from controller.cli.why.nodes import leader_findings
-from controller.cli.why.view import ClusterView, ObservedPod, PodSurroundings, WorkloadEvent
+from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.cli.why.workloads import ObservedWorkload, pod_findings, why_workload
 from shared.kube.objects import Object
 

@@ -7,13 +7,8 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 from urllib.parse import quote
 
-from controller.cli.why.view import (
-    ClusterView,
-    DeclaredModel,
-    LeaseHolder,
-    ObservedNode,
-    ObservedPod,
-)
+from controller.cli.why.kinds import ObservedNode, ObservedPod
+from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from controller.state.crds import OUR_LABEL

@@ -10,8 +10,8 @@ from controller.cli.why.device_kinds import (
     PodClaim,
     PublishedDevices,
 )
+from controller.cli.why.kinds import ObservedPod
 from controller.cli.why.observe import listed_unless_forbidden
-from controller.cli.why.view import ObservedPod
 from shared.kube.collection import list_objects
 from shared.kube.errors import NotFound, Refused
 from shared.kube.transport import Kube

@@ -8,9 +8,10 @@ from controller.cli.why.claims import REPORTED, claim_findings, has_template_cla
 from controller.cli.why.devices import asks_for_devices, device_findings
 from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
+from controller.cli.why.kinds import ObservedNode, ObservedPod, Taint, Toleration
 from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
-from controller.cli.why.view import ClusterView, ObservedNode, ObservedPod, PodSurroundings, Taint, Toleration
+from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.cli.why.waits import gate_findings, may_wait_on_node, on_node_findings, preferred_findings
 from controller.placement.selectors import matches_affinity
 from shared.api.meta import condition_of, holds

@@ -6,8 +6,9 @@ No input or output, no clock.
 from collections.abc import Iterator
 
 from controller.cli.why.findings import Finding, fact, some, stop, wait
+from controller.cli.why.kinds import ObservedNode, ObservedPod
 from controller.cli.why.nodes import entry_findings, statuses_of
-from controller.cli.why.view import ClusterView, ObservedNode, ObservedPod
+from controller.cli.why.view import ClusterView
 from controller.placement.pod_placement import MODEL_GATE, PLACEMENT_ANNOTATION
 from controller.replica_claims.gate import CLAIMS_GATE
 from shared.api.model_node import COMPLETE_PHASES, Phase

@@ -7,11 +7,12 @@ from controller.admission.model_injector.annotations import INJECT
 from controller.admission.pod_annotations import NOT_CACHED, TRIGGERS
 from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
+from controller.cli.why.kinds import ObservedPod, Workload, WorkloadEvent
 from controller.cli.why.models import has_failed, summary_of, title_of
 from controller.cli.why.nodes import leader_findings
 from controller.cli.why.pods import why_pod
 from controller.cli.why.requested_models import RequestedModel, misplaced, requested_models
-from controller.cli.why.view import ClusterView, ObservedPod, PodSurroundings, Workload, WorkloadEvent
+from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.inferenceservices.kinds import is_controlled_by
 from shared.api.core import ObservedCondition
 from shared.api.meta import holds

@@ -4,8 +4,9 @@ import pytest
 
 from controller.cli.why.claims import claim_findings, template_claim_findings
 from controller.cli.why.findings import Severity
+from controller.cli.why.kinds import ObservedPod, ObservedPodSpec, WorkloadEvent
 from controller.cli.why.pods import why_pod
-from controller.cli.why.view import ObservedPod, ObservedPodSpec, PodSurroundings, WorkloadEvent
+from controller.cli.why.view import PodSurroundings
 from controller.placement.volume_names import CLAIMS_ANNOTATION, VOLUME_LABEL
 from controller.replica_claims.gate import CLAIMS_GATE, CLAIMS_LABEL
 from controller.trainingjobs.replicas import JOB_LABEL

@@ -8,9 +8,10 @@ import pytest
 from controller.cli.why.device_kinds import DeviceSurroundings, ObservedResourceClaim, PodClaim, PublishedDevices
 from controller.cli.why.devices import device_findings
 from controller.cli.why.findings import Diagnosis
+from controller.cli.why.kinds import ObservedPod, ObservedPodStatus
 from controller.cli.why.nodes import why_node
 from controller.cli.why.pods import why_pod
-from controller.cli.why.view import ObservedPod, ObservedPodStatus, PodSurroundings
+from controller.cli.why.view import PodSurroundings
 from shared.model_devices import DRIVER
 from tests.builders.cluster import meta
 from tests.builders.why import node_with_model, reported, seen, with_entry, with_status

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from controller.cli.why.findings import Severity
+from controller.cli.why.kinds import ObservedPod, ObservedPodSpec, ObservedPodStatus, Workload, WorkloadSpec
 from controller.cli.why.pods import why_pod
-from controller.cli.why.view import ObservedPod, ObservedPodSpec, ObservedPodStatus, Workload, WorkloadSpec
 from controller.cli.why.workloads import ObservedWorkload, why_workload
 from shared.api.core import MountedClaim, ObservedCondition, Volume
 from tests.builders.cluster import meta

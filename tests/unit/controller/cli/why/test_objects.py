@@ -7,11 +7,8 @@ import pytest
 
 from controller.admission.pod_annotations import BASE_MODEL, NOT_CACHED
 from controller.cli.why.findings import Severity
-from controller.cli.why.objects import ObservedObject, ObservedTree, why_object
-from controller.cli.why.view import (
-    ClusterView,
+from controller.cli.why.kinds import (
     EventObject,
-    LeaseHolder,
     ObservedPod,
     ObservedPodStatus,
     PodTemplate,
@@ -20,6 +17,8 @@ from controller.cli.why.view import (
     WorkloadSpec,
     WorkloadStatus,
 )
+from controller.cli.why.objects import ObservedObject, ObservedTree, why_object
+from controller.cli.why.view import ClusterView, LeaseHolder
 from controller.cli.why.workloads import workload_of
 from shared.api.core import ObservedCondition
 from tests.builders.cluster import meta

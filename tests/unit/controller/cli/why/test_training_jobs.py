@@ -6,10 +6,10 @@ import pytest
 
 from controller.cli.why.command import render
 from controller.cli.why.findings import Severity
+from controller.cli.why.kinds import ObservedPod
 from controller.cli.why.objects import ObservedObject, ObservedTree
 from controller.cli.why.subject import parse_subject
 from controller.cli.why.training_jobs import why_training_job
-from controller.cli.why.view import ObservedPod
 from tests.builders.cluster import meta
 from tests.builders.why import seen
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 from controller.cli.why.findings import Severity
+from controller.cli.why.kinds import ObservedPod, ObservedPodSpec, ObservedPodStatus
 from controller.cli.why.pods import why_pod
-from controller.cli.why.view import ClusterView, ObservedPod, ObservedPodSpec, ObservedPodStatus
+from controller.cli.why.view import ClusterView
 from shared.api.core import SchedulingGate
 from shared.api.meta import NodeState
 from tests.builders.cluster import cache, meta

@@ -15,23 +15,14 @@ import shared.errors
 from controller.cli.why.command import diagnose, render
 from controller.cli.why.findings import Severity
 from controller.cli.why.groups import why_group
+from controller.cli.why.kinds import ObservedNode, ObservedPod, ObservedPodSpec, ObservedPodStatus, Taint, Toleration
 from controller.cli.why.nodes import why_node
 from controller.cli.why.observe import Observer, leader_of
 from controller.cli.why.observe_objects import ObjectObserver
 from controller.cli.why.pods import why_pod
 from controller.cli.why.remedies import REMEDIES
 from controller.cli.why.subject import Subject, parse_subject
-from controller.cli.why.view import (
-    ClusterView,
-    DeclaredModel,
-    LeaseHolder,
-    ObservedNode,
-    ObservedPod,
-    ObservedPodSpec,
-    ObservedPodStatus,
-    Taint,
-    Toleration,
-)
+from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.models.kstatus import TRANSIENT
 from controller.state.crds import PATH as DEFINITIONS_PATH
 from shared.api.base_model import BaseModel

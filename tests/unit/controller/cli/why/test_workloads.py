@@ -9,10 +9,7 @@ import pytest
 from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, NAMED_MODELS
 from controller.claims.kinds import ContainerState, ContainerStatus, Waiting
 from controller.cli.why.findings import Diagnosis, Severity
-from controller.cli.why.view import (
-    ClusterView,
-    DeclaredModel,
-    LeaseHolder,
+from controller.cli.why.kinds import (
     ObservedPod,
     ObservedPodSpec,
     ObservedPodStatus,
@@ -22,6 +19,7 @@ from controller.cli.why.view import (
     WorkloadSpec,
     WorkloadStatus,
 )
+from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.cli.why.workloads import ObservedWorkload, why_workload
 from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from shared.api.base_model import BaseModelStatus
