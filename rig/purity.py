@@ -28,7 +28,7 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("agent.store.overhead", "agent.store.snapshot"): "takes the form of a snapshot's mark, to know its size",
     ("agent.store.overhead", "agent.store.tree"): "takes two functions on sizes and paths",
     ("controller.cli.support.summary", "controller.cli.status.show"): "has the table written into a string",
-    ("controller.cli.why.models", "controller.state.ownership"): "takes the name of an annotation",
+    ("controller.cli.why.models", "controller.state.kinds.ownership"): "takes the name of an annotation",
 }
 
 

@@ -11,7 +11,7 @@ from typing import TextIO
 from shared.errors import AuthDenied, LarderError, SourceNotFound, UnsafePath
 from shared.metadata.files import DirectoryFiles, ModelFiles, remark_on
 from shared.metadata.reader import read_metadata
-from shared.metadata.termination_message import UNFINISHED, Reading, encode_reading
+from shared.metadata.reading.termination_message import UNFINISHED, Reading, encode_reading
 from shared.sources.local.beneath import Beneath
 
 _RETRY = 1  # the Job's next attempt may succeed

@@ -12,7 +12,7 @@ from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.snapshot import Snapshot, damaged_paths, read_snapshot
 from shared.errors import LarderError
-from shared.metadata.process import Child
+from shared.metadata.reading.process import Child
 from shared.metadata.report import Metadata
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()

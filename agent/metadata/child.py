@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from agent.metadata.order import SnapshotOrder
 from shared.errors import LarderError
-from shared.metadata.attempts import INTERRUPTED
-from shared.metadata.confined import serve_order
 from shared.metadata.errors import MetadataError
 from shared.metadata.files import DirectoryFiles
 from shared.metadata.reader import read_metadata
-from shared.metadata.termination_message import Reading, failed
+from shared.metadata.reading.attempts import INTERRUPTED
+from shared.metadata.reading.confined import serve_order
+from shared.metadata.reading.termination_message import Reading, failed
 from shared.paths import COMPLETED
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 import sys
 
-from shared.metadata.confined import ChildOrder
+from shared.metadata.reading.confined import ChildOrder
 
 COMMAND = (sys.executable, "-m", "agent.metadata.child")
 

@@ -14,7 +14,7 @@ from shared.api.model_node import Entry
 from shared.api.unpacked_metadata import reported
 from shared.errors import LarderError
 from shared.internal_errors import InternalErrors
-from shared.metadata.attempts import (
+from shared.metadata.reading.attempts import (
     FAILED,
     INTERRUPTED,
     count_attempts,
@@ -22,8 +22,8 @@ from shared.metadata.attempts import (
     identity_of_files,
     interruption_wait,
 )
-from shared.metadata.process import Child
-from shared.metadata.termination_message import Reading, failed
+from shared.metadata.reading.process import Child
+from shared.metadata.reading.termination_message import Reading, failed
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.api.unpacked_metadata import UnpackedMetadata
-from shared.metadata.attempts import INTERRUPTED, identity_of_files
+from shared.metadata.reading.attempts import INTERRUPTED, identity_of_files
 from shared.names import ready_label, snapshot_label
 
 Key: TypeAlias = tuple[str, str]

@@ -13,7 +13,7 @@ from agent.store.tree import blocks_bytes
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.api.model_node import Entry, ModelNode
 from shared.api.unpacked_metadata import UnpackedMetadata
-from shared.metadata.attempts import INTERRUPTED, interruption_wait
+from shared.metadata.reading.attempts import INTERRUPTED, interruption_wait
 
 _BLOCK_BYTES = 4096  # of common file systems
 _OWN_BLOCKS = 3

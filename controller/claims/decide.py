@@ -18,7 +18,7 @@ from controller.manager.conditions import METADATA
 from controller.metadata.fill import fields_to_write
 from controller.metadata.stored_reading import retry_at, stored_reading
 from shared.api.meta import ReadMetadata, condition_of
-from shared.metadata.termination_message import MAX_MESSAGE, Reading
+from shared.metadata.reading.termination_message import MAX_MESSAGE, Reading
 
 _IDLE_S = 300.0  # a fallback for claims that may not be watched; a watch delivers within a second
 _LABELS_S = 30.0  # labels of namespaces are not watched

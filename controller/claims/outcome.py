@@ -9,7 +9,7 @@ from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.kinds import Job, JobPod
 from shared.api.core import ObservedCondition
 from shared.api.meta import condition_of
-from shared.metadata.termination_message import MAX_MESSAGE, UNFINISHED, Reading, decode_reading
+from shared.metadata.reading.termination_message import MAX_MESSAGE, UNFINISHED, Reading, decode_reading
 
 DEADLINE_S = 300
 MEMORY_LIMIT = "512Mi"

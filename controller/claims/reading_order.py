@@ -7,7 +7,7 @@ from controller.claims.view import ClaimView
 from controller.metadata.fill import is_written
 from controller.metadata.stored_reading import retry_at
 from shared.api.meta import ReadMetadata
-from shared.metadata.attempts import identity_of
+from shared.metadata.reading.attempts import identity_of
 
 JOB_PREFIX = "larder-extract-"
 LONGEST_WAIT = timedelta(minutes=60)

@@ -9,7 +9,7 @@ import msgspec
 from controller.garbage.decide import References, StoredManifest
 from controller.sources.manifests import KIND, LABEL, LISTING, NAMESPACE, SIZE, Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.ownership import RECORD_ANNOTATION
+from controller.state.kinds.ownership import RECORD_ANNOTATION
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE, MODEL_NODE
 from shared.api.meta import ApiStruct
 from shared.kube.collection import UNREADABLE, decode, list_metadata, pages

@@ -9,7 +9,7 @@ import structlog
 
 from controller.placement.grants import Contender, decide_grants
 from controller.state.cluster_state import ClusterState
-from controller.state.entry_statuses import Statuses
+from controller.state.nodes.entry_statuses import Statuses
 from controller.state.progress import ProgressTracker
 from shared.api.core import Node
 from shared.api.model_node import COMPLETE_PHASES, PATH, EntryState, ModelNode, Phase

@@ -12,8 +12,8 @@ from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from controller.state.informer import Informer
 from controller.state.keys import ModelKey
-from controller.state.ownership import ManagedSink
-from controller.state.service_references import refers_to
+from controller.state.kinds.ownership import ManagedSink
+from controller.state.models.service_references import refers_to
 from controller.state.signal import Signal
 from shared.api.core import DEPLOYMENTS
 from shared.api.inference_service import InferenceService

@@ -15,7 +15,7 @@ from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.service_references import model_of
+from controller.state.models.service_references import model_of
 from shared.api.core import PersistentVolumeClaim
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE

@@ -10,7 +10,7 @@ from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import model_cache_demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.service_references import services_with
+from controller.state.models.service_references import services_with
 from controller.state.shared_read import SharedRead
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import CLUSTER_MODEL_CACHE, INFERENCE_SERVICE, MODEL_CACHE

@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 
 from controller.manager.metrics import Metrics
-from controller.state.crds import Definitions
 from controller.state.informer import Informer
+from controller.state.kinds.crds import Definitions
 from shared.backoff import Backoff
 from shared.internal_errors import keep_running
 from shared.kube.errors import NotFound

@@ -14,9 +14,9 @@ from controller.manager.informers import Informers
 from controller.manager.metrics import Metrics
 from controller.manager.state_metrics import StateMetrics
 from controller.manager.workers import Workers
-from controller.state.crds import Definitions
 from controller.state.informer import Informer
-from controller.state.ownership import Ownership
+from controller.state.kinds.crds import Definitions
+from controller.state.kinds.ownership import Ownership
 from shared.internal_errors import keep_running
 from shared.kube.elector import Elector
 from shared.kube.errors import KubeError

@@ -9,8 +9,8 @@ from controller.metadata.order import SourceOrder
 from controller.metadata.remote import ReadBudget, read_remote
 from shared.errors import LarderError, SourceChanged
 from shared.manifest import decode_manifest
-from shared.metadata.confined import serve_order
-from shared.metadata.termination_message import Reading, failed
+from shared.metadata.reading.confined import serve_order
+from shared.metadata.reading.termination_message import Reading, failed
 from shared.sources.schemes import open_source
 from shared.uri.model_uri import parse_uri
 

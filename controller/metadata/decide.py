@@ -12,8 +12,8 @@ from controller.metadata.stored_reading import CONFLICT, MISSING, retry_at, stor
 from controller.metadata.view import MetadataView
 from controller.models.revisions import short
 from shared.api.meta import ReadMetadata
-from shared.metadata.attempts import FAILED, count_attempts, given_up
-from shared.metadata.termination_message import Reading
+from shared.metadata.reading.attempts import FAILED, count_attempts, given_up
+from shared.metadata.reading.termination_message import Reading
 
 MAX_WAIT = timedelta(hours=24)  # most errors in a fixed list of files are permanent
 # Failures of the files themselves; after any other, the values of earlier files stay, and the message says so.

@@ -15,8 +15,8 @@ from typing import Any
 
 from controller.metadata.stored_reading import CONFLICT, MISSING, as_stored, stored_reading
 from shared.api.meta import ReadMetadata
-from shared.metadata.attempts import INTERRUPTED
-from shared.metadata.termination_message import Reading, failed
+from shared.metadata.reading.attempts import INTERRUPTED
+from shared.metadata.reading.termination_message import Reading, failed
 
 
 @dataclass(frozen=True, slots=True)

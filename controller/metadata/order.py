@@ -2,7 +2,7 @@
 
 import sys
 
-from shared.metadata.confined import ChildOrder
+from shared.metadata.reading.confined import ChildOrder
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
 

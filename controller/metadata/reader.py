@@ -15,9 +15,9 @@ from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
 from shared.daemon_thread import run_in_daemon_thread
 from shared.errors import LarderError
-from shared.metadata.attempts import FAILED
-from shared.metadata.process import Child
-from shared.metadata.termination_message import Reading, failed
+from shared.metadata.reading.attempts import FAILED
+from shared.metadata.reading.process import Child
+from shared.metadata.reading.termination_message import Reading, failed
 from shared.sources.settings import SourceSettings
 
 _MAX_CONCURRENT = 2  # children, each of at most 320 MiB: more than two would exceed the container's memory

@@ -9,7 +9,7 @@ from shared.manifest import File, Manifest
 from shared.metadata.errors import MetadataMissing
 from shared.metadata.files import SourceFiles
 from shared.metadata.reader import read_metadata
-from shared.metadata.termination_message import Reading, decode_reading, encode_reading, failed
+from shared.metadata.reading.termination_message import Reading, decode_reading, encode_reading, failed
 from shared.sources.port import Body, Source
 
 MAX_S = 120.0

@@ -9,7 +9,7 @@ from controller.placement.demand import Demand, Resolution
 from controller.state.cluster_state import ClusterState
 from shared.api.model_node import EntryStatus, Phase
 from shared.api.unpacked_metadata import UnpackedMetadata, reading_of
-from shared.metadata.attempts import identity_of_files
+from shared.metadata.reading.attempts import identity_of_files
 
 _MAX_DISTINCT = 8
 _log = structlog.get_logger()

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from shared.api.meta import ReadMetadata
-from shared.metadata.attempts import INTERRUPTED, interruption_wait
+from shared.metadata.reading.attempts import INTERRUPTED, interruption_wait
+from shared.metadata.reading.termination_message import Reading
 from shared.metadata.report import Metadata
-from shared.metadata.termination_message import Reading
 
 MISSING = "MetadataMissing"  # also for an archive, which only nodes can read
 CONFLICT = "MetadataConflict"  # nodes report different values for the same files

@@ -8,8 +8,8 @@ from controller.metadata.node_readings import NodeReading
 from controller.metadata.stored_reading import MISSING
 from controller.placement.demand import Demand, Resolution
 from shared.api.meta import ModelStatus, ReadMetadata
-from shared.metadata.attempts import READER, identity_of
-from shared.metadata.termination_message import Reading
+from shared.metadata.reading.attempts import READER, identity_of
+from shared.metadata.reading.termination_message import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from controller.downloads.job import CLAIM_MOUNT, DownloadJob, DownloadJobSettings, Json, job_manifest
 from controller.modelcaches.templates import OWNER_TYPE, cache_labels
 from shared.api.model_cache import MODEL_DIRECTORY, ModelCache
-from shared.metadata.attempts import identity_of
+from shared.metadata.reading.attempts import identity_of
 from shared.selection.choice import Selection
 
 JOB_PREFIX = "larder-fill-"

@@ -14,8 +14,8 @@ from controller.models.status import base_model_status, cache_status, recorded_s
 from controller.models.view import ModelView
 from controller.placement.demand_of_kind import Declared
 from controller.state.keys import ModelKey
+from controller.state.kinds.ownership import RECORD_ANNOTATION, Ownership, record_of
 from controller.state.live_reader import object_path
-from controller.state.ownership import RECORD_ANNOTATION, Ownership, record_of
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
 from shared.api.meta import ModelStatus, condition_of

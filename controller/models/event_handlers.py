@@ -8,7 +8,7 @@ from controller.placement.demand_of_kind import Declared
 from controller.state.changes import ModelNodeChange
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey, ModelKey
-from controller.state.service_references import refers_to
+from controller.state.models.service_references import refers_to
 from shared.api.core import Node, Pod
 from shared.api.inference_service import InferenceService
 from shared.api.model_cache_node_group import ModelCacheNodeGroup

@@ -1,6 +1,6 @@
 """The finalizers that hold a model's deletion until the nodes have released it."""
 
-from controller.state.ownership import Ownership
+from controller.state.kinds.ownership import Ownership
 
 OWN_FINALIZER = "larder.dev/finalizer"
 FINALIZERS = {

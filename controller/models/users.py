@@ -5,7 +5,7 @@ from typing import Protocol
 
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
-from controller.state.service_references import services_with
+from controller.state.models.service_references import services_with
 
 Users = tuple[str, ...]  # each `pod namespace/name` or `InferenceService namespace/name`
 

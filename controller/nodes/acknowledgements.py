@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from controller.state.entry_statuses import Statuses
 from controller.state.keys import EntryKey
+from controller.state.nodes.entry_statuses import Statuses
 from shared.api.model_node import EntryState, ModelNode
 from shared.model_devices import device_name
 

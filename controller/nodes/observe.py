@@ -13,12 +13,12 @@ from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
 from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.cluster_state import ClusterState
-from controller.state.device_offers import DeviceOffers
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_offers import DeviceOffers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.keys import EntryKey
 from controller.state.live_reader import LiveReader
-from controller.state.model_volumes import is_our_volume
-from controller.state.mounts import claims_of
+from controller.state.pods.model_volumes import is_our_volume
+from controller.state.pods.mounts import claims_of
 from shared.api.core import PODS, VOLUMES, Node, PersistentVolume
 from shared.api.model_node import COMPLETE_PHASES, Entry, EntryState, ModelNode
 from shared.kube.collection import decode, list_objects, pages

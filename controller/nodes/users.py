@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.state.changes import TERMINAL
 from controller.state.keys import EntryKey
-from controller.state.mounts import claims_of, mounts_snapshot, plain_paths
+from controller.state.pods.mounts import claims_of, mounts_snapshot, plain_paths
 from shared.kube.objects import Key
 
 Json = Mapping[str, Any]

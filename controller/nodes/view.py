@@ -7,7 +7,7 @@ from datetime import datetime
 from controller.placement.demand import Demand
 from controller.placement.groups import NodeLimits
 from controller.state.keys import EntryKey
-from controller.state.retained import RetainedObjects
+from controller.state.models.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode
 
 _NOTHING_RETAINED = RetainedObjects()

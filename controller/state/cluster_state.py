@@ -8,7 +8,6 @@ from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Demand
 from controller.placement.groups import NodeLimits
 from controller.placement.targets import is_target
-from controller.state.agent_liveness import AgentLiveness
 from controller.state.changes import (
     Changes,
     changed_snapshot_labels,
@@ -16,19 +15,20 @@ from controller.state.changes import (
     node_matters,
     user_matters,
 )
-from controller.state.declared_models import DeclaredModels
-from controller.state.device_claims import DeviceClaims
-from controller.state.entry_statuses import EntryStatuses
-from controller.state.held_revisions import HeldRevisions
+from controller.state.devices.device_claims import DeviceClaims
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
-from controller.state.listed_entries import ListedEntries
-from controller.state.membership import Membership
-from controller.state.model_volumes import ModelVolumes
-from controller.state.ownership import Ownership
-from controller.state.pod_users import PodUsers
-from controller.state.unplaced import UnplacedEntries
-from controller.state.waiting_pods import WaitingPods
+from controller.state.kinds.ownership import Ownership
+from controller.state.models.declared_models import DeclaredModels
+from controller.state.models.held_revisions import HeldRevisions
+from controller.state.nodes.agent_liveness import AgentLiveness
+from controller.state.nodes.entry_statuses import EntryStatuses
+from controller.state.nodes.listed_entries import ListedEntries
+from controller.state.nodes.membership import Membership
+from controller.state.nodes.unplaced import UnplacedEntries
+from controller.state.pods.model_volumes import ModelVolumes
+from controller.state.pods.pod_users import PodUsers
+from controller.state.pods.waiting_pods import WaitingPods
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import Node, Pod

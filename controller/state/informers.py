@@ -7,7 +7,7 @@ from controller.placement.demand_of_kind import Declared
 from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.cluster_state import ClusterState
 from controller.state.informer import Informer
-from controller.state.ownership import ManagedSink
+from controller.state.kinds.ownership import ManagedSink
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import (

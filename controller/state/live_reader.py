@@ -11,7 +11,7 @@ from controller.placement.groups import groups_of, is_member, may_evict
 from controller.placement.name_conflicts import conflict_of
 from controller.placement.targets import is_target
 from controller.state.keys import EntryKey, ModelKey
-from controller.state.ownership import Ownership
+from controller.state.kinds.ownership import Ownership
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES, Node

@@ -5,7 +5,7 @@ from typing import Any
 from controller.manager.controller import Controller
 from controller.manager.watches import Queue, Watch, itself, on
 from controller.state.informer import Informer
-from controller.state.model_volumes import ModelVolumes
+from controller.state.pods.model_volumes import ModelVolumes
 from controller.trainingjobs.keys import TrainingJobKey
 from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.reconcile import TrainingJobReconciler

@@ -2,12 +2,12 @@
 
 import re
 
-from shared.metadata.dimensions import Text
+from shared.metadata.config.dimensions import Text
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
+from shared.metadata.formats.tensors import Packing
 from shared.metadata.report import ParametersFrom
 from shared.metadata.selection import Weights
-from shared.metadata.tensors import Packing
 
 MOST_PARAMETERS = 2**50  # no real model has more
 _MAX_BYTES = 8 * MOST_PARAMETERS

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from shared.metadata.dimensions import dtype_of
+from shared.metadata.config.dimensions import dtype_of
 from shared.metadata.documents import read_fields
 from shared.metadata.estimate import MOST_PARAMETERS, bits_of_type, estimate_parameters
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
+from shared.metadata.formats.tensors import TensorTotals
 from shared.metadata.report import Component
 from shared.metadata.selection import Weights, select_weights
-from shared.metadata.tensors import TensorTotals
 from shared.metadata.weights import count_safetensors
 
 # Classes of parts without weights.

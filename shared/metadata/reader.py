@@ -2,21 +2,21 @@
 
 from msgspec.structs import replace
 
-from shared.metadata.capabilities import of_model, of_pipeline
-from shared.metadata.context import context_length
-from shared.metadata.dimensions import Text, dtype_of, text_of
+from shared.metadata.config.capabilities import of_model, of_pipeline
+from shared.metadata.config.context import context_length
+from shared.metadata.config.dimensions import Text, dtype_of, text_of
+from shared.metadata.config.kv_cache import kv_cache_bytes
+from shared.metadata.config.quantization import packing_of, quantization_of
 from shared.metadata.documents import Documents, read_documents
 from shared.metadata.errors import MetadataMissing, shown
 from shared.metadata.estimate import guess_parameters
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
-from shared.metadata.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
-from shared.metadata.kv_cache import kv_cache_bytes
+from shared.metadata.formats.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
+from shared.metadata.formats.tensors import Packing, TensorTotals
 from shared.metadata.pipelines import components_of, estimate_components, is_whole
-from shared.metadata.quantization import packing_of, quantization_of
 from shared.metadata.report import Adapter, Metadata
 from shared.metadata.selection import Weights, select_weights
-from shared.metadata.tensors import Packing, TensorTotals
 from shared.metadata.weights import count_gguf, count_safetensors
 
 _TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "F8_E4M3": "float8_e4m3fn",

@@ -4,10 +4,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from shared.metadata.files import ModelFiles
-from shared.metadata.gguf import GgufHeader, read_gguf
-from shared.metadata.safetensors import FIRST_BYTES, PREFIX_BYTES, count_header, header_bytes, whole_header
+from shared.metadata.formats.gguf import GgufHeader, read_gguf
+from shared.metadata.formats.safetensors import FIRST_BYTES, PREFIX_BYTES, count_header, header_bytes, whole_header
+from shared.metadata.formats.tensors import TensorTotals
 from shared.metadata.selection import Weights
-from shared.metadata.tensors import TensorTotals
 
 _AT_A_TIME = 12
 _SMALL_BYTES = 4 * FIRST_BYTES

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from shared.metadata.errors import MetadataError
-from shared.metadata.safetensors import PREFIX_BYTES, count_header, header_bytes, whole_header
-from shared.metadata.tensors import TensorTotals
+from shared.metadata.formats.safetensors import PREFIX_BYTES, count_header, header_bytes, whole_header
+from shared.metadata.formats.tensors import TensorTotals
 
 # Control characters that text never contains; tabs, line breaks, form feeds and escapes are allowed.
 _CONTROLS = bytes({*range(0x20)} - {*b"\t\n\v\f\r\x1b"})

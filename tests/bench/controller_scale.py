@@ -25,8 +25,8 @@ from controller.placement.groups import NodeLimits
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.device_offers import DeviceOffers
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_offers import DeviceOffers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader
 from controller.state.progress import ProgressTracker

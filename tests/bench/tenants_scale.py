@@ -22,8 +22,8 @@ from controller.nodes.wanted import find_unplaced
 from controller.placement.groups import NodeLimits
 from controller.placement.shares import ModelNodeCapacity
 from controller.state.cluster_state import ClusterState
-from controller.state.device_offers import DeviceOffers
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_offers import DeviceOffers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage

@@ -10,7 +10,7 @@ from controller.metadata.status import described_status
 from controller.metadata.view import MetadataView
 from controller.placement.demand import Resolution
 from shared.api.base_model import BaseModelStatus
-from shared.metadata.termination_message import Reading
+from shared.metadata.reading.termination_message import Reading
 from tests.builders.claims import LLAMA
 from tests.builders.demands import demand
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from shared.metadata.files import MemoryFiles
+from shared.metadata.formats.tensors import BITS
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
-from shared.metadata.tensors import BITS
 
 DATA = Path(__file__).parent / "configurations"
 CONFIGURATIONS = sorted(path.stem for path in DATA.glob("*.json"))

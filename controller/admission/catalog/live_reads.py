@@ -12,7 +12,7 @@ import structlog
 from controller.admission.injectable_model import InjectableModel, injectable_model
 from controller.sources.buckets import Buckets, Rate
 from controller.state.cluster_state import ClusterState
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.live_reader import is_object_name
 from shared.api.core import PODS, Pod
 from shared.api.kinds import MODEL, NODE_GROUP

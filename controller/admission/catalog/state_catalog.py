@@ -23,7 +23,7 @@ from controller.sources.buckets import Buckets
 from controller.sources.manifests import Manifests
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import is_object_name
 from shared.api.kinds import CLUSTER_MODEL_CACHE, MODEL_CACHE

@@ -16,7 +16,7 @@ from controller.metadata.status import line_of
 from controller.models.kstatus import TRANSIENT
 from controller.placement.claim_place import place_of
 from controller.placement.name_conflicts import conflict_of, difference
-from controller.state.ownership import MANAGED_ANNOTATION
+from controller.state.kinds.ownership import MANAGED_ANNOTATION
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.core import SECRET_LABEL

@@ -11,9 +11,9 @@ from controller.cli.why.kinds import ObservedNode, ObservedPod
 from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import base_model_demand, cache_demand
-from controller.state.crds import OUR_LABEL
-from controller.state.crds import PATH as DEFINITIONS_PATH
-from controller.state.ownership import Ownership
+from controller.state.kinds.crds import OUR_LABEL
+from controller.state.kinds.crds import PATH as DEFINITIONS_PATH
+from controller.state.kinds.ownership import Ownership
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES

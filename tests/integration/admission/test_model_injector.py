@@ -10,7 +10,7 @@ from controller.admission.injectable_model import InjectableModel
 from controller.admission.webhooks import INJECTOR
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_users import DeviceUsers
 from rig.admission import NAMESPACE, AdmissionSite
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused

@@ -14,8 +14,8 @@ from rig.processes import wait_until
 from rig.scripted_http import ScriptedRequest, reply, scripted
 from shared.errors import Unreachable
 from shared.manifest import File, Manifest, build_manifest
-from shared.metadata.confined import ChildLimits
-from shared.metadata.process import Child, child_environment
+from shared.metadata.reading.confined import ChildLimits
+from shared.metadata.reading.process import Child, child_environment
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings, settings_from_environ
@@ -25,7 +25,7 @@ from tests.builders.model_files import gguf, safetensors
 USUAL = ChildLimits()
 CONFINED = """
 import os, signal, sys, time
-from shared.metadata.confined import ChildLimits, confine
+from shared.metadata.reading.confined import ChildLimits, confine
 confine(ChildLimits(cpu_s=1, memory_bytes=200 * 2**20))
 """
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from rig.larder.site import Site
-from shared.metadata.termination_message import UNFINISHED, Reading
+from shared.metadata.reading.termination_message import UNFINISHED, Reading
 from tests.integration.system.claims import (
     JOBS,
     LLAMA,

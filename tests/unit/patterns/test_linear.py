@@ -98,7 +98,7 @@ def test_patterns_are_found_where_they_are_known_to_be() -> None:
     found = {(use.module, use.method) for use in USES}
     assert {
         ("shared.metadata.json_text", "finditer"),
-        ("shared.metadata.tensors", "search"),
+        ("shared.metadata.formats.tensors", "search"),
         ("shared.sources.registry.challenges", "findall"),
         ("shared.api.meta", "search"),
         ("controller.cli.support.scrub", "sub"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.extract_metadata import read_claim, run_extract
-from shared.metadata.termination_message import Reading, decode_reading, encode_reading
+from shared.metadata.reading.termination_message import Reading, decode_reading, encode_reading
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,
           "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,

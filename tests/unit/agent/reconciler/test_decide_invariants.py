@@ -36,7 +36,7 @@ from agent.reconciler.observation import (
 from agent.reconciler.status import entry_statuses
 from shared.api.model_node import Entry
 from shared.api.unpacked_metadata import UnpackedMetadata
-from shared.metadata.attempts import identity_of_files
+from shared.metadata.reading.attempts import identity_of_files
 from shared.names import READY_PREFIX, draining_label, fetching_label, ready_label, snapshot_label
 from tests.builders.observations import UID, entry, failure, model_node
 

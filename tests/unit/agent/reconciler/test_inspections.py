@@ -13,7 +13,7 @@ from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status import entry_statuses, fit_size
 from shared.api.model_node import EntryStatus, ModelNodeStatus
 from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
-from shared.metadata.attempts import identity_of_files
+from shared.metadata.reading.attempts import identity_of_files
 from tests.builders.observations import DIGEST, UID, both, entry, model_node, observation
 
 KEY = ("llama", "r1")

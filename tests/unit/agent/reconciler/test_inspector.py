@@ -9,7 +9,7 @@ from agent.reconciler.state_cache import StateCache
 from agent.store.snapshot import Snapshot
 from shared.api.unpacked_metadata import reading_of
 from shared.internal_errors import InternalErrors
-from shared.metadata.attempts import identity_of_files
+from shared.metadata.reading.attempts import identity_of_files
 from tests.builders.observations import DIGEST, entry
 
 KILLED = ("/bin/sh", "-c", "kill -9 $$")

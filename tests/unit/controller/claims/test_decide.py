@@ -19,7 +19,7 @@ from controller.manager.conditions import ConditionUpdate
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ObservedCondition
 from shared.api.meta import Condition
-from shared.metadata.termination_message import Reading
+from shared.metadata.reading.termination_message import Reading
 from tests.builders.claims import (
     FILLED,
     LLAMA,

@@ -5,7 +5,7 @@ import pytest
 from controller.claims.kinds import ContainerState, JobPod, Terminated, Waiting
 from controller.claims.outcome import StillRunning, outcome_of
 from shared.api.core import ObservedCondition
-from shared.metadata.termination_message import UNFINISHED, Reading, encode_reading
+from shared.metadata.reading.termination_message import UNFINISHED, Reading, encode_reading
 from tests.builders.claims import LLAMA, NOW, handed_in, job, job_pod
 
 COMPLETE = ObservedCondition(type="Complete", status="True")

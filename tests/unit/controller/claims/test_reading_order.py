@@ -8,7 +8,7 @@ import pytest
 
 from controller.claims.reading_order import order_of
 from controller.metadata.fill import fields_to_write
-from shared.metadata.termination_message import Reading
+from shared.metadata.reading.termination_message import Reading
 from tests.builders.claims import FILLED, LLAMA, NOW, WRITTEN, after, claim, read, view
 
 EMPTY = Reading(reason="MetadataMissing", message="config.json: is not there")

@@ -14,7 +14,7 @@ from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModelStatus, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache

@@ -19,7 +19,7 @@ from controller.state.keys import ModelKey
 from rig.scripted_http import ScriptedRequest, reply, scripted
 from shared.kube.transport import Kube
 from shared.manifest import File, Manifest, build_manifest
-from shared.metadata.termination_message import Reading
+from shared.metadata.reading.termination_message import Reading
 from shared.sources.port import ANONYMOUS
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings, settings_from_environ

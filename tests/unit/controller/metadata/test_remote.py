@@ -9,7 +9,7 @@ import pytest
 from controller.metadata.remote import ReadBudget, read_remote
 from shared.errors import RateLimited
 from shared.manifest import File
-from shared.metadata.termination_message import MAX_BYTES, Reading, encode_reading
+from shared.metadata.reading.termination_message import MAX_BYTES, Reading, encode_reading
 from shared.sources.local.source import LocalSource
 from shared.sources.memory import MemoryBody, MemorySource
 from shared.sources.port import ANONYMOUS, Body

@@ -9,7 +9,7 @@ from controller.metadata.reports import readings_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
-from shared.metadata.attempts import identity_of_files
+from shared.metadata.reading.attempts import identity_of_files
 from tests.builders.cluster import DIGEST, cache, entry, entry_status, fresh_cluster, model_node, node
 
 REPORT = UnpackedMetadata(identity=identity_of_files(DIGEST), values=UnpackedValues(model_type="llama"))

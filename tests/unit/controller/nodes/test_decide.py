@@ -25,7 +25,7 @@ from controller.nodes.wanted import find_unplaced
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import NodeLimits
 from controller.placement.shares import ModelNodeCapacity
-from controller.state.retained import RetainedObjects
+from controller.state.models.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 from tests.builders.demands import demand as any_demand

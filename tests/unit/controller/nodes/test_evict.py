@@ -18,7 +18,7 @@ from controller.nodes.view import NodeView
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import NodeLimits
 from controller.state.keys import EntryKey
-from controller.state.retained import RetainedObjects
+from controller.state.models.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 from tests.builders.demands import demand as any_demand

@@ -11,8 +11,8 @@ import pytest
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState
-from controller.state.device_offers import DeviceOffers
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_offers import DeviceOffers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader, object_path
 from shared.api.core import NODES, PODS

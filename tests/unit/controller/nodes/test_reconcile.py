@@ -15,8 +15,8 @@ from controller.nodes.eviction_recorder import EvictionMetrics, EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.state.cluster_state import ClusterState
-from controller.state.device_offers import DeviceOffers
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_offers import DeviceOffers
+from controller.state.devices.device_users import DeviceUsers
 from controller.state.live_reader import LiveReader
 from shared.api.core import NODES
 from shared.api.model_node import PATH

@@ -1,7 +1,7 @@
 """Services of a kind that another product defined are not Larder's, whatever is written on them."""
 
 from controller.inferenceservices.keys import ServiceKey
-from controller.state.ownership import ManagedSink
+from controller.state.kinds.ownership import ManagedSink
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
 from tests.builders.cluster import WokenKeys, fresh_cluster

@@ -17,7 +17,7 @@ from controller.sources.buckets import Buckets, Rate
 from controller.sources.listings import pack
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.device_users import DeviceUsers
+from controller.state.devices.device_users import DeviceUsers
 from shared.api.core import PODS
 from shared.api.kinds import MODEL, NODE_GROUP
 from shared.api.meta import Condition

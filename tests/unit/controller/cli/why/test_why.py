@@ -24,7 +24,7 @@ from controller.cli.why.remedies import REMEDIES
 from controller.cli.why.subject import Subject, parse_subject
 from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.models.kstatus import TRANSIENT
-from controller.state.crds import PATH as DEFINITIONS_PATH
+from controller.state.kinds.crds import PATH as DEFINITIONS_PATH
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES, Affinity, ObservedCondition

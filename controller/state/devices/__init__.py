@@ -1,0 +1,1 @@
+"""Which claims of Dynamic Resource Allocation hold models, and what drivers offer."""

@@ -1,0 +1,1 @@
+"""What is known of each node: its agent, its groups, and the entries of its ModelNode."""

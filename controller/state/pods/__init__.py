@@ -1,0 +1,1 @@
+"""Which pods use models, wait for them, or mount their volumes."""

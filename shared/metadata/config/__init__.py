@@ -1,0 +1,1 @@
+"""What the configuration of a model says: dimensions, context, caches, quantization, capabilities."""

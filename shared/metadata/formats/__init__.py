@@ -1,0 +1,1 @@
+"""The headers of weight files: names, types and shapes of tensors."""

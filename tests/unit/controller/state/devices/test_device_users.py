@@ -1,0 +1,64 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.state.devices.device_users import DeviceUsers
+from shared.kube.errors import Refused
+from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
+from tests.builders.api_server import Objects, listed, serving
+
+KEY, OTHER = ("m", "r1"), ("m", "r2")
+
+
+def _claim(name: str, *pods: str, node: str = "a", driver: str = DRIVER, namespace: str = "ns") -> dict[str, Any]:
+    result = {"driver": driver, "pool": node, "device": device_name(*KEY), "shareID": "s"}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": pod, "uid": pod} for pod in pods],
+    }
+    return {"metadata": {"name": name, "namespace": namespace}, "status": status}
+
+
+async def _on_node(
+    folder: Path, *claims: dict[str, Any], enabled: bool = True
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    objects = Objects({RESOURCE_CLAIMS: listed(*claims)})
+    async with serving(objects, folder) as kube:
+        return await DeviceUsers(kube, enabled).on_node("a", [KEY, OTHER])
+
+
+async def test_pods_that_hold_a_device_of_the_node_are_users(tmp_path: Path) -> None:
+    assert await _on_node(tmp_path, _claim("c", "p", "q"), _claim("d", "p")) == {KEY: ("ns/p", "ns/q")}
+
+
+async def test_a_claim_whose_pod_is_not_known_yet_counts(tmp_path: Path) -> None:
+    assert await _on_node(tmp_path, _claim("c")) == {KEY: ("ns/c (claim)",)}
+
+
+async def test_other_nodes_drivers_and_claims_without_devices_do_not_count(tmp_path: Path) -> None:
+    empty = {"metadata": {"name": "e", "namespace": "ns"}, "status": {}}
+    assert await _on_node(tmp_path, _claim("c", node="b"), _claim("d", driver="gpu.example.org"), empty) == {}
+
+
+async def test_nothing_is_asked_where_claims_cannot_hold_models(tmp_path: Path) -> None:
+    assert await _on_node(tmp_path, _claim("c"), enabled=False) == {}
+
+
+async def test_an_api_server_without_claims_has_no_users_and_one_that_refuses_stops_a_removal(tmp_path: Path) -> None:
+    objects = Objects()
+    async with serving(objects, tmp_path) as kube:
+        users = DeviceUsers(kube, enabled=True)
+        assert await users.on_node("a", [KEY]) == {}
+        objects.refused[RESOURCE_CLAIMS] = 403
+        with pytest.raises(Refused):
+            await users.on_node("a", [KEY])
+
+
+async def test_the_users_of_a_model_are_those_of_all_nodes_in_its_namespace(tmp_path: Path) -> None:
+    namespaced = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
+    claims = [_claim("c", "p"), _claim("d", "q", node="b")]
+    objects = Objects({namespaced: listed(*claims), RESOURCE_CLAIMS: listed(*claims, _claim("e", "x", namespace="n2"))})
+    async with serving(objects, tmp_path) as kube:
+        assert await DeviceUsers(kube, enabled=True).of_model([KEY], "ns") == ["ns/p", "ns/q"]
+        assert await DeviceUsers(kube, enabled=True).of_model([KEY], "") == ["n2/x", "ns/p", "ns/q"]

@@ -1,0 +1,217 @@
+"""What Larder looks after where another product defined the kind."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.placement.allowed import AllowedSources
+from controller.placement.demand_of_kind import cache_demand
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.kinds.ownership import (
+    MANAGED_ANNOTATION,
+    RECORD_ANNOTATION,
+    ManagedSink,
+    Ownership,
+    record_of,
+    with_record,
+)
+from controller.state.live_reader import LiveReader, object_path
+from controller.state.models.retained import RetainedObjects
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.meta import Condition
+from shared.kube.objects import Key
+from shared.kube.transport import Kube
+from tests.builders.api_server import Objects
+from tests.builders.cluster import WokenKeys, base_model, cache, caches, entry, fresh_cluster, model_node, nodes
+
+KIND = "ClusterModelCache"
+OURS = {MANAGED_ANNOTATION: "true"}
+
+
+@pytest.fixture
+def cluster() -> ClusterState:
+    return fresh_cluster()
+
+
+@pytest.fixture
+def sink(cluster: ClusterState) -> ManagedSink[ClusterModelCache]:
+    return ManagedSink(
+        KIND, cluster.ownership, cluster.caches, lambda key, found: cluster.models.set_unmanaged(KIND, key, found)
+    )
+
+
+def names(cluster: ClusterState) -> set[str]:
+    return {key.name for key in cluster.models.demands}
+
+
+def test_of_our_own_kinds_everything_is_ours(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+    sink.replace([cache("plain"), cache("asks", annotations=OURS)])
+    assert names(cluster) == {"plain", "asks"}
+    assert cluster.models.unmanaged == {}
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "\ud800", '{"size": "x"}', '{"x": ' + "[" * 10_000, "[" * 10_000])
+def test_a_record_that_someone_wrote_stops_no_other_object(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
+) -> None:
+    odd = cache("odd", annotations={RECORD_ANNOTATION: text})
+    sink.replace([cache("before"), odd, cache("after")])
+    sink.upsert(odd)
+    assert names(cluster) == {"before", "odd", "after"}
+
+
+@pytest.mark.parametrize("text", ["", "True", "false", "yes"])
+def test_of_others_kinds_only_what_asks_is(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
+) -> None:
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    sink.replace([cache("no", annotations={MANAGED_ANNOTATION: text}), cache("asks", annotations=OURS)])
+    assert names(cluster) == {"asks"}
+    assert [key.name for key in cluster.models.unmanaged] == ["no"]
+
+
+def test_a_kind_that_changes_hands_is_sorted_again(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+    woken = WokenKeys(cluster)
+    sink.replace([cache("plain"), cache("asks", annotations=OURS)])
+    woken.take()
+    assert cluster.ownership.set_foreign(KIND, foreign=True)
+    assert names(cluster) == {"asks"}
+    assert woken.take() == caches("plain")
+    assert not cluster.ownership.set_foreign(KIND, foreign=True)
+    assert cluster.ownership.set_foreign(KIND, foreign=False)
+    assert names(cluster) == {"plain", "asks"}
+    assert cluster.models.unmanaged == {}
+
+
+def test_an_annotation_comes_and_goes(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    sink.upsert(cache("m"))
+    assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
+    sink.upsert(cache("m", annotations=OURS))
+    assert (names(cluster), list(cluster.models.unmanaged)) == ({"m"}, [])
+    sink.upsert(cache("m"))
+    assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
+    sink.remove(Key("", "m"))
+    assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [])
+
+
+def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    sink.replace([cache("a", annotations=OURS), cache("b", annotations=OURS), cache("c"), cache("d")])
+    sink.replace([cache("e", annotations=OURS)], [Key("", "b"), Key("", "d")])
+    assert names(cluster) == {"b", "e"}
+    assert {key.name for key in cluster.models.unmanaged} == {"d"}
+
+
+def test_a_record_replaces_fields_that_the_kind_lacks() -> None:
+    ready = Condition(type="Ready", status="True", reason="Stocked", message="1 of 1", last_transition_time="t")
+    full = cache("m")
+    full = msgspec.structs.replace(full, status=msgspec.structs.replace(full.status, conditions=[ready], files=3))
+    pruned = cache("m", revision="", annotations=OURS | {RECORD_ANNOTATION: record_of(full.status)})
+    restored = with_record(pruned)
+    assert cache_demand(KIND, restored).resolution == cache_demand(KIND, full).resolution
+    assert restored.status.serving_revision == "r1"
+    assert [(c.status, c.reason) for c in restored.status.conditions] == [("True", "Stocked")]
+    newer = msgspec.structs.replace(
+        pruned, status=msgspec.structs.replace(pruned.status, serving_revision="r2", nodes_total=5)
+    )
+    assert (with_record(newer).status.serving_revision, with_record(newer).status.nodes_total) == ("r2", 5)
+
+
+def test_a_record_is_not_mixed_with_an_older_status(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    old, new = cache("m"), cache("m", revision="r2")
+    new = msgspec.structs.replace(new, status=msgspec.structs.replace(new.status, refreshed="1"))
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    sink.upsert(cache("m", revision="r1", annotations=OURS | {RECORD_ANNOTATION: record_of(new.status)}))
+    found = cluster.models.demands[ModelKey(KIND, "", "m")]
+    assert found.resolution == cache_demand(KIND, new).resolution != cache_demand(KIND, old).resolution
+    assert found.refreshed == "1"
+
+
+def test_a_record_of_an_earlier_time_does_not_bring_back_an_older_resolution(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    later = cache("m", revision="r2", annotations=OURS | {RECORD_ANNOTATION: record_of(cache("m").status)})
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    sink.upsert(msgspec.structs.replace(later, status=msgspec.structs.replace(later.status, resolution_number=1)))
+    resolution = cluster.models.demands[ModelKey(KIND, "", "m")].resolution
+    assert resolution is not None
+    assert resolution.revision == "r2"
+
+
+def test_a_record_is_known_before_it_is_known_whose_kind_it_is(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    record = {RECORD_ANNOTATION: record_of(cache("m").status)}
+    sink.upsert(cache("m", revision="", annotations=OURS | record))
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    assert cluster.models.demands[ModelKey(KIND, "", "m")].resolution is not None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"size": "x"}'])
+def test_a_record_that_is_invalid_counts_for_nothing(text: str) -> None:
+    found = cache("m", revision="", annotations={RECORD_ANNOTATION: text})
+    assert with_record(found) == found
+
+
+def test_a_record_does_not_change_with_the_figures_of_a_message() -> None:
+    def reported(message: str) -> str:
+        ready = Condition(type="Ready", status="False", reason="Downloading", message=message, last_transition_time="t")
+        return record_of(msgspec.structs.replace(cache("m").status, conditions=[ready], nodes_total=len(message)))
+
+    assert reported("1 of 9 nodes have it") == reported("2 of 9")
+
+
+async def test_live_reads_follow_the_same_rule(kube: Kube, objects: Objects) -> None:
+    key, ownership = ModelKey(KIND, "", "m"), Ownership()
+    spec = {"storageUri": "hf://org/m", "nodeGroup": "g"}
+    body: dict[str, Any] = {"metadata": {"name": "m", "uid": "u"}, "spec": spec}
+    objects.objects[object_path(key)] = body
+    live = LiveReader(kube, ownership)
+    assert await live.demand(key) is not None
+    ownership.set_foreign(KIND, foreign=True)
+    assert await live.demand(key) is None
+    body["metadata"] = {"name": "m", "uid": "u", "annotations": OURS}
+    assert await live.demand(key) is not None
+
+
+def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    record = {RECORD_ANNOTATION: record_of(cache("m").status)}
+    sink.replace([cache("plain"), cache("asks", annotations=OURS)])
+    assert cluster.models.retained() == RetainedObjects()
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    assert cluster.models.retained() == RetainedObjects(frozenset({"uid-plain"}), frozenset({"plain"}))
+    sink.upsert(cache("asks", annotations=record))
+    assert cluster.models.retained().ids == {"plain"}, "it was asked for there, and is not any more"
+    sink.upsert(cache("plain", deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert cluster.models.retained() == RetainedObjects()
+
+
+def test_what_was_held_concerns_its_nodes_when_it_goes(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    woken = WokenKeys(cluster)
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    sink.upsert(cache("m"))
+    cluster.model_nodes.upsert(model_node("a", entry("m")))
+    woken.take()
+    sink.remove(Key("", "m"))
+    assert woken.take() == nodes("a")
+
+
+def test_a_source_that_is_refused_is_held_until_its_model_goes(cluster: ClusterState) -> None:
+    cluster.models.allowed = AllowedSources(())
+    cluster.base_models.upsert(base_model("team", "m"))
+    assert cluster.models.retained() == RetainedObjects(frozenset({"uid-m"}), frozenset({"team_m"}))
+    model = base_model("team", "m")
+    going = msgspec.structs.replace(model.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    cluster.base_models.upsert(msgspec.structs.replace(model, metadata=going))
+    assert cluster.models.retained() == RetainedObjects()

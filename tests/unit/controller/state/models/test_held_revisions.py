@@ -1,0 +1,57 @@
+"""How long a revision that no longer serves is held for pods without a node."""
+
+from controller.state.models.held_revisions import HELD_S, HeldRevisions
+from tests.builders.clock import Clock
+from tests.builders.demands import demand
+
+OLD = ("m", "r0")
+
+
+def held(clock: Clock, *, needed: bool = True) -> HeldRevisions:
+    return HeldRevisions(clock, lambda _: needed)
+
+
+def test_the_time_counts_from_the_flip_however_often_it_is_asked() -> None:
+    clock = Clock()
+    revisions = held(clock)
+    revisions.move(demand("m", serving="r0"), demand("m", serving="r1"))
+    clock.now += 100
+    assert revisions.left_s(OLD) == HELD_S - 100
+    clock.now += HELD_S
+    assert revisions.left_s(OLD) == 0
+    assert revisions.left_s(OLD) == 0
+
+
+def test_nothing_is_held_if_no_pod_needs_it() -> None:
+    assert held(Clock(), needed=False).left_s(OLD) == 0
+
+
+def test_a_controller_that_saw_no_flip_counts_from_when_it_was_first_asked() -> None:
+    clock = Clock()
+    revisions = held(clock)
+    assert revisions.left_s(OLD) == HELD_S
+    clock.now += 1
+    assert revisions.left_s(OLD) == HELD_S - 1
+
+
+def test_a_revision_that_serves_again_and_one_of_a_deleted_model_begin_again() -> None:
+    clock = Clock()
+    revisions = held(clock)
+    revisions.move(demand("m", serving="r0"), demand("m", serving="r1"))
+    clock.now += HELD_S
+    revisions.move(demand("m", serving="r1"), demand("m", serving="r0"))
+    revisions.move(demand("m", serving="r0"), demand("m", serving="r1"))
+    assert revisions.left_s(OLD) == HELD_S
+    clock.now += HELD_S
+    revisions.move(demand("m", serving="r1"), None)
+    assert revisions.left_s(OLD) == HELD_S
+
+
+def test_other_nodes_may_get_a_revision_as_long_as_one_may_be_held() -> None:
+    clock = Clock()
+    revisions = held(clock, needed=False)
+    revisions.move(demand("m", serving="r0"), demand("m", serving="r1"))
+    clock.now += HELD_S - 1
+    assert revisions.is_recent(OLD)
+    clock.now += 1
+    assert not revisions.is_recent(OLD)

@@ -1,0 +1,109 @@
+"""What a Job hands in fits, is taken, and anything else is not."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.metadata.reading.termination_message import MAX_BYTES, Reading, decode_reading, encode_reading
+from shared.metadata.report import Component, Metadata
+
+WORDS = st.text(max_size=5000)
+NUMBERS = st.none() | st.integers(min_value=-(2**63), max_value=2**63 - 1)
+METADATA = st.builds(
+    Metadata,
+    model_type=WORDS,
+    architectures=st.lists(WORDS, max_size=80).map(tuple),
+    parameters=NUMBERS,
+    context_length=NUMBERS,
+    components=st.dictionaries(WORDS, st.builds(Component, WORDS, WORDS), max_size=80),
+    capabilities=st.lists(st.sampled_from(["TEXT_TO_TEXT", "EMBEDDING"]), max_size=3).map(tuple),
+    chat_template=st.booleans(),
+    licence=WORDS,
+)
+
+
+@given(METADATA)
+def test_whatever_was_read_fits_and_is_taken(metadata: Metadata) -> None:
+    body = encode_reading(Reading(metadata=metadata))
+    assert len(body) <= MAX_BYTES
+    assert decode_reading(body.decode()).metadata is not None
+
+
+@given(st.booleans(), WORDS)
+def test_whatever_went_wrong_fits_and_is_taken(found: bool, message: str) -> None:  # noqa: FBT001 - drawn
+    read = decode_reading(encode_reading(Reading(found=found, reason="PathNotFound", message=message)).decode())
+    assert (read.found, read.reason) == (found, "PathNotFound")
+
+
+def test_nothing_of_an_ordinary_model_is_left_out() -> None:
+    metadata = Metadata(
+        model_type="llama",
+        architectures=("LlamaForCausalLM",),
+        parameters=7,
+        components={"vae": Component("diffusers", "AutoencoderKL")},
+        licence="apache-2.0",
+        capabilities=("TEXT_TO_TEXT",),
+    )
+    assert decode_reading(encode_reading(Reading(metadata=metadata)).decode()).metadata == metadata
+
+
+MANY = {f"part-{n}": {"library": "l" * 100, "type": "t" * 100} for n in range(40)}
+
+
+def test_parts_are_left_out_first_where_it_would_not_fit() -> None:
+    components = {name: Component(**part) for name, part in MANY.items()}
+    metadata = Metadata(pipeline="Flux", licence="apache-2.0", components=components)
+    kept = decode_reading(encode_reading(Reading(metadata=metadata)).decode()).metadata
+    assert kept == Metadata(pipeline="Flux", licence="apache-2.0")
+    wide = Metadata(architectures=("a" * 253,) * 15, capabilities=("A" * 63,) * 64, licence="l" * 253)
+    kept = decode_reading(encode_reading(Reading(metadata=wide)).decode()).metadata
+    assert kept == Metadata(architectures=wide.architectures)
+
+
+def whole(**metadata: Any) -> str:
+    return json.dumps({"metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        "[" * 3000,
+        '{"metadata":{}, "reason":"Both"}',
+        '{"reason":"has spaces"}',
+        '{"reason":"X","message":"' + "m" * 2000 + '"}',
+        '{"reason":"X","message":"\\u001b[31m"}',
+        '{"reason":"X","more":1}',
+        whole(parameters=-1),
+        whole(parameters=2**63),
+        whole(parameters="many"),
+        whole(modelType="x" * 300),
+        whole(modelType="\u202e"),
+        whole(capabilities=["no such word"]),
+        whole(capabilities=["A" * 64]),
+        whole(architectures=["x"] * 65),
+        whole(components={"x" * 300: {"library": "a", "type": "b"}}),
+        whole(components=MANY),
+    ],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"it|its|text|number|list"):
+        decode_reading(text)
+
+
+@given(
+    st.text(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=20).map(json.dumps)
+)
+def test_any_text_is_taken_or_refused(text: str) -> None:
+    try:
+        reading = decode_reading(text)
+    except ValueError:
+        return
+    assert msgspec.json.encode(reading)
