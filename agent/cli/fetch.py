@@ -131,7 +131,15 @@ class Fetch(Protocol):
         """Ends it within a second once set."""
 
     def run(self) -> Outcome:
-        """Do it. Raises LarderError, Stopped."""
+        """Move the files.
+
+        Returns:
+            What was moved.
+
+        Raises:
+            LarderError: The work failed.
+            Stopped: `stop` was set.
+        """
 
 
 def run_with_progress(job: Fetch, progress_line: ProgressLine) -> Outcome:

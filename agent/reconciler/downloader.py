@@ -39,7 +39,13 @@ class Downloader:
     ) -> tuple[Snapshot, int]:
         """Download what is missing, verify it and commit it.
 
-        With `damaged`, that snapshot is repaired instead.
+        Args:
+            entry: The entry of the ModelNode.
+            plan: The files.
+            granted: The credentials, and peers that have the files.
+            damaged: A snapshot to repair instead of a new one to commit.
+            progress: Counters to update.
+            stop: Ends the download within a second once set.
 
         Returns:
             The snapshot, and the number of bytes transferred.

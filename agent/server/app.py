@@ -67,11 +67,15 @@ class Extension(Protocol):
 
     @property
     def collector(self) -> Collector:
-        """Return its metrics."""
+        """Its metrics."""
         ...
 
     def health_note(self) -> str:
-        """Return a line for the health check, empty if there is nothing to say."""
+        """Say what the health check should show.
+
+        Returns:
+            One line, or an empty string.
+        """
         ...
 
 

@@ -44,7 +44,19 @@ class LeaderClient:
         self._clients = ClientReloader(self.ca, _connected, httpx.AsyncClient.aclose)
 
     async def forward(self, path: str, body: bytes, authorization: str) -> LeaderReply:
-        """Forward a POST to the leader with the sender's token; return its response. Raises KubeError without one."""
+        """Forward a POST to the leader.
+
+        Args:
+            path: The path.
+            body: The body, JSON.
+            authorization: The Authorization header of the sender.
+
+        Returns:
+            The response of the leader, whatever its status.
+
+        Raises:
+            KubeError: There is no leader, or it does not answer.
+        """
         address = await self._find()
         headers = {"Authorization": authorization, "Content-Type": "application/json", "Larder-Forwarded": "true"}
         extensions = {"sni_hostname": self.tls_name} if self.tls_name else {}

@@ -46,10 +46,21 @@ class RequestGuard:
         self._nodes = {route: Buckets(rate, self.clock) for route, rate in RATES.items()}
 
     async def admit(self, route: str, header: str, address: str, *, reviewed: bool) -> AgentIdentity:
-        """Return the sender of an Authorization header.
+        """Identify the sender of a request, and count the request.
 
-        `reviewed` asks the API server each time, for routes that return secret values. Raises TooManyError,
-        DeniedError, KubeError.
+        Args:
+            route: The route, which has a rate limit of its own for each node.
+            header: The Authorization header.
+            address: The address of the client.
+            reviewed: Whether the API server is asked each time: for routes that return secret values.
+
+        Returns:
+            The agent that sent the request.
+
+        Raises:
+            DeniedError: The token does not belong to an agent.
+            TooManyError: The sender has too many requests.
+            KubeError: The API server did not review the token.
         """
         known = self.authenticator.remembered(header)
         if known is None:

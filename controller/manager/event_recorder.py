@@ -40,7 +40,15 @@ class EventRecorder:
     now: Callable[[], datetime]
 
     async def record(self, definition: Definition, about: Meta, reason: str, message: str, *, warn: bool) -> None:
-        """Write an Event on an object of one of our kinds."""
+        """Write an Event on an object of one of our kinds; a failure is logged, not raised.
+
+        Args:
+            definition: The kind.
+            about: The metadata of the object.
+            reason: A CamelCase word.
+            message: The text.
+            warn: Whether it is a warning.
+        """
         version = f"{definition.group}/{definition.version}"
         subject = EventSubject(version, definition.kind, about.namespace, about.name, about.uid)
         await self.write(subject, reason, message, warn=warn)
@@ -54,7 +62,15 @@ class EventRecorder:
         *,
         warn: bool,
     ) -> None:
-        """Write an Event with the condition Ready if that changed; `before` and `after` are all conditions."""
+        """Write an Event with the condition Ready if that changed.
+
+        Args:
+            definition: The kind.
+            about: The metadata of the object.
+            before: All conditions before the change.
+            after: All conditions after it.
+            warn: Whether it is a warning.
+        """
         ready = condition_of(after, "Ready")
         if ready is not None and is_transition(condition_of(before, "Ready"), ready):
             await self.record(definition, about, ready.reason, ready.message, warn=warn)

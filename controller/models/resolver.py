@@ -121,7 +121,13 @@ class Resolver:
         self._deleted |= {run for run in self._started if run[0] == uid}
 
     def start(self, key: QueueKey, demand: Demand, generation: int) -> None:
-        """Resolve the source of a demand; a refresh requested while that runs is resolved afterwards."""
+        """Resolve a source in the background; a refresh requested while that runs is resolved afterwards.
+
+        Args:
+            key: Reconciled again when there is an answer, or a failure.
+            demand: What the object asks for.
+            generation: The generation of the object.
+        """
         run, request = (demand.uid, demand.uri, demand.selection.key), (generation, demand.refresh)
         if run in self._running:
             return

@@ -38,7 +38,15 @@ class Creations(Generic[K]):
         on_created: Callable[[K], None],
         names: Mapping[str, str],
     ) -> None:
-        """Queue a creation, unless one of this key waits already; `names` are what log events call it."""
+        """Queue a creation, unless one of this key waits already.
+
+        Args:
+            key: The object whose reconcile asks; it is reconciled again if the creation fails.
+            create: Creates the object; raises KubeError.
+            order: Its place among the creations of the same flow.
+            on_created: Called with the key once the object exists.
+            names: What log events call it.
+        """
 
         def created() -> None:
             self._failures.forget(key)

@@ -48,9 +48,21 @@ class Manifests:
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def store(self, selected: Manifest, listing: Manifest | None = None, charged_to: str = "") -> str:
-        """Store a manifest that was selected from a source's full list, and return its digest.
+        """Store a manifest in an immutable ConfigMap.
 
-        Raises TooManyFiles, TooManyManifests, NameConflict, KubeError.
+        Args:
+            selected: The files that nodes fetch.
+            listing: The full list of the source, which the files were selected from; None if all were.
+            charged_to: The namespace whose share of all manifests it counts against; empty for none.
+
+        Returns:
+            The digest of `selected`, by which it is found.
+
+        Raises:
+            TooManyFiles: It does not fit into a ConfigMap.
+            TooManyManifests: The share of the namespace is used up.
+            NameConflict: The name belongs to an object of somebody else.
+            KubeError: The API server did not store it.
         """
         packed = await asyncio.to_thread(pack_selected, selected, listing or selected)  # a long list takes a while
         self._require_room(packed, charged_to)
@@ -85,7 +97,20 @@ class Manifests:
         return known
 
     async def remove(self, digest: str, uid: str, version: str, unused_s: float) -> bool:
-        """Delete the ConfigMap of a digest unless it was stored within `unused_s` seconds; return whether it went."""
+        """Delete the ConfigMap of a manifest that nothing refers to.
+
+        Args:
+            digest: The digest of the manifest.
+            uid: The uid of the ConfigMap that was seen.
+            version: Its resourceVersion.
+            unused_s: For how many seconds it must not have been stored again.
+
+        Returns:
+            Whether it is gone.
+
+        Raises:
+            KubeError: The API server did not delete it.
+        """
         async with self._removing:
             if self.clock() - self._stored_at.get(digest, -unused_s) < unused_s:
                 return False

@@ -41,10 +41,15 @@ class ProgressTracker:
     _highest: dict[str, dict[EntryKey, int]] = field(default_factory=dict, init=False)
 
     def report(self, node: str, entries: Iterable[EntryProgress], sizes: Mapping[EntryKey, int]) -> None:
-        """Record a node's report of its running downloads; `sizes` are the bytes of the entries in its ModelNode.
+        """Record a report of running downloads.
 
-        Unlisted entries are ignored. A download counts as growing when it exceeds everything reported since its node
-        was granted, up to its size, so no report counts twice.
+        A download counts as growing when it exceeds everything reported since its node was granted, up to its size, so
+        no report counts twice.
+
+        Args:
+            node: The node.
+            entries: All running downloads of the node; those that its ModelNode does not list are ignored.
+            sizes: The entries in its ModelNode, with their bytes (0: unknown).
         """
         before, highest = self._marks.get(node, {}), self._highest.setdefault(node, {})
         known = [((p.id, p.revision), Mark(p.done, p.total)) for p in entries if (p.id, p.revision) in sizes]

@@ -161,7 +161,16 @@ class HttpClient:
         self._rate_limits.check(origin_of(url), url)
 
     def note_rate_limit(self, url: str, status: int, headers: Mapping[str, str]) -> None:
-        """Raise RateLimited if a response to another client asks for a pause; it holds back later requests too."""
+        """Respect the pause that a response to another client asks for; it holds back later requests too.
+
+        Args:
+            url: The URL of the request.
+            status: The status of the response.
+            headers: Its headers.
+
+        Raises:
+            RateLimited: The response asks for a pause.
+        """
         self._rate_limits.note(origin_of(url), url, status, headers)
 
     def close(self) -> None:

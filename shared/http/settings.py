@@ -41,5 +41,13 @@ class ClientSettings(Protocol):
         ...
 
     def is_bucket_host(self, host: str, port: int) -> bool:
-        """Return whether this is the host of a bucket at a trusted endpoint."""
+        """Recognise the host of a bucket at a trusted endpoint.
+
+        Args:
+            host: The host of a URL.
+            port: Its port.
+
+        Returns:
+            True if it is such a host, which may then resolve to any address.
+        """
         ...

@@ -50,7 +50,23 @@ class Kube:
         timeout_s: float = 30,
         accept: str = JSON,
     ) -> bytes:
-        """Return the body of a successful response; `body` is JSON builtins or a Struct. Raises KubeError."""
+        """Send a request and read the whole response.
+
+        Args:
+            method: The HTTP method.
+            path: The path, without the query.
+            query: The parameters of the query.
+            body: JSON builtins or a Struct; None for no body.
+            content_type: The media type of the body.
+            timeout_s: Limit for the whole exchange, in seconds.
+            accept: The wanted media type.
+
+        Returns:
+            The body of the successful response.
+
+        Raises:
+            KubeError: There is no response, or its status is not 2xx.
+        """
         limits = aiohttp.ClientTimeout(total=timeout_s, connect=self.connect_s)
         async with self._open(method, path, query, limits, body, content_type, accept) as response:
             with self._translated():
@@ -58,7 +74,19 @@ class Kube:
 
     @asynccontextmanager
     async def watch(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a watch and return its lines; silence longer than `idle_s` seconds raises Unreachable."""
+        """Open a watch.
+
+        Args:
+            path: The path of the collection.
+            query: The parameters of the query, with `watch`.
+            idle_s: The longest silence, in seconds.
+
+        Yields:
+            The lines of the watch.
+
+        Raises:
+            KubeError: The watch cannot be opened, or ended early; Unreachable after too long a silence.
+        """
         limits = aiohttp.ClientTimeout(total=None, connect=self.connect_s, sock_read=idle_s)
         async with (
             self._open("GET", path, query, limits) as response,

@@ -69,7 +69,10 @@ class Source(Protocol):
     """One model at one place. Methods block and are called from several threads at a time."""
 
     def resolve(self) -> Manifest:
-        """List the files of the current revision, pinned.
+        """List the files of the current revision.
+
+        Returns:
+            The manifest, which pins the revision.
 
         Raises:
             SourceNotFound: There is no such repository, bucket, prefix or file.
@@ -89,6 +92,9 @@ class Source(Protocol):
             file: A file that `resolve` listed.
             offset: The first byte.
             length: The number of bytes; None for all that follow.
+
+        Returns:
+            The open part, which the caller closes.
 
         Raises:
             SourceChanged: The file is no longer the resolved one.
@@ -116,5 +122,12 @@ class Probe(Protocol):
     """A source that can find its current revision more cheaply than by a listing."""
 
     def revision(self) -> str:
-        """Return the revision that `resolve` would pin; raises as `resolve` does."""
+        """Find the current revision.
+
+        Returns:
+            The revision that `resolve` would pin.
+
+        Raises:
+            LarderError: The errors of `resolve`.
+        """
         ...

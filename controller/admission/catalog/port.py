@@ -15,11 +15,24 @@ PathKind: TypeAlias = Literal["file", "directory", "absent"]
 class CatalogModel:
     """A declared model as pods see it.
 
-    `uri` is canonical (or as written if none of our sources serves it), `serving_revision` is empty until the source is
-    resolved, claims of `claim_revision` are named after the model, `mount_path` is what the object asks for; `reason`
-    and `message` say why pods cannot get it, if they cannot. It is meant for nodes that match `node_selector` and
-    `node_affinity` and are in any of its `groups`, if it has some. The files of a ModelCache are on `claim`, in
-    `MODEL_DIRECTORY`. A model that is not `managed` belongs to another product, as do the pods that name it.
+    Attributes:
+        kind: The kind of the object.
+        namespace: Its namespace, empty if it is cluster-scoped.
+        name: Its name.
+        id: The ID of the model.
+        uri: The canonical source, or the source as written if none of our sources serves it.
+        serving_revision: Empty until the source is resolved.
+        claim_revision: The revision whose claims are named after the model.
+        mount_path: Where the object asks to be mounted.
+        groups: The node groups that it is meant for; none means that the group does not matter.
+        node_selector: The labels of the nodes that it is meant for.
+        node_affinity: The affinity to these nodes.
+        disabled: Whether the object is switched off.
+        deleting: Whether the object is being deleted.
+        reason: Why pods cannot get it, if they cannot.
+        message: The same, in words.
+        managed: False if it belongs to another product, as do the pods that name it.
+        claim: The claim that has the files of a ModelCache, in `MODEL_DIRECTORY`.
     """
 
     kind: str
@@ -62,90 +75,228 @@ def kind_of_path(files: Collection[str], path: str) -> PathKind:
 
 
 class Catalog(Protocol):
-    """Cached look-ups, and live reads (the async methods).
+    """What admission looks up: in caches, or live (the async methods).
 
-    `namespace` is that of the pod or model under review, `name` that of the object, and `identity` the ID of a model.
-    Lists are empty, and single results None, if nothing matches.
-
-    Raises:
-        LarderError: A live read failed; `read_files` and `has_storage_class` never raise.
+    No method raises anything but what it lists under `Raises`.
     """
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
-        """Return the namespace's BaseModel, else the ClusterBaseModel, else None; only of `kind`, if given."""
+        """Find the base model that a name stands for.
+
+        Args:
+            namespace: The namespace of whoever names it.
+            name: The name of the object.
+            kind: `BaseModel` or `ClusterBaseModel`; empty for either.
+
+        Returns:
+            The BaseModel of the namespace, else the ClusterBaseModel, else None.
+        """
         ...
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
-        """Return whether Larder manages an object of this kind with these annotations."""
+        """Say whether Larder manages an object.
+
+        Args:
+            kind: The kind of the object.
+            annotations: The annotations of the object, which may opt in.
+
+        Returns:
+            False if another product defined the kind and the object does not opt in.
+        """
         ...
 
     def names(self, namespace: str) -> Iterable[str]:
-        """Return the names of the models that a namespace sees."""
+        """List what a namespace can name.
+
+        Args:
+            namespace: The namespace.
+
+        Returns:
+            The names of its own models and of the cluster-scoped ones.
+        """
         ...
 
     def caches(self) -> Iterable[CatalogModel]:
-        """Return every ClusterModelCache, including those being deleted."""
+        """List the ClusterModelCaches.
+
+        Returns:
+            All of them, including those being deleted.
+        """
         ...
 
     def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
-        """Return the ModelCaches of a namespace, including those being deleted."""
+        """List the ModelCaches of a namespace.
+
+        Args:
+            namespace: The namespace.
+
+        Returns:
+            All of them, including those being deleted.
+        """
         ...
 
     async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
-        """Return the Models of a namespace by name, at least up to the first that pods cannot mount."""
+        """Read Models live.
+
+        Args:
+            namespace: The namespace of the Models.
+            names: Their names, in the order in which they are read.
+
+        Returns:
+            The Models by name, at least up to the first that pods cannot mount; missing ones are left out.
+
+        Raises:
+            Unreachable: The API server did not answer in time, or the namespace has too many Models read.
+        """
         ...
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:
-        """Return a node group, or None."""
+        """Find a node group.
+
+        Args:
+            name: The name of the group.
+
+        Returns:
+            The group, or None.
+        """
         ...
 
     def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
-        """Return the members of a node group; none if the group does not exist."""
+        """List the members of a node group.
+
+        Args:
+            name: The name of the group.
+
+        Returns:
+            The members; none if the group does not exist.
+        """
         ...
 
     def lacks_space(self, model: CatalogModel, node: str) -> bool:
-        """Return whether a node reports that the serving revision does not fit on it."""
+        """Say whether a node has no space for a model.
+
+        Args:
+            model: The model.
+            node: The name of the node.
+
+        Returns:
+            True if the node reports that the serving revision does not fit on it.
+        """
         ...
 
     def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
-        """Return the name of the claim through which a namespace mounts a snapshot.
+        """Name the claim through which a namespace mounts a snapshot.
 
-        It is that of the model if the snapshot is of `claim_revision` and no other claim has the name.
+        Args:
+            namespace: The namespace of the claim.
+            wanted: The snapshot.
+            claim_revision: The revision whose claims are named after the model.
+
+        Returns:
+            The name of the model if the snapshot is of `claim_revision` and no other claim has the name, else a name
+            that no other snapshot has.
         """
         ...
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
-        """Return what a path is in the serving revision; None if its files are not known."""
+        """Say what a path is in the serving revision of a model.
+
+        Args:
+            model: The model.
+            path: A path relative to the directory of the model.
+
+        Returns:
+            The kind; None if the files are not known, until `read_files` has read them.
+        """
         ...
 
     async def read_files(self, model: CatalogModel) -> None:
-        """Wait for the files of the serving revision, well below the webhook's timeout; raises nothing."""
+        """Wait for the list of files of the serving revision, well below the webhook's timeout.
+
+        A failure is not raised: the files stay unknown.
+
+        Args:
+            model: The model.
+        """
         ...
 
     async def group_names(self, names: Collection[str]) -> Sequence[str]:
-        """Return the names of the node groups; those of `names` missing from the cache are read live, one by one."""
+        """List the node groups.
+
+        Args:
+            names: Groups that are read live if they are missing from the cache.
+
+        Returns:
+            The names of all known groups, sorted.
+
+        Raises:
+            Unreachable: The API server did not return a missing group.
+        """
         ...
 
     async def has_storage_class(self, name: str) -> bool:
-        """Return whether there is a StorageClass of that name, read live; True if that cannot be known."""
+        """Read live whether there is a StorageClass.
+
+        Args:
+            name: The name of the StorageClass.
+
+        Returns:
+            True if there is one, or if the API server does not say.
+        """
         ...
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, from the cache.
+        """List the pods that use any revision of a model, from the cache.
 
-        `namespace` is that of the model, or empty if it is cluster-scoped: only pods of that namespace can use it, and
-        a label on another team's pod must not block its deletion.
+        Args:
+            identity: The ID of the model.
+            namespace: The namespace of the model, empty if it is cluster-scoped. Only its own pods can use a namespaced
+                model: a label on another team's pod must not block its deletion.
+
+        Returns:
+            The non-terminal pods, as `namespace/name`.
         """
         ...
 
     def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:
-        """Return the non-terminal pods with a model that mount a claim, as `namespace/name`, from the cache."""
+        """List the pods with a model that mount a claim, from the cache.
+
+        Args:
+            namespace: The namespace of the claim.
+            claim: The name of the claim.
+
+        Returns:
+            The non-terminal pods, as `namespace/name`.
+        """
         ...
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the same, listed live: for the controller only, never within a review."""
+        """List the pods that use any revision of a model, live: for the controller only, never within a review.
+
+        Args:
+            identity: The ID of the model.
+            namespace: The namespace of the model, empty if it is cluster-scoped.
+
+        Returns:
+            The non-terminal pods, as `namespace/name`, including those that hold the model as a device.
+
+        Raises:
+            Unreachable: The API server did not answer.
+        """
         ...
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
-        """Return the InferenceServices, including KServe's, that name a model, as `namespace/name`, listed live."""
+        """List the InferenceServices, including KServe's, that name a model, live.
+
+        Args:
+            kind: The kind of the model.
+            namespace: The namespace of the model, empty if it is cluster-scoped.
+            name: The name of the model.
+
+        Returns:
+            The services, as `namespace/name`.
+
+        Raises:
+            Unreachable: The API server did not answer.
+        """
         ...

@@ -41,9 +41,17 @@ class ServiceLister(Protocol):
     """Which InferenceServices use a model."""
 
     async def of(self, key: ModelKey, kind_of: Callable[[Demand, str], PathKind | None]) -> Sequence[str]:
-        """Return them as `namespace/name`, read live. Raises KubeError.
+        """List the services that name a model, live.
 
-        `kind_of` returns what a path is in a cache.
+        Args:
+            key: The model.
+            kind_of: Returns what a path is in a cache; None if its files are not known.
+
+        Returns:
+            The services, as `namespace/name`.
+
+        Raises:
+            KubeError: The API server did not answer.
         """
 
 
