@@ -1,7 +1,6 @@
-"""Triggers models on claims by their claims, their Jobs' pods, and their users; nothing is cached."""
+"""Which models on claims are triggered by their claims, the pods of their Jobs, and their users."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from controller.claims.job import MODEL_ANNOTATION, model_key
 from controller.claims.kinds import JobPod
@@ -11,8 +10,6 @@ from controller.state.keys import ModelKey
 from shared.api.core import Pod
 from shared.kube.objects import Key
 from shared.names import uses_label
-
-Enqueue = Callable[[ModelKey], None]
 
 
 def on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
@@ -27,27 +24,11 @@ def models_on(cluster: ClusterState, claim: Key) -> Iterator[ModelKey]:
     return (key for key, demand in list(cluster.models.demands.items()) if is_on(demand, claim.namespace, claim.name))
 
 
-@dataclass(frozen=True, slots=True)
-class JobPodTrigger:
-    """A sink for the pods of metadata Jobs, which triggers the model that a changed pod reads."""
-
-    cluster: ClusterState
-    enqueue: Enqueue
-
-    def replace(self, objects: Sequence[JobPod], unreadable: Collection[Key] = ()) -> None:
-        """Trigger the models of all pods; a model whose pod is gone is requeued anyway."""
-        del unreadable
-        for obj in objects:
-            self.upsert(obj)
-
-    def upsert(self, obj: JobPod) -> None:
-        """Trigger the model that the pod names if its claim is in the pod's namespace: anyone can create such pods."""
-        key = model_key(obj.metadata.annotations.get(MODEL_ANNOTATION, ""))
-        demand = self.cluster.models.demands.get(key) if key else None
-        if key is None or demand is None or not demand.on_claim:
-            return
-        if place_of(demand.uri, demand.namespace).namespace == obj.metadata.namespace:
-            self.enqueue(key)
-
-    def remove(self, key: Key) -> None:
-        """Do nothing: the pod's report was available before the pod was deleted."""
+def model_of_job_pod(cluster: ClusterState, pod: JobPod) -> Iterator[ModelKey]:
+    """Yield the model that a pod names, if its claim is in the namespace of the pod: anyone can create such pods."""
+    key = model_key(pod.metadata.annotations.get(MODEL_ANNOTATION, ""))
+    demand = cluster.models.demands.get(key) if key else None
+    if key is None or demand is None or not demand.on_claim:
+        return
+    if place_of(demand.uri, demand.namespace).namespace == pod.metadata.namespace:
+        yield key

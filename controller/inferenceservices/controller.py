@@ -5,20 +5,19 @@ from collections.abc import Callable, Iterator
 from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kinds import SERVICE_LABEL
 from controller.inferenceservices.reconcile import ServiceReconciler
-from controller.inferenceservices.triggers import DeploymentTrigger
 from controller.manager.controller import Controller
-from controller.manager.watches import itself, on
+from controller.manager.triggers import on_each
+from controller.manager.watches import on
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from controller.state.informer import Informer
 from controller.state.keys import ModelKey
 from controller.state.kinds.ownership import ManagedSink
 from controller.state.models.service_references import refers_to
-from controller.state.signal import Signal
 from shared.api.core import DEPLOYMENTS
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
-from shared.kube.objects import Object
+from shared.kube.objects import Key, Object
 
 _MODELS_S = 0.5  # a model's numbers change often while nodes download it
 
@@ -27,21 +26,32 @@ def inferenceservices_controller(
     cluster: ClusterState, reconciler: ServiceReconciler, *, enabled: bool
 ) -> Controller[ServiceKey]:
     """Return the controller of services; if the feature is off, it watches none."""
-    changed, made = cluster.changed, Signal[ServiceKey]()
+    changed = cluster.changed
     ours = ManagedSink(INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None)
     services = Informer(INFERENCE_SERVICE.path, InferenceService, ours, INFERENCE_SERVICE, waited_for=False)
-    deployments = Informer(
-        DEPLOYMENTS, Object, DeploymentTrigger(made.emit), label_selector=SERVICE_LABEL, waited_for=False
+    deployments = on_each(
+        DEPLOYMENTS, Object, service_of_deployment, removed=service_of_its_name, label_selector=SERVICE_LABEL
     )
     return Controller(
         name="inferenceservices",
         key=ServiceKey,
         all_keys=lambda: (_key(service) for service in cluster.services),
         for_=(on(changed.service, _of_service, informer=services if enabled else None),),
-        owns=(on(made, itself, informer=deployments if enabled else None),),
+        owns=(deployments,) if enabled else (),
         watches=(on(changed.model, _of_model(cluster), lambda: _MODELS_S),),
         reconcile=reconciler.reconcile,
     )
+
+
+def service_of_deployment(deployment: Object) -> Iterator[ServiceKey]:
+    """Yield the service of a Deployment, which has its name; one with another name was labelled by hand."""
+    if deployment.metadata.labels.get(SERVICE_LABEL) == deployment.metadata.name:
+        yield from service_of_its_name(deployment.key)
+
+
+def service_of_its_name(deployment: Key) -> Iterator[ServiceKey]:
+    """Yield the service that a deleted Deployment belonged to, if it was ours."""
+    yield ServiceKey(deployment.namespace, deployment.name)
 
 
 def _of_service(before: InferenceService | None, after: InferenceService | None) -> Iterator[ServiceKey]:

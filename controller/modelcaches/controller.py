@@ -1,18 +1,16 @@
 """The controller of ModelCaches."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from controller.claims.kinds import JobPod
 from controller.downloads.job import COMPONENT
 from controller.manager.controller import Controller
-from controller.manager.watches import itself, on
+from controller.manager.triggers import on_each
+from controller.manager.watches import on
 from controller.modelcaches.job import CACHE_ANNOTATION
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.reconcile import ModelCacheReconciler
 from controller.state.cluster_state import ClusterState
-from controller.state.informer import Informer
-from controller.state.signal import Signal
 from shared.api.core import PODS, Pod
 from shared.api.model_cache import ModelCache
 from shared.kube.objects import Key
@@ -20,14 +18,8 @@ from shared.kube.objects import Key
 
 def model_caches_controller(cluster: ClusterState, reconciler: ModelCacheReconciler) -> Controller[ModelCacheKey]:
     """Return the controller; claims, and the pods of downloads, trigger the cache that owns them."""
-    pod_changed = Signal[ModelCacheKey]()
-    pods = Informer(
-        PODS,
-        JobPod,
-        DownloadPodTrigger(pod_changed.emit),
-        label_selector="=".join(COMPONENT),
-        name="downloadpods",
-        waited_for=False,
+    pods = on_each(  # a cache whose pod is gone is requeued anyway
+        PODS, JobPod, cache_of_pod, label_selector="=".join(COMPONENT), name="downloadpods"
     )
     return Controller(
         name="modelcaches",
@@ -36,7 +28,7 @@ def model_caches_controller(cluster: ClusterState, reconciler: ModelCacheReconci
         for_=(on(cluster.changed.model_cache, _of_cache),),
         owns=(
             on(cluster.volumes.claim_changed, lambda claim: _on_claim(cluster, claim.key)),
-            on(pod_changed, itself, informer=pods),
+            pods,
         ),
         watches=(on(cluster.changed.user, lambda before, after: _on_user(cluster, before, after)),),
         reconcile=reconciler.reconcile,
@@ -66,22 +58,7 @@ def _key(cache: ModelCache) -> ModelCacheKey:
     return ModelCacheKey(cache.metadata.namespace, cache.metadata.name)
 
 
-@dataclass(frozen=True, slots=True)
-class DownloadPodTrigger:
-    """A sink for the pods of downloads, which triggers the cache that a changed pod names in its namespace."""
-
-    enqueue: Callable[[ModelCacheKey], None]
-
-    def replace(self, objects: Sequence[JobPod], unreadable: Collection[Key] = ()) -> None:
-        """Trigger the caches of all pods; one whose pod is gone is requeued anyway."""
-        del unreadable
-        for obj in objects:
-            self.upsert(obj)
-
-    def upsert(self, obj: JobPod) -> None:
-        """Trigger the cache that the pod names."""
-        if name := obj.metadata.annotations.get(CACHE_ANNOTATION, ""):
-            self.enqueue(ModelCacheKey(obj.metadata.namespace, name))
-
-    def remove(self, key: Key) -> None:
-        """Do nothing: the pod's report was available before the pod was deleted."""
+def cache_of_pod(pod: JobPod) -> Iterator[ModelCacheKey]:
+    """Yield the cache that the pod of a download names in its namespace."""
+    if name := pod.metadata.annotations.get(CACHE_ANNOTATION, ""):
+        yield ModelCacheKey(pod.metadata.namespace, name)

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
+from controller.inferenceservices.controller import service_of_deployment, service_of_its_name
 from controller.inferenceservices.keys import ServiceKey
-from controller.inferenceservices.triggers import DeploymentTrigger
-from controller.manager.controller import QueueKey
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.inference_service import ModelRef
@@ -74,11 +73,7 @@ def test_a_service_that_takes_another_model_lets_the_first_go(cluster: ClusterSt
 
 
 def test_a_deployment_wakes_the_service_of_its_name() -> None:
-    take: list[QueueKey] = []
-    trigger = DeploymentTrigger(take.append)
     made = Object(metadata=Meta(name="svc", namespace="team", labels={LABEL: "svc"}))
-    trigger.replace([made, Object(metadata=Meta(name="x", namespace="team", labels={LABEL: "svc"}))])
-    assert take == [SERVICE]
-    trigger.upsert(made)
-    trigger.remove(made.key)
-    assert take == [SERVICE] * 3
+    assert [*service_of_deployment(made), *service_of_its_name(made.key)] == [SERVICE] * 2
+    labelled_by_hand = Object(metadata=Meta(name="x", namespace="team", labels={LABEL: "svc"}))
+    assert list(service_of_deployment(labelled_by_hand)) == []

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from controller.claims.kinds import JobPod
-from controller.modelcaches.controller import DownloadPodTrigger
+from controller.modelcaches.controller import cache_of_pod
 from controller.modelcaches.job import CACHE_ANNOTATION
 from controller.modelcaches.keys import ModelCacheKey
 from shared.api.model_cache import ModelCacheStatus
@@ -42,8 +42,6 @@ def test_the_end_of_a_pod_that_mounts_it_wakes_a_deleted_cache_alone(deleted: bo
 
 
 def test_a_pod_wakes_only_a_cache_of_its_own_namespace() -> None:
-    woken = list[ModelCacheKey]()
-    trigger = DownloadPodTrigger(woken.append)
-    trigger.replace([JobPod(metadata=Meta(name="p", namespace="team", annotations={CACHE_ANNOTATION: "llama"}))])
-    trigger.upsert(JobPod(metadata=Meta(name="p", namespace="team")))
-    assert woken == [KEY]
+    named = JobPod(metadata=Meta(name="p", namespace="team", annotations={CACHE_ANNOTATION: "llama"}))
+    assert list(cache_of_pod(named)) == [KEY]
+    assert list(cache_of_pod(JobPod(metadata=Meta(name="p", namespace="team")))) == []
