@@ -8,9 +8,9 @@ from typing import Protocol
 
 import structlog
 
-from agent.dra.allowed import AllowedEdits, check_allowed
+from agent.dra.allow_list import AllowList, check_allowed
 from agent.dra.cdi_files import CdiFiles
-from agent.dra.decide import PluginQuestion, devices_held, models_of, plugin_questions
+from agent.dra.decide import AllocateRequest, allocate_requests, devices_held, models_of
 from agent.dra.edits import PluginEdits, PreparedDevice, cdi_file, prepared_devices
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
@@ -23,7 +23,7 @@ _REMEMBERED = 10_000
 class DeviceAllocator(Protocol):
     """Asks the device plugins of this node."""
 
-    async def allocate(self, question: PluginQuestion) -> PluginEdits:
+    async def allocate(self, request: AllocateRequest) -> PluginEdits:
         """Return what all plugins together add for a container. Raises PrepareRefused."""
 
 
@@ -36,7 +36,7 @@ class PreparedClaims:
 
     observer: PreparationObserver
     files: CdiFiles
-    allowed: AllowedEdits
+    allowed: AllowList
     allocator: DeviceAllocator
     _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
     _done: set[str] = field(default_factory=set, init=False)
@@ -93,15 +93,15 @@ class PreparedClaims:
             models = models_of(view, devices)
             added: dict[int, PluginEdits] = {}
             if not self.allowed.empty:  # nothing else would be allowed
-                for question in plugin_questions(view, devices):
-                    added[question.index] = await self._asked(question)
+                for request in allocate_requests(view, devices):
+                    added[request.index] = await self._allocate(request)
             prepared = prepared_devices(ref.uid, devices, models, added)
             self.files.write(ref.uid, cdi_file(prepared))
             self._done.add(ref.uid)
         _LOG.info("claim_prepared", claim=str(ref), uid=ref.uid, devices=[each.allocated.device for each in prepared])
         return prepared
 
-    async def _asked(self, question: PluginQuestion) -> PluginEdits:
-        edits = await self.allocator.allocate(question)
-        check_allowed(self.allowed, edits.mounts.values(), edits.devices, edits.env, question.container)
+    async def _allocate(self, request: AllocateRequest) -> PluginEdits:
+        edits = await self.allocator.allocate(request)
+        check_allowed(self.allowed, edits.mounts.values(), edits.devices, edits.env, request.container)
         return edits

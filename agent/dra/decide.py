@@ -40,8 +40,8 @@ class PreparationView:
 
 
 @dataclass(frozen=True, slots=True)
-class PluginQuestion:
-    """What device plugins are asked for one allocated device: the pod, and the one container that gets the device."""
+class AllocateRequest:
+    """A call of `allocate` for one allocated device: the pod, and the one container that gets the device."""
 
     index: int
     container: str
@@ -82,8 +82,8 @@ def _usable(view: PreparationView, device: str) -> HeldModel:
     return model
 
 
-def plugin_questions(view: PreparationView, devices: Sequence[AllocatedDevice]) -> Iterator[PluginQuestion]:
-    """Yield what to ask of device plugins: nothing unless the scheduler gave the container devices of this node.
+def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice]) -> Iterator[AllocateRequest]:
+    """Yield the calls of device plugins: none unless the scheduler gave the container devices of this node.
 
     Only the scheduler may write `nodename` and `allocatefrom`; a policy of the API server sees to that. Raises
     PrepareRefused if the annotation cannot be read, or if devices of one container would reach another.
@@ -101,7 +101,7 @@ def plugin_questions(view: PreparationView, devices: Sequence[AllocatedDevice]) 
                 f"{len(names) - 1} more; give each container a request of its own"
             )
         for name in given:
-            yield PluginQuestion(index, name, pod_info, infos[name])
+            yield AllocateRequest(index, name, pod_info, infos[name])
 
 
 def _pod_info(pod: Json | None) -> PodInfo | None:

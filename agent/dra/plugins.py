@@ -9,7 +9,7 @@ import structlog
 from agent.devices.allocation import DeviceAllocation
 from agent.devices.guarded import DevicePluginError, GuardedPlugin
 from agent.devices.loading import LoadedDevices, installed_plugins, start_plugins
-from agent.dra.decide import PluginQuestion
+from agent.dra.decide import AllocateRequest
 from agent.dra.edits import PluginEdits
 from agent.dra.errors import PrepareRefused
 from shared.daemon_thread import run_in_daemon_thread
@@ -28,17 +28,17 @@ class NodePlugins:
     _due_s: float = field(default=0.0, init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    async def allocate(self, question: PluginQuestion) -> PluginEdits:
+    async def allocate(self, request: AllocateRequest) -> PluginEdits:
         """Return what all plugins together add for a container.
 
         Raises PrepareRefused if one fails, or if none that runs knows the devices: a container must not start without.
         """
         loaded = await self._plugins()
-        answers = [await self._asked(plugin, question) for plugin in loaded.plugins]
-        edits = _together(answers, question.container)
+        answers = [await self._allocate(plugin, request) for plugin in loaded.plugins]
+        edits = _together(answers, request.container)
         if edits == PluginEdits() and loaded.failures:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(loaded.failures.items()))
-            raise PrepareRefused(f"no device plugin knows the devices of {question.container}; some failed: {reasons}")
+            raise PrepareRefused(f"no device plugin knows the devices of {request.container}; some failed: {reasons}")
         return edits
 
     async def _plugins(self) -> LoadedDevices:
@@ -53,9 +53,9 @@ class NodePlugins:
     def _start(self) -> LoadedDevices:
         return start_plugins(self.installed())
 
-    async def _asked(self, plugin: GuardedPlugin, question: PluginQuestion) -> DeviceAllocation:
+    async def _allocate(self, plugin: GuardedPlugin, request: AllocateRequest) -> DeviceAllocation:
         try:
-            return await run_in_daemon_thread(plugin.allocate, question.pod_info, question.container_info)
+            return await run_in_daemon_thread(plugin.allocate, request.pod_info, request.container_info)
         except DevicePluginError as error:
             raise PrepareRefused(str(error)) from error
 

@@ -8,16 +8,16 @@ import msgspec
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from agent.dra.allowed import AllowedEdits, check_patterns
+from agent.dra.allow_list import AllowList, check_patterns
 from agent.server.listen import check_address
 from shared.kube.access import SERVICE_ACCOUNT
 from shared.log import LogLevel
 
 
-def parse_allowed(text: str) -> AllowedEdits:
+def parse_allowed(text: str) -> AllowList:
     """Return an allow-list. Raises ValueError."""
     try:
-        allowed = msgspec.json.decode(text or "{}", type=AllowedEdits)
+        allowed = msgspec.json.decode(text or "{}", type=AllowList)
     except msgspec.MsgspecError as error:
         raise ValueError(f"not an allow-list: {error}") from error
     check_patterns(allowed)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from agent.dra.decide import PreparationView, devices_held, models_of, plugin_questions
+from agent.dra.decide import PreparationView, allocate_requests, devices_held, models_of
 from agent.dra.devices import HeldModel
 from agent.dra.errors import PrepareRefused
 from agent.dra.kubelet_claim import KubeletClaim
@@ -92,7 +92,7 @@ GIVEN = ContainerInfo(requests={"gpu": 1}, allocate_from={"gpu": "gpu/3"})
 
 
 def _asked(pod: dict[str, Any]) -> list[tuple[int, str]]:
-    return [(q.index, q.container) for q in plugin_questions(_view(pod=pod), [_device()])]
+    return [(each.index, each.container) for each in allocate_requests(_view(pod=pod), [_device()])]
 
 
 def test_plugins_are_asked_for_a_container_that_was_given_devices_here() -> None:
@@ -106,7 +106,7 @@ def test_requests_alone_or_another_node_ask_nothing() -> None:
     assert _asked(_pod(PodInfo(node_name="n", running_containers=asked), "main")) == []
     assert _asked(_pod(PodInfo(node_name="m", running_containers={"main": GIVEN}), "main")) == []
     assert _asked(_pod(PodInfo(node_name="n", running_containers={"other": GIVEN}), "main")) == []
-    assert list(plugin_questions(_view(), [_device()])) == []
+    assert list(allocate_requests(_view(), [_device()])) == []
 
 
 def test_devices_of_one_container_never_reach_another() -> None:

@@ -6,14 +6,14 @@ import pytest
 
 from agent.devices.guarded import GuardedPlugin
 from agent.devices.plugin import Allocated, Mount
-from agent.dra.decide import PluginQuestion
+from agent.dra.decide import AllocateRequest
 from agent.dra.edits import PluginEdits
 from agent.dra.errors import PrepareRefused
 from agent.dra.plugins import NodePlugins
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 
 CONTAINER = ContainerInfo(allocate_from={"gpu": "gpu/3"})
-QUESTION = PluginQuestion(0, "main", PodInfo(running_containers={"main": CONTAINER}), CONTAINER)
+REQUEST = AllocateRequest(0, "main", PodInfo(running_containers={"main": CONTAINER}), CONTAINER)
 GPU: Allocated = ([Mount("/opt/lib", "/usr/lib/gpu", read_only=False)], ["/dev/gpu3"], {"GPU": "3"})
 
 
@@ -46,25 +46,25 @@ def _plugins(*plugins: _Plugin) -> NodePlugins:
 
 async def test_the_answers_of_all_are_put_together() -> None:
     other: Allocated = ([], ["/dev/fuse", "/dev/gpu3"], {"GPU": "3", "B": "c"})
-    edits = await _plugins(_Plugin("a", GPU), _Plugin("b", other)).allocate(QUESTION)
+    edits = await _plugins(_Plugin("a", GPU), _Plugin("b", other)).allocate(REQUEST)
     assert edits == PluginEdits({"/opt/lib": "/usr/lib/gpu"}, ("/dev/gpu3", "/dev/fuse"), {"GPU": "3", "B": "c"})
 
 
 async def test_without_plugins_nothing_is_added() -> None:
-    assert await _plugins().allocate(QUESTION) == PluginEdits()
+    assert await _plugins().allocate(REQUEST) == PluginEdits()
 
 
 @pytest.mark.parametrize("answer", [OSError("boom"), None, ([], [], {"a b": "c"}), (["/x"], [], {})])
 async def test_a_plugin_that_fails_stops_the_container(answer: object) -> None:
     with pytest.raises(PrepareRefused, match="bad"):
-        await _plugins(_Plugin("a", GPU), _Plugin("bad", answer)).allocate(QUESTION)
+        await _plugins(_Plugin("a", GPU), _Plugin("bad", answer)).allocate(REQUEST)
 
 
 async def test_one_that_did_not_start_matters_only_if_no_other_knows_the_devices() -> None:
     missing = _Plugin("bad", GPU, starts=False)
-    assert (await _plugins(missing, _Plugin("a", GPU)).allocate(QUESTION)).devices == ("/dev/gpu3",)
+    assert (await _plugins(missing, _Plugin("a", GPU)).allocate(REQUEST)).devices == ("/dev/gpu3",)
     with pytest.raises(PrepareRefused, match="no GPU here"):
-        await _plugins(missing, _Plugin("a", ([], [], {}))).allocate(QUESTION)
+        await _plugins(missing, _Plugin("a", ([], [], {}))).allocate(REQUEST)
 
 
 async def test_one_that_did_not_start_is_retried() -> None:
@@ -72,12 +72,12 @@ async def test_one_that_did_not_start_is_retried() -> None:
     plugins = _plugins(plugin)
     plugins.retry_s = 0
     with pytest.raises(PrepareRefused):
-        await plugins.allocate(QUESTION)
+        await plugins.allocate(REQUEST)
     plugin.starts = True
-    assert (await plugins.allocate(QUESTION)).devices == ("/dev/gpu3",)
+    assert (await plugins.allocate(REQUEST)).devices == ("/dev/gpu3",)
 
 
 @pytest.mark.parametrize("other", [([Mount("/opt/lib", "/etc")], [], {}), ([], [], {"GPU": "4"})])
 async def test_answers_that_contradict_each_other_are_refused(other: Allocated) -> None:
     with pytest.raises(PrepareRefused, match="two device plugins"):
-        await _plugins(_Plugin("a", GPU), _Plugin("b", other)).allocate(QUESTION)
+        await _plugins(_Plugin("a", GPU), _Plugin("b", other)).allocate(REQUEST)

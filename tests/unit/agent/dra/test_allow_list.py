@@ -1,13 +1,13 @@
 import pytest
 
-from agent.dra.allowed import AllowedEdits, check_allowed, check_patterns
+from agent.dra.allow_list import AllowList, check_allowed, check_patterns
 from agent.dra.errors import PrepareRefused
 from agent.dra.settings import parse_allowed
 
-ALLOWED = AllowedEdits(mounts=("/opt/driver", "/opt/v*"), devices=("/dev/fuse", "/dev/gpu*"), env=("VISIBLE", "GPU_*"))
+ALLOWED = AllowList(mounts=("/opt/driver", "/opt/v*"), devices=("/dev/fuse", "/dev/gpu*"), env=("VISIBLE", "GPU_*"))
 
 
-def _is_allowed(mount: str = "", device: str = "", variable: str = "", allowed: AllowedEdits = ALLOWED) -> bool:
+def _is_allowed(mount: str = "", device: str = "", variable: str = "", allowed: AllowList = ALLOWED) -> bool:
     mounts, devices = ([text] if text else [] for text in (mount, device))
     try:
         check_allowed(allowed, mounts, devices, {variable: "x"} if variable else {}, "main")
@@ -35,7 +35,7 @@ def test_only_what_is_listed_is_allowed() -> None:
 
 
 def test_a_star_matches_anything_within_one_part() -> None:
-    stars = AllowedEdits(devices=("/dev/a*b*c", "/dev/*/x"))
+    stars = AllowList(devices=("/dev/a*b*c", "/dev/*/x"))
     for device in ("/dev/abc", "/dev/a1b2c", "/dev/abbc", "/dev/any/x"):
         assert _is_allowed(device=device, allowed=stars)
     for device in ("/dev/ac", "/dev/acb", "/dev/a/bc", "/dev/x", "/dev/any/y", "/dev/any/x/y"):
@@ -44,7 +44,7 @@ def test_a_star_matches_anything_within_one_part() -> None:
 
 def test_nothing_is_allowed_by_default() -> None:
     assert parse_allowed("{}").empty
-    nothing = AllowedEdits()
+    nothing = AllowList()
     assert not _is_allowed(mount="/opt", allowed=nothing)
     assert not _is_allowed(device="/dev/fuse", allowed=nothing)
     assert not _is_allowed(variable="A", allowed=nothing)
@@ -61,4 +61,4 @@ def test_a_list_that_cannot_be_meant_is_refused(text: str) -> None:
 
 def test_patterns_are_plain_text_but_for_the_star() -> None:
     check_patterns(ALLOWED)
-    assert not _is_allowed(device="/dev/xfuse", allowed=AllowedEdits(devices=("/dev/.fuse",)))
+    assert not _is_allowed(device="/dev/xfuse", allowed=AllowList(devices=("/dev/.fuse",)))

@@ -11,7 +11,7 @@ import msgspec
 from agent.dra.errors import PrepareRefused
 
 
-class AllowedEdits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Patterns of the allow-list.
 
     Args:
@@ -31,7 +31,7 @@ class AllowedEdits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_allowed(
-    allowed: AllowedEdits, mounts: Iterable[str], devices: Iterable[str], env: Mapping[str, str], container: str
+    allowed: AllowList, mounts: Iterable[str], devices: Iterable[str], env: Mapping[str, str], container: str
 ) -> None:
     """Raise PrepareRefused with everything that the allow-list lacks."""
     refused = [
@@ -46,7 +46,7 @@ def check_allowed(
         )
 
 
-def check_patterns(allowed: AllowedEdits) -> None:
+def check_patterns(allowed: AllowList) -> None:
     """Raise ValueError for a pattern that cannot mean what it says."""
     for path in (*allowed.mounts, *allowed.devices):
         if not path.startswith("/") or any(part in ("", ".", "..") for part in path[1:].split("/")):
