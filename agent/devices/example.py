@@ -26,7 +26,6 @@ class ExampleDevices:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._offered: frozenset[str] = frozenset()
 
     def new(self) -> None:
         """Do nothing."""
@@ -40,12 +39,12 @@ class ExampleDevices:
         with self._path.open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
         fill_from(text, node_info)
-        self._offered = frozenset(node_info.allocatable)
 
     def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Allocated:
         """Return the names of the container's devices of the file in a variable, and nothing without any."""
-        del pod_info
-        own = sorted(self._offered.intersection(container_info.allocate_from.values()))
+        offered = NodeInfo(pod_info.node_name)
+        self.update_node_info(offered)
+        own = sorted(offered.allocatable.keys() & container_info.allocate_from.values())
         return (), (), {VARIABLE: ",".join(own)} if own else {}
 
 

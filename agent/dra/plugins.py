@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 
 from agent.devices.allocation import DeviceAllocation
+from agent.devices.example import NAME as EXAMPLE
+from agent.devices.example import ExampleDevices
 from agent.devices.guarded import DevicePluginError, GuardedPlugin
 from agent.devices.loading import LoadedDevices, installed_plugins, start_plugins
 from agent.dra.decide import AllocateRequest
@@ -18,11 +21,17 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _RETRY_S = 60.0
 
 
+def device_plugins(example: Path | None = None) -> list[GuardedPlugin]:
+    """Return the installed plugins, and the built in `example` if there is a file of example devices."""
+    built_in = [GuardedPlugin(EXAMPLE, lambda: ExampleDevices(example))] if example else []
+    return [*built_in, *installed_plugins()]
+
+
 @dataclass(slots=True)
 class NodePlugins:
     """The device plugins of this node, started when first asked; those that failed are tried again each minute."""
 
-    installed: Callable[[], Sequence[GuardedPlugin]] = installed_plugins
+    installed: Callable[[], Sequence[GuardedPlugin]] = device_plugins
     retry_s: float = _RETRY_S
     _loaded: LoadedDevices | None = field(default=None, init=False)
     _due_s: float = field(default=0.0, init=False)

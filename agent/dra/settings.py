@@ -52,6 +52,9 @@ class DraSettings(BaseSettings):
         "{}",
         description="What device plugins may add to containers, as JSON: lists of patterns in mounts, devices and env.",
     )
+    example_devices: Path | None = Field(
+        None, description="JSON file with example devices, as the agent has it, so that containers learn theirs."
+    )
     listen: Annotated[str, AfterValidator(_address_or_none)] = Field(
         "", description="Address of health checks and metrics, over plain HTTP; by default, nothing is served."
     )

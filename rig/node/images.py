@@ -98,6 +98,14 @@ def build_scheduler(cache: Path, program: Path, notify: progress.Notify) -> Path
         return buildah.archive(SCHEDULER)
 
 
+def build_derived(cache: Path, tag: str, recipe: str, folder: Path, notify: progress.Notify) -> Path:
+    """Return an image built from a folder by a recipe that starts from one of the project's images."""
+    buildah = Buildah(cache)
+    with locked(cache, notify):
+        _build(buildah, tag, recipe, folder)
+        return buildah.archive(tag)
+
+
 def build_project(buildah: Buildah, cache: Path, notify: progress.Notify) -> dict[str, Path]:
     """Build the project images from their Dockerfiles and return them by tag, for `containerd.load`."""
     base = _build_base(buildah, cache, notify, _SUITE)

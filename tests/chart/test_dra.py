@@ -57,6 +57,23 @@ def test_the_driver_sees_four_directories_and_can_write_no_model(render: Render)
     assert {name: mounts[name]["mountPath"] for name in paths} == paths
 
 
+def test_the_driver_gets_what_its_plugins_need(render: Render) -> None:
+    variable = {"name": "TUNERS", "value": "/run/tuners"}
+    volume, mount = {"name": "tuners", "emptyDir": {}}, {"name": "tuners", "mountPath": "/run/tuners"}
+    added = {"extraEnv": [variable], "extraVolumes": [volume], "extraVolumeMounts": [mount]}
+    devices = {"enabled": True, "exampleConfigMap": "gpus"}
+    spec = pod_specs(render({"dra": {"enabled": True, **added}, "devices": devices}))["larder-dra"]
+    (container,) = spec["containers"]
+    assert variable in container["env"]
+    assert volume in spec["volumes"]
+    assert mount in container["volumeMounts"]
+    (gpus,) = [each["name"] for each in spec["volumes"] if each.get("configMap", {}).get("name") == "gpus"]
+    (folder,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == gpus]
+    assert environment(container)["LARDER_EXAMPLE_DEVICES"] == f"{folder}/devices.json"
+    plain = pod_specs(render(ON))["larder-dra"]
+    assert "devices.json" not in str(plain)
+
+
 def test_the_driver_understands_its_environment(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
     allow = {"devices": ["/dev/fuse"], "env": ["GPU_*"]}
     (container,) = pod_specs(render({"dra": {"enabled": True, "allow": allow}}))["larder-dra"]["containers"]

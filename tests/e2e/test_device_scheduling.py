@@ -1,4 +1,7 @@
-"""larder-scheduler as the chart installs it, with the real kube-scheduler, beside the driver of models as devices."""
+"""larder-scheduler as the chart installs it, with the real kube-scheduler, beside the driver of models as devices.
+
+A device plugin is installed in the agent's image as docs/devices.md says.
+"""
 
 import json
 import os
@@ -13,6 +16,8 @@ from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 from rig.node.prepare import tools
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import SCHEDULER_NAME
+from shared.model_devices import DRIVER
+from tests.e2e import tuner_plugin
 from tests.e2e.device_claims import (
     claim_template,
     claiming_spec,
@@ -27,23 +32,31 @@ from tests.e2e.namespaces import namespace_of_level
 CONTROLLER = {"drainSeconds": 2}
 DEVICES = {"enabled": True, "intervalSeconds": 5, "exampleConfigMap": "example-cards"}
 CARDS = [f"resource/group/gpugrp0/0/gpu/{n}/cards" for n in range(2)]
+ALLOW = {"mounts": [f"{tuner_plugin.FOLDER}/b"], "env": ["TUNERS_GIVEN", "LARDER_EXAMPLE_DEVICES"]}
+TUNERS = [tuner_plugin.slot(name) for name in "ab"]
 _SLOW_S = 180.0  # kubelet reads a ConfigMap again after a minute or so
 
 
 @pytest.fixture(scope="module")
-def site_with_scheduler(site: Installation) -> Iterator[Installation]:
-    """The installation with larder-scheduler, the driver and two cards, all of them switched off again afterwards."""
-    scheduler = images.build_scheduler(cache_dir(os.environ), tools(os.environ).plane.kube_scheduler, print)
-    site.cluster.load_image(scheduler)
+def site_with_scheduler(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """The installation with larder-scheduler, the driver, two cards and two tuners, switched off again afterwards."""
+    cache = cache_dir(os.environ)
+    site.cluster.load_image(images.build_scheduler(cache, tools(os.environ).plane.kube_scheduler, print))
+    site.cluster.load_image(tuner_plugin.build_agent(cache, tmp_path_factory.mktemp("tuners")))
+    site.cluster.machine("one").run(tuner_plugin.PLUG_IN)
     body = {"data": {"devices.json": json.dumps({"allocatable": dict.fromkeys(CARDS, 1)})}}
     site.api.ensure(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": "example-cards"}} | body)
-    parts = {"dra": {"enabled": True}, "scheduler": {"enabled": True, "replicas": 1}}
+    parts = {
+        "agent": {"image": {"tag": tuner_plugin.TAG}, **tuner_plugin.EXTRAS},
+        "dra": {"enabled": True, "allow": ALLOW, **tuner_plugin.EXTRAS},
+        "scheduler": {"enabled": True, "replicas": 1},
+    }
     site.install(controller=CONTROLLER, devices=DEVICES, **parts)
     wait_for_driver(site)
     site.cluster.kubectl(
         "rollout", "status", f"deployment/{SCHEDULER_NAME}", f"--namespace={NAMESPACE}", "--timeout=240s"
     )
-    site.until(lambda: set(CARDS) <= _advertised(site).keys(), "the cards", _SLOW_S)
+    site.until(lambda: {*CARDS, *TUNERS} <= _advertised(site).keys(), "the cards and the tuners", _SLOW_S)
     yield site
     site.install(controller=CONTROLLER, devices=DEVICES | {"withdraw": True}, **parts)
     site.until(lambda: not _advertised(site), "the cards to be withdrawn", _SLOW_S)
@@ -95,6 +108,7 @@ def test_a_pod_gets_its_model_from_the_driver_and_its_card_from_the_scheduler(sc
     assert sorted(map(_card, pods)) == CARDS
     for pod in pods:
         reads_the_model(site, pod, model)
+        assert site.sh(pod, "echo $LARDER_EXAMPLE_DEVICES", "main").strip() == _card(pod)
 
     last = _both(site, model, namespace)
 
@@ -108,6 +122,36 @@ def test_a_pod_gets_its_model_from_the_driver_and_its_card_from_the_scheduler(sc
     successor = site.running(last, namespace)
     assert _card(successor) == _card(pods[0])
     reads_the_model(site, successor, model)
+
+
+def _with_tuner(site: Installation, namespace: str) -> str:
+    """Create a pod that asks for a tuner and for no model, and return its name."""
+    name = site.name("tuned")
+    asked = {"runningcontainer": {"main": {"requests": {tuner_plugin.slot("0"): 1}}}}
+    template = claim_template(site, namespace, {"name": "model", "exactly": {"deviceClassName": f"fetch-{DRIVER}"}})
+    meta = {"name": name, "labels": {"app": name}, "annotations": {ANNOTATION: json.dumps(asked)}}
+    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": claiming_spec(template)}, namespace)
+    return name
+
+
+def test_a_container_gets_what_a_plugin_gives_it_and_the_administrator_allows(scheduled: Installation) -> None:
+    site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
+    site.api.patch(
+        f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
+    )
+    first = site.running(_with_tuner(site, namespace), namespace)
+    assert site.sh(first, "cat /tuners/b/firmware; echo $TUNERS_GIVEN", "main").split() == ["b", "b"]
+    assert "done" not in site.sh(first, "touch /tuners/b/x 2>/dev/null && echo done; true", "main")
+
+    second = _with_tuner(site, namespace)
+    refusal = (
+        f"a device plugin asks for mount {tuner_plugin.FOLDER}/a for container main, which dra.allow does not list; "
+        "an administrator can add it there"
+    )
+    site.until(lambda: any(refusal in event["message"] for event in site.events(second)), "the Event of the pod")
+    (waiting,) = site.pods(f"app={second}", namespace)
+    assert waiting["spec"]["nodeName"] == "one"
+    assert waiting["status"]["phase"] == "Pending"
 
 
 def test_the_scheduler_of_the_chart_runs_with_no_right_on_its_node(scheduled: Installation) -> None:

@@ -76,6 +76,17 @@ def test_what_it_lacks_stops_the_container_and_is_named(toys: DraBench) -> None:
     assert not toys.cdi_path(claim).exists()
 
 
+def test_a_container_learns_its_example_devices(bench: DraBench, tmp_path: Path) -> None:
+    offered = tmp_path / "devices.json"
+    offered.write_text(json.dumps({"allocatable": {"toys/a": 1, "toys/b": 1}}))
+    bench.environ["LARDER_EXAMPLE_DEVICES"] = str(offered)
+    bench.allow = json.dumps({"env": ["LARDER_EXAMPLE_DEVICES"]})
+    claim = _claimed(bench, "b")
+    bench.prepared(claim)
+    (edits,) = bench.edits(claim)
+    assert "LARDER_EXAMPLE_DEVICES=toys/b" in edits["env"]
+
+
 def test_by_default_no_plugin_is_asked(toys: DraBench) -> None:
     claim = _claimed(toys, "fuse")
     toys.prepared(claim)
