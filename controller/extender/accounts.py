@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import structlog
 
-from controller.extender.asked_devices import allocated_devices
 from controller.extender.device_objects import DeviceNode, DevicePod, whole_numbers
+from controller.extender.requested_devices import allocated_devices
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_node_info
 from shared.devices.info import NodeInfo, PodInfo
 

@@ -6,8 +6,8 @@ from typing import Any
 import structlog
 
 from controller.extender.accounts import DeviceAccounts
-from controller.extender.asked_devices import asked_devices
 from controller.extender.device_objects import DevicePod
+from controller.extender.requested_devices import requested_devices
 from controller.extender.reserve import DeviceReserver, NotBound, pod_path
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import NoAnswerInTime
@@ -52,11 +52,11 @@ class DeviceBinder:
         account = self.accounts.node(args.node)
         if account is None:
             raise NotBound(f"node {args.node} is gone")
-        asked = asked_devices(pod)
-        if not asked:
+        requested = requested_devices(pod)
+        if not requested:
             await self._write_binding(pod, args.node, None)
             return
-        info = await self.reserver.reserve(pod, asked, account)
+        info = await self.reserver.reserve(pod, requested, account)
         try:
             await self._write_binding(pod, args.node, info)
         except _DEFINITE as error:

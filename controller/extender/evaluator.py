@@ -13,7 +13,7 @@ from controller.devices.plugin import DeviceScheduler
 from controller.devices.schedule import offered_devices, pod_for
 from controller.devices.shortage import Reason, SearchTooLong
 from controller.extender.accounts import NodeAccount
-from controller.extender.asked_devices import AskedDevices
+from controller.extender.requested_devices import RequestedDevices
 from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 
 MAX_STEPS = 20_000  # of the search per pod and kind of node: a few hundredths of a second
@@ -71,11 +71,11 @@ class FitEvaluator:
             else:
                 self._count(known, account)
 
-    def fits(self, asked: AskedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
+    def fits(self, requested: RequestedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
         """Return for each node whether the pod fits; those that the clock leaves no time for do not, this time."""
         answers: dict[Hashable, NodeFit] = {}  # by kind of node
-        pod_name = asked.info.name if self._plugins else ""
-        asked_key = (asked.key, self._trees if asked.follows_topology else 0, pod_name)
+        pod_name = requested.info.name if self._plugins else ""
+        request_key = (requested.key, self._trees if requested.follows_topology else 0, pod_name)
         found: list[NodeFit] = []
         for name in names:
             node = self._nodes.get(name)
@@ -84,12 +84,12 @@ class FitEvaluator:
                 continue
             fit = answers.get(node.kind)
             if fit is None:
-                key = (asked_key, node.kind)
-                fit = answers[node.kind] = self._results.get(key) or self._evaluate(asked, node, key, until)
+                key = (request_key, node.kind)
+                fit = answers[node.kind] = self._results.get(key) or self._evaluate(requested, node, key, until)
             found.append(fit if fit.fits or not node.account.problem else fit._replace(reason=node.account.problem))
         return found
 
-    def place(self, asked: AskedDevices, name: str, uid: str) -> PodInfo | None:
+    def place(self, requested: RequestedDevices, name: str, uid: str) -> PodInfo | None:
         """Return a pod with its devices on a node as it is known, and count it at once; nothing if it does not fit.
 
         Questions that wait behind this one see it. The next `sync` of the node has it, or gives the devices back.
@@ -97,13 +97,13 @@ class FitEvaluator:
         node = self._nodes.get(name)
         if node is None or uid in node.account.pods:
             return None
-        found = self.allocate(asked, name, node.account.pods)
+        found = self.allocate(requested, name, node.account.pods)
         if isinstance(found, str):
             return None
         self._count(node, replace(node.account, pods={**node.account.pods, uid: found}))
         return found
 
-    def allocate(self, asked: AskedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
+    def allocate(self, requested: RequestedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
         """Return the pod with its devices on a node where exactly these pods use devices, or why there are none."""
         node = self._nodes.get(name)
         if node is None:
@@ -112,22 +112,22 @@ class FitEvaluator:
         for uid in sorted(pods):
             self._chain.take(info, copy_pod(pods[uid]))
         self._groups.renew(MAX_STEPS)
-        fit = self._chain.fit(copy_node(info), pod_for(asked.info, name))
+        fit = self._chain.fit(copy_node(info), pod_for(requested.info, name))
         if not fit.fits:
             return _printed(fit.reasons)
-        pod = pod_for(asked.info, name)
+        pod = pod_for(requested.info, name)
         self._groups.renew(MAX_STEPS)
         if reasons := self._chain.allocate(info, pod):
             return _printed(reasons)
         pod.node_name = name
         return pod
 
-    def _evaluate(self, asked: AskedDevices, node: _Prepared, key: Hashable, until: float) -> NodeFit:
+    def _evaluate(self, requested: RequestedDevices, node: _Prepared, key: Hashable, until: float) -> NodeFit:
         if self._clock() > until:
             return NodeFit(fits=False, reason=OUT_OF_TIME)
         self._groups.renew(MAX_STEPS)
         info = copy_node(node.info) if self._plugins else node.info
-        fits, reasons, score = self._chain.fit(info, pod_for(asked.info, node.info.name))
+        fits, reasons, score = self._chain.fit(info, pod_for(requested.info, node.info.name))
         fit = NodeFit(fits, "" if fits else _printed(reasons), score)
         if len(self._results) >= _MAX_RESULTS:
             self._results.clear()

@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 import structlog
 
 from controller.extender.accounts import DeviceAccounts, NodeAccount, version_of
-from controller.extender.asked_devices import AskedDevices, allocated_devices
 from controller.extender.device_objects import DevicePod
+from controller.extender.requested_devices import RequestedDevices, allocated_devices
 from controller.extender.reservations import DeviceReservation, DeviceReservations, ReservationStore
 from controller.extender.worker import DeviceWorker
 from shared.api.core import PODS
@@ -47,17 +47,17 @@ class DeviceReserver:
     conflict: Callable[[], None] = lambda: None  # called when another replica was first
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
-    async def reserve(self, pod: DevicePod, asked: AskedDevices, account: NodeAccount) -> PodInfo:
+    async def reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> PodInfo:
         """Reserve devices for a pod, and count it on the node. Raises NotBound, KubeError, NoAnswerInTime."""
         uid, node = pod.metadata.uid, account.name
-        # What is asked behind this sees the pod at once, although the choice may still change.
-        chosen = await self.worker.run(lambda evaluator: evaluator.place(asked, node, uid), _ALLOCATION_S)
+        # Questions behind this one see the pod at once, although the choice may still change.
+        chosen = await self.worker.run(lambda evaluator: evaluator.place(requested, node, uid), _ALLOCATION_S)
         if chosen is not None:
             self.accounts.assume(uid, node, chosen)
         lock = self._locks.setdefault(node, asyncio.Lock())
         try:
             async with lock:
-                return await self._reserve(pod, asked, account)
+                return await self._reserve(pod, requested, account)
         except BaseException:
             self.accounts.give_up(uid)
             raise
@@ -80,35 +80,35 @@ class DeviceReserver:
         except KubeError as error:
             _log.info("reservation_left", node=account.name, error=str(error))
 
-    async def _reserve(self, pod: DevicePod, asked: AskedDevices, account: NodeAccount) -> PodInfo:
+    async def _reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> PodInfo:
         for _ in range(_ATTEMPTS):
             reserved = await self.store.of(account.name, account.uid)
             try:
-                return await self._try_reserve(pod, asked, reserved)
+                return await self._try_reserve(pod, requested, reserved)
             except Conflict:
                 self.conflict()
         raise NotBound(f"other replicas keep reserving devices of node {account.name}; the scheduler retries")
 
-    async def _try_reserve(self, pod: DevicePod, asked: AskedDevices, reserved: DeviceReservations) -> PodInfo:
+    async def _try_reserve(self, pod: DevicePod, requested: RequestedDevices, reserved: DeviceReservations) -> PodInfo:
         node, uid, metadata = reserved.node, pod.metadata.uid, pod.metadata
         kept = await self._kept(reserved, uid)
         mine = next((each for each in reserved.entries if each.uid == uid), None)
         if mine is not None and not self.store.is_expired(node, uid):
             info = mine.info  # an earlier binding may still arrive, with these devices
-            if _requests(info) != _requests(asked.info):
+            if _requests(info) != _requests(requested.info):
                 raise NotBound(
                     "an earlier binding of the pod, with other requests, may still arrive; the scheduler retries"
                 )
         else:
             if not kept.version:  # what an earlier Lease said of pods on the node is not known
                 kept = replace(kept, pods_seen=max(map(version_of, await self._listed(node)), default=0))
-            info = await self._allocate(asked, kept, uid)
+            info = await self._allocate(requested, kept, uid)
         self.accounts.assume(uid, node, info)
         entry = DeviceReservation(metadata.namespace, metadata.name, uid, info)
         await self.store.write(replace(kept, entries=(*kept.entries, entry)))
         return info
 
-    async def _allocate(self, asked: AskedDevices, kept: DeviceReservations, uid: str) -> PodInfo:
+    async def _allocate(self, requested: RequestedDevices, kept: DeviceReservations, uid: str) -> PodInfo:
         """Choose devices by memory where that is fresh enough, and by a live list before a refusal."""
         node, reserved = kept.node, {each.uid: each.info for each in kept.entries}
         account = self.accounts.node(node)
@@ -116,16 +116,16 @@ class DeviceReserver:
             raise NotBound(f"node {node} is gone")
         if self.accounts.pods_version >= kept.pods_seen:
             others = {other: info for other, info in account.pods.items() if other != uid}
-            found = await self._choose(asked, node, others | reserved)
+            found = await self._choose(requested, node, others | reserved)
             if isinstance(found, PodInfo):
                 return found
-        found = await self._choose(asked, node, await self._bound(node) | reserved)
+        found = await self._choose(requested, node, await self._bound(node) | reserved)
         if isinstance(found, str):
             raise NotBound(f"node {node} has no devices for the pod any more: {found}")
         return found
 
-    async def _choose(self, asked: AskedDevices, node: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
-        return await self.worker.run(lambda evaluator: evaluator.allocate(asked, node, pods), _ALLOCATION_S)
+    async def _choose(self, requested: RequestedDevices, node: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
+        return await self.worker.run(lambda evaluator: evaluator.allocate(requested, node, pods), _ALLOCATION_S)
 
     async def _bound(self, node: str) -> dict[str, PodInfo]:
         """Return what the pods on a node have, listed live."""
@@ -165,7 +165,7 @@ def pod_path(namespace: str, name: str) -> str:
 
 
 def _requests(info: PodInfo) -> list[Any]:
-    """Return what the user asked for, by container."""
+    """Return what the user requested, by container."""
     groups = (info.running_containers, info.init_containers)
-    asked = [{name: each.requests for name, each in group.items() if each.requests} for group in groups]
-    return [info.requests, *asked]
+    requested = [{name: each.requests for name, each in group.items() if each.requests} for group in groups]
+    return [info.requests, *requested]

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from controller.extender.asked_devices import AskedDevices, asked_devices
 from controller.extender.decide import ScoredNode, filter_result, priorities
 from controller.extender.device_objects import DevicePod
 from controller.extender.model_preference import ModelPreference, Snapshot, model_preference
+from controller.extender.requested_devices import RequestedDevices, requested_devices
 from controller.extender.wire import ExtenderArgs, ExtenderFilterResult, HostPriority
 from controller.extender.worker import ANSWER_S, DeviceWorker
 from controller.placement.pod_placement import promised_snapshots
@@ -80,19 +80,19 @@ class ExtenderService:
     async def _scored(self, pod: DevicePod, names: list[str], snapshots: Sequence[Snapshot]) -> list[ScoredNode]:
         preferences = self._preferences(names, snapshots)
         try:
-            asked = asked_devices(pod)
+            requested = requested_devices(pod)
         except InvalidDeviceInfo as error:
             reason = f"annotation {ANNOTATION} of the pod: {error}"[:300]
             return [ScoredNode(name, fits=False, reason=reason) for name in names]
-        if not asked:
+        if not requested:
             return [ScoredNode(name, models=each) for name, each in zip(names, preferences, strict=True)]
-        return await self._with_devices(asked, names, preferences)
+        return await self._with_devices(requested, names, preferences)
 
     async def _with_devices(
-        self, asked: AskedDevices, names: list[str], preferences: list[ModelPreference]
+        self, requested: RequestedDevices, names: list[str], preferences: list[ModelPreference]
     ) -> list[ScoredNode]:
         until = self.clock() + self.answer_s * _EVALUATING
-        fits = await self.worker.run(lambda evaluator: evaluator.fits(asked, names, until), self.answer_s)
+        fits = await self.worker.run(lambda evaluator: evaluator.fits(requested, names, until), self.answer_s)
         return [
             ScoredNode(name, fit[0], fit[1], fit[2], each)
             for name, fit, each in zip(names, fits, preferences, strict=True)

@@ -100,14 +100,14 @@ class DeviceWorker:
 
         # Never cancelled: a later question relies on these changes.
         taken = thread.submit(lambda evaluator: evaluator.sync(changes)) if changes else None
-        asked = thread.submit(work)
+        answer = thread.submit(work)
         try:
             async with asyncio.timeout(within_s):
                 if taken is not None:
                     await asyncio.shield(asyncio.wrap_future(taken))
-                return await asyncio.wrap_future(asked)
+                return await asyncio.wrap_future(answer)
         except TimeoutError:
-            asked.cancel()
+            answer.cancel()
             self._check(thread)
             raise NoAnswerInTime(
                 f"no decision about devices within {within_s:.2f} s; the scheduler retries the pod"

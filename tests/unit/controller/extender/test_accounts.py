@@ -3,8 +3,8 @@
 import msgspec
 
 from controller.extender.accounts import DeviceAccounts
-from controller.extender.asked_devices import allocated_devices
 from controller.extender.device_objects import DevicePod
+from controller.extender.requested_devices import allocated_devices
 from shared.devices.info import PodInfo
 from tests.builders.devices import CARD, bound_pod, card, device_node, device_pod
 

@@ -7,8 +7,8 @@ import pytest
 
 from controller.devices.plugin import DeviceScheduler
 from controller.extender.accounts import DeviceAccounts
-from controller.extender.asked_devices import allocated_devices, asked_devices
 from controller.extender.evaluator import OUT_OF_TIME, UNKNOWN_NODE, FitEvaluator
+from controller.extender.requested_devices import allocated_devices, requested_devices
 from shared.devices.info import PodInfo
 from tests.builders.devices import CARD, ScriptedPlugin, bound_pod, card, device_node, device_pod
 
@@ -33,8 +33,8 @@ def accounts() -> DeviceAccounts:
 
 def test_reasons_name_container_resource_and_numbers(accounts: DeviceAccounts) -> None:
     accounts.pod_changed(None, bound_pod("p", "n1", "a"))
-    asked = asked_devices(device_pod("q", {CARD: 2}))
-    one, bare, bad, gone = evaluator_for(accounts).fits(asked, ["n1", "bare", "bad", "gone"], LATER)
+    requested = requested_devices(device_pod("q", {CARD: 2}))
+    one, bare, bad, gone = evaluator_for(accounts).fits(requested, ["n1", "bare", "bad", "gone"], LATER)
     assert not any(each.fits for each in (one, bare, bad, gone))
     assert one.reason == f"container main: {CARD}: requested 2, used 1, capacity 1"
     assert bare.reason == f"container main: {CARD}: requested 2, used 0, capacity 0"
@@ -43,33 +43,33 @@ def test_reasons_name_container_resource_and_numbers(accounts: DeviceAccounts) -
 
 
 def test_usage_follows_pods(accounts: DeviceAccounts) -> None:
-    evaluator, asked = evaluator_for(accounts), asked_devices(device_pod("q", {CARD: 1, card("1"): 1}))
-    assert evaluator.fits(asked, ["n1"], LATER)[0].fits
+    evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1, card("1"): 1}))
+    assert evaluator.fits(requested, ["n1"], LATER)[0].fits
     pod = bound_pod("p", "n1", "a")
     accounts.pod_changed(None, pod)
     evaluator.sync(accounts.changes())
-    assert not evaluator.fits(asked, ["n1"], LATER)[0].fits
+    assert not evaluator.fits(requested, ["n1"], LATER)[0].fits
     accounts.pod_changed(pod, None)
     evaluator.sync(accounts.changes())
-    assert evaluator.fits(asked, ["n1"], LATER)[0].fits
+    assert evaluator.fits(requested, ["n1"], LATER)[0].fits
 
 
 def test_the_fuller_node_has_the_better_score(accounts: DeviceAccounts) -> None:
     accounts.pod_changed(None, bound_pod("p", "n2", "a"))
-    fits = evaluator_for(accounts).fits(asked_devices(device_pod("q", {CARD: 1})), ["n1", "n2"], LATER)
+    fits = evaluator_for(accounts).fits(requested_devices(device_pod("q", {CARD: 1})), ["n1", "n2"], LATER)
     assert [fit.score for fit in fits] == [0.5, 1.0]
 
 
 def test_plugins_are_asked_for_each_node_once_until_it_changes(accounts: DeviceAccounts) -> None:
     plugin = ScriptedPlugin()
-    evaluator, asked = evaluator_for(accounts, [plugin]), asked_devices(device_pod("q", {CARD: 1}))
+    evaluator, requested = evaluator_for(accounts, [plugin]), requested_devices(device_pod("q", {CARD: 1}))
     for _ in range(2):
-        evaluator.fits(asked, ["n1", "n2"], LATER)
+        evaluator.fits(requested, ["n1", "n2"], LATER)
     assert plugin.asked == ["n1", "n2"]
     accounts.pod_changed(None, bound_pod("p", "n1", "a"))
     accounts.node_changed(device_node("n2"), None)
     evaluator.sync(accounts.changes())
-    evaluator.fits(asked, ["n1"], LATER)
+    evaluator.fits(requested, ["n1"], LATER)
     assert plugin.asked == ["n1", "n2", "n1"]
     assert sorted(plugin.added) == ["bad", "bare", "n1", "n3"]
 
@@ -79,15 +79,15 @@ def test_equal_nodes_are_computed_once() -> None:
     names = [f"n{i}" for i in range(400)]
     for name in names:
         accounts.node_changed(None, device_node(name, {card(str(i)): 1 for i in range(40)}))
-    evaluator, asked = evaluator_for(accounts), asked_devices(device_pod("q", {CARD: 1}))
-    assert all(fit.fits for fit in evaluator.fits(asked, names, LATER))
+    evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
+    assert all(fit.fits for fit in evaluator.fits(requested, names, LATER))
     assert len(evaluator._results) == 1
 
 
 def test_without_time_left_nodes_are_refused_this_time_only(accounts: DeviceAccounts) -> None:
-    evaluator, asked = evaluator_for(accounts), asked_devices(device_pod("q", {CARD: 1}))
-    assert evaluator.fits(asked, ["n1"], 0.0)[0].reason == OUT_OF_TIME
-    assert evaluator.fits(asked, ["n1"], LATER)[0].fits
+    evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
+    assert evaluator.fits(requested, ["n1"], 0.0)[0].reason == OUT_OF_TIME
+    assert evaluator.fits(requested, ["n1"], LATER)[0].fits
 
 
 def test_a_search_without_end_is_abandoned_and_says_so() -> None:
@@ -96,20 +96,20 @@ def test_a_search_without_end_is_abandoned_and_says_so() -> None:
     accounts.node_changed(None, device_node("n", offered))
     asks = {f"resource/group/g/{i}/h/{j}/x": 1 for i in range(9) for j in range(9)} | {"resource/group/g/0/y": 1}
     began = monotonic()
-    fit = evaluator_for(accounts).fits(asked_devices(device_pod("q", asks)), ["n"], LATER)[0]
+    fit = evaluator_for(accounts).fits(requested_devices(device_pod("q", asks)), ["n"], LATER)[0]
     assert "no allocation found within 20000 steps" in fit.reason
     assert monotonic() - began < 30
 
 
 def test_allocations_avoid_what_others_have(accounts: DeviceAccounts) -> None:
-    evaluator, asked = evaluator_for(accounts), asked_devices(device_pod("q", {CARD: 1}))
+    evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
     taken = allocated_devices(bound_pod("p", "n1", "b"))
     assert taken is not None
-    info = evaluator.allocate(asked, "n1", {"uid-p": taken})
+    info = evaluator.allocate(requested, "n1", {"uid-p": taken})
     assert isinstance(info, PodInfo)
     assert (info.node_name, info.running_containers["main"].allocate_from) == ("n1", {CARD: card("a")})
     other = allocated_devices(bound_pod("o", "n1", "a"))
     assert other is not None
-    refused = evaluator.allocate(asked, "n1", {"uid-p": taken, "uid-o": other})
+    refused = evaluator.allocate(requested, "n1", {"uid-p": taken, "uid-o": other})
     assert refused == f"container main: {CARD}: requested 1, used 1, capacity 1"
-    assert evaluator.allocate(asked, "gone", {}) == "node gone is gone"
+    assert evaluator.allocate(requested, "gone", {}) == "node gone is gone"

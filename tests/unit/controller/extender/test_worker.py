@@ -8,13 +8,13 @@ import pytest
 
 from controller.devices.plugin import DeviceFit
 from controller.extender.accounts import DeviceAccounts
-from controller.extender.asked_devices import asked_devices
 from controller.extender.evaluator import FitEvaluator, NodeFit
+from controller.extender.requested_devices import requested_devices
 from controller.extender.worker import DeviceWorker, NoAnswerInTime
 from tests.builders.devices import CARD, ScriptedPlugin, bound_pod, card, device_node, device_pod
 
 LATER = float("inf")
-ASKED = asked_devices(device_pod("q", {CARD: 1}))
+ASKED = requested_devices(device_pod("q", {CARD: 1}))
 
 
 def fail() -> None:

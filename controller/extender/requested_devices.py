@@ -1,4 +1,4 @@
-"""What a pod asks for, and what it got: plain functions of its annotation and its containers."""
+"""The devices that a pod requests, and those that it got: plain functions of its annotation and its containers."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ from shared.devices.info import ContainerInfo, PodInfo
 
 
 @dataclass(frozen=True, slots=True)
-class AskedDevices:
-    """What the containers of a pod ask for.
+class RequestedDevices:
+    """The devices that the containers of a pod request.
 
-    `info` is never changed. `key` is equal for pods that ask the same. `follows_topology` says that the best tree of
-    cards in the cluster decides what is asked.
+    `info` is never changed. `key` is equal for pods that request the same. `follows_topology` says that the best tree
+    of cards in the cluster decides what is requested.
     """
 
     info: PodInfo
@@ -24,12 +24,12 @@ class AskedDevices:
     follows_topology: bool = False
 
     def __bool__(self) -> bool:
-        """Return whether it asks for any device."""
+        """Return whether it requests any device."""
         return bool(self.key)
 
 
-def asked_devices(pod: DevicePod) -> AskedDevices:
-    """Return what a pod asks for: requests and scorers of its annotation, and cards that its containers request.
+def requested_devices(pod: DevicePod) -> RequestedDevices:
+    """Return the devices that a pod requests: requests and scorers of its annotation, and cards of its containers.
 
     What only a scheduler may have written there is left out. Raises InvalidDeviceInfo.
     """
@@ -38,8 +38,8 @@ def asked_devices(pod: DevicePod) -> AskedDevices:
     info = PodInfo(
         name=pod.metadata.name,
         requests=written.requests,
-        init_containers=_asked(written.init_containers),
-        running_containers=_asked(written.running_containers),
+        init_containers=_requested(written.init_containers),
+        running_containers=_requested(written.running_containers),
         unknown=written.unknown,
     )
     for containers, listed in (
@@ -55,7 +55,7 @@ def asked_devices(pod: DevicePod) -> AskedDevices:
                 containers.setdefault(container.name, ContainerInfo()).kube_requests = {CARDS: count}
     everything = (*info.running_containers.values(), *info.init_containers.values())
     topology = bool(info.requests.get(TOPOLOGY)) or any(each.requests.get(TOPOLOGY) for each in everything)
-    return AskedDevices(info, _key(info), topology)
+    return RequestedDevices(info, _key(info), topology)
 
 
 def allocated_devices(pod: DevicePod) -> PodInfo | None:
@@ -70,7 +70,7 @@ def allocated_devices(pod: DevicePod) -> PodInfo | None:
     return info if info.node_name == pod.spec.node_name else None
 
 
-def _asked(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]:
+def _requested(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]:
     return {
         name: ContainerInfo(requests=each.requests, scorer=each.scorer, unknown=each.unknown)
         for name, each in containers.items()
@@ -78,7 +78,7 @@ def _asked(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]:
 
 
 def _key(info: PodInfo) -> bytes:
-    """Return a text of everything that decides where the pod fits; empty if it asks for nothing."""
+    """Return a text of everything that decides where the pod fits; empty if it requests nothing."""
     containers = [
         {
             name: (each.requests, each.scorer, each.kube_requests)

@@ -4,46 +4,50 @@ import json
 
 import pytest
 
-from controller.extender.asked_devices import allocated_devices, asked_devices
+from controller.extender.requested_devices import allocated_devices, requested_devices
 from shared.devices.annotation import InvalidDeviceInfo
 from tests.builders.devices import CARD, bound_pod, card, device_pod
 
 
 def test_a_pod_without_annotation_requests_nothing() -> None:
-    assert not asked_devices(device_pod("p"))
-    assert not asked_devices(device_pod("p", annotation='{"runningcontainer": {"main": {"scorer": {"a": 1}}}}'))
+    assert not requested_devices(device_pod("p"))
+    assert not requested_devices(device_pod("p", annotation='{"runningcontainer": {"main": {"scorer": {"a": 1}}}}'))
 
 
 def test_what_only_a_scheduler_may_write_is_left_out() -> None:
     forged = {"requests": {CARD: 1}, "devrequests": {CARD: 0}, "allocatefrom": {CARD: card("a")}, "scorer": {CARD: 1}}
-    asked = asked_devices(
+    requested = requested_devices(
         device_pod("p", annotation=json.dumps({"nodename": "n", "runningcontainer": {"main": forged}}))
     )
-    container = asked.info.running_containers["main"]
+    container = requested.info.running_containers["main"]
     assert (container.requests, container.scorer) == ({CARD: 1}, {CARD: 1})
-    assert (container.dev_requests, container.allocate_from, asked.info.node_name) == ({}, {}, "")
+    assert (container.dev_requests, container.allocate_from, requested.info.node_name) == ({}, {}, "")
 
 
 def test_pods_that_ask_the_same_have_the_same_key() -> None:
     one, other = device_pod("p", {CARD: 1, card("1"): 1}), device_pod("q", {card("1"): 1, CARD: 1})
-    assert asked_devices(one).key == asked_devices(other).key != asked_devices(device_pod("r", {CARD: 1})).key
+    assert (
+        requested_devices(one).key == requested_devices(other).key != requested_devices(device_pod("r", {CARD: 1})).key
+    )
 
 
 def test_cards_that_a_container_requests_of_kubernetes_count() -> None:
     resources = {"requests": {"nvidia.com/gpu": "2", "cpu": "100m", "memory": "nonsense"}}
-    asked = asked_devices(device_pod("p", containers=[{"name": "main", "resources": resources}]))
-    assert asked
-    assert asked.info.running_containers["main"].kube_requests == {"nvidia.com/gpu": 2}
+    requested = requested_devices(device_pod("p", containers=[{"name": "main", "resources": resources}]))
+    assert requested
+    assert requested.info.running_containers["main"].kube_requests == {"nvidia.com/gpu": 2}
 
 
 def test_a_request_for_a_container_that_the_pod_lacks_is_refused() -> None:
     with pytest.raises(InvalidDeviceInfo, match="no container 'other'"):
-        asked_devices(device_pod("p", annotation=json.dumps({"runningcontainer": {"other": {"requests": {CARD: 1}}}})))
+        requested_devices(
+            device_pod("p", annotation=json.dumps({"runningcontainer": {"other": {"requests": {CARD: 1}}}}))
+        )
 
 
 def test_requests_by_topology_are_known_as_such() -> None:
-    assert asked_devices(device_pod("p", {"gpu/gpu-generate-topology": 1})).follows_topology
-    assert not asked_devices(device_pod("p", {CARD: 1})).follows_topology
+    assert requested_devices(device_pod("p", {"gpu/gpu-generate-topology": 1})).follows_topology
+    assert not requested_devices(device_pod("p", {CARD: 1})).follows_topology
 
 
 def test_only_a_pod_on_the_node_of_its_annotation_has_devices() -> None:
