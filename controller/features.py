@@ -294,7 +294,7 @@ def _training_jobs(replica: Replica) -> Controller[Any]:
 def _extender(replica: Replica) -> Controller[Any]:
     accounts, clock, enabled = DeviceAccounts(), replica.clock, replica.settings.scheduler
     informers = DeviceInformers(accounts)
-    reconciler = DeviceNodeReconciler(accounts, LimitedEvents(replica.events, clock))
+    reserver: DeviceReserver | None = None
     if enabled:
         metrics = ExtenderMetrics(replica.metrics.registry)
         loaded = load_schedulers()
@@ -311,6 +311,7 @@ def _extender(replica: Replica) -> Controller[Any]:
                 service, binder, extender_callers(callers.keys), replica.manager.is_synced, metrics
             ).router()
         )
+    reconciler = DeviceNodeReconciler(accounts, LimitedEvents(replica.events, clock), reserver)
     return extender_controller(accounts, informers, reconciler, enabled=enabled)
 
 

@@ -55,6 +55,11 @@ class DeviceAccounts:
         """Let the next `changes` return every node."""
         self._changed |= self._nodes.keys()
 
+    def count_again(self, name: str) -> None:
+        """Let the next `changes` return a node, whose pods may have been counted wrongly."""
+        if name in self._nodes:
+            self._changed.add(name)
+
     def node_changed(self, before: DeviceNode | None, after: DeviceNode | None) -> None:
         """Follow a Node."""
         if after is None:

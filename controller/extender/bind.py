@@ -7,8 +7,9 @@ import structlog
 
 from controller.extender.accounts import DeviceAccounts
 from controller.extender.device_objects import DevicePod
+from controller.extender.pods_on_node import pod_path
 from controller.extender.requested_devices import requested_devices
-from controller.extender.reserve import DeviceReserver, NotBound, pod_path
+from controller.extender.reserve import DeviceReserver, NotBound
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import NoAnswerInTime
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, encode_pod_info
@@ -56,14 +57,15 @@ class DeviceBinder:
         if not requested:
             await self._write_binding(pod, args.node, None)
             return
-        info = await self.reserver.reserve(pod, requested, account)
+        reservation = await self.reserver.reserve(pod, requested, account)
+        info = reservation.info
         try:
             await self._write_binding(pod, args.node, info)
         except _DEFINITE as error:
             if await self._is_bound(pod, args.node, info):
                 return
             _log.info("binding_failed", namespace=args.pod_namespace, pod=args.pod_name, node=args.node)
-            await self.reserver.give_back(pod, account)
+            await self.reserver.give_back(reservation, account)
             raise NotBound(f"the pod was not bound, and its devices are free again: {error}") from error
         except KubeError as error:
             if not await self._is_bound(pod, args.node, info):

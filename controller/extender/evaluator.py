@@ -97,10 +97,17 @@ class FitEvaluator:
         node = self._nodes.get(name)
         if node is None or uid in node.account.pods:
             return None
-        found = self.allocate(requested, name, node.account.pods)
-        if isinstance(found, str):
-            return None
-        self._count(node, replace(node.account, pods={**node.account.pods, uid: found}))
+        found = self.place_beside(node.account.pods, requested, name, uid)
+        return None if isinstance(found, str) else found
+
+    def place_beside(
+        self, pods: Mapping[str, PodInfo], requested: RequestedDevices, name: str, uid: str
+    ) -> PodInfo | str:
+        """Do the same where exactly these pods use devices; return why it does not fit."""
+        found = self.allocate(requested, name, pods)
+        node = self._nodes.get(name)
+        if node is not None and isinstance(found, PodInfo):
+            self._count(node, replace(node.account, pods={**node.account.pods, uid: found}))
         return found
 
     def allocate(self, requested: RequestedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:

@@ -1,26 +1,34 @@
-"""Reports nodes whose devices cannot be read, as Events on them."""
+"""Looks after nodes with devices: Events on those that cannot be read, Leases for the reservations on the others."""
 
 from dataclasses import dataclass
 
-from controller.extender.accounts import DeviceAccounts
+from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.keys import DeviceNodeKey
+from controller.extender.reserve import DeviceReserver
 from controller.manager.limited_events import LimitedEvents
 from shared.kube.events import EventSubject
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceNodeReconciler:
-    """Looks at one node; the leader's only part in the extender."""
+    """Looks at one node; the leader's only part in the extender. Without a reserver, nodes get no Leases."""
 
     accounts: DeviceAccounts
     events: LimitedEvents
+    reserver: DeviceReserver | None = None
 
     async def reconcile(self, key: DeviceNodeKey) -> float | None:
-        """Report a malformed annotation once an hour, or again after it changed."""
+        """Report a malformed annotation once an hour, or again after it changed; see that there is a Lease."""
         account = self.accounts.node(key.name)
         if account is None or not account.problem:
             self.events.forget(key)
-            return None
-        subject = EventSubject("v1", "Node", "", account.name, account.uid)
-        await self.events.report(key, [subject], "InvalidDeviceInfo", account.problem, news=account.problem)
+        else:
+            subject = EventSubject("v1", "Node", "", account.name, account.uid)
+            await self.events.report(key, [subject], "InvalidDeviceInfo", account.problem, news=account.problem)
+        if account is not None and self.reserver is not None and _has_devices(account):
+            await self.reserver.ensure_lease(account)
         return None
+
+
+def _has_devices(account: NodeAccount) -> bool:
+    return bool(account.advertised.allocatable or account.advertised.capacity)

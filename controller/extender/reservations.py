@@ -33,16 +33,18 @@ class _Record(msgspec.Struct, frozen=True):
     name: str
     uid: str
     devices: Json
+    attempt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceReservation:
-    """The devices that a pod gets with its binding."""
+    """The devices that a pod gets with its binding; `attempt` tells the attempts to bind one pod apart."""
 
     namespace: str
     name: str
     uid: str
     info: PodInfo
+    attempt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,26 @@ class DeviceReservations:
     version: str = ""
     entries: tuple[DeviceReservation, ...] = ()
     pods_seen: int = 0
+
+    def of_pod(self, uid: str) -> DeviceReservation | None:
+        """Return the reservation of a pod."""
+        return next((entry for entry in self.entries if entry.uid == uid), None)
+
+    def has(self, reservation: DeviceReservation) -> bool:
+        """Return whether a reservation is still that of the same attempt to bind the pod."""
+        found = self.of_pod(reservation.uid)
+        return found is not None and found.attempt == reservation.attempt
+
+    def with_entry(self, reservation: DeviceReservation) -> "DeviceReservations":
+        """Return these with a reservation, in place of another one of the pod."""
+        others = (entry for entry in self.entries if entry.uid != reservation.uid)
+        return replace(self, entries=(*others, reservation))
+
+    def without(self, reservation: DeviceReservation) -> "DeviceReservations":
+        """Return these without a reservation, unless it serves another attempt by now."""
+        if not self.has(reservation):
+            return self
+        return replace(self, entries=tuple(entry for entry in self.entries if entry.uid != reservation.uid))
 
 
 def lease_name(node: str) -> str:
@@ -79,6 +101,11 @@ class ReservationStore:
     clock: Callable[[], float]
     _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
     _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)  # when, by node and uid
+
+    def knows(self, node: str, node_uid: str) -> bool:
+        """Return whether `of` needs no request, because there is a Lease that this replica read or wrote."""
+        known = self._known.get(node)
+        return known is not None and known.node_uid == node_uid and bool(known.version)
 
     async def of(self, node: str, node_uid: str) -> DeviceReservations:
         """Return the reservations of a node. Raises KubeError."""
@@ -160,7 +187,7 @@ class ReservationStore:
 
 
 def _written(entries: tuple[DeviceReservation, ...]) -> str:
-    records = [_Record(each.namespace, each.name, each.uid, pod_info_json(each.info)) for each in entries]
+    records = [_Record(each.namespace, each.name, each.uid, pod_info_json(each.info), each.attempt) for each in entries]
     return msgspec.json.encode(records).decode()
 
 
@@ -171,7 +198,8 @@ def _read(text: str) -> tuple[DeviceReservation, ...]:
     try:
         records = msgspec.json.decode(text, type=list[_Record])
         return tuple(
-            DeviceReservation(each.namespace, each.name, each.uid, pod_info_from(each.devices)) for each in records
+            DeviceReservation(each.namespace, each.name, each.uid, pod_info_from(each.devices), each.attempt)
+            for each in records
         )
     except (msgspec.DecodeError, RecursionError, InvalidDeviceInfo):
         return ()

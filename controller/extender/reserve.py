@@ -1,34 +1,55 @@
-"""Reserves devices of a node for a pod, so that no other replica gives them away while the binding is on its way."""
+"""Reserves devices of a node for pods, so that no other replica gives them away while the bindings are on their way.
 
-import asyncio
-from collections.abc import Callable, Mapping
+Pods that are bound to one node at the same time get their devices by one write of its reservations.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-from weakref import WeakValueDictionary
+from typing import Any, TypeAlias, assert_never
 
 import structlog
 
 from controller.extender.accounts import DeviceAccounts, NodeAccount, version_of
 from controller.extender.device_objects import DevicePod
-from controller.extender.requested_devices import RequestedDevices, allocated_devices
+from controller.extender.group_commit import GroupCommit
+from controller.extender.pods_on_node import PodsOnNode
+from controller.extender.requested_devices import RequestedDevices
 from controller.extender.reservations import DeviceReservation, DeviceReservations, ReservationStore
-from controller.extender.worker import DeviceWorker
-from shared.api.core import PODS
+from controller.extender.worker import DeviceWorker, NoAnswerInTime
 from shared.devices.info import PodInfo
-from shared.devices.scheduler import SCHEDULER_NAME
 from shared.kube.cache import Cache
-from shared.kube.collection import get_object, list_objects
-from shared.kube.errors import Conflict, KubeError
-from shared.kube.objects import Key
+from shared.kube.errors import Conflict, KubeError, Refused
 from shared.kube.transport import Kube
 
-_ATTEMPTS = 8  # to reserve, while others reserve devices of the same node
+_ATTEMPTS = 8  # to write, while other replicas write the reservations of the same node
+_LARGEST_GROUP = 16  # changes in one write
 _ALLOCATION_S = 2.0
 _log = structlog.get_logger("extender")
 
 
 class NotBound(Exception):
     """The pod was not bound; the message reaches its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reserve:
+    pod: DevicePod
+    requested: RequestedDevices
+
+
+@dataclass(frozen=True, slots=True)
+class _GiveBack:
+    reservation: DeviceReservation
+
+
+@dataclass(frozen=True, slots=True)
+class _EnsureLease:
+    pass
+
+
+_Change: TypeAlias = _Reserve | _GiveBack | _EnsureLease
+_Outcome: TypeAlias = DeviceReservation | Exception | None
 
 
 @dataclass(slots=True)
@@ -45,104 +66,149 @@ class DeviceReserver:
     worker: DeviceWorker
     store: ReservationStore
     conflict: Callable[[], None] = lambda: None  # called when another replica was first
-    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+    _commits: GroupCommit[_Change, DeviceReservation | None] = field(init=False)
+    _attempts: Iterator[int] = field(default_factory=itertools.count, init=False)
 
-    async def reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> PodInfo:
+    def __post_init__(self) -> None:
+        """Let changes of one node wait for each other."""
+        self._commits = GroupCommit(self._commit, _LARGEST_GROUP)
+
+    async def reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> DeviceReservation:
         """Reserve devices for a pod, and count it on the node. Raises NotBound, KubeError, NoAnswerInTime."""
         uid, node = pod.metadata.uid, account.name
-        # Questions behind this one see the pod at once, although the choice may still change.
+        try:
+            if self._commits.is_busy(node) or not self.store.knows(node, account.uid):
+                await self._place(requested, node, uid)
+            reservation = await self._commits.submit(node, _Reserve(pod, requested))
+        except BaseException:
+            self.accounts.give_up(uid)
+            self.accounts.count_again(node)  # the evaluator may have counted what was not assumed
+            raise
+        assert reservation is not None  # noqa: S101 - it is the outcome of this change
+        return reservation
+
+    async def give_back(self, reservation: DeviceReservation, account: NodeAccount) -> None:
+        """Remove the reservation of a pod that was not bound; if that fails, a later one on the node does.
+
+        It stays if it serves another attempt to bind the pod by now.
+        """
+        self.accounts.give_up(reservation.uid)
+        try:
+            await self._commits.submit(account.name, _GiveBack(reservation))
+        except (KubeError, NotBound) as error:
+            _log.info("reservation_left", node=account.name, error=str(error))
+
+    async def ensure_lease(self, account: NodeAccount) -> None:
+        """Create the Lease of a node, for which its first pods would have to wait. Raises KubeError, NotBound."""
+        if not self.store.knows(account.name, account.uid):
+            await self._commits.submit(account.name, _EnsureLease())
+
+    async def _place(self, requested: RequestedDevices, node: str, uid: str) -> None:
+        """Count a pod that has to wait at once, for the questions behind this one; the choice may still change."""
         chosen = await self.worker.run(lambda evaluator: evaluator.place(requested, node, uid), _ALLOCATION_S)
         if chosen is not None:
             self.accounts.assume(uid, node, chosen)
-        lock = self._locks.setdefault(node, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._reserve(pod, requested, account)
-        except BaseException:
-            self.accounts.give_up(uid)
-            raise
 
-    async def give_back(self, pod: DevicePod, account: NodeAccount) -> None:
-        """Remove the reservation of a pod that was not bound; if that fails, a later one on the node does."""
-        self.accounts.give_up(pod.metadata.uid)
-        lock = self._locks.setdefault(account.name, asyncio.Lock())
+    async def _commit(self, node: str, changes: Sequence[_Change]) -> Sequence[_Outcome]:
+        """Make changes of a node by one write; one by one if the API server refuses that, perhaps for its size."""
         try:
-            async with lock:
-                for _ in range(_ATTEMPTS):
-                    reserved = await self.store.of(account.name, account.uid)
-                    left = tuple(each for each in reserved.entries if each.uid != pod.metadata.uid)
-                    try:
-                        if left != reserved.entries:
-                            await self.store.write(replace(reserved, entries=left))
-                    except Conflict:
-                        continue
-                    return
-        except KubeError as error:
-            _log.info("reservation_left", node=account.name, error=str(error))
+            return await self._decide_and_write(node, changes)
+        except Refused as error:
+            if len(changes) == 1:
+                return [error]
+        except (KubeError, NoAnswerInTime) as error:
+            return [error] * len(changes)
+        return [outcome for change in changes for outcome in await self._commit(node, [change])]
 
-    async def _reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> PodInfo:
+    async def _decide_and_write(self, node: str, changes: Sequence[_Change]) -> Sequence[_Outcome]:
+        """Decide about all changes from one reading, and about all of them again after a conflict."""
         for _ in range(_ATTEMPTS):
-            reserved = await self.store.of(account.name, account.uid)
+            account = self.accounts.node(node)
+            if account is None:
+                return [NotBound(f"node {node} is gone")] * len(changes)
+            reserved = await self.store.of(node, account.uid)
             try:
-                return await self._try_reserve(pod, requested, reserved)
+                return await self._try(reserved, changes)
             except Conflict:
                 self.conflict()
-        raise NotBound(f"other replicas keep reserving devices of node {account.name}; the scheduler retries")
+        error = NotBound(f"other replicas keep reserving devices of node {node}; the scheduler retries")
+        return [error] * len(changes)
 
-    async def _try_reserve(self, pod: DevicePod, requested: RequestedDevices, reserved: DeviceReservations) -> PodInfo:
-        node, uid, metadata = reserved.node, pod.metadata.uid, pod.metadata
-        kept = await self._kept(reserved, uid)
-        mine = next((each for each in reserved.entries if each.uid == uid), None)
-        if mine is not None and not self.store.is_expired(node, uid):
+    async def _try(self, reserved: DeviceReservations, changes: Sequence[_Change]) -> Sequence[_Outcome]:
+        pods = PodsOnNode(self.kube, self.accounts, self.pods, reserved.node)
+        kept = await self._kept(reserved, changes, pods)
+        if not kept.version and not all(isinstance(change, _GiveBack) for change in changes):
+            kept = replace(kept, pods_seen=await pods.listed_version())  # what an earlier Lease said is not known
+        outcomes, must_write = list[_Outcome](), False
+        for change in changes:
+            outcome: _Outcome = None
+            match change:
+                case _Reserve():
+                    outcome = await self._reservation(change, reserved, kept, pods)
+                    if isinstance(outcome, DeviceReservation):
+                        self.accounts.assume(outcome.uid, kept.node, outcome.info)
+                        kept, must_write = kept.with_entry(outcome), True
+                case _GiveBack(reservation):
+                    must_write |= reserved.has(reservation)
+                    kept = kept.without(reservation)
+                case _EnsureLease():
+                    must_write |= not reserved.version
+                case _:
+                    assert_never(change)
+            outcomes.append(outcome)
+        if must_write:
+            await self.store.write(kept)
+        return outcomes
+
+    async def _reservation(
+        self, change: _Reserve, reserved: DeviceReservations, kept: DeviceReservations, pods: PodsOnNode
+    ) -> DeviceReservation | NotBound:
+        """Reserve for a pod the devices that it has a reservation for, else free ones; return why there are none."""
+        metadata = change.pod.metadata
+        mine = kept.of_pod(metadata.uid) or reserved.of_pod(metadata.uid)
+        if mine is None or self.store.is_expired(reserved.node, mine.uid):
+            info = await self._allocate(change, kept, pods)
+        elif _requests(mine.info) == _requests(change.requested.info):
             info = mine.info  # an earlier binding may still arrive, with these devices
-            if _requests(info) != _requests(requested.info):
-                raise NotBound(
-                    "an earlier binding of the pod, with other requests, may still arrive; the scheduler retries"
-                )
         else:
-            if not kept.version:  # what an earlier Lease said of pods on the node is not known
-                kept = replace(kept, pods_seen=max(map(version_of, await self._listed(node)), default=0))
-            info = await self._allocate(requested, kept, uid)
-        self.accounts.assume(uid, node, info)
-        entry = DeviceReservation(metadata.namespace, metadata.name, uid, info)
-        await self.store.write(replace(kept, entries=(*kept.entries, entry)))
-        return info
+            info = NotBound(
+                "an earlier binding of the pod, with other requests, may still arrive; the scheduler retries"
+            )
+        if isinstance(info, NotBound):
+            return info
+        attempt = f"{self.store.identity}/{next(self._attempts)}"
+        return DeviceReservation(metadata.namespace, metadata.name, metadata.uid, info, attempt)
 
-    async def _allocate(self, requested: RequestedDevices, kept: DeviceReservations, uid: str) -> PodInfo:
+    async def _allocate(self, change: _Reserve, kept: DeviceReservations, pods: PodsOnNode) -> PodInfo | NotBound:
         """Choose devices by memory where that is fresh enough, and by a live list before a refusal."""
-        node, reserved = kept.node, {each.uid: each.info for each in kept.entries}
-        account = self.accounts.node(node)
-        if account is None:
-            raise NotBound(f"node {node} is gone")
-        if self.accounts.pods_version >= kept.pods_seen:
-            others = {other: info for other, info in account.pods.items() if other != uid}
-            found = await self._choose(requested, node, others | reserved)
+        node, uid, reserved = kept.node, change.pod.metadata.uid, {each.uid: each.info for each in kept.entries}
+        known = pods.known_devices(kept.pods_seen)
+        if known is not None:
+            others = {other: info for other, info in known.items() if other != uid}
+            found = await self._place_beside(others | reserved, change, node)
             if isinstance(found, PodInfo):
                 return found
-        found = await self._choose(requested, node, await self._bound(node) | reserved)
+        found = await self._place_beside(await pods.listed_devices() | reserved, change, node)
         if isinstance(found, str):
-            raise NotBound(f"node {node} has no devices for the pod any more: {found}")
+            return NotBound(f"node {node} has no devices for the pod any more: {found}")
         return found
 
-    async def _choose(self, requested: RequestedDevices, node: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
-        return await self.worker.run(lambda evaluator: evaluator.allocate(requested, node, pods), _ALLOCATION_S)
+    async def _place_beside(self, others: Mapping[str, PodInfo], change: _Reserve, node: str) -> PodInfo | str:
+        requested, uid = change.requested, change.pod.metadata.uid
+        return await self.worker.run(
+            lambda evaluator: evaluator.place_beside(others, requested, node, uid), _ALLOCATION_S
+        )
 
-    async def _bound(self, node: str) -> dict[str, PodInfo]:
-        """Return what the pods on a node have, listed live."""
-        allocated = ((pod.metadata.uid, allocated_devices(pod)) for pod in await self._listed(node))
-        return {uid: info for uid, info in allocated if info is not None}
-
-    async def _listed(self, node: str) -> list[DevicePod]:
-        query = {"fieldSelector": f"spec.nodeName={node},spec.schedulerName={SCHEDULER_NAME}"}
-        return await list_objects(self.kube, PODS, DevicePod, query)
-
-    async def _kept(self, reserved: DeviceReservations, uid: str) -> DeviceReservations:
-        """Return the reservations of other pods that are still needed."""
+    async def _kept(
+        self, reserved: DeviceReservations, changes: Sequence[_Change], pods: PodsOnNode
+    ) -> DeviceReservations:
+        """Return the reservations that are still needed, without those that are decided about."""
         kept, seen = list[DeviceReservation](), reserved.pods_seen
+        decided = {change.pod.metadata.uid for change in changes if isinstance(change, _Reserve)}
         for entry in reserved.entries:
-            if entry.uid == uid or self.store.is_expired(reserved.node, entry.uid):
+            if entry.uid in decided or self.store.is_expired(reserved.node, entry.uid):
                 continue
-            pod = await self._pod(entry)
+            pod = await pods.reserved_for(entry)
             if pod is None or pod.has_ended or pod.spec.node_name not in ("", reserved.node):
                 continue
             if pod.spec.node_name and version_of(pod):
@@ -150,18 +216,6 @@ class DeviceReserver:
             else:
                 kept.append(entry)
         return replace(reserved, entries=tuple(kept), pods_seen=seen)
-
-    async def _pod(self, entry: DeviceReservation) -> DevicePod | None:
-        """Return the pod of a reservation, read live if it is not known."""
-        pod = self.pods.get(Key(entry.namespace, entry.name))
-        if pod is None or pod.metadata.uid != entry.uid:
-            pod = await get_object(self.kube, pod_path(entry.namespace, entry.name), DevicePod)
-        return pod if pod is not None and pod.metadata.uid == entry.uid else None
-
-
-def pod_path(namespace: str, name: str) -> str:
-    """Return the API path of a pod."""
-    return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 def _requests(info: PodInfo) -> list[Any]:

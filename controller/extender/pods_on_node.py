@@ -1,0 +1,59 @@
+"""The pods of our scheduler on one node, from memory or listed live."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controller.extender.accounts import DeviceAccounts, version_of
+from controller.extender.device_objects import DevicePod
+from controller.extender.requested_devices import allocated_devices
+from controller.extender.reservations import DeviceReservation
+from shared.api.core import PODS
+from shared.devices.info import PodInfo
+from shared.devices.scheduler import SCHEDULER_NAME
+from shared.kube.cache import Cache
+from shared.kube.collection import get_object, list_objects
+from shared.kube.objects import Key
+from shared.kube.transport import Kube
+
+
+@dataclass(slots=True)
+class PodsOnNode:
+    """For one decision, and made after the reservations were read: a live list is read at most once."""
+
+    kube: Kube
+    accounts: DeviceAccounts
+    pods: Cache[DevicePod]
+    node: str
+    _listed: list[list[DevicePod]] = field(default_factory=list, init=False)
+
+    def known_devices(self, pods_seen: int) -> Mapping[str, PodInfo] | None:
+        """Return what pods have by memory, by uid; None if it may lack a pod up to this resourceVersion."""
+        account = self.accounts.node(self.node)
+        return account.pods if account is not None and self.accounts.pods_version >= pods_seen else None
+
+    async def listed_devices(self) -> dict[str, PodInfo]:
+        """Return what pods have by a live list, by uid. Raises KubeError."""
+        allocated = ((pod.metadata.uid, allocated_devices(pod)) for pod in await self._list())
+        return {uid: info for uid, info in allocated if info is not None}
+
+    async def listed_version(self) -> int:
+        """Return the newest resourceVersion of a live list, 0 if it is empty. Raises KubeError."""
+        return max(map(version_of, await self._list()), default=0)
+
+    async def reserved_for(self, entry: DeviceReservation) -> DevicePod | None:
+        """Return the pod of a reservation, read live if it is not known; None if it is gone. Raises KubeError."""
+        pod = self.pods.get(Key(entry.namespace, entry.name))
+        if pod is None or pod.metadata.uid != entry.uid:
+            pod = await get_object(self.kube, pod_path(entry.namespace, entry.name), DevicePod)
+        return pod if pod is not None and pod.metadata.uid == entry.uid else None
+
+    async def _list(self) -> list[DevicePod]:
+        if not self._listed:
+            query = {"fieldSelector": f"spec.nodeName={self.node},spec.schedulerName={SCHEDULER_NAME}"}
+            self._listed.append(await list_objects(self.kube, PODS, DevicePod, query))
+        return self._listed[0]
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Return the API path of a pod."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"

@@ -1,0 +1,195 @@
+"""Reservations of several pods at once, against an API server that keeps one Lease."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from controller.extender.accounts import DeviceAccounts, NodeAccount
+from controller.extender.device_objects import DevicePod
+from controller.extender.requested_devices import requested_devices
+from controller.extender.reservations import RESERVED_ANNOTATION, DeviceReservation, ReservationStore
+from controller.extender.reserve import DeviceReserver, NotBound
+from controller.extender.worker import DeviceWorker
+from shared.kube.cache import Cache
+from shared.kube.errors import Refused
+from shared.kube.transport import Kube
+from tests.builders.api_server import connected, listed
+from tests.builders.devices import CARD, Json, card, device_node, device_pod
+
+_CARDS = {card(place): 1 for place in "abcd"}
+_CONFLICT, _INVALID = 409, 422
+
+
+class LeaseServer:
+    """Keeps the Lease of the node; `written` has the names of the pods in each write that succeeded."""
+
+    def __init__(self) -> None:
+        self.lease: Json | None = None
+        self.written: list[set[str]] = []
+        self.most_entries = 99
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.asked = asyncio.Semaphore(0)  # released for each write that arrives
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read() or b"null")
+        if request.method == "GET":
+            if request.path.endswith("/pods"):
+                return web.json_response(listed())
+            return web.json_response(self.lease) if self.lease else _status(404)
+        self.asked.release()
+        await self.may_write.wait()
+        return self.write(body)
+
+    def write(self, body: Json) -> web.Response:
+        version = self.lease["metadata"]["resourceVersion"] if self.lease else None
+        if body["metadata"].get("resourceVersion") != version:
+            return _status(_CONFLICT)
+        entries = json.loads(body["metadata"]["annotations"][RESERVED_ANNOTATION])
+        if len(entries) > self.most_entries:
+            return _status(_INVALID)
+        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(int(version or 0) + 1)}}
+        self.written.append({each["name"] for each in entries})
+        return web.json_response(self.lease)
+
+
+def _status(code: int) -> web.Response:
+    return web.json_response({"code": code, "message": "no"}, status=code)
+
+
+class Node:
+    """A node with four cards, and the reserver of one replica."""
+
+    def __init__(self, server: LeaseServer, kube: Kube) -> None:
+        self.server, self.accounts, self.conflicts = server, DeviceAccounts(), 0
+        self.accounts.node_changed(None, device_node("n", _CARDS))
+        self.pods: Cache[DevicePod] = Cache(self.accounts.pod_changed)
+        worker = DeviceWorker(self.accounts, [], time.monotonic)
+        store = ReservationStore(kube, "ns", "me", time.monotonic)
+        self.reserver = DeviceReserver(kube, self.accounts, self.pods, worker, store, self._count)
+
+    def _count(self) -> None:
+        self.conflicts += 1
+
+    @property
+    def account(self) -> NodeAccount:
+        account = self.accounts.node("n")
+        assert account is not None
+        return account
+
+    async def reserve(self, name: str) -> DeviceReservation:
+        pod = device_pod(name, {CARD: 1})
+        self.pods.upsert(pod)
+        return await self.reserver.reserve(pod, requested_devices(pod), self.account)
+
+    async def reserve_at_once(self, *names: str) -> list[DeviceReservation | BaseException]:
+        """Reserve for the first pod, and for the others while that is being written."""
+        self.server.may_write.clear()
+        counted = len(self.account.pods) + len(names)
+        first = asyncio.create_task(self.reserve(names[0]))
+        await self.server.asked.acquire()
+        others = [asyncio.create_task(self.reserve(name)) for name in names[1:]]
+        while len(self.account.pods) < counted:  # noqa: ASYNC110 - each is counted before it waits
+            await asyncio.sleep(0.001)
+        self.server.may_write.set()
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    server = LeaseServer()
+    async with connected(server.answer, tmp_path) as kube:
+        found = Node(server, kube)
+        await found.reserver.ensure_lease(found.account)
+        await server.asked.acquire()
+        server.written.clear()
+        yield found
+
+
+def cards(*reservations: Any) -> list[str]:
+    found = [each.info for each in reservations if isinstance(each, DeviceReservation)]
+    return [place for info in found for place in info.running_containers["main"].allocate_from.values()]
+
+
+async def test_pods_that_come_during_a_write_share_the_next_one(node: Node) -> None:
+    found = await node.reserve_at_once("p", "q", "r", "s")
+    assert node.server.written == [{"p"}, {"p", "q", "r", "s"}]
+    assert sorted(cards(*found)) == sorted(_CARDS)
+
+
+async def test_after_a_conflict_the_whole_group_is_decided_again(node: Node) -> None:
+    """Another replica reserves a card between our reading and our write."""
+    assert cards(await node.reserve("p")) == [card("d")]
+    entry = {"namespace": "default", "name": "theirs", "uid": "uid-theirs", "devices": _devices(card("c"))}
+    theirs = [*_entries(node.server.lease), entry]
+    assert node.server.lease is not None
+    annotations = node.server.lease["metadata"]["annotations"] | {RESERVED_ANNOTATION: json.dumps(theirs)}
+    node.server.write(node.server.lease | {"metadata": node.server.lease["metadata"] | {"annotations": annotations}})
+    node.pods.upsert(device_pod("theirs", {CARD: 1}))
+    found = await node.reserve_at_once("q", "r", "s")
+    assert node.conflicts
+    refused = [each for each in found if isinstance(each, NotBound)]
+    assert sorted(cards(*found)) == [card("a"), card("b")]
+    assert ["has no devices for the pod any more" in str(each) for each in refused] == [True]
+    assert len(node.server.written[-1]) == 4
+
+
+async def test_what_is_given_back_is_its_own_alone(node: Node) -> None:
+    found = await node.reserve_at_once("p", "q", "r")
+    assert isinstance(found[1], DeviceReservation)
+    await node.reserver.give_back(found[1], node.account)
+    assert node.server.written[-1] == {"p", "r"}
+    assert set(node.account.pods) == {"uid-p", "uid-r"}
+    again = await node.reserve("q")
+    assert cards(again) == cards(found[1])
+
+
+async def test_a_reservation_of_a_later_attempt_stays(node: Node) -> None:
+    first = await node.reserve("p")
+    second = await node.reserve("p")
+    assert cards(first) == cards(second)
+    await node.reserver.give_back(first, node.account)
+    assert node.server.written[-1] == {"p"}
+    await node.reserver.give_back(second, node.account)
+    assert node.server.written[-1] == set()
+
+
+async def test_of_a_write_that_is_refused_each_change_is_tried_alone(node: Node) -> None:
+    node.server.most_entries = 2
+    found = await node.reserve_at_once("p", "q", "r")
+    assert [len(written) for written in node.server.written] == [1, 2]
+    assert len(set(cards(*found))) == 2
+    assert sum(isinstance(each, Refused) for each in found) == 1
+    assert len(node.account.pods) == 2
+
+
+async def test_a_lease_is_created_once_and_before_the_first_pod(node: Node) -> None:
+    assert node.server.lease is not None
+    await node.reserver.ensure_lease(node.account)
+    assert node.server.written == []
+
+
+async def test_the_first_pods_of_a_node_create_its_lease(tmp_path: Path) -> None:
+    server = LeaseServer()
+    async with connected(server.answer, tmp_path) as kube:
+        node = Node(server, kube)
+        found = await asyncio.gather(*(node.reserve(name) for name in "pqrs"))
+    assert sorted(cards(*found)) == sorted(_CARDS)
+    assert server.written[-1] == {"p", "q", "r", "s"}
+
+
+def _devices(place: str) -> Json:
+    main = {"requests": {CARD: 1}, "devrequests": {CARD: 1}, "allocatefrom": {CARD: place}}
+    return {"nodename": "n", "runningcontainer": {"main": main}}
+
+
+def _entries(lease: Json | None) -> list[Json]:
+    assert lease is not None
+    found: list[Json] = json.loads(lease["metadata"]["annotations"][RESERVED_ANNOTATION])
+    return found
