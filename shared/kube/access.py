@@ -1,9 +1,13 @@
 """Finds the API server and the credentials for it: the service account of a pod, or a kubeconfig."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from shared.http.proxies import proxies_from_environ
 from shared.kube.credentials import DEFAULT_NAMESPACE, Access, TokenFile, tls_context
+from shared.kube.errors import NoCluster
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
@@ -12,7 +16,26 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 async def find_access(
     kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str], context: str | None = None
 ) -> Access:
-    """Return the access to the API server; raises NoCluster, which names the places that were searched."""
+    """Return the access to the API server; raises NoCluster, which names the places that were searched.
+
+    A proxy of the environment is used where the kubeconfig names none.
+    """
+    found = await _find(kubeconfig, service_account, environ, context)
+    return found if found.proxy else replace(found, proxy=_proxy_of(found.server, environ))
+
+
+def _proxy_of(server: str, environ: Mapping[str, str]) -> str | None:
+    parts = urlsplit(server)
+    try:
+        proxy = proxies_from_environ(environ).of(parts.scheme, parts.hostname or "")
+    except ValueError as error:
+        raise NoCluster(str(error)) from error
+    return proxy.url if proxy else None
+
+
+async def _find(
+    kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str], context: str | None
+) -> Access:
     named = kubeconfig is not None or context is not None
     if not named and environ.get(_HOST) and (service_account / "token").is_file():
         return _service_account(service_account, environ)

@@ -1,7 +1,6 @@
 """The only module that talks to the API server: sends and receives bytes, and translates errors."""
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
@@ -113,7 +112,7 @@ class Kube:
             response = await self.session.request(
                 method,
                 self.access.server + path + (f"?{urlencode(query, quote_via=quote)}" if query else ""),
-                data=None if body is None else json.dumps(msgspec.to_builtins(body)),
+                data=None if body is None else msgspec.json.encode(body),
                 headers=headers,
                 timeout=limits,
                 proxy=self.access.proxy,
@@ -161,8 +160,9 @@ async def _connected(
 ) -> AsyncIterator[Kube]:
     access = await find_access(kubeconfig, service_account, environ, context)
     connector = aiohttp.TCPConnector(ssl=access.tls)
+    # With trust_env, every request would read .netrc and the environment again, in another thread.
     async with aiohttp.ClientSession(
-        connector=connector, trust_env=True, read_bufsize=_READ_BYTES, headers={"User-Agent": user_agent}
+        connector=connector, trust_env=False, read_bufsize=_READ_BYTES, headers={"User-Agent": user_agent}
     ) as session:
         yield Kube(access, session, access.namespace)
     await asyncio.sleep(0)  # aborted connections need one iteration of the event loop to close

@@ -174,3 +174,25 @@ async def test_without_a_kubeconfig_the_places_are_named(tmp_path: Path) -> None
     paths = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
     with pytest.raises(NoCluster, match=rf"cannot use context c of the kubeconfig {paths}: there is no such file"):
         await find_access(None, NOWHERE, {"KUBECONFIG": paths}, "c")
+
+
+@pytest.mark.parametrize(
+    ("environ", "proxy"),
+    [
+        ({}, None),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, "http://proxy:3128"),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "10.0.0.0/8"}, None),
+        ({"HTTP_PROXY": "http://proxy:3128"}, None),
+    ],
+)
+async def test_a_proxy_of_the_environment_is_used(
+    service_account: Path, environ: dict[str, str], proxy: str | None
+) -> None:
+    access = await find_access(None, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"} | environ)
+    assert access.proxy == proxy
+
+
+async def test_a_proxy_that_cannot_be_used_is_named(service_account: Path) -> None:
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HTTPS_PROXY": "socks5://proxy"}
+    with pytest.raises(NoCluster, match="HTTPS_PROXY"):
+        await find_access(None, service_account, environ)

@@ -43,7 +43,7 @@ async def test_a_body_may_be_a_struct_or_empty(serve: Serve) -> None:
     kube = await serve(echo)
     struct = json.loads(await kube.request("POST", "/x", body=Spec("n1")))
     empty = json.loads(await kube.request("PATCH", "/x", body={}, content_type=MERGE_PATCH))
-    assert (struct["body"], empty["body"]) == ('{"nodeName": "n1"}', "{}")
+    assert (struct["body"], empty["body"]) == ('{"nodeName":"n1"}', "{}")
 
 
 @pytest.mark.parametrize(("code", "kind"), [(409, Conflict), (403, Refused), (500, Unreachable), (503, Busy)])
