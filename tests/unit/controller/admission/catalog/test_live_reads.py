@@ -1,0 +1,89 @@
+"""What admission reads live."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.admission.catalog.state_catalog import StateCatalog
+from controller.inferenceservices.users import ServiceUsers
+from controller.sources.buckets import Buckets, Rate
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.devices.device_users import DeviceUsers
+from shared.api.core import PODS
+from shared.api.kinds import MODEL
+from shared.errors import Unreachable
+from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
+from shared.names import uses_label
+from tests.builders.api_server import Objects, listed, serving
+from tests.builders.cluster import (
+    entry,
+    model_node,
+)
+
+
+async def test_live_users_are_the_pods_that_have_not_ended(catalog: StateCatalog, objects: Objects) -> None:
+    def found(name: str, phase: str) -> dict[str, Any]:
+        volumes = [{"name": "v", "hostPath": {"path": "/var/lib/larder/models/m/r1"}}]
+        meta = {"name": name, "namespace": "ns", "labels": {uses_label("m"): "true"}}
+        return {"metadata": meta, "spec": {"volumes": volumes}, "status": {"phase": phase}}
+
+    objects.objects[PODS] = listed(found("b", "Running"), found("a", "Pending"), found("done", "Succeeded"))
+    assert await catalog.live_users_of("m", "") == ["ns/a", "ns/b"]
+    objects.objects["/api/v1/namespaces/team/pods"] = listed()
+    assert await catalog.live_users_of("team_m", "team") == [], "pods of other namespaces are not looked at"
+    objects.down = True
+    with pytest.raises(Unreachable):
+        await catalog.live_users_of("m", "")
+
+
+async def test_live_users_hold_the_model_as_a_device_too(
+    catalog: StateCatalog, cluster: ClusterState, objects: Objects
+) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m")))
+    result = {"driver": DRIVER, "pool": "a", "device": device_name("m", "r1")}
+    pods = [{"resource": "pods", "name": "p", "uid": "u"}]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": pods}
+    objects.objects[PODS] = listed()
+    objects.objects[RESOURCE_CLAIMS] = listed({"metadata": {"name": "c", "namespace": "ns"}, "status": status})
+    assert await catalog.live_users_of("m", "") == ["ns/p"]
+    objects.refused[RESOURCE_CLAIMS] = 403
+    with pytest.raises(Unreachable):
+        await catalog.live_users_of("m", "")
+
+
+async def test_the_pods_of_a_namespace_cannot_have_models_read_without_limit(
+    cluster: ClusterState, tmp_path: Path
+) -> None:
+    spec = {"source": {"oci": {"ref": "registry/model"}}, "storage": {"storageClass": "c", "size": "1Gi"}}
+    model = {"metadata": {"name": "m"}, "spec": spec, "status": {"phase": "Ready"}}
+    paths = [f"{MODEL.path_in(namespace)}/m" for namespace in ("flood", "other")]
+    async with serving(Objects(dict.fromkeys(paths, model)), tmp_path) as kube:
+        users, reads = ServiceUsers(kube, cluster, enabled=True), Buckets(Rate(1, 3), lambda: 0.0)
+        devices = DeviceUsers(kube, enabled=False)
+        catalog = StateCatalog(cluster, kube, Manifests(kube, "ns"), users, devices, reads)
+        assert len(await catalog.injectable_models("flood", ["m", "m", "m"])) == 1
+        with pytest.raises(Unreachable, match="namespace flood name more Models"):
+            await catalog.injectable_models("flood", ["m"])
+        assert await catalog.injectable_models("other", ["m"])
+
+
+async def test_models_are_read_up_to_the_first_that_pods_cannot_mount(catalog: StateCatalog, objects: Objects) -> None:
+    spec = {"source": {"oci": {"ref": "registry/model"}}, "storage": {"storageClass": "c", "size": "1Gi"}}
+    for name, phase in (("a", "Ready"), ("loading", "Downloading"), ("z", "Ready")):
+        model = {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
+        objects.objects[f"{MODEL.path_in('team')}/{name}"] = model
+    assert list(await catalog.injectable_models("team", ["a", "z"])) == ["a", "z"]
+    assert list(await catalog.injectable_models("team", ["a", "loading", "z"])) == ["a", "loading"]
+    assert list(await catalog.injectable_models("team", ["a", "gone", "z"])) == ["a"]
+    objects.down = True
+    with pytest.raises(Unreachable):
+        await catalog.injectable_models("team", ["a"])
+
+
+async def test_a_storage_class_counts_as_there_while_nobody_can_say(catalog: StateCatalog, objects: Objects) -> None:
+    objects.objects["/apis/storage.k8s.io/v1/storageclasses/fast"] = {"metadata": {"name": "fast"}}
+    assert [await catalog.has_storage_class(name) for name in ("fast", "typo")] == [True, False]
+    objects.down = True
+    assert await catalog.has_storage_class("typo")
