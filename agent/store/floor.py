@@ -68,7 +68,7 @@ class StoreVolume:
 
 
 def lies_on_root_disk(store: Path, kubelets_file: Path = _KUBELETS_FILE) -> bool:
-    """Tell whether the store shares a file system with kubelet's own files; False if unknown."""
+    """Return whether the store shares a file system with kubelet's own files; False if unknown."""
     try:
         return store.stat().st_dev == kubelets_file.stat().st_dev
     except OSError:

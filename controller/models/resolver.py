@@ -61,7 +61,7 @@ class Resolver:
     """Resolves outside the queue, because sources may be slow; `on_done` receives the key after an answer or a failure.
 
     A failure is kept until its retry is due, the object changes, or a refresh is requested. Namespaces take turns,
-    and each may resolve `per_minute` times a minute (0: no limit).
+    and each may resolve `per_minute` times per minute (0: no limit).
     """
 
     secrets: Secrets

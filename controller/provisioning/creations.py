@@ -1,4 +1,4 @@
-"""What one reconciler has the provisioner create: at most one request a key, and its last failure."""
+"""What one reconciler has the provisioner create: at most one request per key, and its last failure."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Creations(Generic[K]):
-    """The claims that a reconciler has created, one a key; after each failure the key is reconciled again."""
+    """The claims that a reconciler has created, one per key; after each failure the key is reconciled again."""
 
     provisioner: Provisioner
     enqueue: Callable[[K], None]

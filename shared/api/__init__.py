@@ -1,1 +1,1 @@
-"""The kinds that Larder reads and writes, one module a kind; the CRDs are generated from them."""
+"""The kinds that Larder reads and writes, one module per kind; the CRDs are generated from them."""
