@@ -52,7 +52,7 @@ def remove_work_directory(target: Path) -> None:
 
 
 def is_up_to_date(path: Path, file: File, key: str, count: Callable[[int], None]) -> bool:
-    """Tell whether the file is at `path`, from `safe_path`, complete, and matches the publisher's digest.
+    """Return whether the file is at `path`, from `safe_path`, complete, and matches the publisher's digest.
 
     Without a digest, size and mark decide: whether we placed it under the same `key` (from `identity.content_key`) and
     nobody wrote to it since. `count` is called with the number of bytes read. Raises StoreFailure.
@@ -110,7 +110,7 @@ def _mark_ns(key: str) -> int:
 
 
 def _is_blob(found: os.stat_result) -> bool:
-    """Tell whether a kill interrupted the placing of a file, so it must be placed again from our work directory."""
+    """Return whether a kill interrupted the placing of a file, so it must be placed again from our work directory."""
     return found.st_mtime_ns == MTIME_NS and found.st_nlink > 1
 
 

@@ -70,18 +70,18 @@ def _draining(observation: Observation) -> Iterator[JustifiedLabels]:
 
 
 def is_leaving(entry: Entry) -> bool:
-    """Tell whether the files of an entry are about to be removed, or are being removed."""
+    """Return whether the files of an entry are about to be removed, or are being removed."""
     return entry.state in (EntryState.DRAINING, EntryState.ABSENT) and not is_claim(entry)
 
 
 def is_closed_to_pods(observation: Observation, entry: Entry) -> bool:
-    """Tell whether the Node's labels keep new pods away from the files of a leaving entry."""
+    """Return whether the Node's labels keep new pods away from the files of a leaving entry."""
     closed = entry.key not in observation.held or is_claim(entry) or draining_label(*entry.key) in observation.labels
     return closed and (ready_label(entry.id) not in observation.labels or is_ready_by_another(observation, entry.key))
 
 
 def is_ready_by_another(observation: Observation, key: Key) -> bool:
-    """Tell whether another revision of the model, listed or not, justifies its ready label."""
+    """Return whether another revision of the model, listed or not, justifies its ready label."""
     others = (held for held in observation.held if held[0] == key[0] and held != key)
     ready = ready_label(key[0])
     return any(ready in justified.wanted | justified.kept for justified in _justified(observation, others))

@@ -174,12 +174,12 @@ class Observation:
         return {e.key: e for e in self.own_model_node.spec.entries} if self.own_model_node else {}
 
     def is_intact(self, key: Key, manifest: str = "") -> bool:
-        """Tell whether a complete, intact snapshot is on disk, of this manifest if one is given."""
+        """Return whether a complete, intact snapshot is on disk, of this manifest if one is given."""
         held = self.held.get(key)
         return bool(held and not held.damaged and manifest in ("", held.manifest))
 
     def has_labels(self, key: Key) -> bool:
-        """Tell whether the Node has both labels of the entry."""
+        """Return whether the Node has both labels of the entry."""
         return ready_label(key[0]) in self.labels and snapshot_label(*key) in self.labels
 
     def metadata_of(self, key: Key) -> UnpackedMetadata | None:
@@ -189,7 +189,7 @@ class Observation:
         return found if known else None
 
     def wants_inspection(self, entry: Entry) -> bool:
-        """Tell whether the snapshot was unpacked, is Ready, and is due to be read: once, or after an interruption."""
+        """Return whether the snapshot was unpacked, is Ready, and is due to be read: once, or after an interruption."""
         held = self.held.get(entry.key)
         if held is None or not held.unpacked:
             return False
@@ -218,10 +218,10 @@ def fingerprint(entry: Entry) -> Fingerprint:
 
 
 def is_claim(entry: Entry) -> bool:
-    """Tell whether the model is on a PersistentVolumeClaim, which the agent never handles."""
+    """Return whether the model is on a PersistentVolumeClaim, which the agent never handles."""
     return entry.uri.startswith("pvc://")
 
 
 def is_present(entry: Entry) -> bool:
-    """Tell whether the entry is wanted and the agent can provide it."""
+    """Return whether the entry is wanted and the agent can provide it."""
     return entry.state == EntryState.PRESENT and not is_claim(entry)

@@ -21,7 +21,7 @@ _STEP_SHARE = 20
 
 
 def is_new_failure(before: Cause, after: Cause) -> bool:
-    """Tell whether a failure deserves a log line: a shortage that differs only in its other figures does not."""
+    """Return whether a failure deserves a log line: a shortage that differs only in its other figures does not."""
     if before.reason == after.reason == InsufficientStorage.__name__:
         return before.shortage != after.shortage
     return (before.reason, _without_attempt(before)) != (after.reason, _without_attempt(after))
@@ -90,7 +90,7 @@ class SpaceWatermark:
         return SpaceWatermark(self.asked_s, max(self.used, used), min(self.free, free))
 
     def allows_retry(self, used: int, free: int, shortages: Collection[int], now_s: float) -> bool:
-        """Tell whether entries with these shortages should ask again: bytes were freed, or the disk has more free.
+        """Return whether entries with these shortages should ask again: bytes were freed, or the disk has more free.
 
         Others write to the disk too, so free space counts only when it covers a shortage or changes it substantially.
         """

@@ -20,7 +20,7 @@ _SLOW = "not complete yet"
 
 
 def is_startup_taint(taint: Mapping[str, Any]) -> bool:
-    """Tell whether the agent may remove this taint of its Node."""
+    """Return whether the agent may remove this taint of its Node."""
     return taint.get("key") in STARTUP_TAINTS and taint.get("effect") == _EFFECT
 
 

@@ -101,7 +101,7 @@ class RealDisk:
         return psutil.disk_usage(str(path)).free
 
     def keeps(self, size_bytes: int) -> bool:
-        """Tell whether the bytes take at most half of the memory available for them."""
+        """Return whether the bytes take at most half of the memory available for them."""
         return size_bytes <= cache_bytes() // 2
 
 

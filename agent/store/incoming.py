@@ -50,7 +50,7 @@ class Incoming:
         state.inventory.invalidate()
 
     def uses_page_cache(self, plan: DownloadPlan) -> bool:
-        """Tell whether a model goes through the page cache: it fits there, or is read again at once."""
+        """Return whether a model goes through the page cache: it fits there, or is read again at once."""
         return bool(plan.archives) or self._state.disk.keeps(plan.manifest.size_bytes)
 
     @contextmanager

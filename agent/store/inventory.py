@@ -51,7 +51,7 @@ class Inventory:
         return sha256 if sha256 and self.has_blob(sha256, size) else None
 
     def has_blob(self, sha256: str, size: int) -> bool:
-        """Tell whether the blob exists, untouched and of this size."""
+        """Return whether the blob exists, untouched and of this size."""
         with suppress(OSError):
             return is_untouched(os.lstat(f"{self._layout.blobs}/{sha256}"), size)
         return False

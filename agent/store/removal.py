@@ -47,7 +47,7 @@ def clear_place(layout: Layout, path: Path) -> Path | None:
 
 
 def is_ours(layout: Layout, path: Path) -> bool:
-    """Tell whether the agent made this directory: it has our mark, our owner and modes, or no files at all."""
+    """Return whether the agent made this directory: it has our mark, our owner and modes, or no files at all."""
     if read_snapshot(layout, path):
         return True
     found = path.lstat()

@@ -177,7 +177,7 @@ def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:
 
 
 def is_intact(path: str, blob: str, size: int) -> bool:
-    """Tell whether a link is the untouched file: regular, size, time stamp, and the blob's inode if the blob exists."""
+    """Return whether a link is the untouched file: regular, size, time stamp, and inode of the blob if that exists."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -196,7 +196,7 @@ def is_untouched(found: os.stat_result, size: int) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether this is a regular file, not a link to one."""
+    """Return whether this is a regular file, not a link to one."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -204,7 +204,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Tell whether this is a directory, not a link to one."""
+    """Return whether this is a directory, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:

@@ -84,7 +84,7 @@ def blocks_bytes(size_bytes: int, block: int) -> int:
 
 
 def has_only_directories(path: Path) -> bool:
-    """Tell whether there are only directories here, as a container runtime creates them."""
+    """Return whether there are only directories here, as a container runtime creates them."""
     try:
         with os.scandir(path) as entries:
             return all(e.is_dir(follow_symlinks=False) and has_only_directories(path / e.name) for e in entries)
