@@ -16,6 +16,7 @@ from rig.running import Running
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 
 _READY_S = 120.0
+_ALTERNATIVES = {"name": "DynamicResources", "weight": 100}  # of claims, as with dra.enabled
 
 
 class LarderScheduler(Running):
@@ -55,7 +56,7 @@ def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[st
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
         "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": SCHEDULER_NAME}],
+        "profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": [_ALTERNATIVES]}}}],
         "extenders": [
             {
                 "urlPrefix": f"{controller.url}/scheduler/{extender_key(ADMISSION_KEY)}",

@@ -63,6 +63,11 @@ def test_it_asks_the_controller_about_pods_that_request_devices(render: Render) 
     assert environment(rendered)["LARDER_SCHEDULER"] == "true"
 
 
+def test_with_the_driver_the_alternatives_of_claims_decide(render: Render) -> None:
+    (profile,) = scheduler_config(render(_ON | {"dra": {"enabled": True}}))["profiles"]
+    assert profile["plugins"] == {"multiPoint": {"enabled": [{"name": "DynamicResources", "weight": 100}]}}
+
+
 def test_its_pods_get_no_private_key_and_the_image_of_the_cluster(render: Render) -> None:
     pod = only(render(_ON), "Deployment", SCHEDULER_NAME)["spec"]["template"]["spec"]
     tls = next(volume["secret"] for volume in pod["volumes"] if volume["name"] == "tls")

@@ -10,6 +10,10 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true, resourceLock: leases, resourceNamespace: {{ .Release.Namespace }}, resourceName: larder-scheduler}
 profiles:
   - schedulerName: larder-scheduler
+    {{- if dig "dra" "enabled" false (merge (dict) .Values) }}
+    # a claim gets the first of its alternatives that some node has; at the default weight, 2, a taint would decide
+    plugins: {multiPoint: {enabled: [{name: DynamicResources, weight: 100}]}}
+    {{- end }}
 extenders:
   - urlPrefix: https://{{ include "larder.serviceName" . }}:443/scheduler/{{ include "larder.schedulerKey" . }}
     filterVerb: filter
