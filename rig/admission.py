@@ -12,12 +12,12 @@ from controller.admission.callers import Callers
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.server import admission_app
 from controller.admission.settings import AdmissionSettings
-from controller.admission.webhooks import INJECTOR, AtUrl, WebhookSettings, mutating_configuration
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 from rig.larder.objects import ensure, install_kinds, install_webhooks, refused_group
 from rig.larder.programs import ADMISSION_KEY, ADMISSION_TIMEOUT_S
+from rig.larder.webhooks import INJECTOR, AtUrl, WebhookSettings, mutating_configuration
 from rig.pods import base_model_pod
 from rig.processes import wait_until
 from rig.webhook_server import WebhookServer, serve

@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig import agents
 from rig.api import Api
 from rig.control_plane import ControlPlane
@@ -23,6 +22,7 @@ from rig.larder.programs import (
     Sources,
     answers,
 )
+from rig.larder.webhooks import AtUrl, WebhookSettings
 from rig.nodes import Nodes
 from rig.processes import wait_until
 from rig.running import Running

@@ -7,14 +7,14 @@ from typing import Any
 
 import yaml
 
-from controller.admission.webhooks import (
+from rig.agents import ensure_service_account
+from rig.api import Api
+from rig.larder.webhooks import (
     WebhookSettings,
     injector_configuration,
     mutating_configuration,
     validating_configuration,
 )
-from rig.agents import ensure_service_account
-from rig.api import Api
 from rig.processes import wait_until
 
 KINDS = {

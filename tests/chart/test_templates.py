@@ -9,17 +9,17 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from agent.settings import AgentSettings
-from controller.admission.webhooks import (
+from controller.models.finalizers import OWN_FINALIZER
+from controller.settings import ControllerSettings
+from rig.errors import HelmFailed
+from rig.helm import LARDER, LARDER_CRDS, Helm, Json
+from rig.larder.webhooks import (
     AtService,
     WebhookSettings,
     injector_configuration,
     mutating_configuration,
     validating_configuration,
 )
-from controller.models.finalizers import OWN_FINALIZER
-from controller.settings import ControllerSettings
-from rig.errors import HelmFailed
-from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from rig.pki import Authority
 from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.everything import EVERYTHING, KEY

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from controller.admission.server import VALIDATE_PATH, path_with
-from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig.binaries import Binaries
 from rig.control_plane import ControlPlane, Options
 from rig.errors import CallRefused
@@ -17,6 +16,7 @@ from rig.larder import objects
 from rig.larder.cluster import LarderCluster, LarderOptions
 from rig.larder.objects import refused_group
 from rig.larder.programs import ADMISSION_KEY, NAMESPACE, STORE_ROOT, ControllerProgram
+from rig.larder.webhooks import AtUrl, WebhookSettings
 from rig.pki import Authority, Pair
 from rig.ports import LOOPBACK, free_port
 from rig.processes import wait_until

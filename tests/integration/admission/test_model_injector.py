@@ -7,13 +7,13 @@ import pytest
 
 from controller.admission.catalog.state_catalog import StateCatalog
 from controller.admission.injectable_model import InjectableModel
-from controller.admission.webhooks import INJECTOR
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
 from controller.state.devices.device_users import DeviceUsers
 from rig.admission import NAMESPACE, AdmissionSite
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
+from rig.larder.webhooks import INJECTOR
 from rig.pods import plain_pod
 from rig.processes import wait_until
 from shared.kube.transport import connect

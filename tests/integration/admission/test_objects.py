@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from controller.admission.webhooks import AtUrl
 from rig.admission import AdmissionSite
 from rig.larder.objects import install_webhooks
+from rig.larder.webhooks import AtUrl
 from rig.pods import base_model_pod, plain_pod
 from rig.ports import LOOPBACK, free_port
 from rig.processes import wait_until

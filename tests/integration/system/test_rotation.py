@@ -6,11 +6,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig.larder import objects
 from rig.larder.cluster_driver import TIMEOUT_S
 from rig.larder.programs import ADMISSION_KEY, ADMISSION_TIMEOUT_S, NAMESPACE, STORE_ROOT, ControllerProgram
 from rig.larder.site import Site
+from rig.larder.webhooks import AtUrl, WebhookSettings
 from rig.pki import Authority
 from rig.ports import LOOPBACK
 

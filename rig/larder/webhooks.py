@@ -1,4 +1,4 @@
-"""The webhook configurations: which requests the API server sends to admission."""
+"""The webhook configurations that the chart renders, for a controller at any address."""
 
 import base64
 import json

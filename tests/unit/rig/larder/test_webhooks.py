@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.webhooks import (
+from rig.larder.webhooks import (
     AtService,
     AtUrl,
     WebhookSettings,
