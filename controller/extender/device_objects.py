@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api.meta import ApiStruct
+from shared.devices.scheduler import DEVICES_RESOURCE
 from shared.kube.objects import Object
 from shared.quantity import parse_quantity
 
@@ -30,10 +31,22 @@ class RequestedResources(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
-    """A container and what it requests of Kubernetes."""
+    """A container and what it requests of Kubernetes; an init container may be a sidecar."""
 
     name: str = ""
     resources: RequestedResources = RequestedResources()
+    restart_policy: str = ""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether an init container runs as long as its pod."""
+        return self.restart_policy == "Always"
+
+    @property
+    def extended_resources(self) -> dict[str, int]:
+        """What it requests of extended resources, without the one that marks the pods of our scheduler."""
+        requests = whole_numbers(self.resources.requests)
+        return {name: count for name, count in requests.items() if "/" in name and name != DEVICES_RESOURCE and count}
 
 
 class DevicePodSpec(ApiStruct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from controller.devices.topology import TOPOLOGY
 from controller.devices.translation import CARDS
-from controller.extender.device_objects import DevicePod, whole_numbers
+from controller.extender.device_objects import DevicePod
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
 from shared.devices.info import ContainerInfo, PodInfo
 
@@ -31,7 +31,8 @@ class RequestedDevices:
 def requested_devices(pod: DevicePod) -> RequestedDevices:
     """Return the devices that a pod requests: requests and scorers of its annotation, and cards of its containers.
 
-    What only a scheduler may have written there is left out. Raises InvalidDeviceInfo.
+    A sidecar, which is an init container for Kubernetes, uses its devices beside the running containers. What only a
+    scheduler may have written there is left out. Raises InvalidDeviceInfo.
     """
     text = pod.metadata.annotations.get(ANNOTATION, "")
     written = parse_pod_info(text) if text else PodInfo()
@@ -50,9 +51,11 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
         if strangers := sorted(containers.keys() - known):
             raise InvalidDeviceInfo(f"the pod has no container {strangers[0]!r}, for which the annotation asks")
         for container in listed:
-            count = whole_numbers(container.resources.requests).get(CARDS, 0)
-            if count:
-                containers.setdefault(container.name, ContainerInfo()).kube_requests = {CARDS: count}
+            if extended := container.extended_resources:
+                containers.setdefault(container.name, ContainerInfo()).kube_requests = extended
+    for sidecar in pod.spec.init_containers:
+        if sidecar.is_sidecar and sidecar.name in info.init_containers:
+            info.running_containers[sidecar.name] = info.init_containers.pop(sidecar.name)
     everything = (*info.running_containers.values(), *info.init_containers.values())
     topology = bool(info.requests.get(TOPOLOGY)) or any(each.requests.get(TOPOLOGY) for each in everything)
     return RequestedDevices(info, _key(info), topology)
@@ -78,7 +81,13 @@ def _requested(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]
 
 
 def _key(info: PodInfo) -> bytes:
-    """Return a text of everything that decides where the pod fits; empty if it requests nothing."""
+    """Return a text of everything that decides where the pod fits; empty if it requests nothing.
+
+    Extended resources other than cards are for plugins, which turn them into requests; alone, they request nothing.
+    """
+    everything = (*info.running_containers.values(), *info.init_containers.values())
+    if not info.requests and not any(each.requests or CARDS in each.kube_requests for each in everything):
+        return b""
     containers = [
         {
             name: (each.requests, each.scorer, each.kube_requests)
@@ -87,6 +96,4 @@ def _key(info: PodInfo) -> bytes:
         }
         for group in (info.running_containers, info.init_containers)
     ]
-    if not info.requests and not any(containers):
-        return b""
     return msgspec.json.encode((info.requests, containers), order="deterministic")

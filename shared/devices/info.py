@@ -40,7 +40,7 @@ class ContainerInfo:
 
     `requests` and `scorer` are the user's. `dev_requests` are the requests in the terms of the chosen node, and
     `allocate_from` is the resource of the node that serves each of them; both are the scheduler's. `kube_requests` are
-    the whole numbers in the container's own resource requests.
+    the extended resources in the container's own requests.
     """
 
     requests: ResourceList = field(default_factory=dict)

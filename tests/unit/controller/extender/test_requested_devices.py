@@ -6,6 +6,7 @@ import pytest
 
 from controller.extender.requested_devices import allocated_devices, requested_devices
 from shared.devices.annotation import InvalidDeviceInfo
+from shared.devices.scheduler import DEVICES_RESOURCE
 from tests.builders.devices import CARD, bound_pod, card, device_pod
 
 
@@ -36,6 +37,23 @@ def test_cards_that_a_container_requests_of_kubernetes_count() -> None:
     requested = requested_devices(device_pod("p", containers=[{"name": "main", "resources": resources}]))
     assert requested
     assert requested.info.running_containers["main"].kube_requests == {"nvidia.com/gpu": 2}
+
+
+def test_plugins_see_the_extended_resources_of_pods_that_request_devices() -> None:
+    resources = {"requests": {"larder.dev/port": "2", "cpu": "1", DEVICES_RESOURCE: "1"}}
+    containers = [{"name": "main", "resources": resources}]
+    assert not requested_devices(device_pod("p", containers=containers)), "any scheduler counts those"
+    requested = requested_devices(device_pod("p", {CARD: 1}, containers=containers))
+    assert requested.info.running_containers["main"].kube_requests == {"larder.dev/port": 2}
+    assert requested.key != requested_devices(device_pod("p", {CARD: 1})).key
+
+
+def test_a_sidecar_uses_its_devices_beside_the_running_containers() -> None:
+    asks = {"requests": {CARD: 1}}
+    text = json.dumps({"initcontainer": {"setup": asks, "sidecar": asks}, "runningcontainer": {"main": asks}})
+    init = [{"name": "setup"}, {"name": "sidecar", "restartPolicy": "Always"}]
+    info = requested_devices(device_pod("p", annotation=text, initContainers=init)).info
+    assert (set(info.running_containers), set(info.init_containers)) == ({"main", "sidecar"}, {"setup"})
 
 
 def test_a_request_for_a_container_that_the_pod_lacks_is_refused() -> None:
