@@ -1,27 +1,30 @@
 """What the scheduler is told, from the fits and scores of the nodes: plain functions of data."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from controller.extender.model_preference import ModelPreference
 from controller.extender.wire import MAX_PRIORITY, ExtenderFilterResult, HostPriority
 
 
-class ScoredNode(NamedTuple):
-    """A node of which the scheduler asks: whether the devices fit, why not, their score, and what models are there."""
+class NodeFit(NamedTuple):
+    """Whether a pod's devices fit on a node, why not, and the node's score."""
 
-    name: str
-    fits: bool = True
+    fits: bool
     reason: str = ""
     score: float = 0.0
-    models: ModelPreference = ModelPreference.NOTHING
+
+
+# The name of a node, what its devices are for the pod, and what its models are: a plain tuple, since there are
+# thousands for each question. Equal nodes share one NodeFit.
+ScoredNode: TypeAlias = tuple[str, NodeFit, ModelPreference]
 
 
 def filter_result(nodes: Sequence[ScoredNode]) -> ExtenderFilterResult:
     """Return the nodes that fit, and for each other its reason."""
     return ExtenderFilterResult(
-        node_names=[node.name for node in nodes if node.fits],
-        failed_and_unresolvable_nodes={node.name: node.reason for node in nodes if not node.fits},
+        node_names=[name for name, fit, _ in nodes if fit.fits],
+        failed_and_unresolvable_nodes={name: fit.reason for name, fit, _ in nodes if not fit.fits},
     )
 
 
@@ -30,21 +33,24 @@ def priorities(nodes: Sequence[ScoredNode], *, wants_models: bool) -> list[HostP
 
     Where the pod has models, these come first: the devices decide only between nodes that are equal in that.
 
-    >>> nodes = [ScoredNode("a", score=0.5), ScoredNode("b", score=1.0), ScoredNode("c", fits=False)]
+    >>> fits = {"a": NodeFit(fits=True, score=0.5), "b": NodeFit(fits=True, score=1.0), "c": NodeFit(fits=False)}
+    >>> nodes = [(name, fit, ModelPreference.NOTHING) for name, fit in fits.items()]
     >>> [(each.host, each.score) for each in priorities(nodes, wants_models=False)]
     [('a', 5), ('b', 10), ('c', 0)]
     """
-    best = max((node.score for node in nodes if node.fits), default=0.0)
-    known: dict[tuple[bool, float, ModelPreference], int] = {}  # most nodes are equal
-    found = []
-    for name, fits, _, score, models in nodes:
-        key = (fits, score, models)
-        if key not in known:
-            known[key] = _priority(score / best if best > 0 else 0.0, models, wants_models=wants_models) if fits else 0
-        found.append(HostPriority(name, known[key]))
+    best = max((fit.score for fit in {id(fit): fit for _, fit, _ in nodes}.values() if fit.fits), default=0.0)
+    found = list[HostPriority]()
+    last: tuple[NodeFit, ModelPreference] | None = None
+    score = 0
+    for name, fit, models in nodes:
+        if last is None or fit is not last[0] or models is not last[1]:  # most nodes are like the one before
+            last, score = (fit, models), _priority(fit, best, models, wants_models=wants_models)
+        found.append(HostPriority(name, score))
     return found
 
 
-def _priority(share: float, models: ModelPreference, *, wants_models: bool) -> int:
-    share = max(0.0, share)
+def _priority(fit: NodeFit, best: float, models: ModelPreference, *, wants_models: bool) -> int:
+    if not fit.fits:
+        return 0
+    share = max(0.0, fit.score / best) if best > 0 else 0.0
     return models + round(share) if wants_models else round(MAX_PRIORITY * share)

@@ -5,7 +5,6 @@ Equal nodes are computed once, and equal questions only when something changed.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
@@ -13,6 +12,7 @@ from controller.devices.plugin import DeviceScheduler
 from controller.devices.schedule import offered_devices, pod_for
 from controller.devices.shortage import Reason, SearchTooLong
 from controller.extender.accounts import NodeAccount
+from controller.extender.decide import NodeFit
 from controller.extender.requested_devices import RequestedDevices
 from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 
@@ -22,14 +22,6 @@ _MAX_KINDS = 20_000
 _LONGEST_REASON = 200
 UNKNOWN_NODE = "its devices are not known yet"
 OUT_OF_TIME = "there was no time to look for devices; the scheduler retries"
-
-
-class NodeFit(NamedTuple):
-    """Whether a pod's devices fit on a node, why not, and the node's score."""
-
-    fits: bool
-    reason: str = ""
-    score: float = 0.0
 
 
 _UNKNOWN = NodeFit(fits=False, reason=UNKNOWN_NODE)

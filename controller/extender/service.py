@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from controller.extender.decide import ScoredNode, filter_result, priorities
+from controller.extender.decide import NodeFit, ScoredNode, filter_result, priorities
 from controller.extender.device_objects import DevicePod
 from controller.extender.model_preference import ModelPreference, Snapshot, model_preference
 from controller.extender.requested_devices import RequestedDevices, requested_devices
@@ -19,6 +19,7 @@ _MOST_UNCONFIRMED = 10_000
 _ECHO_S = 5.0
 _PAUSE_S, _PAUSES = 0.1, 2.0  # the scheduler waits meanwhile: at most so many per second
 _EVALUATING = 0.7  # the share of the time within which the worker must answer
+_NOTHING_REQUESTED = NodeFit(fits=True)
 
 
 class Unanswerable(Exception):
@@ -45,10 +46,10 @@ class ExtenderService:
         refusal of a pod is answered as an error: the scheduler asks again after a second or more.
         """
         nodes = await self._scored(args.pod, _names(args), [])
-        if not nodes or any(node.fits for node in nodes):
+        if not nodes or any(fit.fits for _, fit, _ in nodes):
             self._unconfirmed.pop(args.pod.metadata.uid, None)
         elif self._must_confirm(args.pod.metadata.uid):
-            raise Unanswerable(f"no node has room for the pod, for example {nodes[0].name}: {nodes[0].reason}")
+            raise Unanswerable(f"no node has room for the pod, for example {nodes[0][0]}: {nodes[0][1].reason}")
         elif not self._pauses.draw(1, self.clock()):
             await self.sleep(_PAUSE_S)  # a change in the last moment may still be on its way to us
             nodes = await self._scored(args.pod, _names(args), [])
@@ -82,21 +83,14 @@ class ExtenderService:
         try:
             requested = requested_devices(pod)
         except InvalidDeviceInfo as error:
-            reason = f"annotation {ANNOTATION} of the pod: {error}"[:300]
-            return [ScoredNode(name, fits=False, reason=reason) for name in names]
-        if not requested:
-            return [ScoredNode(name, models=each) for name, each in zip(names, preferences, strict=True)]
-        return await self._with_devices(requested, names, preferences)
+            fits = [NodeFit(fits=False, reason=f"annotation {ANNOTATION} of the pod: {error}"[:300])] * len(names)
+        else:
+            fits = await self._fits(requested, names) if requested else [_NOTHING_REQUESTED] * len(names)
+        return list(zip(names, fits, preferences, strict=True))
 
-    async def _with_devices(
-        self, requested: RequestedDevices, names: list[str], preferences: list[ModelPreference]
-    ) -> list[ScoredNode]:
+    async def _fits(self, requested: RequestedDevices, names: list[str]) -> list[NodeFit]:
         until = self.clock() + self.answer_s * _EVALUATING
-        fits = await self.worker.run(lambda evaluator: evaluator.fits(requested, names, until), self.answer_s)
-        return [
-            ScoredNode(name, fit[0], fit[1], fit[2], each)
-            for name, fit, each in zip(names, fits, preferences, strict=True)
-        ]
+        return await self.worker.run(lambda evaluator: evaluator.fits(requested, names, until), self.answer_s)
 
     def _preferences(self, names: list[str], snapshots: Sequence[Snapshot]) -> list[ModelPreference]:
         if not snapshots:

@@ -25,7 +25,7 @@ class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, kw_only
     error: str = ""
 
 
-class HostPriority(msgspec.Struct, rename="pascal", frozen=True):
+class HostPriority(msgspec.Struct, rename="pascal", frozen=True, gc=False):
     """The priority of a node, from 0 to 10."""
 
     host: str

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.extender.decide import ScoredNode, filter_result, priorities
+from controller.extender.decide import NodeFit, ScoredNode, filter_result, priorities
 from controller.extender.model_preference import ModelPreference, model_preference
 from shared.names import draining_label, fetching_label, ready_label, snapshot_label
 
@@ -35,7 +35,8 @@ def test_the_worst_of_several_models_counts() -> None:
 
 
 def test_filter_names_each_node_once() -> None:
-    nodes = [ScoredNode("a"), ScoredNode("b", fits=False, reason="no cards"), ScoredNode("c")]
+    fits, fails = NodeFit(fits=True), NodeFit(fits=False, reason="no cards")
+    nodes = [(name, fit, ModelPreference.NOTHING) for name, fit in (("a", fits), ("b", fails), ("c", fits))]
     assert msgspec.json.decode(msgspec.json.encode(filter_result(nodes))) == {
         "NodeNames": ["a", "c"],
         "FailedAndUnresolvableNodes": {"b": "no cards"},
@@ -43,12 +44,10 @@ def test_filter_names_each_node_once() -> None:
     }
 
 
-_NODES = st.builds(
-    ScoredNode,
-    name=st.just("n"),
-    fits=st.booleans(),
-    score=st.floats(-1e9, 1e9),
-    models=st.sampled_from(ModelPreference),
+_NODES = st.tuples(
+    st.just("n"),
+    st.builds(NodeFit, fits=st.booleans(), score=st.floats(-1e9, 1e9)),
+    st.sampled_from(ModelPreference),
 )
 
 
@@ -56,8 +55,8 @@ _NODES = st.builds(
 def test_priorities_are_what_the_scheduler_takes(nodes: list[ScoredNode], wants_models: bool) -> None:  # noqa: FBT001 - hypothesis
     found = priorities(nodes, wants_models=wants_models)
     assert len(found) == len(nodes)
-    for node, priority in zip(nodes, found, strict=True):
+    for (_, fit, models), priority in zip(nodes, found, strict=True):
         assert 0 <= priority.score <= 10
-        for other, its in zip(nodes, found, strict=True):
-            if wants_models and node.fits and other.fits and node.models > other.models:
+        for (_, other, others), its in zip(nodes, found, strict=True):
+            if wants_models and fit.fits and other.fits and models > others:
                 assert priority.score > its.score
