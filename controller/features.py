@@ -18,7 +18,7 @@ from controller.extender.metrics import ExtenderMetrics
 from controller.extender.reconcile import DeviceNodeReconciler
 from controller.extender.reservations import ReservationStore
 from controller.extender.reserve import DeviceReserver
-from controller.extender.server import ExtenderServer
+from controller.extender.server import PREFIX, ExtenderServer
 from controller.extender.service import ExtenderService
 from controller.extender.worker import DeviceWorker
 from controller.garbage.collector import GarbageCollector
@@ -306,10 +306,8 @@ def _extender(replica: Replica) -> Controller[Any]:
         reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
         binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver)
         service = ExtenderService(replica.cluster, worker, clock)
-        replica.routes.append(
-            lambda callers: ExtenderServer(
-                service, binder, extender_callers(callers.keys), replica.manager.is_synced, metrics
-            ).router()
+        replica.apps[PREFIX] = lambda callers: ExtenderServer(
+            service, binder, extender_callers(callers.keys), replica.manager.is_synced, metrics
         )
     reconciler = DeviceNodeReconciler(accounts, LimitedEvents(replica.events, clock), reserver)
     return extender_controller(accounts, informers, reconciler, enabled=enabled)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from controller.admission.callers import Callers
 from controller.admission.catalog.state_catalog import StateCatalog
@@ -22,7 +23,7 @@ from controller.manager.controller import Feature
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.manager import Manager, ManagerSettings
 from controller.manager.metrics import Metrics
-from controller.manager.requests import CountRequests
+from controller.manager.requests import ByPrefix, CountRequests
 from controller.models.act import ModelActor
 from controller.models.resolver import Resolver
 from controller.placement.groups import NodeLimits
@@ -58,7 +59,8 @@ class Replica:
         self.settings, self.sources, self.kube, self.metrics = settings, sources, kube, Metrics()
         self.source_environment = source_environment or {}  # for download Jobs
         self.identity = identity
-        self.routes: list[Callable[[Callers], APIRouter]] = []  # of features, beside admission and the agents' API
+        # ASGI applications of features by the prefix of their paths, beside admission and the agents' API
+        self.apps: dict[str, Callable[[Callers], ASGIApp]] = {}
         self.clock = asyncio.get_running_loop().time
         defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
@@ -109,11 +111,10 @@ class Replica:
         """Return the current UTC time."""
         return datetime.now(UTC)
 
-    def api_app(self, leader: LeaderClient, callers: Callers) -> FastAPI:
+    def api_app(self, leader: LeaderClient, callers: Callers) -> ASGIApp:
         """Return the app served over TLS: admission, the agents' API, and what features add."""
         settings = self.settings
         app = FastAPI(openapi_url=None)
-        app.add_middleware(CountRequests, count=self.metrics.request)
         reviews = AdmissionMetrics(self.metrics.registry)
         rules = AdmissionSettings(
             settings.store_root,
@@ -137,9 +138,8 @@ class Replica:
             self.manager.is_leading,
         )
         app.include_router(api.router())
-        for route in self.routes:
-            app.include_router(route(callers))
-        return app
+        apps = {prefix: make(callers) for prefix, make in self.apps.items()}
+        return CountRequests(ByPrefix(apps, app), self.metrics.request)
 
 
 AddFeature: TypeAlias = Callable[[Replica], Feature]

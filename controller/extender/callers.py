@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 
 from controller.admission.callers import Callers, Keys
 
 
+@lru_cache(maxsize=4)  # the keys that are accepted at one time
 def extender_key(key: str) -> str:
     """Return the path segment of the extender for a path key of admission; the key cannot be found from it."""
     return hashlib.sha256(f"scheduler {key}".encode()).hexdigest()

@@ -1,16 +1,21 @@
 """The endpoints for kube-scheduler; a caller that has not authenticated is rejected before its body is read.
 
 Bodies and concurrency are bounded. Errors are answered as in the extender API, so that they reach the pod's events.
+This is an ASGI application of its own, as the scheduler waits for its answers one after another, and the layers of
+FastAPI take longer than most of them.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import msgspec
 import structlog
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from controller.admission.callers import Callers
 from controller.extender.bind import DeviceBinder
@@ -27,19 +32,32 @@ from controller.extender.worker import NoAnswerInTime
 from controller.manager.requests import BodyTooLargeError, read_body
 from shared.kube.collection import UNREADABLE
 
-PREFIX = "/scheduler/{key}"
+PREFIX = "/scheduler/"
 _LARGEST_BODY_BYTES = 4 * 2**20  # a pod, and the names of 5,000 nodes
 _LONGEST_BODY_S = 2.0
 _MOST_READING = 32
 _MOST_BINDING = 64
-_BAD_REQUEST, _TOO_LATE, _TOO_LARGE, _UNAVAILABLE = 400, 408, 413, 503
+_BAD_REQUEST, _NOT_FOUND, _NO_SUCH_METHOD, _TOO_LATE, _TOO_LARGE, _UNAVAILABLE = 400, 404, 405, 408, 413, 503
 _NOT_READY = "this replica is still reading the cluster"
 _log = structlog.get_logger("extender")
-A = TypeVar("A")
+_Answer: TypeAlias = Callable[[Any], Awaitable[tuple[object, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """A verb of the extender API: what it takes, and how it is answered; `path` is the template for metrics."""
+
+    name: str
+    kind: type
+    answer: _Answer
+
+    @property
+    def path(self) -> str:
+        return f"{PREFIX}{{key}}/{self.name}"
 
 
 class ExtenderServer:
-    """Filter, prioritize and bind over HTTP."""
+    """Filter, prioritize and bind over HTTP, as an ASGI application."""
 
     def __init__(
         self,
@@ -52,60 +70,35 @@ class ExtenderServer:
         self._service, self._binder, self._callers = service, binder, callers
         self._is_ready, self._metrics = is_ready, metrics
         self._reading, self._binding = asyncio.Semaphore(_MOST_READING), asyncio.Semaphore(_MOST_BINDING)
+        verbs = (
+            _Verb("filter", ExtenderArgs, self._filter),
+            _Verb("prioritize", ExtenderArgs, self._prioritize),
+            _Verb("bind", ExtenderBindingArgs, self._bind),
+        )
+        self._verbs = {verb.name: verb for verb in verbs}
 
-    def router(self) -> APIRouter:
-        """Return the routes."""
-        router = APIRouter(prefix=PREFIX)
-        for verb in (self.filter, self.prioritize, self.bind):
-            router.add_api_route(f"/{verb.__name__}", verb, methods=["POST"])
-        return router
-
-    async def filter(self, request: Request, key: str) -> Response:
-        """Answer which nodes a pod fits on."""
-
-        async def answer(args: ExtenderArgs) -> tuple[object, str]:
-            try:
-                return await self._service.filter(args), "answered"
-            except (Unanswerable, NoAnswerInTime) as error:
-                return ExtenderFilterResult(error=str(error)), "failed"
-
-        return await self._respond(request, key, "filter", ExtenderArgs, answer)
-
-    async def prioritize(self, request: Request, key: str) -> Response:
-        """Answer the priorities of nodes; without an answer in time, all are equal."""
-
-        async def answer(args: ExtenderArgs) -> tuple[object, str]:
-            try:
-                return await self._service.prioritize(args), "answered"
-            except (Unanswerable, NoAnswerInTime):
-                return [], "failed"
-
-        return await self._respond(request, key, "prioritize", ExtenderArgs, answer)
-
-    async def bind(self, request: Request, key: str) -> Response:
-        """Bind a pod."""
-
-        async def answer(args: ExtenderBindingArgs) -> tuple[object, str]:
-            try:
-                async with self._binding:
-                    await self._binder.bind(args)
-            except NotBound as error:
-                _log.info("not_bound", namespace=args.pod_namespace, pod=args.pod_name, error=str(error))
-                return ExtenderBindingResult(error=str(error)), "refused"
-            return ExtenderBindingResult(), "answered"
-
-        return await self._respond(request, key, "bind", ExtenderBindingArgs, answer)
-
-    async def _respond(
-        self, request: Request, key: str, verb: str, kind: type[A], answer: Callable[[A], Awaitable[tuple[object, str]]]
-    ) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request whose path begins with PREFIX."""
+        key, _, name = scope["path"].removeprefix(PREFIX).partition("/")
+        verb = self._verbs.get(name)
+        scope["route"] = verb  # for the metrics of requests
         if denial := self._callers.denial(key, {}):
-            return _plain(denial.message, denial.status)
-        if not self._is_ready():
-            return _plain(_NOT_READY, _UNAVAILABLE)
+            response = _plain(denial.message, denial.status)
+        elif verb is None:
+            response = _plain("Not Found", _NOT_FOUND)
+        elif scope["method"] != "POST":
+            response = _plain("Method Not Allowed", _NO_SUCH_METHOD)
+        elif not self._is_ready():
+            response = _plain(_NOT_READY, _UNAVAILABLE)
+        else:
+            response = await self._respond(Request(scope, receive), verb)
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request, verb: _Verb) -> Response:
+        args: Any
         try:
             async with self._reading, asyncio.timeout(_LONGEST_BODY_S):
-                args = msgspec.json.decode(await read_body(request, _LARGEST_BODY_BYTES), type=kind)
+                args = msgspec.json.decode(await read_body(request, _LARGEST_BODY_BYTES), type=verb.kind)
         except BodyTooLargeError as error:
             return _plain(str(error), _TOO_LARGE)
         except TimeoutError:
@@ -113,9 +106,33 @@ class ExtenderServer:
         except UNREADABLE as error:
             return _plain(f"not what kube-scheduler sends: {error}", _BAD_REQUEST)
         began_s = time.perf_counter()
-        found, outcome = await answer(args)
-        self._metrics.answered(verb, outcome, time.perf_counter() - began_s)
+        found, outcome = await verb.answer(args)
+        self._metrics.answered(verb.name, outcome, time.perf_counter() - began_s)
         return Response(msgspec.json.encode(found), media_type="application/json")
+
+    async def _filter(self, args: ExtenderArgs) -> tuple[object, str]:
+        """Answer which nodes a pod fits on."""
+        try:
+            return await self._service.filter(args), "answered"
+        except (Unanswerable, NoAnswerInTime) as error:
+            return ExtenderFilterResult(error=str(error)), "failed"
+
+    async def _prioritize(self, args: ExtenderArgs) -> tuple[object, str]:
+        """Answer the priorities of nodes; without an answer in time, all are equal."""
+        try:
+            return await self._service.prioritize(args), "answered"
+        except (Unanswerable, NoAnswerInTime):
+            return [], "failed"
+
+    async def _bind(self, args: ExtenderBindingArgs) -> tuple[object, str]:
+        """Bind a pod."""
+        try:
+            async with self._binding:
+                await self._binder.bind(args)
+        except NotBound as error:
+            _log.info("not_bound", namespace=args.pod_namespace, pod=args.pod_name, error=str(error))
+            return ExtenderBindingResult(error=str(error)), "refused"
+        return ExtenderBindingResult(), "answered"
 
 
 def _plain(message: str, status: int) -> Response:

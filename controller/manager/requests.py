@@ -1,6 +1,6 @@
 """ASGI helpers: request counts by status, and bounded request bodies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -25,6 +25,20 @@ class CountRequests:
             await send(message)
 
         await self.app(scope, receive, counting_send)
+
+
+@dataclass(frozen=True, slots=True)
+class ByPrefix:
+    """ASGI application that passes requests to the application of their path's prefix, others to `default`."""
+
+    apps: Mapping[str, ASGIApp]
+    default: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request."""
+        path = scope.get("path", "")
+        app = next((app for prefix, app in self.apps.items() if path.startswith(prefix)), self.default)
+        await app(scope, receive, send)
 
 
 class BodyTooLargeError(Exception):

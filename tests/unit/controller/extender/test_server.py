@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from controller.admission.callers import Callers
@@ -23,6 +22,7 @@ from controller.extender.reserve import DeviceReserver
 from controller.extender.server import ExtenderServer
 from controller.extender.service import ExtenderService
 from controller.extender.worker import DeviceWorker
+from controller.manager.requests import CountRequests
 from controller.placement.groups import NodeLimits
 from controller.state.cluster_state import ClusterState
 from shared.kube.cache import Cache
@@ -35,8 +35,11 @@ KEY = "0123456789abcdefghijklmnopqrstuvwxyz"
 class Extender:
     """The endpoints on two nodes, and a client of them."""
 
-    def __init__(self, client: httpx.AsyncClient, registry: CollectorRegistry) -> None:
-        self.client, self.registry, self.ready = client, registry, True
+    client: httpx.AsyncClient
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry, self.ready = registry, True
+        self.counted: list[tuple[str, int]] = []
 
     async def ask(self, verb: str, body: object, key: str = extender_key(KEY)) -> httpx.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -54,17 +57,16 @@ async def extender(tmp_path: Path) -> AsyncIterator[Extender]:
         pods: Cache[DevicePod] = Cache(accounts.pod_changed)
         store = ReservationStore(kube, "ns", "me", time.monotonic)
         binder = DeviceBinder(kube, accounts, pods, DeviceReserver(kube, accounts, pods, worker, store))
-        app = FastAPI(openapi_url=None)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://larder") as client:
-            found = Extender(client, registry)
-            server = ExtenderServer(
-                ExtenderService(cluster, worker, time.monotonic, answer_s=60),
-                binder,
-                extender_callers(lambda: [KEY]),
-                lambda: found.ready,
-                ExtenderMetrics(registry),
-            )
-            app.include_router(server.router())
+        found = Extender(registry)
+        server = ExtenderServer(
+            ExtenderService(cluster, worker, time.monotonic, answer_s=60),
+            binder,
+            extender_callers(lambda: [KEY]),
+            lambda: found.ready,
+            ExtenderMetrics(registry),
+        )
+        app = CountRequests(server, lambda route, status: found.counted.append((route, status)))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://larder") as found.client:
             yield found
 
 
@@ -141,3 +143,13 @@ async def test_many_questions_at_once_are_all_answered(extender: Extender) -> No
     found = [answer.json() for answer in answers]
     assert all(each["NodeNames"] == ["a"] or "already waiting" in each["Error"] for each in found)
     assert sum(each["NodeNames"] == ["a"] for each in found) >= 32
+
+
+async def test_only_the_verbs_are_there_and_requests_are_counted_without_the_key(extender: Extender) -> None:
+    key = extender_key(KEY)
+    assert (await extender.client.post(f"/scheduler/{key}/preempt")).status_code == 404
+    assert (await extender.client.post(f"/scheduler/{key}/filter/")).status_code == 404
+    assert (await extender.client.get(f"/scheduler/{key}/filter")).status_code == 405
+    assert (await extender.ask("filter", args())).status_code == 200
+    template = "/scheduler/{key}/filter"
+    assert extender.counted == [("unknown", 404), ("unknown", 404), (template, 405), (template, 200)]
