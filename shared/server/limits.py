@@ -6,6 +6,8 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from shared.server.joined_writes import JoinedWrites
+
 PEER_CERTIFICATE = "peer_certificate"  # in the state of a request; empty without a verified certificate
 
 
@@ -37,6 +39,7 @@ class LimitedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Start waiting for a request."""
         super().connection_made(transport)
+        self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]  # as far as it is used
         self.app_state = {**self.app_state, PEER_CERTIFICATE: transport.get_extra_info("peercert") or {}}
         self._expect()
         if len(self.connections) > self._limits.connections:
