@@ -1,8 +1,9 @@
 """How long the scheduler extender takes: `python -m tests.bench.extender_latency [NODES [RATE [SECONDS]]]`.
 
 A real controller, confined to one core, is asked about pods with devices on nodes with eight cards each: directly, with
-the names of all nodes, as kube-scheduler asks; and by a real kube-scheduler that places pods as they are created.
-Beside it, the default scheduler places as many plain pods by a node selector on the same nodes.
+the names of all nodes, as kube-scheduler asks; to bind pods directly, eight to a node, as kube-scheduler would; and by
+a real kube-scheduler that places pods as they are created. Beside it, the default scheduler places as many plain pods
+by a node selector on the same nodes.
 """
 
 import asyncio
@@ -12,7 +13,8 @@ import ssl
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,12 @@ import aiohttp
 import httpx
 
 from controller.extender.callers import extender_key
+from controller.extender.reservations import PREFIX
 from rig.binaries import Binaries, find
 from rig.control_plane import ControlPlane, Options
 from rig.control_plane_flags import Files
 from rig.larder.cluster import LarderCluster, LarderOptions
-from rig.larder.programs import ADMISSION_KEY
+from rig.larder.programs import ADMISSION_KEY, NAMESPACE, ControllerProgram
 from rig.larder.scheduler import LarderScheduler
 from rig.pods import plain_pod
 from rig.ports import LOOPBACK
@@ -36,6 +39,8 @@ from tests.bench.admission_latency import Series, administrator, confine, cpu_s,
 Json = dict[str, Any]
 DEFAULTS = (1000.0, 100.0, 10.0)
 PODS = "/api/v1/namespaces/default/pods"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+CARDS_PER_NODE = 8
 LABEL = {"bench": "yes"}
 AT_ONCE = 20
 PLACED_S = 180.0
@@ -44,7 +49,7 @@ ASKS = json.dumps({"runningcontainer": {"main": {"requests": {"resource/group/gp
 
 def node(index: int) -> Json:
     """Return a node with two groups of four cards."""
-    cards = {f"resource/group/gpugrp0/{card // 4}/gpu/{card}/cards": 1 for card in range(8)}
+    cards = {f"resource/group/gpugrp0/{card // 4}/gpu/{card}/cards": 1 for card in range(CARDS_PER_NODE)}
     text = json.dumps({"name": f"n-{index}", "allocatable": cards})
     return {"metadata": {"name": f"n-{index}", "labels": LABEL, "annotations": {ANNOTATION: text}}}
 
@@ -77,10 +82,12 @@ class Client:
 
         await asyncio.gather(*(add(index) for index in range(count)))
 
-    async def untainted(self) -> bool:
-        """Return whether every node takes pods."""
-        found = await self.call("GET", "/api/v1/nodes")
-        return not any(each["spec"].get("taints") for each in found["items"])
+    async def are_nodes_ready(self) -> bool:
+        """Return whether every node takes pods, and has the Lease of its devices."""
+        nodes, leases = await self.call("GET", "/api/v1/nodes"), await self.call("GET", LEASES)
+        of_devices = [each for each in leases["items"] if each["metadata"]["name"].startswith(PREFIX)]
+        is_tainted = any(each["spec"].get("taints") for each in nodes["items"])
+        return not is_tainted and len(of_devices) >= len(self._names)
 
     def ask(self, verb: str) -> Callable[[int], Any]:
         """Return a call of the extender about all nodes."""
@@ -90,6 +97,28 @@ class Client:
             async with self._session.post(f"{self._extender}/{verb}", json=body) as response:
                 answer = await response.json()
                 return len(answer["NodeNames"] if verb == "filter" else answer) == len(self._names)
+
+        return send
+
+    async def create_pods(self, count: int) -> list[Json]:
+        """Create pods with devices, which nobody places yet."""
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def create(index: int) -> Json:
+            async with free:
+                return await self.call("POST", PODS, with_devices(f"bound-directly-{index}"))
+
+        return list(await asyncio.gather(*(create(index) for index in range(count))))
+
+    def bind(self, pods: list[Json]) -> Callable[[int], Any]:
+        """Return a call of the extender that binds one of the pods."""
+
+        async def send(index: int) -> bool:
+            metadata = pods[index]["metadata"]
+            body = {"PodName": metadata["name"], "PodNamespace": "default", "PodUID": metadata["uid"]}
+            body["Node"] = self._names[index // CARDS_PER_NODE]
+            async with self._session.post(f"{self._extender}/bind", json=body) as response:
+                return not (await response.json()).get("Error")
 
         return send
 
@@ -151,33 +180,58 @@ def own_figures(port: int) -> list[str]:
     text = httpx.get(f"http://{LOOPBACK}:{port}/metrics", trust_env=False).text
     prefix = "larder_extender_duration_seconds_bucket"
     wanted = ('le="0.005"', 'le="0.02"', 'le="0.1"', 'le="+Inf"')
-    return [line for line in text.splitlines() if line.startswith(prefix) and any(w in line for w in wanted)]
+    lines = (line for line in text.splitlines() if line.startswith(prefix) and not line.endswith(" 0.0"))
+    return [line for line in lines if any(each in line for each in wanted)]
 
 
-async def measure(cluster: LarderCluster, token: str, count: int, rate: float, seconds: float) -> None:
-    """Print all series."""
+async def measure_verbs(client: Client, controller: ControllerProgram, count: int, rate: float, seconds: float) -> None:
+    """Print how long the caller waits for each verb."""
+    await client.add_nodes(count)
+    while not await client.are_nodes_ready():  # noqa: ASYNC110 - a bench may ask
+        await asyncio.sleep(1)
+    calls = {verb: client.ask(verb) for verb in ("filter", "prioritize")}
+    for call in calls.values():
+        await steadily(call, rate, 2)
+    calls["bind"] = client.bind(await client.create_pods(int(rate * seconds)))
+    for verb, call in calls.items():
+        before_s = cpu_s(controller.process.pid)
+        found: Series = await steadily(call, rate, seconds)
+        used_s = cpu_s(controller.process.pid) - before_s
+        print_result(f"{verb}, asked directly", [took_s for _, took_s in found.calls])
+        print_result("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
+        sys.stdout.write(f"  {found.wrong} without the right answer; ")
+        sys.stdout.write(f"CPU of the controller for each: {used_s / len(found.calls) * 1e3:.2f} ms\n")
+
+
+async def measure_placement(client: Client, controller: ControllerProgram, rate: float, seconds: float) -> None:
+    """Print how long pods wait for their node, by devices and by a selector."""
+    for what, body in (("by devices", with_devices), ("by node selector", with_selector)):
+        before_s = cpu_s(controller.process.pid)
+        waits = await client.place(what.replace(" ", "-"), body, rate, seconds)
+        print_result(f"pod to node, {what}", waits)
+        used_s = cpu_s(controller.process.pid) - before_s
+        sys.stdout.write(f"  CPU of the controller for each: {used_s / len(waits) * 1e3:.2f} ms\n")
+
+
+@asynccontextmanager
+async def connected(cluster: LarderCluster, token: str, count: int) -> AsyncIterator[Client]:
+    """Connect to the API server and to the extender."""
     context = ssl.create_default_context(cadata=cluster.plane.ca_pem.decode())
-    controller = cluster.controllers[0]
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=0), trust_env=False) as session:
-        client = Client(session, cluster, token, [f"n-{index}" for index in range(count)])
-        await client.add_nodes(count)
-        while not await client.untainted():  # noqa: ASYNC110 - a bench may ask
-            await asyncio.sleep(1)
-        for verb in ("filter", "prioritize"):
-            await steadily(client.ask(verb), rate, 2)
-            before_s = cpu_s(controller.process.pid)
-            found: Series = await steadily(client.ask(verb), rate, seconds)
-            used_s = cpu_s(controller.process.pid) - before_s
-            print_result(f"{verb}, asked directly", [took_s for _, took_s in found.calls])
-            print_result("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
-            sys.stdout.write(f"  {found.wrong} without the right answer; ")
-            sys.stdout.write(f"CPU of the controller for each: {used_s / len(found.calls) * 1e3:.2f} ms\n")
-        for what, body in (("by devices", with_devices), ("by node selector", with_selector)):
-            before_s = cpu_s(controller.process.pid)
-            waits = await client.place(what.replace(" ", "-"), body, rate, seconds)
-            print_result(f"pod to node, {what}", waits)
-            used_s = cpu_s(controller.process.pid) - before_s
-            sys.stdout.write(f"  CPU of the controller for each: {used_s / len(waits) * 1e3:.2f} ms\n")
+        yield Client(session, cluster, token, [f"n-{index}" for index in range(count)])
+
+
+async def measure(binaries: Binaries, cluster: LarderCluster, state: Path, count: int, rate: float, s: float) -> None:
+    """Print all series; the scheduler starts when the pods that are bound directly have their nodes."""
+    controller = cluster.controllers[0]
+    async with connected(cluster, administrator(cluster), count) as client:
+        await measure_verbs(client, controller, count, rate, s)
+        scheduler = LarderScheduler(binaries, cluster.plane, controller, state / "scheduler")
+        await asyncio.to_thread(scheduler.start)
+        try:
+            await measure_placement(client, controller, rate, s)
+        finally:
+            scheduler.stop()
 
 
 def scheduler_options(state: Path) -> Options:
@@ -199,20 +253,19 @@ def run(binaries: Binaries, state: Path, count: int, rate: float, seconds: float
     with ControlPlane(binaries, state / "plane", scheduler_options((state / "plane").absolute())) as plane:
         options = LarderOptions(controller={"LARDER_SCHEDULER": "true"})
         with LarderCluster(plane, state, options) as cluster:
-            token, controller = administrator(cluster), cluster.controllers[0]
-            with LarderScheduler(binaries, plane, controller, state / "scheduler"):
-                wait_until(lambda: plane.api.answers(PODS), PLACED_S, "pods")
-                cores = sorted(os.sched_getaffinity(0))
-                confine(controller.process.pid, cores[-1])
-                busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
-                sys.stdout.write(
-                    f"{time.strftime('%Y-%m-%d %H:%M')}, {SCHEDULER_NAME}, {count} nodes, {rate:g} pods a second for "
-                    f"{seconds:g} s, {len(cores)} cores, load {busy}\n"
-                )
-                asyncio.run(measure(cluster, token, count, rate, seconds))
-                sys.stdout.write("the extender's own count, seconds at most:\n")
-                for line in own_figures(controller.health_port):
-                    sys.stdout.write(f"  {line}\n")
+            controller = cluster.controllers[0]
+            wait_until(lambda: plane.api.answers(PODS), PLACED_S, "pods")
+            cores = sorted(os.sched_getaffinity(0))
+            confine(controller.process.pid, cores[-1])
+            busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+            sys.stdout.write(
+                f"{time.strftime('%Y-%m-%d %H:%M')}, {SCHEDULER_NAME}, {count} nodes, {rate:g} pods a second for "
+                f"{seconds:g} s, {len(cores)} cores, load {busy}\n"
+            )
+            asyncio.run(measure(binaries, cluster, state, count, rate, seconds))
+            sys.stdout.write("the extender's own count, seconds at most:\n")
+            for line in own_figures(controller.health_port):
+                sys.stdout.write(f"  {line}\n")
 
 
 def main(nodes: float, rate: float, seconds: float) -> None:
