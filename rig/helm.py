@@ -67,4 +67,4 @@ class Helm:
     def _env(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         own = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
-        return kept | own | {"KUBECONFIG": str(self.kubeconfig or os.devnull)}
+        return kept | own | {"GOGC": "off", "KUBECONFIG": str(self.kubeconfig or os.devnull)}

@@ -8,7 +8,7 @@ from rig.hub.faults import Refuse
 from rig.larder.cluster_driver import Json
 from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCES
-from tests.e2e.device_claims import (
+from tests.e2e.devices.claims import (
     FETCH,
     claim_template,
     claiming_pod,

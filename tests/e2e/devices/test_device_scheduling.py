@@ -17,8 +17,8 @@ from rig.node.prepare import tools
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import SCHEDULER_NAME
 from shared.model_devices import DRIVER
-from tests.e2e import tuner_plugin
-from tests.e2e.device_claims import (
+from tests.e2e.devices import tuner_plugin
+from tests.e2e.devices.claims import (
     claim_template,
     claiming_spec,
     device_of,

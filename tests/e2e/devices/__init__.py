@@ -1,0 +1,1 @@
+"""Devices on real nodes: advertised, scheduled and claimed."""
