@@ -39,7 +39,7 @@ def volumes(site: Site, model: str) -> list[Json]:
 
 def test_the_next_pod_waits_on_another_node_and_gets_its_files_there(site: Site) -> None:
     slot, content = {"slot": site.name()}, os.urandom(3_000_000)
-    site.hub.faults.add(Stall(1_000_000), f"*{hashlib.sha256(content).hexdigest()}")
+    site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(content).hexdigest()}")
     model = site.base_model(site.push(files={"model.safetensors": content}), nodeSelector=slot)
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", model), "the model to be resolved")
     site.cluster.add_node("lost", slot)

@@ -36,7 +36,7 @@ class Arrival:
 @pytest.fixture
 def stalled(site: Site) -> Iterator[Arrival]:
     content = os.urandom(3_000_000)
-    site.hub.faults.add(Stall(1_000_000), f"*{hashlib.sha256(content).hexdigest()}")
+    site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(content).hexdigest()}")
     name = site.base_model(site.push(files={"config.json": b"{}", "model.safetensors": content}), nodeSelector=GPU)
     site.until(lambda: bool(site.status(KIND, name).get("servingRevision")), "the model to be resolved")
     yield Arrival(name, site.status(KIND, name)["servingRevision"], site.hub.faults.clear)
@@ -183,7 +183,7 @@ def test_a_node_that_came_during_an_update_gets_what_its_pod_was_given(site: Sit
     name = site.base_model(uri, nodeSelector={"during": "update"})
     site.label("a", {"during": "update"})
     old = site.wait_ready(KIND, name)["servingRevision"]
-    site.hub.faults.add(Stall(1_000_000), f"*{hashlib.sha256(weights).hexdigest()}")
+    site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(weights).hexdigest()}")
     refreshed(site, name, uri, weights)
     site.until(lambda: len(site.entries("a", name)) == 2, "the new revision to be listed beside the old one")
     site.label("c", {"during": "update"})
