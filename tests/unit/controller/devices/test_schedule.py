@@ -50,6 +50,26 @@ FLAT = a_node(
 PAIRS = a_node(
     {f"gpugrp0/{pair}/gpu/{card}/cards": 1 for pair, card in (("x", "a"), ("x", "b"), ("y", "c"), ("y", "d"))}
 )
+# Cards of different sizes, and the same in two groups.
+SIZES = {"a": 100, "b": 250, "c": 260, "d": 200, "e": 180}
+MIXED = a_node(
+    {
+        f"gpu/{card}/{leaf}": size if leaf == "memory" else 1
+        for card, size in SIZES.items()
+        for leaf in ("cards", "memory")
+    }
+)
+SPLIT = a_node(
+    {
+        f"gpugrp0/{'x' if card in 'ab' else 'y'}/gpu/{card}/{leaf}": size if leaf == "memory" else 1
+        for card, size in SIZES.items()
+        for leaf in ("cards", "memory")
+    }
+)
+LINKS = a_node(
+    {f"gpugrp1/{board}/bandwidth": 16 for board in "xy"}
+    | {f"gpugrp1/{board}/gpugrp0/0/gpu/{board}{card}/cards": 1 for board in "xy" for card in range(2)}
+)
 BOARDS = a_node({f"gpugrp1/{b}/gpugrp0/{p}/gpu/{c}/cards": 1 for b in range(2) for p in range(2) for c in range(2)})
 
 
@@ -148,6 +168,59 @@ BOARDS = a_node({f"gpugrp1/{b}/gpugrp0/{p}/gpu/{c}/cards": 1 for b in range(2) f
             1.0,
             {"main": {"gpu/0/cards": "gpu/a/cards"}},
             id="what others use is left alone",
+        ),
+        pytest.param(
+            MIXED,
+            a_pod(
+                {"init": {"gpu/0/cards": 1, "gpu/0/memory": 100}},
+                one={"gpu/a/cards": 1, "gpu/a/memory": 250, "gpu/b/cards": 1, "gpu/b/memory": 180},
+                two={"gpu/0/cards": 1, "gpu/0/memory": 190},
+            ),
+            (1 + 190 / 200 + 1 + 3) / 10,
+            {
+                "one": {
+                    "gpu/a/cards": "gpu/b/cards",
+                    "gpu/a/memory": "gpu/b/memory",
+                    "gpu/b/cards": "gpu/e/cards",
+                    "gpu/b/memory": "gpu/e/memory",
+                },
+                "two": {"gpu/0/cards": "gpu/d/cards", "gpu/0/memory": "gpu/d/memory"},
+                "init": {"gpu/0/cards": "gpu/e/cards", "gpu/0/memory": "gpu/e/memory"},
+            },
+            id="each gets the card that it fills best, and an init container the last of those",
+        ),
+        pytest.param(
+            SPLIT,
+            a_pod(one={"gpu/a/cards": 1, "gpu/a/memory": 250, "gpu/b/cards": 1, "gpu/b/memory": 180}),
+            (1 + 180 / 260 + 2) / 10,  # c was tried for the larger request, and counts as used, as in KubeDevice
+            {
+                "one": {
+                    "gpugrp0/0/gpu/a/cards": "gpugrp0/x/gpu/b/cards",
+                    "gpugrp0/0/gpu/a/memory": "gpugrp0/x/gpu/b/memory",
+                    "gpugrp0/1/gpu/b/cards": "gpugrp0/y/gpu/c/cards",
+                    "gpugrp0/1/gpu/b/memory": "gpugrp0/y/gpu/c/memory",
+                }
+            },
+            id="lifted by one level, with two leaves of a card",
+        ),
+        pytest.param(
+            LINKS,
+            a_pod(
+                one={"gpugrp1/0/bandwidth": 10, "gpugrp1/0/gpugrp0/0/gpu/0/cards": 1},
+                two={"gpugrp1/0/bandwidth": 10, "gpugrp1/0/gpugrp0/0/gpu/0/cards": 1},
+            ),
+            (2 * 10 / 16 + 2) / 6,
+            {
+                "one": {
+                    "gpugrp1/0/bandwidth": "gpugrp1/y/bandwidth",
+                    "gpugrp1/0/gpugrp0/0/gpu/0/cards": "gpugrp1/y/gpugrp0/0/gpu/y1/cards",
+                },
+                "two": {
+                    "gpugrp1/0/bandwidth": "gpugrp1/x/bandwidth",
+                    "gpugrp1/0/gpugrp0/0/gpu/0/cards": "gpugrp1/x/gpugrp0/0/gpu/x1/cards",
+                },
+            },
+            id="a leaf of the group decides with the cards below it",
         ),
         pytest.param(
             a_node({"bandwidth": 100}),
