@@ -13,18 +13,18 @@ from fastapi import APIRouter, FastAPI, Request, Response
 
 from controller.admission.callers import Callers
 from controller.admission.catalog.port import Catalog
-from controller.admission.ephemeral import protect
 from controller.admission.errors import AdmissionFailure, AdmissionRefused
-from controller.admission.inject import Injection, inject
 from controller.admission.model_injector.annotations import requested_names
 from controller.admission.model_injector.inject import inject_models
-from controller.admission.pod_annotations import Json, annotations_of
-from controller.admission.replica_claims import add_placeholders
+from controller.admission.pods.ephemeral import protect
+from controller.admission.pods.inject import Injection, inject
+from controller.admission.pods.pod_annotations import Json, annotations_of
+from controller.admission.pods.replica_claims import add_placeholders
 from controller.admission.review import LONGEST_MESSAGE, MalformedReviewError, allow, read_review, refuse
 from controller.admission.review import AdmissionRequest as Review
 from controller.admission.rules.registered import RULES
+from controller.admission.rules.validate import needs_check
 from controller.admission.settings import AdmissionSettings
-from controller.admission.validate import needs_check
 from controller.manager.requests import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
 from shared.server.limits import PEER_CERTIFICATE

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from controller.admission.catalog.port import PathKind
-from controller.admission.pod_annotations import ENABLE_CACHE, NODE_GROUP
+from controller.admission.pods.pod_annotations import ENABLE_CACHE, NODE_GROUP
 from controller.placement.demand import Demand
 from shared.errors import InvalidURI
 from shared.uri.model_uri import parse_uri, sub_path_of

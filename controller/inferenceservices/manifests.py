@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from controller.admission.pod_annotations import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND
+from controller.admission.pods.pod_annotations import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND
 from controller.inferenceservices.kinds import SERVES_ANNOTATION, SERVICE_LABEL
 from controller.inferenceservices.view import ServedModel
 from shared.api.inference_service import GROUP, VERSION, InferenceService

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from controller.admission.catalog.port import Catalog
-from controller.admission.choose_cache import problem_of
+from controller.admission.pods.choose_cache import problem_of
 from controller.claims.contention import limit_of, waits_of
 from controller.claims.live_reads import live_pods, read_claim
 from controller.claims.result import WAITS

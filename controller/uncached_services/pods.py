@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from controller.admission.pod_annotations import NOT_CACHED
+from controller.admission.pods.pod_annotations import NOT_CACHED
 from controller.state.index import Index
 from controller.state.signal import Signal
 from controller.uncached_services.keys import UncachedServiceKey

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.admission.pod_annotations import ENABLE_CACHE, KSERVE_LABEL, NOT_CACHED
+from controller.admission.pods.pod_annotations import ENABLE_CACHE, KSERVE_LABEL, NOT_CACHED
 from controller.inferenceservices.kserve import KSERVE_PATHS
 from controller.state.changes import TERMINAL
 from controller.uncached_services.keys import UncachedServiceKey

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controller.admission.model_injector.annotations import INJECT
-from controller.admission.pod_annotations import POD_KEYS, Json
+from controller.admission.pods.pod_annotations import POD_KEYS, Json
 from controller.admission.rules.registered import RULES
 from controller.admission.server import INJECT_PATH, MUTATE_JOBS_PATH, MUTATE_PATH, VALIDATE_PATH, path_with
 from controller.replica_claims.annotation import TEMPLATES_ANNOTATION

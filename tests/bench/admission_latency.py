@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 import httpx
 
-from controller.admission.pod_annotations import BASE_MODEL
+from controller.admission.pods.pod_annotations import BASE_MODEL
 from controller.admission.server import MUTATE_PATH, path_with
 from rig import agents
 from rig.binaries import find

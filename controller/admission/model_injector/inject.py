@@ -6,17 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.admission.containers import (
-    SIDECARS,
-    MountPlace,
-    check_mounts,
-    containers_of,
-    ensure_mount,
-    mounts_of,
-    path_of,
-)
 from controller.admission.errors import InvalidRequest, ModelNotFound, ModelNotReady, MountConflict
-from controller.admission.inject import Injection
 from controller.admission.injectable_model import READY, InjectableModel
 from controller.admission.model_injector.annotations import (
     CONTAINER,
@@ -30,11 +20,21 @@ from controller.admission.model_injector.annotations import (
     unknown_annotations,
 )
 from controller.admission.model_injector.variables import all_variables, ensure_variables
-from controller.admission.model_mounts import chosen_containers
-from controller.admission.named_models import parse_reference, references_in, variables_of
-from controller.admission.patch import json_patch
 from controller.admission.paths import is_within
-from controller.admission.pod_annotations import NAMED_MODELS, VARIABLE, Json, annotations_of, labels_of
+from controller.admission.pods.containers import (
+    SIDECARS,
+    MountPlace,
+    check_mounts,
+    containers_of,
+    ensure_mount,
+    mounts_of,
+    path_of,
+)
+from controller.admission.pods.inject import Injection
+from controller.admission.pods.model_mounts import chosen_containers
+from controller.admission.pods.named_models import parse_reference, references_in, variables_of
+from controller.admission.pods.patch import json_patch
+from controller.admission.pods.pod_annotations import NAMED_MODELS, VARIABLE, Json, annotations_of, labels_of
 from shared.names import INJECTED_LABEL
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)

@@ -6,8 +6,8 @@ from typing import Any
 from controller.admission.catalog.port import Catalog
 from controller.admission.rules.base_models import check_delete
 from controller.admission.rules.rule import AdmissionRule, Found
+from controller.admission.rules.validate import GROUP_KIND, annotation_warnings, check_cache, named_groups
 from controller.admission.settings import AdmissionSettings
-from controller.admission.validate import GROUP_KIND, annotation_warnings, check_cache, named_groups
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.quantity import format_bytes, parse_quantity
 

@@ -3,8 +3,8 @@
 from controller.admission.catalog.port import Catalog
 from controller.admission.review import AdmissionRequest
 from controller.admission.rules.rule import AdmissionRule, Found
+from controller.admission.rules.validate import check_delete_model, check_model_cache
 from controller.admission.settings import AdmissionSettings
-from controller.admission.validate import check_delete_model, check_model_cache
 from shared.api.kinds import MODEL_CACHE
 
 

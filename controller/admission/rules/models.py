@@ -1,11 +1,11 @@
 """Rules for Models."""
 
 from controller.admission.catalog.port import Catalog
-from controller.admission.check_model import check_model, model_warnings
 from controller.admission.review import AdmissionRequest
+from controller.admission.rules.check_model import check_model, model_warnings
 from controller.admission.rules.rule import AdmissionRule, Found
+from controller.admission.rules.validate import check_delete_model
 from controller.admission.settings import AdmissionSettings
-from controller.admission.validate import check_delete_model
 from shared.api.kinds import MODEL
 
 

@@ -1,7 +1,7 @@
 """The rule for TrainingJobs."""
 
 from controller.admission.catalog.port import Catalog
-from controller.admission.check_training_job import check_training_job
+from controller.admission.rules.check_training_job import check_training_job
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings
 from shared.api.kinds import TRAINING_JOB

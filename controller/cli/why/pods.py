@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from controller.admission.model_injector.annotations import INJECT
-from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODELS, NAMED_MODELS, NOT_CACHED, TRIGGERS
+from controller.admission.pods.pod_annotations import (
+    BASE_MODEL,
+    ENABLE_CACHE,
+    MODELS,
+    NAMED_MODELS,
+    NOT_CACHED,
+    TRIGGERS,
+)
 from controller.cli.why.claims import REPORTED, claim_findings, has_template_claims, template_claim_findings
 from controller.cli.why.devices import asks_for_devices, device_findings
 from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from controller.admission.errors import AdmissionRefused
 from controller.admission.model_injector.annotations import PREFIX as MODEL_PREFIX
-from controller.admission.named_models import parse_reference, references_in
-from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODEL_KIND, NAMED_MODELS, NODE_GROUP
+from controller.admission.pods.named_models import parse_reference, references_in
+from controller.admission.pods.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODEL_KIND, NAMED_MODELS, NODE_GROUP
 from controller.cli.why.findings import Finding, some, stop
 from controller.cli.why.models import title_of
 from controller.cli.why.view import ClusterView, DeclaredModel

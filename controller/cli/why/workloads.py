@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from controller.admission.model_injector.annotations import INJECT
-from controller.admission.pod_annotations import NOT_CACHED, TRIGGERS
+from controller.admission.pods.pod_annotations import NOT_CACHED, TRIGGERS
 from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.kinds import ObservedPod, Workload, WorkloadEvent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.admission.replica_claims import PLACEHOLDER
+from controller.admission.pods.replica_claims import PLACEHOLDER
 from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.names import ready_label

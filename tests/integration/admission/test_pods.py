@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.pod_annotations import BASE_MODEL, MODELS
+from controller.admission.pods.pod_annotations import BASE_MODEL, MODELS
 from rig.admission import AdmissionSite, later_webhook
 from rig.pods import base_model_pod, kserve_pod, plain_pod
 from rig.processes import wait_until

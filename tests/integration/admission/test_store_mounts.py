@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.admission.pod_annotations import MODELS
+from controller.admission.pods.pod_annotations import MODELS
 from rig.admission import AdmissionSite
 from rig.errors import CallRefused
 from rig.helm import LARDER, Helm, Json, find_helm

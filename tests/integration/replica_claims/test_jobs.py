@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.admission.replica_claims import PLACEHOLDER
+from controller.admission.pods.replica_claims import PLACEHOLDER
 from rig.errors import CallRefused
 from rig.larder.cluster_driver import Json
 from tests.builders.replica_claims import GATE, job, pod_template, template

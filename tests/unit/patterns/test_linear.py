@@ -102,7 +102,7 @@ def test_patterns_are_found_where_they_are_known_to_be() -> None:
         ("shared.sources.registry.challenges", "findall"),
         ("shared.api.meta", "search"),
         ("controller.cli.support.scrub", "sub"),
-        ("controller.admission.validate", "fullmatch"),
+        ("controller.admission.rules.validate", "fullmatch"),
     } <= found
     assert len(USES) > 80
 

@@ -7,7 +7,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel, CatalogNode
-from controller.admission.inject import inject
+from controller.admission.pods.inject import inject
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Json, Rewrite
 

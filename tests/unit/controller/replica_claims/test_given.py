@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from controller.admission.replica_claims import give_claims
+from controller.admission.pods.replica_claims import give_claims
 from controller.claimtemplates.templates import parse_templates
 from controller.replica_claims.decide import ReportWait, decide
 from controller.replica_claims.gate import GIVEN_ANNOTATION, mounted_templates

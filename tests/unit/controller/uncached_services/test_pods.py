@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.pod_annotations import ENABLE_CACHE, KSERVE_LABEL, NOT_CACHED
+from controller.admission.pods.pod_annotations import ENABLE_CACHE, KSERVE_LABEL, NOT_CACHED
 from controller.uncached_services.keys import UncachedServiceKey
 from controller.uncached_services.pods import UncachedPods
 from controller.uncached_services.services import is_uncached, service_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.admission.pod_annotations import BASE_MODEL, NOT_CACHED
+from controller.admission.pods.pod_annotations import BASE_MODEL, NOT_CACHED
 from controller.cli.why.findings import Severity
 from controller.cli.why.kinds import (
     EventObject,

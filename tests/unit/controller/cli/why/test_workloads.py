@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, NAMED_MODELS
+from controller.admission.pods.pod_annotations import BASE_MODEL, ENABLE_CACHE, NAMED_MODELS
 from controller.claims.kinds import ContainerState, ContainerStatus, Waiting
 from controller.cli.why.findings import Diagnosis, Severity
 from controller.cli.why.kinds import (

@@ -1,0 +1,1 @@
+"""What admission changes in pods and Jobs: models, volumes, placement, and claims of replicas."""

@@ -1,0 +1,201 @@
+"""What a cache takes the place of: the download that KServe's own init container describes, and nothing else."""
+
+import re
+from typing import Any
+
+import pytest
+
+from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.errors import ModelNotReady, StorePathReserved
+from controller.admission.pods.download import Download, Unclear, find_download
+from controller.admission.pods.inject import inject
+from controller.admission.pods.pod_annotations import NOT_CACHED, SOURCE_URI, read_models
+from controller.admission.pods.volumes import pod_volumes
+from controller.admission.settings import AdmissionSettings
+from rig.pods import ENABLE_CACHE, KSERVE_URI, Json, Rewrite, initializer, kserve_pod, plain_pod
+
+ROOT = "/var/lib/larder"
+URI = "s3://bucket/m"
+OURS = {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": True}
+
+
+def pod_of_uris(*pairs: str, volume: str = "mnt-models", path: str = "/mnt/models") -> Json:
+    """Return a pod as KServe's controller makes it for `storageUris`: no annotation, a volume named after its path."""
+    pod = kserve_pod("p", URI)
+    del pod["metadata"]["annotations"][KSERVE_URI]
+    mount = {"name": volume, "mountPath": path}
+    pod["spec"]["volumes"] = [{"name": volume, "emptyDir": {}}]
+    pod["spec"]["initContainers"] = [initializer(pairs) | {"volumeMounts": [mount]}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [mount | {"readOnly": True}]
+    return pod
+
+
+def left_alone(rewrite: Rewrite, pod: Json) -> str:
+    """Return why a pod was left as it is."""
+    after, warnings = rewrite(pod)
+    why: str = after["metadata"]["annotations"].pop(NOT_CACHED)
+    assert after == pod
+    assert warnings == (f"model not cached: {why}",)
+    return why
+
+
+def test_the_model_is_put_where_the_initializer_puts_it(rewrite: Rewrite) -> None:
+    after, warnings = rewrite(pod_of_uris(URI, "/mnt/other/", volume="mnt-other", path="/mnt/other"))
+    assert warnings == ()
+    assert [v["name"] for v in after["spec"]["volumes"]] == ["kserve-pvc-source"]
+    assert after["spec"]["containers"][0]["volumeMounts"] == [OURS | {"mountPath": "/mnt/other"}]
+    assert after["metadata"]["annotations"][SOURCE_URI] == URI
+
+
+def test_a_claim_beside_the_download_stays(rewrite: Rewrite) -> None:
+    pod = pod_of_uris(URI, "/mnt/models/base", volume="mnt-models-base", path="/mnt/models/base")
+    claim = {"name": "mnt-adapter", "persistentVolumeClaim": {"claimName": "adapters"}}
+    at = {"name": "mnt-adapter", "mountPath": "/mnt/adapter", "readOnly": True}
+    pod["spec"]["volumes"].append(claim)
+    pod["spec"]["containers"][0]["volumeMounts"].append(at)
+    after, _ = rewrite(pod)
+    assert claim in after["spec"]["volumes"]
+    assert after["spec"]["containers"][0]["volumeMounts"] == [at, OURS | {"mountPath": "/mnt/models/base"}]
+
+
+def test_a_claim_inside_the_download_leaves_the_pod_alone(rewrite: Rewrite) -> None:
+    pod = pod_of_uris(URI, "/mnt/models")
+    pod["spec"]["volumes"].append({"name": "mnt-models-lora", "persistentVolumeClaim": {"claimName": "adapters"}})
+    pod["spec"]["containers"][0]["volumeMounts"].append({"name": "mnt-models-lora", "mountPath": "/mnt/models/lora"})
+    assert "mounts volume 'mnt-models-lora' at /mnt/models/lora, where the model is" in left_alone(rewrite, pod)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            [URI, "/mnt/models/a", "s3://o/b", "/mnt/models/b"],
+            f"downloads 2 URIs, .*: {URI} to /mnt/models/a, s3://o/b",
+        ),
+        ([URI], "are .*, not one URI and one absolute path"),
+        ([URI, "models"], "not one URI and one absolute path"),
+        ([URI, "/mnt/models", "--quiet"], "not one URI and one absolute path"),
+        ([], "not one URI and one absolute path"),
+        ([URI, "/mnt/elsewhere"], f"downloads {URI} to /mnt/elsewhere, where it mounts no volume"),
+    ],
+)
+def test_arguments_that_are_not_understood_leave_the_pod_alone(
+    arguments: list[str], why: str, rewrite: Rewrite
+) -> None:
+    assert re.search(why, left_alone(rewrite, pod_of_uris(*arguments)))
+
+
+@pytest.mark.parametrize(
+    ("volume", "why"),
+    [
+        ({"persistentVolumeClaim": {"claimName": "kept"}}, "in volume 'mnt-models', which is not the emptyDir"),
+        ({"hostPath": {"path": "/data"}}, "in volume 'mnt-models', which is not the emptyDir"),
+    ],
+)
+def test_a_download_that_is_meant_to_stay_is_left_alone(volume: dict[str, Any], why: str, rewrite: Rewrite) -> None:
+    pod = pod_of_uris(URI, "/mnt/models")
+    pod["spec"]["volumes"] = [{"name": "mnt-models"} | volume]
+    assert why in left_alone(rewrite, pod)
+
+
+def test_the_argument_decides_where_the_annotation_has_a_placeholder(rewrite: Rewrite) -> None:
+    pod = kserve_pod("p", URI)
+    pod["metadata"]["annotations"][KSERVE_URI] = "<scheme-placeholder>://m"
+    after, _ = rewrite(pod)
+    assert read_models(after) == [("short", "r1")]
+    assert after["metadata"]["annotations"][SOURCE_URI] == URI
+    assert KSERVE_URI not in after["metadata"]["annotations"]
+
+
+def test_a_server_that_needs_to_write_is_warned(rewrite: Rewrite) -> None:
+    after, warnings = rewrite(kserve_pod("p", URI, annotations={"storage.kserve.io/readonly": "false"}))
+    assert after["spec"]["containers"][0]["volumeMounts"] == [OURS]
+    (warning,) = warnings
+    assert 'storage.kserve.io/readonly is "false", but a cached model is shared and always mounted read-only' in warning
+    assert ENABLE_CACHE in warning
+
+
+@pytest.mark.parametrize("component", ["transformer", "explainer"])
+def test_a_part_of_a_service_that_downloads_nothing_is_not_marked(component: str, rewrite: Rewrite) -> None:
+    pod = plain_pod("p", {ENABLE_CACHE: "true"})
+    pod["metadata"]["labels"] = {"serving.kserve.io/inferenceservice": "s", "component": component}
+    assert rewrite(pod) == (pod, ())
+    pod["metadata"]["labels"]["component"] = "predictor"
+    assert "its model is unknown" in left_alone(rewrite, pod)
+
+
+def test_a_transformer_that_downloads_is_given_the_cache(rewrite: Rewrite) -> None:
+    pod = kserve_pod("p", URI)
+    pod["metadata"]["labels"]["component"] = "transformer"
+    assert read_models(rewrite(pod)[0]) == [("short", "r1")]
+
+
+def test_before_kserve_has_added_its_container_nothing_is_changed(rewrite: Rewrite) -> None:
+    pod = kserve_pod("p", URI)
+    fresh = pod["spec"]
+    pod["spec"] = {"containers": [{"name": "kserve-container"}]}
+    after, _ = rewrite(pod)
+    assert "KServe has not added one yet" in after["metadata"]["annotations"][NOT_CACHED]
+    after["spec"] = fresh
+    assert rewrite(after) == rewrite(kserve_pod("p", URI)), "which it gets once KServe has"
+
+
+def came_back(rewrite: Rewrite, pod: Json) -> Json:
+    """Return a pod as a backup has it: as it was admitted, on its node."""
+    after, _ = rewrite(pod)
+    after["spec"]["nodeName"] = "n"
+    return after
+
+
+def test_a_recreated_pod_gets_the_serving_revision(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+    pod = came_back(rewrite, kserve_pod("p", "s3://bucket/m/sub/deep"))
+    assert read_models(pod) == [("long", "r2")]
+    del catalog.cluster_caches[1]
+    catalog.paths["short"] = {"sub/deep/config.json"}
+    after, _ = rewrite(pod)
+    assert read_models(after) == [("short", "r1")]
+    assert after["spec"]["containers"][0]["volumeMounts"] == [OURS | {"subPath": "sub/deep"}]
+    assert len(after["spec"]["nodeSelector"]) == 2
+
+
+def test_a_file_of_a_pod_that_comes_back_stays_where_it_was(rewrite: Rewrite) -> None:
+    pod = came_back(rewrite, kserve_pod("p", "s3://bucket/m/sub/one.bin"))
+    assert rewrite(pod)[0] == pod
+
+
+def test_a_recreated_pod_without_a_cache_downloads_again(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+    pod = came_back(rewrite, kserve_pod("p", URI))
+    catalog.cluster_caches.clear()
+    after, _ = rewrite(pod)
+    assert after["metadata"]["annotations"][KSERVE_URI] == URI, "so that KServe's webhook adds its container"
+    assert after["spec"]["volumes"] == after["spec"]["containers"][0]["volumeMounts"] == []
+    assert "nodeSelector" not in after["spec"]
+    assert read_models(after) == []
+
+
+def test_a_download_that_cannot_be_added_again_is_refused(
+    catalog: MemoryCatalog, rewrite: Rewrite, settings: AdmissionSettings
+) -> None:
+    pod = came_back(rewrite, pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other"))
+    catalog.cluster_caches.clear()
+    with pytest.raises(ModelNotReady, match=r"mounted at /mnt/other as volume 'kserve-pvc-source'; .* create the pod"):
+        inject(pod, "default", catalog, settings)
+
+
+def test_a_volume_like_ours_in_a_pod_that_names_no_uri_is_refused(
+    catalog: MemoryCatalog, settings: AdmissionSettings
+) -> None:
+    pod = plain_pod("p", {ENABLE_CACHE: "true"})
+    pod["spec"]["volumes"] = [{"name": "kserve-pvc-source", "hostPath": {"path": f"{ROOT}/models/short/r1"}}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "kserve-pvc-source", "mountPath": "/x"}]
+    with pytest.raises(StorePathReserved, match=r"volume 'kserve-pvc-source' mounts host path .* \(mounted at /x\)"):
+        inject(pod, "default", catalog, settings)
+
+
+def test_what_is_found_is_the_uri_the_path_and_the_volume() -> None:
+    pod = pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other")
+    volumes = pod_volumes(pod, "default", MemoryCatalog(), AdmissionSettings())
+    assert find_download(pod, volumes) == Download(URI, "/mnt/other", "mnt-other")
+    pod["spec"]["initContainers"][0]["volumeMounts"][0]["subPath"] = "part"
+    assert isinstance(found := find_download(pod, volumes), Unclear)
+    assert "in volume 'mnt-other', which it mounts only in part" in found.reason
