@@ -24,6 +24,10 @@ class Toys:
         pass
 
     def allocate(self, pod_info, container_info):
+        if "toys/broken" in container_info.allocate_from.values():
+            raise RuntimeError("the toy is broken")
+        if "toys/odd" in container_info.allocate_from.values():
+            return "nonsense"
         paths = [f"/dev/{place.rpartition('/')[2]}" for place in container_info.allocate_from.values()]
         return [Mount("/usr/lib/toys", "/opt/toys", True)], paths, {"TOYS": ",".join(paths)}
 """
@@ -44,11 +48,15 @@ def toys(bench: DraBench, tmp_path: Path) -> DraBench:
 
 
 def _claimed(bench: DraBench, place: str, node: str = "") -> Json:
-    """Return the claim of a pod that a scheduler gave a device."""
+    """Start the driver, and return the claim of a pod that a scheduler gave a device."""
     entry = bench.hold("tiny")
     bench.want(entry)
     bench.start_registered()
     bench.wait_devices(entry)
+    return _claim(bench, place, node)
+
+
+def _claim(bench: DraBench, place: str, node: str = "") -> Json:
     claim = bench.claim("model == 'tiny'")
     info = {
         "nodename": node or bench.node,
@@ -85,6 +93,15 @@ def test_a_container_learns_its_example_devices(bench: DraBench, tmp_path: Path)
     bench.prepared(claim)
     (edits,) = bench.edits(claim)
     assert "LARDER_EXAMPLE_DEVICES=toys/b" in edits["env"]
+
+
+def test_a_plugin_that_raises_or_answers_nonsense_is_named_and_the_others_go_on(toys: DraBench) -> None:
+    toys.allow = json.dumps(ALLOW)
+    broken = _claimed(toys, "broken")
+    assert "device plugin toys: allocate: RuntimeError: the toy is broken" in toys.refused(broken)
+    assert "device plugin toys: allocate: " in toys.refused(_claim(toys, "odd"))
+    toys.prepared(_claim(toys, "fuse"))
+    toys.kubelet.unprepare(broken)
 
 
 def test_by_default_no_plugin_is_asked(toys: DraBench) -> None:
