@@ -16,7 +16,7 @@ EXTRAS = {
     "extraVolumes": [_VOLUME],
     "extraVolumeMounts": [{"name": "tuners", "mountPath": FOLDER, "readOnly": True}],
 }
-_PAGE = Path(__file__).parents[2] / "docs" / "devices.md"
+_PAGE = Path(__file__).parents[3] / "docs" / "devices.md"
 _PROJECT = """
 [build-system]
 requires = ["hatchling"]
