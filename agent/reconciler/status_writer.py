@@ -22,6 +22,7 @@ from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeSta
 from shared.backoff import Backoff, Uniform
 from shared.kube.edit import update
 from shared.kube.errors import KubeError, NotFound
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -32,7 +33,7 @@ _BYTES_S = 64 * 1024  # a status of a thousand entries has 250 KiB, so it is wri
 
 def wall_clock() -> str:
     """Return the current time in the format of Kubernetes objects."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return timestamp(datetime.now(UTC))
 
 
 def transition_fields(status: ModelNodeStatus) -> tuple[object, ...]:

@@ -9,12 +9,12 @@ from controller.claims.job import JobSettings, job_manifest
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
 from controller.manager.write import change_spec
-from controller.metadata.stored_reading import TIME
 from controller.models.act import ModelActor
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path
 from shared.api.base_model import BaseModel
 from shared.kube.edit import create_if_missing
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 
@@ -37,5 +37,5 @@ class ClaimActor:
 
     async def write_status(self, key: ModelKey, model: BaseModel, view: ClaimView, action: WriteClaimStatus) -> None:
         """Write the status if it differs."""
-        status = claim_status(view, action, self.models.now().strftime(TIME))
+        status = claim_status(view, action, timestamp(self.models.now()))
         await self.models.publish(key, model, status, warn=action.claim_result.state == "Failed")

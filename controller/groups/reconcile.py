@@ -9,6 +9,7 @@ from controller.manager.write import replace_part
 from controller.state.cluster_state import ClusterState
 from shared.api.core import Node
 from shared.api.kinds import NODE_GROUP
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 
@@ -26,7 +27,7 @@ class GroupReconciler:
         if group is None:
             return None
         nodes = sorted(self.cluster.membership.members_of(name), key=lambda n: n.metadata.name)
-        stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = timestamp(self.now())
         limits = {n.metadata.name: self.cluster.membership.limits_of(n).storage_bytes for n in nodes}
         status = decide_status(group, [self._member(n, name) for n in nodes], limits, stamp)
         if status != group.status:

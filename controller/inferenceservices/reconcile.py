@@ -14,11 +14,11 @@ from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView
 from shared.kube.errors import NotFound, Refused
+from shared.kube.objects import timestamp
 
 _AGAIN_S = 10.0  # objects that block our name, and what pods wait for, are not watched
 _STALLED_S = 60.0  # the Deployment reports pods that start, at any time
 _IDLE_S = 300.0  # nor is the deletion of a Service or an autoscaler
-_STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _log = structlog.get_logger()
 
 
@@ -35,7 +35,7 @@ class ServiceReconciler:
         if view is None or view.service.metadata.deletion_timestamp is not None:
             return None
         after, refused = await self._apply(view)
-        stamp = self.actor.now().strftime(_STAMP)
+        stamp = timestamp(self.actor.now())
         await self.actor.write_status(view.service, status_of(after, refused, stamp))
         if refused or conflicts(view):
             return _AGAIN_S

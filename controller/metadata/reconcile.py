@@ -14,7 +14,6 @@ from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reports import readings_of
 from controller.metadata.status import described_status
-from controller.metadata.stored_reading import TIME
 from controller.metadata.view import MetadataView
 from controller.models.act import ModelActor
 from controller.placement.demand_of_kind import Declared
@@ -23,6 +22,7 @@ from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path
 from shared.api.base_model import BaseModel
 from shared.kube.errors import Refused
+from shared.kube.objects import timestamp
 
 _log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class MetadataReconciler:
                     if await self._fill(key, declared, fields):
                         return None
                 case WriteMetadata(condition, metadata):
-                    stamp = self.now().strftime(TIME)
+                    stamp = timestamp(self.now())
                     status = described_status(declared.status, condition, metadata, stamp, view.generation)
                     await self.actor.publish(key, declared, status, warn=False)
                     if view.result is not None:

@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 
 from shared.api.meta import ReadMetadata
+from shared.kube.objects import timestamp
 from shared.metadata.reading.attempts import INTERRUPTED, interruption_wait
 from shared.metadata.reading.termination_message import Reading
 from shared.metadata.report import Metadata
 
 MISSING = "MetadataMissing"  # also for an archive, which only nodes can read
 CONFLICT = "MetadataConflict"  # nodes report different values for the same files
-TIME = "%Y-%m-%dT%H:%M:%SZ"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FIRST_WAIT = timedelta(minutes=15)
 _FIRST_WAIT_UNCHECKED = timedelta(minutes=1)  # pods are waiting for it
 _MAX_DOUBLINGS = 10
@@ -28,7 +29,7 @@ def retry_at(stored: ReadMetadata, longest: timedelta) -> datetime:
 
 def _time_of(stored: ReadMetadata) -> datetime:
     try:
-        return datetime.strptime(stored.time, TIME).replace(tzinfo=UTC)
+        return datetime.strptime(stored.time, _TIME).replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromtimestamp(0, UTC)
 
@@ -46,7 +47,7 @@ def stored_reading(
         missing, unchecked = before.missing, before.unchecked
     return ReadMetadata(
         identity=identity,
-        time=now.strftime(TIME),
+        time=timestamp(now),
         attempts=attempts,
         node=node,
         missing=missing,

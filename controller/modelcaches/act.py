@@ -1,7 +1,6 @@
 """Applies what was decided for a ModelCache."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,8 +19,8 @@ from controller.sources.credentials import Secrets
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.api.kinds import MODEL_CACHE
 from shared.api.model_cache import ModelCache
-from shared.kube.errors import Conflict, NotFound
-from shared.kube.objects import Meta
+from shared.kube.edit import delete_if_present
+from shared.kube.objects import Meta, timestamp
 from shared.kube.transport import Kube
 
 
@@ -89,15 +88,15 @@ class ModelCacheActor:
 
     async def delete_claim(self, seen: Meta) -> None:
         """Delete the claim that was read."""
-        await self._delete(f"{claims_in(seen.namespace)}/{seen.name}", seen)
+        await delete_if_present(self.kube, f"{claims_in(seen.namespace)}/{seen.name}", seen.uid)
 
     async def delete_volume(self, seen: Meta) -> None:
         """Delete the volume that was read."""
-        await self._delete(f"{VOLUMES}/{seen.name}", seen)
+        await delete_if_present(self.kube, f"{VOLUMES}/{seen.name}", seen.uid)
 
     async def write_status(self, cache: ModelCache, write: WriteCacheStatus) -> None:
         """Write the status if it differs, and an Event for a change of the condition Ready."""
-        status = status_of(cache, write, self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        status = status_of(cache, write, timestamp(self.now()))
         if status == cache.status:
             return
         await replace_part(self.kube, f"{_path(cache)}/status", cache.metadata, "status", status)
@@ -106,10 +105,6 @@ class ModelCacheActor:
 
     async def _change_finalizers(self, cache: ModelCache, wanted: Sequence[str]) -> None:
         await change_finalizers(self.kube, _path(cache), cache.metadata, list(wanted))
-
-    async def _delete(self, path: str, seen: Meta) -> None:
-        with suppress(NotFound, Conflict):  # gone, or another object of that name by now
-            await self.kube.request("DELETE", path, body={"preconditions": {"uid": seen.uid}})
 
 
 def _path(cache: ModelCache) -> str:

@@ -27,6 +27,7 @@ from controller.modelcaches.view import ModelCacheView
 from controller.placement.demand import Resolution
 from shared.api.meta import condition_of
 from shared.errors import SourceChanged
+from shared.kube.objects import timestamp
 from shared.quantity import format_bytes
 from shared.uri.git import GitUri
 from shared.uri.model_uri import HfUri, parse_uri
@@ -131,7 +132,7 @@ def _failed(view: ModelCacheView, failure: DownloadFailed, fields: dict[str, Any
     at = now + wait
     if failure.reason == SourceChanged.__name__:
         fields = fields | {"source": "", "manifest_digest": ""}  # it is resolved again
-    fields = fields | {"attempts": attempts, "retry_at": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    fields = fields | {"attempts": attempts, "retry_at": timestamp(at)}
     message = (
         f"{failure.message}; attempt {attempts + 1} starts at {at.strftime('%H:%M UTC')}, or at once when annotation "
         f"larder.dev/refresh changes{changed_template(view)}"

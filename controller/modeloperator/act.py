@@ -22,6 +22,7 @@ from shared.api.core import PersistentVolumeClaim, claims_in
 from shared.api.kinds import MODEL
 from shared.api.model import Model
 from shared.kube.edit import create_if_missing
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 
@@ -66,7 +67,7 @@ class ModelOperatorActor:
 
     async def write_status(self, model: Model, write: WriteModelStatus) -> None:
         """Write the status if it differs, and an Event for a change of the condition Ready."""
-        status = status_of(model, write, self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        status = status_of(model, write, timestamp(self.now()))
         if status == model.status:
             return
         meta = model.metadata

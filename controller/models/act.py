@@ -19,6 +19,7 @@ from controller.state.live_reader import object_path
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
 from shared.api.meta import ModelStatus, condition_of
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
@@ -73,7 +74,7 @@ class ModelActor:
                 await self.events.record(definition, seen.metadata, kind, after.message, warn=False)
 
     def _stamp(self) -> str:
-        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return timestamp(self.now())
 
     async def _write(self, key: ModelKey, seen: Declared, status: ModelStatus) -> bool:
         """Return whether the status changed; for another product's kind, the record is written first, on its own."""

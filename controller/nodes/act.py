@@ -1,6 +1,5 @@
 """Applies the actions decided for a node to its ModelNode."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import msgspec
 from controller.manager.write import replace_part
 from controller.nodes.view import NodeView
 from shared.api.model_node import GROUP, PATH, VERSION, ModelNodeSpec
-from shared.kube.errors import Conflict, NotFound
+from shared.kube.edit import create_if_missing, delete_if_present
 from shared.kube.transport import Kube
 
 
@@ -28,8 +27,7 @@ class NodeActor:
             "metadata": {"name": view.name, "ownerReferences": [owner]},
             "spec": msgspec.to_builtins(spec),
         }
-        with suppress(Conflict):  # created by the previous leader; the watch will deliver it
-            await self.kube.request("POST", PATH, body=body)
+        await create_if_missing(self.kube, PATH, body)  # if the previous leader created it, the watch will deliver it
 
     async def write(self, view: NodeView, spec: ModelNodeSpec) -> None:
         """Replace the whole spec."""
@@ -40,6 +38,4 @@ class NodeActor:
     async def replace(self, view: NodeView) -> None:
         """Delete the ModelNode of a Node that is gone; the next reconcile creates one for the new Node."""
         if view.model_node is not None:
-            body = {"preconditions": {"uid": view.model_node.metadata.uid}}
-            with suppress(NotFound, Conflict):
-                await self.kube.request("DELETE", f"{PATH}/{view.name}", body=body)
+            await delete_if_present(self.kube, f"{PATH}/{view.name}", view.model_node.metadata.uid)

@@ -8,6 +8,7 @@ import msgspec
 
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState, EntryStatus, Phase
+from shared.kube.objects import timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,3 @@ def is_gone(entry: Entry, reported: Mapping[EntryKey, EntryStatus]) -> bool:
     """Return whether the agent has seen this state of the entry and has removed all of its files."""
     status = reported.get(entry.key)
     return status is not None and status.observed == entry.state and status.phase == Phase.ABSENT
-
-
-def timestamp(now: datetime) -> str:
-    """Return a time in the format of ModelNodes."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

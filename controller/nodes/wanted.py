@@ -5,12 +5,13 @@ from datetime import datetime
 
 import msgspec
 
-from controller.nodes.entry_states import is_gone, timestamp, with_state
+from controller.nodes.entry_states import is_gone, with_state
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
 from controller.placement.shares import ModelNodeCapacity, refuse_beyond_shares
 from controller.state.keys import EntryKey
 from shared.api.model_node import Claim, Entry, EntryState
+from shared.kube.objects import timestamp
 
 
 def find_unplaced(view: NodeView, now: datetime, capacity: ModelNodeCapacity) -> dict[EntryKey, str]:

@@ -13,18 +13,18 @@ from controller.trainingjobs.outcome import JobOutcome, failed_pods, has_ended
 from controller.trainingjobs.view import ReplicaView, TrainingJobView
 from shared.api.meta import Condition, condition_of, holds
 from shared.api.training_job import ReplicaStatus, TrainingJobStatus
+from shared.kube.objects import timestamp
 
 READY = "Ready"
 QUEUED, NOT_BOUND, REFUSED, INVALID = "Queued", "VolumeNotBound", "Refused", "InvalidTemplate"
 NAME_TOO_LONG, NAME_CONFLICT, TERMINATING = "NameTooLong", "NameConflict", "Terminating"
 IN_PROGRESS = frozenset((QUEUED, "Starting", TERMINATING))  # passes without anybody's action
 _STUCK = frozenset((NAME_TOO_LONG, NAME_CONFLICT, REFUSED, INVALID, NOT_BOUND))
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def status_of(view: TrainingJobView, write: WriteJobStatus, now: datetime) -> TrainingJobStatus:
     """Return the status."""
-    job, before, stamp = view.job, view.job.status, now.strftime(_TIME)
+    job, before, stamp = view.job, view.job.status, timestamp(now)
     suspended = job.spec.run_policy.suspend and not has_ended(before)
     known = {pod.metadata.uid: pod for pod in view.pods}
     statuses = before.replica_statuses if has_ended(before) and not view.pods else dict(_replica_statuses(view))

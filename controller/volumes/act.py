@@ -1,6 +1,5 @@
 """Creates and deletes the volumes and claims of models."""
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,7 +8,8 @@ from controller.provisioning.exclusive_names import NAME_CONFLICT, RefusedName, 
 from controller.volumes.templates import VolumeManifest
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object
-from shared.kube.errors import Conflict, NotFound
+from shared.kube.edit import delete_if_present
+from shared.kube.errors import Conflict
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 
@@ -45,14 +45,14 @@ class VolumeActor:
 
     async def delete_claim(self, claim: Meta) -> None:
         """Delete the claim that was read."""
-        await self._delete(f"{claims_in(claim.namespace)}/{claim.name}", claim)
+        await delete_if_present(self.kube, f"{claims_in(claim.namespace)}/{claim.name}", claim.uid)
 
     async def delete_volume(self, volume: PersistentVolume) -> None:
         """Delete the volume that was read, unless a live read shows that its claim exists."""
         name, bound_to = volume.claim, volume.spec.claim_ref.uid
         claim = await get_object(self.kube, f"{claims_in(name.namespace)}/{name.name}", PersistentVolumeClaim)
         if claim is None or (bound_to and claim.metadata.uid != bound_to):
-            await self._delete(f"{VOLUMES}/{volume.metadata.name}", volume.metadata)
+            await delete_if_present(self.kube, f"{VOLUMES}/{volume.metadata.name}", volume.metadata.uid)
 
     async def _ensure_volume(self, manifest: VolumeManifest, names: tuple[str, ...], uid: str) -> VolumeManifest:
         """Create the volume under the first of the names that is free or ours already."""
@@ -73,10 +73,6 @@ class VolumeActor:
             f"PersistentVolume {' and '.join(dict.fromkeys(names))} exist, but Larder did not create them; an "
             "administrator can rename or delete them",
         )
-
-    async def _delete(self, path: str, seen: Meta) -> None:
-        with suppress(NotFound, Conflict):  # gone, or another object of that name by now
-            await self.kube.request("DELETE", path, body={"preconditions": {"uid": seen.uid}})
 
 
 def _check_ours(claim: PersistentVolumeClaim) -> None:

@@ -13,6 +13,7 @@ from shared.api.core import NODES, Node, Pod
 from shared.api.model_node import PATH, ModelNode
 from shared.kube.collection import decode, get_object
 from shared.kube.errors import NotFound
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 Json = dict[str, Any]
@@ -72,7 +73,7 @@ def _ended(found: Json, message: str, now: datetime) -> Json:
     Kubelet ignores a status that others write and would start the pod once the files are there. A changed annotation
     in the same write makes it read the pod again, and it tears a Failed one down.
     """
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = timestamp(now)
     missing = {"type": CONDITION, "status": "True", "reason": REASON, "message": message, "lastTransitionTime": stamp}
     others = [c for c in found["status"].get("conditions") or [] if c.get("type") != CONDITION]
     status = {"phase": "Failed", "reason": REASON, "message": message, "conditions": [*others, missing]}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 _CLUSTER_NAMESPACE = "default"  # of Events on objects without one
@@ -47,7 +48,7 @@ async def post_event(
         KubeError: The Event was not written.
     """
     namespace = about.namespace or _CLUSTER_NAMESPACE
-    stamp = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = timestamp(moment)
     unique = hashlib.sha256(f"{about.uid}{reason}{message}{moment.isoformat()}".encode()).hexdigest()[:16]
     body = {
         "apiVersion": "v1",

@@ -1,8 +1,14 @@
 """The parts of the Kubernetes wire format that all kinds share."""
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a UTC time as objects have it, in whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Key(NamedTuple):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from shared.kube.objects import timestamp
+
 ROOT = "larder-support"
 INDEX, ERRORS = "index.json", "errors.txt"
 
@@ -48,7 +50,7 @@ class Bundle:
         text = "\n".join(self.errors) or "everything was read"
         self.add(ERRORS, "what is missing, and why", f"{text}\n".encode())
         files = [asdict(c) for c in sorted(self.contents, key=lambda c: c.file)]
-        index = {"made": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"), "files": files}
+        index = {"made": timestamp(self.now), "files": files}
         self._write(INDEX, msgspec.json.format(msgspec.json.encode(index), indent=2))
         self.complete = True
 
