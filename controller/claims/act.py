@@ -13,6 +13,7 @@ from controller.models.act import ModelActor
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path
 from shared.api.base_model import BaseModel
+from shared.api.core import jobs_in
 from shared.kube.edit import create_if_missing
 from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
@@ -29,7 +30,7 @@ class ClaimActor:
     async def start_job(self, key: ModelKey, view: ClaimView, action: StartJob) -> None:
         """Create the Job unless it exists. Raises KubeError."""
         body = job_manifest(key, view.demand.uid, view.place, action.order, action.holder, self.jobs)
-        await create_if_missing(self.kube, f"/apis/batch/v1/namespaces/{view.place.namespace}/jobs", body)
+        await create_if_missing(self.kube, jobs_in(view.place.namespace), body)
 
     async def write_spec(self, key: ModelKey, model: BaseModel, fields: Mapping[str, Any]) -> bool:
         """Set fields of the spec that were empty, or written by Larder; return whether that changed it."""

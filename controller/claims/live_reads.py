@@ -2,7 +2,7 @@
 
 from controller.claims.kinds import ClaimPod
 from controller.placement.claim_place import ClaimPath
-from shared.api.core import PersistentVolumeClaim, claims_in
+from shared.api.core import PersistentVolumeClaim, claims_in, pods_in
 from shared.kube.collection import get_object, list_objects
 from shared.kube.transport import Kube
 
@@ -18,4 +18,4 @@ async def read_claim(kube: Kube, place: ClaimPath) -> PersistentVolumeClaim | No
 async def live_pods(kube: Kube, namespace: str, labels: str = "") -> list[ClaimPod]:
     """Return the pods of a namespace that have not ended, optionally only those with these labels. Raises KubeError."""
     query = {"fieldSelector": _LIVE} | ({"labelSelector": labels} if labels else {})
-    return await list_objects(kube, f"/api/v1/namespaces/{namespace}/pods", ClaimPod, query)
+    return await list_objects(kube, pods_in(namespace), ClaimPod, query)

@@ -16,7 +16,7 @@ from controller.placement.claim_place import place_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel
-from shared.api.core import BOUND, STORAGE_CLASSES, PersistentVolumeClaim, StorageClass
+from shared.api.core import BOUND, STORAGE_CLASSES, PersistentVolumeClaim, StorageClass, jobs_in, pods_in
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import Refused
 from shared.kube.objects import Object
@@ -86,12 +86,12 @@ class ClaimObserver:
         if order is None:
             return view
         namespace = view.place.namespace
-        job = await get_object(self.kube, f"/apis/batch/v1/namespaces/{namespace}/jobs/{order.job}", Job)
+        job = await get_object(self.kube, f"{jobs_in(namespace)}/{order.job}", Job)
         return replace(view, job=job, pods=await self._pods_of(namespace, order) if job else ())
 
     async def _pods_of(self, namespace: str, order: ReadingOrder) -> tuple[JobPod, ...]:
         query = {"labelSelector": f"{JOB_NAME_LABEL}={order.job}"}
-        return tuple(await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", JobPod, query))
+        return tuple(await list_objects(self.kube, pods_in(namespace), JobPod, query))
 
 
 def _reads_metadata(pod: ClaimPod) -> bool:

@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 from controller.claims.kinds import Job, JobPod
+from shared.api.core import jobs_in, pods_in
 from shared.kube.collection import decode, get_object, pages
 from shared.kube.errors import Conflict, NotFound
 from shared.kube.objects import Meta
@@ -19,7 +20,7 @@ async def read_job(kube: Kube, namespace: str, name: str) -> Job | None:
 async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ...]:
     """Return the first page of pods with a Job's label, far more than it has: anyone may give pods that label."""
     query = {"labelSelector": f"{_JOB_NAME_LABEL}={name}"}
-    async for page in pages(kube, f"/api/v1/namespaces/{namespace}/pods", query):
+    async for page in pages(kube, pods_in(namespace), query):
         return tuple(decode(raw, JobPod) for raw in page.items)
     return ()
 
@@ -32,4 +33,4 @@ async def delete_job(kube: Kube, seen: Meta) -> None:
 
 
 def _path(namespace: str, name: str) -> str:
-    return f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}"
+    return f"{jobs_in(namespace)}/{name}"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.api.core import Pod
+from shared.api.core import Pod, pods_in
 from shared.kube.edit import merge_patch
 from shared.kube.errors import Conflict, NotFound
 from shared.kube.transport import Kube
@@ -45,4 +45,4 @@ async def patch_pod(kube: Kube, pod: Pod, change: Json, version: str = "", part:
 
 def pod_path(pod: Pod) -> str:
     """Return the API path of a pod."""
-    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
+    return f"{pods_in(pod.metadata.namespace)}/{pod.metadata.name}"

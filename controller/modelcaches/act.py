@@ -16,7 +16,7 @@ from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER
 from controller.provisioning.exclusive_names import create_exclusively
 from controller.sources.credentials import Secrets
-from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
+from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in, jobs_in
 from shared.api.kinds import MODEL_CACHE
 from shared.api.model_cache import ModelCache
 from shared.kube.edit import delete_if_present
@@ -79,7 +79,7 @@ class ModelCacheActor:
         body = download_job(view.cache, order, tuple(credentials.values), credentials.hosts, self.jobs)
         await create_exclusively(
             self.kube,
-            f"/apis/batch/v1/namespaces/{view.demand.namespace}/jobs",
+            jobs_in(view.demand.namespace),
             body,
             Job,
             lambda found: is_job_of(found, view.cache.metadata),

@@ -18,7 +18,7 @@ from controller.modeloperator.report import status_of
 from controller.modeloperator.source import source_of
 from controller.modeloperator.state_metrics import ModelDownloadMetrics
 from controller.provisioning.exclusive_names import create_exclusively
-from shared.api.core import PersistentVolumeClaim, claims_in
+from shared.api.core import PersistentVolumeClaim, claims_in, jobs_in
 from shared.api.kinds import MODEL
 from shared.api.model import Model
 from shared.kube.edit import create_if_missing
@@ -63,7 +63,7 @@ class ModelOperatorActor:
     async def start_job(self, model: Model, download: ModelDownload) -> None:
         """Create the Job unless it exists. Raises KubeError."""
         body = download_manifest(model, download, source_of(model.spec), self.jobs)
-        await create_if_missing(self.kube, _jobs(model), body)
+        await create_if_missing(self.kube, jobs_in(model.metadata.namespace), body)
 
     async def write_status(self, model: Model, write: WriteModelStatus) -> None:
         """Write the status if it differs, and an Event for a change of the condition Ready."""
@@ -76,7 +76,3 @@ class ModelOperatorActor:
             self.metrics.count(model.key, write.ended)
         warn = write.phase == "Failed" or write.reason in ("ClaimRefused", "JobRefused", "NameConflict")
         await self.events.record_ready(MODEL, meta, model.status.conditions, status.conditions, warn=warn)
-
-
-def _jobs(model: Model) -> str:
-    return f"/apis/batch/v1/namespaces/{model.metadata.namespace}/jobs"

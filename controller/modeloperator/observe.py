@@ -16,7 +16,7 @@ from controller.provisioning.creation_failure import CreationFailure
 from controller.state.cluster_state import ClusterState
 from controller.state.index import Index
 from controller.state.signal import Signal
-from shared.api.core import STORAGE_CLASSES, StorageClass
+from shared.api.core import STORAGE_CLASSES, StorageClass, pods_in
 from shared.api.kinds import MODEL
 from shared.api.meta import holds
 from shared.api.model import Model, ModelObjectStatus
@@ -101,7 +101,7 @@ class ModelOperatorObserver:
     async def _with_users(self, namespace: str, view: DownloadedModelView) -> DownloadedModelView:
         """Read live which versions pods mount: what is deleted because the cache is behind would be lost."""
         claim = claim_name(view.model.metadata)
-        pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", MountingPod)
+        pods = await list_objects(self.kube, pods_in(namespace), MountingPod)
         is_shared = "ReadWriteMany" in view.model.spec.storage.access_modes
         node = "" if is_shared else mounting_node(pods, claim)
         return replace(view, mounted=mounted_paths(pods, claim), node=node)

@@ -19,6 +19,7 @@ from shared.api.core import (
     PersistentVolume,
     PersistentVolumeClaim,
     Pod,
+    pods_in,
 )
 from shared.api.kinds import (
     BASE_MODEL,
@@ -47,7 +48,7 @@ def cluster_informers(cluster: ClusterState, namespace: str, *, devices: bool) -
     """
     groups = ManagedSink(NODE_GROUP.kind, cluster.ownership, cluster.groups, lambda *_: None)
     model_caches = ManagedSink(MODEL_CACHE.kind, cluster.ownership, cluster.model_caches, lambda *_: None)
-    agents = f"/api/v1/namespaces/{namespace}/pods"
+    agents = pods_in(namespace)
 
     def models(definition: Definition, kind: type[D], cache: Cache[D]) -> Informer[D]:
         other = partial(cluster.models.set_unmanaged, definition.kind)

@@ -11,7 +11,7 @@ from controller.manager.write import replace_part
 from controller.provisioning.exclusive_names import create_exclusively
 from controller.trainingjobs.replicas import JobReplica, job_service, replica_claim, replica_pod
 from controller.trainingjobs.report import READY, is_problem
-from shared.api.core import claims_in
+from shared.api.core import claims_in, pods_in
 from shared.api.kinds import TRAINING_JOB
 from shared.api.meta import condition_of
 from shared.api.training_job import TrainingJob, TrainingJobStatus
@@ -42,11 +42,11 @@ class TrainingJobActor:
         self, job: TrainingJob, replica: JobReplica, templates: tuple[VolumeClaimTemplate, ...]
     ) -> None:
         """Create the pod of a replica unless it exists. Raises RefusedName, KubeError."""
-        await self._create(_pods_in(job.metadata.namespace), replica_pod(job, replica, templates), job.metadata)
+        await self._create(pods_in(job.metadata.namespace), replica_pod(job, replica, templates), job.metadata)
 
     async def delete_pod(self, seen: Meta) -> None:
         """Delete the pod that was read."""
-        await delete_if_present(self.kube, f"{_pods_in(seen.namespace)}/{seen.name}", seen.uid)
+        await delete_if_present(self.kube, f"{pods_in(seen.namespace)}/{seen.name}", seen.uid)
 
     async def delete_job(self, seen: Meta) -> None:
         """Delete the version of a job that was read."""
@@ -71,10 +71,6 @@ class TrainingJobActor:
             "delete it, or rename the job",
             "this job's",
         )
-
-
-def _pods_in(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/pods"
 
 
 def _path(job: Meta) -> str:

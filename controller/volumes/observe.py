@@ -20,7 +20,7 @@ from controller.state.cluster_state import ClusterState
 from controller.volumes.keys import VolumeKey
 from controller.volumes.templates import VolumeManifest, VolumeTemplate
 from controller.volumes.view import VolumeView
-from shared.api.core import BOUND, Pod
+from shared.api.core import BOUND, Pod, pods_in
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.kube.collection import list_objects
 from shared.kube.objects import Key
@@ -63,7 +63,7 @@ class VolumeObserver:
 
     async def with_live_users(self, view: VolumeView) -> VolumeView:
         """Add whether any pod of the namespace mounts the claim, also one that admission has not seen."""
-        pods = await list_objects(self.kube, f"/api/v1/namespaces/{view.key.namespace}/pods", Pod)
+        pods = await list_objects(self.kube, pods_in(view.key.namespace), Pod)
         used = any(view.key.name in pod.spec.claims and pod.status.phase not in TERMINAL for pod in pods)
         return replace(view, live_users=used)
 

@@ -20,6 +20,16 @@ HOSTS_ANNOTATION = "larder.dev/hosts"
 _LONGEST_BYTES = 4096  # of what one pod requires of its node
 
 
+def pods_in(namespace: str) -> str:
+    """Return the API path of the pods of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def jobs_in(namespace: str) -> str:
+    """Return the API path of the Jobs of a namespace."""
+    return f"/apis/batch/v1/namespaces/{namespace}/jobs"
+
+
 def claims_in(namespace: str) -> str:
     """Return the API path of the claims of a namespace."""
     return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"

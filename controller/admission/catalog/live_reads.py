@@ -14,7 +14,7 @@ from controller.sources.buckets import Buckets, Rate
 from controller.state.cluster_state import ClusterState
 from controller.state.devices.device_users import DeviceUsers
 from controller.state.live_reader import is_object_name
-from shared.api.core import PODS, Pod
+from shared.api.core import PODS, Pod, pods_in
 from shared.api.kinds import MODEL, NODE_GROUP
 from shared.api.model import Model
 from shared.errors import Unreachable
@@ -84,7 +84,7 @@ class LiveReads:
 
     async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """Return the pods that use any revision of a model, live, in its namespace if it has one."""
-        path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
+        path = pods_in(namespace) if namespace else PODS
         pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
         using = {
             f"{p.metadata.namespace}/{p.metadata.name}" for p in pods if self.cluster.pod_users.is_user(p, identity)

@@ -8,7 +8,7 @@ from controller.cli.gc.decide import GoneOwner, LiveOwner, ObservedClaim, Owner,
 from controller.cli.why.resources import ServedKinds, read_served_kinds
 from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.changes import TERMINAL
-from shared.api.core import CLAIMS, PODS, Pod, claims_in
+from shared.api.core import CLAIMS, PODS, Pod, claims_in, pods_in
 from shared.api.meta import ApiStruct
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import Refused
@@ -72,7 +72,7 @@ class OrphanObserver:
 
     async def users(self, namespace: str = "") -> dict[Key, ClaimUsers]:
         """Return the pods that mount each claim. Raises KubeError."""
-        path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
+        path = pods_in(namespace) if namespace else PODS
         found = dict[Key, ClaimUsers]()
         for pod in await list_objects(self.kube, path, Pod):
             for claim in pod.spec.claims:

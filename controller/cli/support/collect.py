@@ -14,6 +14,7 @@ from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import Log, Piece
 from controller.cli.support.scrub import scrub_text
 from controller.cli.support.trim import is_urgent
+from shared.api.core import pods_in
 from shared.kube.collection import decode, pages
 from shared.kube.errors import Expired, KubeError, Refused
 from shared.kube.transport import Kube
@@ -124,7 +125,7 @@ class Collector:
                     log.file, f"left out: earlier logs used up the {self.limits.logs_bytes} bytes for logs"
                 )
                 continue
-            path = f"/api/v1/namespaces/{self.namespace}/pods/{log.pod}/log"
+            path = f"{pods_in(self.namespace)}/{log.pod}/log"
             query = {
                 "container": log.container, "previous": str(log.previous).lower(), "timestamps": "true",
                 "tailLines": str(self.limits.lines), "limitBytes": str(self.limits.log_bytes),
@@ -140,7 +141,7 @@ class Collector:
     async def _metrics(self, pod: Json) -> None:
         name = pod["metadata"]["name"]
         file, lines, left_bytes = f"metrics/{name}.txt", list[bytes](), _METRICS_BYTES
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}:{pieces.metrics_port(pod)}/proxy/metrics"
+        path = f"{pods_in(self.namespace)}/{name}:{pieces.metrics_port(pod)}/proxy/metrics"
         try:
             async with asyncio.timeout(_METRICS_S), self.kube.watch(path, {}, _METRICS_S) as stream:
                 async for line in stream:

@@ -16,7 +16,7 @@ from controller.state.kinds.crds import PATH as DEFINITIONS_PATH
 from controller.state.kinds.ownership import Ownership
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.core import NODES
+from shared.api.core import NODES, pods_in
 from shared.api.kinds import CLUSTER_MODEL_CACHE, MODEL, MODEL_CACHE, MODEL_KINDS, MODEL_NODE, NODE_GROUP, Definition
 from shared.api.model import Model
 from shared.api.model_cache import ModelCache
@@ -116,7 +116,7 @@ class Observer:
             raise NotFound(f"the cluster does not serve {name}; is Larder installed there? ({error})") from error
 
     async def _agents(self) -> list[ObservedPod]:
-        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        path = pods_in(self.namespace)
         return await list_objects(self.kube, path, ObservedPod, {"labelSelector": _AGENTS})
 
     async def _leader(self) -> LeaseHolder | None:

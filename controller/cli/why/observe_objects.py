@@ -14,7 +14,7 @@ from controller.cli.why.subject import WORKLOADS
 from controller.cli.why.view import PodSurroundings
 from controller.cli.why.workloads import ObservedWorkload, blocked_pods, workload_of
 from controller.placement.volume_names import read_claims
-from shared.api.core import PersistentVolumeClaim, claims_in
+from shared.api.core import PersistentVolumeClaim, claims_in, pods_in
 from shared.kube.collection import get_object, list_metadata, list_objects
 from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import Meta, Object
@@ -39,7 +39,7 @@ class ObjectObserver:
 
     async def pod(self, namespace: str, name: str) -> ObservedPod | None:
         """Read a pod, or return None if it does not exist. Raises KubeError."""
-        return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/pods/{name}", ObservedPod)
+        return await get_object(self.kube, f"{pods_in(namespace)}/{name}", ObservedPod)
 
     async def workload(self, kind: str, namespace: str, name: str) -> ObservedWorkload | None:
         """Read a workload with its pods and the warnings about it; None if it does not exist. Raises KubeError."""
@@ -51,7 +51,7 @@ class ObjectObserver:
         sets = []
         if kind == "Deployment":
             sets = await list_objects(self.kube, _collection("ReplicaSet", namespace), Workload, labels)
-        pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", ObservedPod, labels)
+        pods = await list_objects(self.kube, pods_in(namespace), ObservedPod, labels)
         found = workload_of(kind, body, sets, pods, ())
         uids = [meta.uid for meta in (body.metadata, found.newest.metadata if found.newest else None) if meta]
         warnings = tuple([event for uid in uids for event in await self._warnings(namespace, uid)])
@@ -69,9 +69,7 @@ class ObjectObserver:
         if not kind.namespaced:
             return ObservedTree(kind.kind, root)
         hidden: dict[str, Refused] = {}
-        pods = await listed_unless_forbidden(
-            list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", ObservedPod), "pods", hidden
-        )
+        pods = await listed_unless_forbidden(list_objects(self.kube, pods_in(namespace), ObservedPod), "pods", hidden)
         workloads = await self._workloads(namespace, hidden)
         warnings = await self._warnings(namespace)
         known = {one.metadata.uid: one.metadata for one in (root, *pods, *(w for ws in workloads.values() for w in ws))}
