@@ -2,7 +2,8 @@
 
 from xdist.scheduler import LoadScopeScheduling
 
-LONGEST = ("tests/e2e", "tests/e2e/devices", "tests/e2e/pages")  # each without the folders in it
+# Each without the folders in it.
+LONGEST = ("tests/e2e", "tests/e2e/installation", "tests/e2e/devices", "tests/e2e/pages")
 
 # Each folder in these is kept together: it has one node for all tests, or a control plane that is dear to start.
 TOGETHER = ("tests/e2e", "tests/chart")
