@@ -135,7 +135,9 @@ class Client:
             return "spec" in await self.call("POST", PODS, body(name))
 
         await steadily(create, rate, seconds)
-        await until(lambda: not created.keys() - placed.keys())
+        await until(lambda: watching.done() or not created.keys() - placed.keys())
+        if watching.done():
+            await watching  # it ends only by its error
         watching.cancel()
         took_s = max(placed[name] for name in created) - min(created.values())
         sys.stdout.write(f"{stem}: {len(created) / took_s:.0f} pods placed per second\n")
@@ -148,9 +150,11 @@ class Client:
         while True:
             async with self._session.get(url, headers=self._headers, timeout=endless) as response:
                 async for line in response.content:
-                    found = json.loads(line)["object"]
-                    if found["spec"].get("nodeName"):
-                        placed.setdefault(found["metadata"]["name"], time.monotonic())
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        break
+                    if event["object"]["spec"].get("nodeName"):
+                        placed.setdefault(event["object"]["metadata"]["name"], time.monotonic())
 
     async def call(self, method: str, path: str, body: Json | None = None) -> Json:
         """Return the answer of the API server, which may ask for patience while it has too much to do."""
