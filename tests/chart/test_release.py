@@ -235,7 +235,7 @@ def _kinds_to_install(helm: Helm, **groups: bool) -> set[str]:
     arguments = ["template", "larder-crds", str(LARDER_CRDS), f"--namespace={NAMESPACE}", "--dry-run=server"]
     arguments += ["--kube-version", KUBERNETES_VERSION]  # which a helm built from its module does not know of itself
     arguments += [f"--set=groups.{group.replace('.', chr(92) + '.')}={str(on).lower()}" for group, on in groups.items()]
-    return {name for kind, name in kinds(filter(None, yaml.safe_load_all(helm.run(*arguments))))}
+    return {name for kind, name in kinds(filter(None, yaml.load_all(helm.run(*arguments), yaml.CSafeLoader)))}
 
 
 def test_a_group_that_is_switched_off_loses_nothing(cluster: Helm, api: Api) -> None:

@@ -164,7 +164,9 @@ def chart_values() -> set[str]:
             for key, inner in value.items():
                 yield from below(inner, f"{path}.{key}" if path else key)
 
-    return {v for file in ROOT.glob("charts/*/values.yaml") for v in below(yaml.safe_load(text_of(file)), "")}
+    return {
+        v for file in ROOT.glob("charts/*/values.yaml") for v in below(yaml.load(text_of(file), yaml.CSafeLoader), "")
+    }
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent in (ROOT, DOCS)], ids=named)
