@@ -14,7 +14,7 @@ from tests.unit.patterns.collect import Use, sources, uses
 from tests.unit.patterns.steps import Matcher, TooManyStepsError, deep_recursion, parse
 
 _SMALL, _LARGE = 32, 600
-_MANY_STEPS, _MOST_STEPS = 100_000, 400_000  # of a small text, and of a large one, which decides: some take 16,000
+_MANY_STEPS, _MOST_STEPS = 20_000, 50_000  # of a small text, and of a large one, which decides: some take 16,000
 _FACTOR, _FLOOR = 2.6, 300  # twice as much of anything may take twice as many steps, and a few more
 USES = list(uses())
 _THROUGH = {use.pattern for use in USES if use.method in ("finditer", "findall", "sub")}  # `search` only ends sooner
