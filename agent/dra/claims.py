@@ -24,7 +24,14 @@ class DeviceAllocator(Protocol):
     """Asks the device plugins of this node."""
 
     async def allocate(self, request: AllocateRequest) -> PluginEdits:
-        """Return what all plugins together add for a container. Raises PrepareRefused."""
+        """Return what all plugins together add for a container.
+
+        Args:
+            request: The pod and the container, with the devices that the scheduler chose.
+
+        Raises:
+            PrepareRefused: A plugin fails, none that runs knows the devices, or two contradict each other.
+        """
 
 
 @dataclass(slots=True)

@@ -31,6 +31,12 @@ class LarderScheduler(Running):
         """What it printed."""
         return self._state / "larder-scheduler.log"
 
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None  # noqa: S101 - a property of the running program
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, and wait until it is healthy."""
         self._state.mkdir(parents=True, exist_ok=True)
@@ -56,7 +62,13 @@ def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[st
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
         "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": SCHEDULER_NAME, "plugins": {"multiPoint": {"enabled": [_ALTERNATIVES]}}}],
+        "profiles": [
+            {
+                "schedulerName": SCHEDULER_NAME,
+                "percentageOfNodesToScore": 100,
+                "plugins": {"multiPoint": {"enabled": [_ALTERNATIVES]}},
+            }
+        ],
         "extenders": [
             {
                 "urlPrefix": f"{controller.url}/scheduler/{extender_key(ADMISSION_KEY)}",

@@ -44,7 +44,7 @@ def test_it_is_off_by_default(render: Render) -> None:
 def test_it_asks_the_controller_about_pods_that_request_devices(render: Render) -> None:
     rendered = render(_ON)
     config = scheduler_config(rendered)
-    assert config["profiles"] == [{"schedulerName": SCHEDULER_NAME}]
+    assert config["profiles"] == [{"schedulerName": SCHEDULER_NAME, "percentageOfNodesToScore": 100}]
     assert config["extenders"] == [
         {
             "urlPrefix": f"https://larder.{NAMESPACE}.svc:443/scheduler/{extender_key(KEY)}",

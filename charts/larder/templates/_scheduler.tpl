@@ -10,6 +10,7 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true, resourceLock: leases, resourceNamespace: {{ .Release.Namespace }}, resourceName: larder-scheduler}
 profiles:
   - schedulerName: larder-scheduler
+    percentageOfNodesToScore: 100  # a sample may lack the only nodes with the devices or the model
     {{- if dig "dra" "enabled" false (merge (dict) .Values) }}
     # a claim gets the first of its alternatives that some node has; at the default weight, 2, a taint would decide
     plugins: {multiPoint: {enabled: [{name: DynamicResources, weight: 100}]}}
