@@ -46,10 +46,27 @@ class ClaimService(Protocol):
     """What the driver does for kubelet."""
 
     async def prepare(self, claim: KubeletClaim) -> Sequence[PreparedDevice]:
-        """Make the devices of a claim available to containers; may be called again. Raises LarderError."""
+        """Make the devices of a claim available to containers; may be called again.
+
+        Args:
+            claim: The claim as kubelet names it.
+
+        Returns:
+            The devices of this driver, with their CDI ids.
+
+        Raises:
+            LarderError: They are not available; kubelet tries again.
+        """
 
     async def unprepare(self, claim: KubeletClaim) -> None:
-        """Undo that, also if it never happened. Raises LarderError."""
+        """Undo that, also if it never happened.
+
+        Args:
+            claim: The claim as kubelet names it; it may be gone.
+
+        Raises:
+            LarderError: It is not undone; kubelet tries again.
+        """
 
     def health(self) -> Sequence[DeviceHealth]:
         """Return the health of all devices."""
