@@ -13,6 +13,7 @@ from tests.builders.devices import CARD, card
 
 AddNode = Callable[..., str]
 _PODS = "/api/v1/namespaces/default/pods"
+_PLAIN = {"plain": "yes"}
 
 
 def asking(site: Site, count: int = 1, namespace: str = "default", **spec: object) -> str:
@@ -39,6 +40,11 @@ def cards_of(site: Site, *names: str) -> Counter[tuple[str, str]]:
     return found
 
 
+def reasons_of_events(site: Site, name: str) -> set[str]:
+    events = site.api.get(f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}")
+    return {event["reason"] for event in events["items"]}
+
+
 def unscheduled(site: Site, name: str, reason: str = "Unschedulable") -> str:
     """Return what the scheduler says of a pod that it did not place; empty while it still tries by itself."""
     conditions = site.api.get(f"{_PODS}/{name}")["status"].get("conditions", [])
@@ -54,6 +60,22 @@ def test_a_pod_with_the_annotation_gets_its_device_with_its_node(site: Site, add
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {DEVICES_RESOURCE: "1"}
     site.until(lambda: is_bound(site, name), "the pod to be bound")
     assert cards_of(site, name) == {(node, card("a")): 1}
+
+
+def test_the_only_node_with_devices_is_found_among_200_at_once(site: Site, add_node: AddNode) -> None:
+    for index in range(200):  # of a sample, half of the pods would be refused at first
+        site.api.create("/api/v1/nodes", {"metadata": {"name": f"plain-{index}", "labels": _PLAIN}})
+        site.api.patch(f"/api/v1/nodes/plain-{index}/status", {"status": {"allocatable": {"cpu": "8", "pods": "110"}}})
+    try:
+        node = add_node({card(str(index)): 1 for index in range(8)})
+        site.until(lambda: not site.api.get(f"/api/v1/nodes/{node}")["spec"].get("taints"), "the node to be ready")
+        for _ in range(8):
+            pod = asking(site, tolerations=[{"operator": "Exists"}])  # nobody keeps the plain nodes ready
+            site.until(lambda pod=pod: is_bound(site, pod), "the pod to be bound")  # type: ignore[misc]
+            assert site.pod_node(pod) == node
+            assert "FailedScheduling" not in reasons_of_events(site, pod)
+    finally:
+        site.api.call("DELETE", "/api/v1/nodes?labelSelector=plain%3Dyes")
 
 
 def test_events_say_what_each_node_lacks_and_a_device_that_comes_back_is_used(site: Site, add_node: AddNode) -> None:
