@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 # Number of test processes. Tests with servers mostly wait; each of these processes runs about 2 GiB of servers.
-UNIT_WORKERS ?= 4
+UNIT_WORKERS ?= 3
 TEST_WORKERS ?= 5
 unexport PYTHONDONTWRITEBYTECODE  # without cached bytecode, every worker and every program compiles all modules again
 
