@@ -27,7 +27,7 @@ def status_of(view: TrainingJobView, write: WriteJobStatus, now: datetime) -> Tr
     job, before, stamp = view.job, view.job.status, timestamp(now)
     suspended = job.spec.run_policy.suspend and not has_ended(before)
     known = {pod.metadata.uid: pod for pod in view.pods}
-    statuses = before.replica_statuses if has_ended(before) and not view.pods else dict(_replica_statuses(view))
+    statuses = dict(_replica_statuses(view))
     wanted = sum(spec.replicas for spec in job.spec.replica_specs.values())
     conditions = list(_conditions(view, write.outcome, now))
     return msgspec.structs.replace(
@@ -50,7 +50,7 @@ def is_problem(ready: Condition) -> bool:
 
 
 def _replica_statuses(view: TrainingJobView) -> Iterator[tuple[str, ReplicaStatus]]:
-    """Yield the counts of each role; the pods of a job that has ended are no longer examined one by one."""
+    """Yield the counts of each role; succeeded and failed pods of a job that has ended count even once deleted."""
     phases = {pod.metadata.name: pod.phase for pod in view.pods if not pod.is_leaving}
     prefix = f"{view.job.metadata.name}-"
     counts = Counter((name.removeprefix(prefix).partition("-")[0], phase) for name, phase in phases.items())

@@ -10,7 +10,7 @@ from controller.trainingjobs.outcome import JobOutcome
 from controller.trainingjobs.report import is_problem, status_of
 from controller.trainingjobs.view import QueueState, TrainingJobView
 from shared.api.meta import Condition, condition_of
-from shared.api.training_job import RunPolicy, TrainingJobStatus
+from shared.api.training_job import ReplicaStatus, RunPolicy, TrainingJobStatus
 from shared.kube.errors import Refused
 from tests.builders.training_jobs import (
     EARLIER,
@@ -105,6 +105,16 @@ def test_a_job_that_has_ended_keeps_what_it_said(kind: str, *, succeeded: bool) 
     assert ready_of(later) == ready_of(ended)
     assert later.replica_statuses == ended.replica_statuses, "the pods are gone"
     assert (later.replica_statuses["Worker"].succeeded, later.replica_statuses["Worker"].failed) == (1, 1)
+
+
+def test_a_job_that_has_ended_has_no_active_pods_once_all_are_gone() -> None:
+    outcome = JobOutcome(succeeded=True, reason="Because", message="of this")
+    pods = (pod("tj-worker-0", "Succeeded"), pod("tj-worker-1"))
+    ended = after(TrainingJobStatus(start_time=EARLIER), *pods, outcome=outcome)
+    assert (ended.replica_statuses["Worker"].active, ended.running) == (1, "1/2")
+    found = after(ended)
+    assert found.replica_statuses["Worker"] == ReplicaStatus(succeeded=1)
+    assert found.running == "0/2"
 
 
 def test_what_needs_a_change_by_hand_comes_before_what_passes() -> None:
