@@ -1,7 +1,8 @@
 """Namespaces take turns, and positions are those in which keys are served."""
 
-import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -81,14 +82,38 @@ def test_every_position_is_the_place_at_which_the_key_is_served(
     assert positions == {key: place for place, key in enumerate(served)}
 
 
-@pytest.mark.parametrize("flows", [1, 2000])
-def test_2000_positions_take_less_than_a_second(flows: int) -> None:
-    queue = ProvisionQueue()
+class CountedText(str):
+    """A text that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons: ClassVar[int] = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedText.comparisons += 1
+        return str.__eq__(self, other)
+
+    def __lt__(self, other: str) -> bool:
+        CountedText.comparisons += 1
+        return str.__lt__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def comparisons_of(call: Callable[[], object]) -> int:
+    before = CountedText.comparisons
+    call()
+    return CountedText.comparisons - before
+
+
+@pytest.mark.parametrize("flows", [1, 40, 2000])
+def test_a_position_compares_each_flow_once_and_bisects_the_keys_of_its_own(flows: int) -> None:
+    queue, names = ProvisionQueue(), [CountedText(flow) for flow in range(flows)]
     for key in range(2000):
-        queue.push(key % flows, key, ProvisionOrder())
-    began = time.process_time()
+        queue.push(names[key % flows], key, ProvisionOrder(CountedText(f"{key:04}")))
     assert [queue.ahead_of(key) for key in range(2000)] == list(range(2000))
-    assert time.process_time() - began < 1
+    probes = (2000 // flows).bit_length()
+    most = flows + 3 * probes  # a probe compares the tuples for equality, finds where they differ, and orders that
+    assert all(comparisons_of(partial(queue.ahead_of, key)) <= most for key in range(2000))
 
 
 def test_the_position_that_an_owner_shows_changes_eleven_times_on_the_way_from_2000() -> None:
