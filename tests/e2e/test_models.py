@@ -53,7 +53,7 @@ def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> 
             site.sh(pod, attempt)
 
 
-def test_a_model_in_use_is_kept_and_goes_when_it_is_not(site: Installation) -> None:
+def test_a_model_is_removed_only_when_it_is_not_in_use(site: Installation) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     snapshot = site.snapshot("one", model, revision)

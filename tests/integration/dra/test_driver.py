@@ -220,7 +220,7 @@ def test_a_model_with_a_long_id_is_claimed_by_its_hash(bench: DraBench) -> None:
     assert f"MODEL_ID={entry.id}" in bench.edits(claim)[0]["env"]
 
 
-def test_a_model_being_removed_gets_no_new_pods_before_it_goes(bench: DraBench, entry: Entry) -> None:
+def test_a_model_being_removed_gets_no_new_pods(bench: DraBench, entry: Entry) -> None:
     """Pitfall 11: nothing in Kubernetes protects the directory."""
     claim = bench.claim(TINY)
     bench.pod(claim)

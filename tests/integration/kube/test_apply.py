@@ -19,7 +19,7 @@ def manifest(namespace: str, **spec: object) -> Json:
     }
 
 
-async def test_what_is_stated_no_more_goes_unless_another_states_it(kube: Kube, namespace: str) -> None:
+async def test_a_field_no_longer_applied_is_removed_unless_another_manager_owns_it(kube: Kube, namespace: str) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/d"
     first = await apply(kube, path, manifest(namespace, replicas=3, minReadySeconds=7), "one")
     number = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 3}}

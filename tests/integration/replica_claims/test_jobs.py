@@ -172,7 +172,7 @@ def orphan(tenant: Tenant, pods: Json) -> Json:
     raise AssertionError("the garbage collector took every pod")
 
 
-def test_a_pod_whose_workload_goes_while_it_is_queued_gets_no_claims_and_says_why(tenant: Tenant) -> None:
+def test_a_queued_pod_whose_workload_is_deleted_gets_no_claims_and_reports_why(tenant: Tenant) -> None:
     pods = pod_template([template()], "data")
     pods["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
     pod = orphan(tenant, pods)

@@ -81,7 +81,7 @@ def test_bytes_that_left_with_a_model_are_not_known_any_more(
     assert store.space.missing_bytes(plan_of(other)) == 0
 
 
-def test_an_unfinished_download_keeps_its_verified_files_when_another_model_goes(
+def test_an_unfinished_download_keeps_its_verified_files_when_another_model_is_removed(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store
 ) -> None:
     one = fetch_model(source, store, "one")

@@ -102,7 +102,9 @@ def test_a_pass_that_was_cut_off_resumes_where_it_was(
     assert second.figures.size_bytes < total
 
 
-def test_what_goes_while_it_is_read_is_no_damage(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+def test_a_blob_that_is_removed_while_it_is_read_is_not_damaged(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
     snapshot = fetch_model(source, store, "llama")
     scrub = scrubber(store)
     store.blobs = _Stale(store._state, store.blobs.paths())

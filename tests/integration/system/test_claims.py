@@ -312,7 +312,7 @@ def test_a_right_that_is_missing_is_reported_and_clears(site: Site) -> None:
     site.wait_ready("ClusterBaseModel", model)
 
 
-def test_the_job_goes_with_its_model(site: Site) -> None:
+def test_the_job_is_deleted_with_its_model(site: Site) -> None:
     model = on(site, claim(site))
     new_job(site, model)
     site.delete("ClusterBaseModel", model)

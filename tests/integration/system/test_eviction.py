@@ -158,7 +158,7 @@ def test_an_idle_model_is_evicted_and_returns(site: Site, limited: LimitedNode) 
     assert site.entries(NODE, old)[0].get("evictedFor", "") == ""
 
 
-def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, limited: LimitedNode) -> None:
+def test_models_in_use_or_pinned_stay_and_removals_are_shown_first(site: Site, limited: LimitedNode) -> None:
     used, pinned, idle = (
         limited.add_ready("used", 2),
         limited.add_ready("pinned", 1, pin="true"),
@@ -209,7 +209,7 @@ def test_the_last_use_by_a_claim_counts_in_the_order(site: Site, limited: Limite
     assert limited.is_evicted(idle)
 
 
-def test_a_model_goes_only_after_its_driver_has_tainted_it(site: Site, limited: LimitedNode) -> None:
+def test_a_model_is_removed_only_after_its_driver_has_tainted_it(site: Site, limited: LimitedNode) -> None:
     old = limited.add_ready("old", 3)
     path = f"{SLICES}/{publish(site, old)}"
     limited.want("new", 4, priority="1")

@@ -203,7 +203,7 @@ def test_what_the_api_server_refuses_is_reported_and_repaired(site: Site) -> Non
     pods_of(site, name)
 
 
-def test_what_it_made_goes_with_it(site: Site) -> None:
+def test_everything_that_a_service_created_is_deleted_with_it(site: Site) -> None:
     name = serve(site, ready_model(site), replicas={"min": 1, "max": 2})
     pods_of(site, name)
     site.until(lambda: site.api.answers(f"{SCALERS}/{name}"), "the autoscaler")
@@ -236,7 +236,7 @@ def refused(site: Site, kind: str, name: str) -> str:
     return str(refusal.value)
 
 
-def test_a_service_without_pods_holds_its_model_until_it_goes(site: Site) -> None:
+def test_a_service_without_pods_holds_its_model_until_it_is_deleted(site: Site) -> None:
     model = ready_model(site)
     name = serve(site, model, replicas={"min": 0})
     says(site, name, "Stopped")

@@ -38,7 +38,7 @@ def wait_resolved(site: Site, name: str, other_than: str = "manifest-") -> str:
     return list_of(site, name)
 
 
-def test_a_list_goes_with_the_last_that_refers_to_it_and_not_before(collected: Site) -> None:
+def test_a_list_is_deleted_with_the_last_model_that_refers_to_it(collected: Site) -> None:
     uri = collected.push()
     first, second = (collected.base_model(uri, nodeSelector=GPU) for _ in range(2))
     for name in (first, second):
@@ -69,7 +69,7 @@ def test_changes_of_the_selection_leave_one_long_list(collected: Site) -> None:
     collected.until(lambda: lists(collected).keys() == {whole, last}, "the lists of earlier selections to go")
 
 
-def test_a_foreign_config_map_in_the_way_is_a_conflict_until_it_goes(collected: Site) -> None:
+def test_a_foreign_config_map_is_a_conflict_until_it_is_deleted(collected: Site) -> None:
     uri = collected.push()
     taken = wait_resolved(collected, name := collected.base_model(uri, nodeSelector=NOWHERE))
     collected.delete(KIND, name)

@@ -97,7 +97,7 @@ def test_what_is_no_review_counts_as_failed(site: Site) -> None:
     assert reviews(site, "/validate", "failed") - failed >= 1
 
 
-def test_a_model_that_is_not_ready_has_a_name_until_it_goes(site: Site) -> None:
+def test_a_model_that_is_not_ready_has_a_name_until_it_is_deleted(site: Site) -> None:
     cache = site.cache("hf://org/there-is-no-such-repository")
     name = f'larder_model_not_ready_since_timestamp_seconds{{kind="ClusterModelCache",model="{cache}"}}'
     site.wait_reason("ClusterModelCache", cache, "AuthDenied")

@@ -100,7 +100,7 @@ def test_a_typo_in_a_parameter_is_refused(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["model-00001-of-00002.safetensors", "tokenizer.model"])
-def test_a_pickle_under_another_name_is_refused_and_goes(site: Site, name: str) -> None:
+def test_a_pickle_under_another_name_is_refused_and_removed(site: Site, name: str) -> None:
     renamed = pickle.dumps({"weight": os.urandom(500_000)}, 4)
     earlier = {p for node in ("a", "b") for p in site.store(node).glob("partial/*")}  # of other tests' models
     cache = site.cache(

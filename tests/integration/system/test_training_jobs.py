@@ -193,7 +193,7 @@ def test_the_pods_of_a_job_get_the_model_that_their_template_names(site: Site) -
     site.delete(KIND, job)
 
 
-def test_a_job_goes_with_its_claims_after_its_ttl(site: Site) -> None:
+def test_a_job_is_deleted_with_its_claims_after_its_ttl(site: Site) -> None:
     job = train(site, runPolicy={"ttlSecondsAfterFinished": 1})
     running(site, job)
     end(site, f"{job}-worker-0")

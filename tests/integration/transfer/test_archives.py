@@ -449,7 +449,7 @@ class TestInterruption:
         assert store.space.missing_bytes(DownloadPlan(manifest)) == need - manifest.size_bytes - 2 * FILE_BYTES
         store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit, 0)
 
-    def test_what_is_not_wanted_any_more_goes_with_all_that_came_out_of_it(
+    def test_an_archive_that_is_discarded_takes_its_extracted_files_with_it(
         self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})

@@ -77,7 +77,7 @@ def test_a_kill_at_every_step_is_corrected_by_the_next_start(
     assert deaths > (5 if kind == "sync" else 25)
 
 
-def test_what_was_left_after_the_commit_goes_at_the_next_start(
+def test_leftovers_of_a_commit_are_removed_at_the_next_start(
     root: Path, fetch_blobs: Callable[..., FetchResult]
 ) -> None:
     """As a kill between the commit and the removal of the archive leaves it."""

@@ -72,7 +72,7 @@ def cached_bytes(path: Path) -> int:
         os.close(descriptor)
 
 
-def test_what_the_page_cache_could_not_keep_goes_past_it(fetch_blobs: FetchBlobs, tight: Store) -> None:
+def test_files_too_large_for_the_page_cache_bypass_it(fetch_blobs: FetchBlobs, tight: Store) -> None:
     source = MemorySource({"big": BIG, "small": b"x" * 5000})
     result = fetch_blobs(source, tight)
     assert cached_bytes(tight.blobs.path(result.blobs["big"])) <= PAGE_BYTES  # the end, which fills no page

@@ -82,7 +82,7 @@ def test_another_revision_than_the_resolved_one_is_not_downloaded(claim: Claim) 
     assert claim.files == {}
 
 
-def test_a_mark_of_an_earlier_download_goes_before_anything_changes(claim: Claim) -> None:
+def test_the_mark_of_an_earlier_download_is_removed_before_anything_changes(claim: Claim) -> None:
     claim.fill()
     stop = threading.Event()
     stop.set()

@@ -93,7 +93,7 @@ def test_only_what_differs_in_the_status_is_written(node: AdvertisedNode) -> Non
     assert decided(node) == [WriteNodeStatus({A: "4"}, {A: "4"})]
 
 
-def test_what_is_not_offered_any_more_goes_and_then_its_record() -> None:
+def test_a_resource_that_is_no_longer_offered_is_removed_before_its_record() -> None:
     node = AdvertisedNode("u", TEXT, f"{A},{B}", {A: "4", B: "1"}, {A: "4", B: "1"})
     actions = decided(node)
     assert actions == [WriteNodeStatus({B: None}, {B: None})]
@@ -110,7 +110,7 @@ def test_a_record_cannot_make_the_agent_remove_what_it_may_not_write() -> None:
     assert decided(node) == [WriteNodeAnnotations({RECORD: A})]
 
 
-def test_all_goes_when_nothing_is_offered() -> None:
+def test_all_resources_are_removed_when_nothing_is_offered() -> None:
     assert settled(SETTLED, NOTHING) == AdvertisedNode("u", None, "", {"cpu": "4"}, {"cpu": "4"})
 
 

@@ -28,7 +28,7 @@ def test_running_downloads_count_as_used_slots() -> None:
     assert started == ["b_1"]
 
 
-def test_what_pods_wait_for_goes_first_whatever_its_priority() -> None:
+def test_models_that_pods_wait_for_come_first_whatever_their_priority() -> None:
     entries = [entry("a_1", priority=9), entry("a_2"), entry("a_3", awaited=True)]
     assert [e.id for e in by_turn(observation(*entries), entries, Preparing)] == ["a_3", "a_1", "a_2"]
 
@@ -41,7 +41,7 @@ def test_a_namespace_waiting_for_many_models_alternates_with_others() -> None:
     assert set(order[:2]) == {"a_m000", "d_m"}
 
 
-def test_space_goes_by_priority_even_if_pods_wait() -> None:
+def test_space_is_given_by_priority_even_if_pods_wait() -> None:
     entries = [entry("a_awaited", awaited=True), entry("b_first", priority=1)]
     assert [e.id for e in by_rank(observation(*entries), entries)] == ["b_first", "a_awaited"]
 

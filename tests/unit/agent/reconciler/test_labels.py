@@ -67,7 +67,7 @@ def test_new_pods_are_kept_away_until_the_files_are_gone() -> None:
     assert label_changes(observation(leaving, labels=labels)) == {DRAINING: None}
 
 
-def test_the_label_of_draining_goes_when_the_model_is_wanted_again_or_its_entry_is_gone() -> None:
+def test_the_label_of_draining_is_removed_when_the_model_is_wanted_again_or_its_entry_is_gone() -> None:
     wanted = observation(entry(), held={KEY: SOUND}, labels=[SNAPSHOT, DRAINING])
     assert label_changes(wanted) == {DRAINING: None, READY: "true"}
     assert label_changes(observation(held={KEY: SOUND}, labels=[DRAINING])) == {DRAINING: None}
@@ -123,7 +123,7 @@ def test_a_download_that_has_received_something_has_a_label_until_it_ends() -> N
     assert label_changes(observation(entry(), labels=[FETCHING])) == {FETCHING: None}
 
 
-def test_the_label_of_a_download_goes_in_the_patch_that_sets_the_labels_of_its_files() -> None:
+def test_one_patch_removes_the_label_of_a_download_and_sets_those_of_its_files() -> None:
     finished = observation(entry(), held={KEY: SOUND}, labels=[FETCHING])
     assert label_changes(finished) == {FETCHING: None, READY: "true", SNAPSHOT: "true"}
 
@@ -135,7 +135,7 @@ def test_only_a_running_download_has_the_label(work: Work) -> None:
     assert label_changes(observation(entry(), works={KEY: work}, labels=[FETCHING])) == {FETCHING: None}
 
 
-def test_the_label_of_a_download_goes_with_its_entry() -> None:
+def test_the_label_of_a_download_is_removed_with_its_entry() -> None:
     wishes = observation(), observation(entry(state="Draining")), observation(entry(granted=False))
     for unwanted in (*wishes, observation(entry(), synced=False)):
         assert label_changes(replace(unwanted, works={KEY: DOWNLOAD}, labels={FETCHING: "true"})) == {FETCHING: None}

@@ -81,7 +81,7 @@ def snapshot(name: str, **sizes: int) -> Snapshot:
     return Snapshot(name, "r1", "hf://o/m", Path(name), "d" * 64, files, sum(sizes.values()))
 
 
-def test_what_two_have_goes_with_neither() -> None:
+def test_bytes_that_two_snapshots_share_are_freed_by_neither() -> None:
     held = {("a", "r1"): snapshot("a", shared=100, own=7), ("b", "r1"): snapshot("b", shared=100)}
     assert exclusive_bytes(held) == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 0}
     cache = StateCache()

@@ -135,7 +135,7 @@ def test_a_removal_says_how_much_of_it_is_gone() -> None:
     assert message(Removing(0, 10 * 2**30)) == ""
 
 
-def test_the_status_goes_with_the_entry() -> None:
+def test_the_status_is_removed_with_the_entry() -> None:
     assert entry_statuses(observation(works={KEY: Removed()})) == []
 
 
@@ -176,7 +176,7 @@ def test_how_much_may_go_for_it_is_part_of_the_message() -> None:
     assert status.message == "need 9 bytes; at most 2.0 KiB may be evicted"
 
 
-def test_what_goes_with_each_is_reported() -> None:
+def test_the_bytes_that_a_removal_would_free_are_reported() -> None:
     held = observation(entry(), held={KEY: SOUND}, labels=both(), frees={KEY: 12})
     assert only(entry_statuses(held)).frees == 12
 

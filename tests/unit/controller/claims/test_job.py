@@ -51,7 +51,7 @@ def test_its_image_is_pulled_with_the_secrets_that_the_chart_names() -> None:
     assert pod_spec(manifest(pull_secrets=[{"name": "mirror"}]))["imagePullSecrets"] == [{"name": "mirror"}]
 
 
-def test_it_goes_with_its_model() -> None:
+def test_the_model_owns_the_job() -> None:
     (owner,) = manifest()["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"], owner["blockOwnerDeletion"]) == (
         "BaseModel",

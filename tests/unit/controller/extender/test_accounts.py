@@ -35,7 +35,7 @@ def test_pods_that_are_seen_before_their_node_count() -> None:
     assert users(accounts, "n") == {"uid-p"}
 
 
-def test_devices_come_back_when_a_pod_ends_or_goes() -> None:
+def test_devices_are_free_again_when_a_pod_ends_or_is_deleted() -> None:
     accounts, pod = accounts_with("n"), bound_pod("p", "n", "a")
     for gone in (None, bound_pod("p", "n", "a", "Succeeded"), bound_pod("p", "n", "a", "Failed")):
         accounts.pod_changed(None, pod)

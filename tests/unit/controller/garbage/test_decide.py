@@ -10,7 +10,7 @@ def kept(digest: str, **fields: str) -> StoredManifest:
     return StoredManifest(digest, f"uid-{digest}", "1", **fields)  # type: ignore[arg-type]  # texts alone are given here
 
 
-def test_what_nothing_refers_to_goes_and_a_part_keeps_the_list_that_it_is_of() -> None:
+def test_unreferenced_lists_are_found_and_a_part_keeps_its_whole_list() -> None:
     found = [kept("whole"), kept("part", listing="whole"), kept("old", listing="gone"), kept("gone")]
     assert unreferenced(found, {"part"}).keys() == {"old", "gone"}
     assert unreferenced(found, {"old"}).keys() == {"whole", "part"}

@@ -63,7 +63,7 @@ def test_a_pod_that_starts_is_not_a_problem(reason: str) -> None:
 @pytest.mark.parametrize(
     ("holder", "way_out"), [("svc", "set spec.strategy to {type: Recreate}"), ("", "it starts when that pod ends")]
 )
-def test_a_claim_that_is_held_goes_before_what_the_scheduler_says(holder: str, way_out: str) -> None:
+def test_a_claim_that_is_held_is_reported_before_what_the_scheduler_reports(holder: str, way_out: str) -> None:
     wait = Wait(pod("p", NOWHERE), pod("h", service=holder), "pod p waits")
     reported = found(replace(view(), pods=(wait.pod,), waits=(wait,)))
     assert reported is not None

@@ -65,7 +65,7 @@ def test_an_autoscaler_s_number_is_not_stated() -> None:
 
 
 @pytest.mark.parametrize("replicas", [{"min": 1}, {"min": 0, "max": 5}, {"min": 2, "max": 2}])
-def test_an_autoscaler_that_is_not_wanted_goes_if_it_is_ours(replicas: dict[str, int]) -> None:
+def test_an_autoscaler_of_ours_that_is_not_wanted_is_deleted(replicas: dict[str, int]) -> None:
     seen = view(deployment=deployment(), replicas=replicas, autoscaler=owned())
     assert decide(seen)[-1] == RemoveObject("HorizontalPodAutoscaler", "made-1")
     assert "-HorizontalPodAutoscaler" not in named(

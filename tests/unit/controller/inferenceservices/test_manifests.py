@@ -66,7 +66,7 @@ def test_a_strategy_is_passed_on() -> None:
     assert "strategy" not in deployment_of(service(), READY, replicas=None)["spec"]
 
 
-def test_an_autoscaler_goes_by_the_cpu_unless_it_is_reported() -> None:
+def test_an_autoscaler_scales_by_cpu_unless_told_otherwise() -> None:
     spec = autoscaler_of(service(replicas={"min": 1, "max": 4}))["spec"]
     assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 4)
     assert spec["metrics"][0]["resource"]["target"]["averageUtilization"] == 80

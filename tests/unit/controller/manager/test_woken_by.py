@@ -76,7 +76,7 @@ def test_a_model_that_moves_concerns_the_nodes_it_leaves_and_those_it_comes_to(
     assert woken.take() == cluster_models("tiny") | nodes("a", "b", "c")
 
 
-def test_a_model_that_goes_concerns_nodes_that_list_it_though_they_are_no_targets(
+def test_the_removal_of_a_model_wakes_nodes_that_list_it_without_being_targets(
     cluster: ClusterState, woken: WokenKeys
 ) -> None:
     cluster.nodes.upsert(node("c", {"pool": "other"}))
@@ -146,7 +146,7 @@ def test_a_spec_concerns_the_models_that_it_lists_or_listed(cluster: ClusterStat
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_a_model_node_that_goes_concerns_all_that_stood_in_it(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_the_removal_of_a_model_node_wakes_all_its_entries(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.model_nodes.remove(model_node("a").key)
     assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
@@ -170,12 +170,12 @@ def test_a_groups_selector_concerns_old_and_new_members(cluster: ClusterState, w
     assert woken.take() == nodes("a", "b", "c") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_group_that_goes_concerns_its_members(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_the_removal_of_a_group_wakes_its_members(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.groups.remove(group("gpus", GPU).key)
     assert woken.take() == nodes("a", "b") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_an_agent_that_comes_or_goes_concerns_node_models_and_grants(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_an_agent_that_starts_or_stops_wakes_node_models_and_grants(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.agents.upsert(pod("agent-a", "a", ready=False))
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
     cluster.agents.upsert(pod("agent-a", "a", ready=False, labels={"x": "y"}))
@@ -184,7 +184,7 @@ def test_an_agent_that_comes_or_goes_concerns_node_models_and_grants(cluster: Cl
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_pod_that_is_created_ends_or_is_deleted_wakes_its_node(cluster: ClusterState, woken: WokenKeys) -> None:
     mark = "llama", "r1"
     cluster.users.upsert(pod("user", "", [mark], phase="Pending"))
     assert woken.take() == set()

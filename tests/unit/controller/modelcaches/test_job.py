@@ -55,7 +55,7 @@ def test_it_runs_where_the_cache_says() -> None:
     assert found == {"kubernetes.io/os": "linux", "gpu": "yes"}
 
 
-def test_it_goes_with_its_cache_and_gives_up_where_another_attempt_cannot_help() -> None:
+def test_the_cache_owns_the_job_which_fails_at_once_where_a_retry_cannot_help() -> None:
     body = manifest()
     (owner,) = body["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("ModelCache", "u1", True)

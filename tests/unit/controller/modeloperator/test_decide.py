@@ -106,7 +106,7 @@ def test_a_job_that_failed_waits_for_its_deletion() -> None:
     assert not any(isinstance(action, DeleteModelJob | StartModelDownload) for action in actions(view))
 
 
-def test_deleting_the_failed_job_goes_back_to_pending_and_then_starts_again() -> None:
+def test_deleting_the_failed_job_returns_to_pending_and_then_starts_again() -> None:
     view = build.view(build.model(ModelObjectStatus(phase="Failed")), claim=build.claim())
     assert written(view).phase == "Pending"
     assert not any(isinstance(action, StartModelDownload) for action in actions(view))

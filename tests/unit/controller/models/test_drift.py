@@ -151,7 +151,7 @@ async def test_a_few_are_asked_at_one_time() -> None:
     assert sorted(looking.asked) == ["uid-m", "uid-n", "uid-o"]
 
 
-async def test_what_was_seen_goes_with_the_lead() -> None:
+async def test_what_was_seen_is_forgotten_when_the_lead_is_lost() -> None:
     looking = Looking()
     await looking.look("m")
     await looking.watch.stop()

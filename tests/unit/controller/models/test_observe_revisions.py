@@ -64,7 +64,7 @@ async def test_of_equal_revisions_both_take_the_same_list_of_files(
     assert view(observer, MODEL).existing is None
 
 
-async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_a_model_that_is_being_deleted_no_longer_counts(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.caches.upsert(numbered(3, "r1"))
     leaving = sharing(4, "r2")
     meta = msgspec.structs.replace(leaving.metadata, deletion_timestamp="2026-01-02T00:00:00Z")

@@ -60,7 +60,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-async def test_it_goes_with_an_object_that_this_leader_never_resolved(rig: ReconcilerRig) -> None:
+async def test_a_resolution_is_forgotten_with_its_object(rig: ReconcilerRig) -> None:
     await rig.see()
     assert rig.known() == {"uid-m"}
     rig.cluster.caches.remove(Key("", "m"))
@@ -68,7 +68,7 @@ async def test_it_goes_with_an_object_that_this_leader_never_resolved(rig: Recon
     assert rig.known() == set()
 
 
-async def test_it_goes_when_another_object_has_the_name(rig: ReconcilerRig) -> None:
+async def test_a_resolution_is_forgotten_when_another_object_has_the_name(rig: ReconcilerRig) -> None:
     await rig.see()
     await rig.see(uid="uid-other")
     assert rig.known() == {"uid-other"}

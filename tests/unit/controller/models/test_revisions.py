@@ -182,7 +182,7 @@ def test_a_node_without_the_old_revision_keeps_a_model_from_being_ready() -> Non
     assert (status.ready, status.node_status) == ("1/2", {"a": "ready", "b": "downloading"})
 
 
-def test_what_is_kept_for_pods_names_them_and_what_goes_says_how_far_it_is() -> None:
+def test_files_kept_for_pods_name_them_and_a_removal_reports_its_progress() -> None:
     used = PendingRemoval("a", "r0", in_use=True, users=("ns/p1", "ns/p2", "ns/p3", "ns/p4"))
     going = PendingRemoval("b", "r0", done_bytes=3 * 2**30, total_bytes=10 * 2**30)
     seen = view(node("a", "Ready"), node("b", "Ready"), removals=(going, used))

@@ -154,7 +154,7 @@ def test_a_used_entry_stays_and_is_checked_again() -> None:
     assert Requeue(30) in actions
 
 
-def test_an_unused_entry_drains_then_goes() -> None:
+def test_an_unused_entry_drains_and_is_then_removed() -> None:
     present = replace(view(spec=spec_of(entry()), statuses=[entry_status("Ready")]), users={})
     draining = written(decide(present, NOW, PACE))[KEY]
     assert draining.state == "Draining"
@@ -212,7 +212,7 @@ def test_wanted_again_while_draining_is_present_again() -> None:
     assert back.state == "Present"
 
 
-def test_wanted_again_while_it_goes_waits_until_it_is_gone() -> None:
+def test_a_model_wanted_again_during_its_removal_waits_for_its_end() -> None:
     going = view(demand(), spec=spec_of(entry("Absent")), statuses=[entry_status("Draining", "Draining")])
     assert written(decide(replace(going, limits=NodeLimits(5, 0)), NOW, PACE))[KEY].state == "Absent"
     gone = view(demand(), spec=spec_of(entry("Absent")), statuses=[entry_status("Absent", "Absent")])
@@ -233,7 +233,7 @@ def test_a_pin_alone_does_not_outlive_its_object() -> None:
     assert decide(view(spec=spec_of(pinned), statuses=[entry_status("Ready")]), NOW, PACE) == [ListUsers()]
 
 
-def test_a_reserved_entry_goes_when_the_node_leaves_and_the_object_lives() -> None:
+def test_a_reserved_entry_is_dropped_when_the_node_leaves_but_the_object_stays() -> None:
     kept = written(decide(view(demand(reserved=True)), NOW, PACE))[KEY]
     left = replace(view(spec=spec_of(kept), statuses=[entry_status("Ready")]), declared_uids=frozenset({"uid-m"}))
     assert decide(left, NOW, PACE) == [ListUsers()]
@@ -339,7 +339,7 @@ def test_what_is_held_gets_no_grant_of_its_own() -> None:
     assert not written(decide(held, NOW, PACE))[KEY].granted
 
 
-def test_what_is_removed_already_goes_though_it_is_held() -> None:
+def test_an_entry_that_is_removed_already_is_dropped_though_it_is_held() -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     going = msgspec.structs.replace(claimed, state="Absent")
     held = replace(view(spec=spec_of(going), statuses=[entry_status("Absent", "Absent")]), retained=HELD)

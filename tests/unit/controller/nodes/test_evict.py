@@ -351,7 +351,7 @@ def test_a_batch_is_cancelled_if_the_waiting_model_can_no_longer_fit() -> None:
 
 
 @pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
-def test_what_is_requested_again_while_another_goes_comes_back_afterwards(change: Mapping[str, Any]) -> None:
+def test_a_model_wanted_again_during_an_eviction_comes_back_afterwards(change: Mapping[str, Any]) -> None:
     play = Play(100)
     play.want("a", 50)
     play.go_on(2)
@@ -409,7 +409,7 @@ def test_a_victim_whose_source_is_refused_by_now_is_left_as_it_was() -> None:
     assert (play.state("old"), play.phase("old"), play.entries["old"].evicted_for) == ("Present", "Ready", "")
 
 
-def test_a_reserved_model_that_was_evicted_leaves_no_entry_when_its_object_goes() -> None:
+def test_an_evicted_reserved_model_leaves_no_entry_once_its_object_is_deleted() -> None:
     play = full()
     play.want("old", 90, reserved=True)
     play.go_on()

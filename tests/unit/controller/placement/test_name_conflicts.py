@@ -22,7 +22,7 @@ def test_the_older_object_keeps_the_id() -> None:
     assert conflict_of(model, [model, cache]) is None
 
 
-def test_the_loser_takes_over_when_the_first_goes() -> None:
+def test_the_loser_takes_over_while_the_first_is_deleted() -> None:
     going = base_model_demand("ClusterBaseModel", base("m", "hf://o/m", deletion_timestamp="2026-02-01T00:00:00Z"))
     later = base_model_demand("ClusterBaseModel", base("m", "hf://o/n", uid="later"))
     assert conflict_of(later, [going, later]) is None

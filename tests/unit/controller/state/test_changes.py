@@ -14,7 +14,7 @@ def node(*labels: str, uid: str = "1") -> Node:
     return Node(metadata=Meta(name="n", uid=uid, labels=dict.fromkeys(labels, "true")))
 
 
-def test_a_label_that_comes_or_goes_concerns_its_snapshot() -> None:
+def test_a_label_that_is_added_or_removed_wakes_its_snapshot() -> None:
     assert changed_snapshot_labels(None, node(X)) == {X}
     assert changed_snapshot_labels(node(X), node(X, Y)) == {Y}
     assert changed_snapshot_labels(node(X, Y), node(X)) == {Y}

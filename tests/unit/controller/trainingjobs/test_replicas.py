@@ -71,7 +71,7 @@ def test_claims_come_beside_the_volumes_of_the_template_which_win() -> None:
         templates_of(replica_spec(template={"spec": {"containers": [], "volumes": "data"}}), "Worker")
 
 
-def test_a_claim_goes_with_its_job_and_says_whose_it_is() -> None:
+def test_a_claim_is_deleted_with_its_job_and_names_its_owner() -> None:
     spec = replica_spec(2)
     job = training_job(Worker=spec)
     claim = replica_claim(job, WORKER, templates_of(spec, "Worker")[0])

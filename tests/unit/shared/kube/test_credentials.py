@@ -64,7 +64,7 @@ async def test_a_token_is_read_again_after_a_minute_and_survives_its_files_absen
     assert seen == ["first", "first", "second", "second", "second", "third"]
 
 
-async def test_a_given_kubeconfig_goes_before_the_service_account(service_account: Path) -> None:
+async def test_a_given_kubeconfig_takes_precedence_over_the_service_account(service_account: Path) -> None:
     path = kubeconfig(service_account / "kubeconfig", user={"token": "mine"})
     access = await find_access(path, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert await access.authorization() == "Bearer mine"

@@ -183,7 +183,7 @@ def _is_whole(stem: str, sizes: Mapping[str, int]) -> bool:
 
 @settings(max_examples=500)
 @given(sizes=files)
-def test_what_goes_has_a_whole_copy_that_stays(sizes: dict[str, int]) -> None:
+def test_every_file_that_is_left_out_has_a_complete_copy_that_stays(sizes: dict[str, int]) -> None:
     gone = left(sizes)
     kept = {path: size for path, size in sizes.items() if path not in gone}
     assert gone <= sizes.keys()

@@ -78,7 +78,7 @@ def test_a_model_of_any_kind_is_named_alike(models: MemoryCatalog) -> None:
     assert list(mounts(admit(models, "BaseModel/twice"))) == ["/opt/ml/model"]
 
 
-def test_the_pod_says_what_it_was_given_and_goes_where_it_is(models: MemoryCatalog) -> None:
+def test_the_pod_names_its_snapshot_and_selects_the_nodes_that_have_it(models: MemoryCatalog) -> None:
     pod = admit(models, "mistral")
     assert pod["spec"]["nodeSelector"] == {ready_label("mistral"): "true", snapshot_label("mistral", "r7"): "true"}
     assert pod["metadata"]["labels"][uses_label("mistral")] == "true"

@@ -246,7 +246,7 @@ def test_any_other_value_is_refused_with_what_to_write(
             admit(models, pod)
 
 
-def test_a_bound_pod_cannot_request_a_gate_and_goes_without_where_that_is_the_default(models: MemoryCatalog) -> None:
+def test_a_bound_pod_cannot_request_a_gate_and_gets_none_by_default(models: MemoryCatalog) -> None:
     with pytest.raises(InvalidRequest, match=r"spec.nodeName already binds the pod to n; remove nodeName, or write"):
         admit(models, named("llama", "gated", nodeName="n"))
     bound = plain_pod("p", {NAMED_MODELS: "llama"})
@@ -339,7 +339,7 @@ def test_a_pod_of_kserve_that_cannot_be_placed_keeps_its_download(models: Memory
     assert "cannot be on any node" in nowhere["metadata"]["annotations"][NOT_CACHED]
 
 
-def test_a_gate_goes_with_the_model(models: MemoryCatalog) -> None:
+def test_a_gate_is_removed_with_the_model(models: MemoryCatalog) -> None:
     gated = admit(models, kserve_pod("p", "s3://bucket/one"), "gated")
     assert gated["spec"]["schedulingGates"] == GATES
     models.cluster_caches.clear()

@@ -127,5 +127,5 @@ def test_what_is_too_long_to_help_is_left_as_a_mark() -> None:
 
 
 @pytest.mark.parametrize("around", ["%s/mutate-pods", 'Post "https://larder.ns.svc:443%s/validate": refused'])
-def test_the_key_in_the_path_of_admission_goes(around: str) -> None:
+def test_the_key_in_the_path_of_admission_is_removed(around: str) -> None:
     assert scrub_text(around % f"/admission/{'kEy0' * 12}") == around % f"/admission/{REMOVED}"

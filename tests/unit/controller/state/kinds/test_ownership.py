@@ -85,7 +85,7 @@ def test_a_kind_that_changes_hands_is_sorted_again(cluster: ClusterState, sink: 
     assert cluster.models.unmanaged == {}
 
 
-def test_an_annotation_comes_and_goes(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+def test_an_annotation_is_added_and_removed(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m"))
     assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
@@ -195,7 +195,7 @@ def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not
     assert cluster.models.retained() == RetainedObjects()
 
 
-def test_what_was_held_concerns_its_nodes_when_it_goes(
+def test_the_removal_of_a_held_object_wakes_its_nodes(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     woken = WokenKeys(cluster)
@@ -207,7 +207,7 @@ def test_what_was_held_concerns_its_nodes_when_it_goes(
     assert woken.take() == nodes("a")
 
 
-def test_a_source_that_is_refused_is_held_until_its_model_goes(cluster: ClusterState) -> None:
+def test_a_source_that_is_refused_is_held_until_its_model_is_deleted(cluster: ClusterState) -> None:
     cluster.models.allowed = AllowedSources(())
     cluster.base_models.upsert(base_model("team", "m"))
     assert cluster.models.retained() == RetainedObjects(frozenset({"uid-m"}), frozenset({"team_m"}))
