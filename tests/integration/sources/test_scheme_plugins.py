@@ -71,7 +71,7 @@ def test_a_plugin_does_not_take_a_scheme_of_ours(site: Path) -> None:
         ("other://x", "pvc://, "),
     ],
 )
-def test_a_broken_plugin_is_named_and_concerns_its_scheme_alone(site: Path, uri: str, phrase: str) -> None:
+def test_a_broken_plugin_is_named_and_affects_only_its_scheme(site: Path, uri: str, phrase: str) -> None:
     refused, opened = run(site, uri, "s3://bucket/m")
     assert refused.startswith("InvalidURI ")
     assert phrase in refused

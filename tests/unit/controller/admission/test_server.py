@@ -78,7 +78,7 @@ async def test_the_request_s_namespace_counts(catalog: MemoryCatalog) -> None:
         admission_review("Deployment", object={}),
     ],
 )
-async def test_what_does_not_concern_us_passes_as_it_is(review: dict[str, Any], catalog: MemoryCatalog) -> None:
+async def test_reviews_that_do_not_concern_us_pass_unchanged(review: dict[str, Any], catalog: MemoryCatalog) -> None:
     assert await _answer(catalog, "/mutate-pods", review) == {"uid": "u-1", "allowed": True}
     assert catalog.lookups == 0
 

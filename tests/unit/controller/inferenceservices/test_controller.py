@@ -27,14 +27,14 @@ def woken(cluster: ClusterState) -> WokenKeys:
     return WokenKeys(cluster)
 
 
-def test_a_service_concerns_itself_and_a_new_leader(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_service_wakes_its_key_and_is_listed_for_a_new_leader(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
     assert woken.take() == {SERVICE}
     woken.enqueue_all()
     assert SERVICE in woken.take()
 
 
-def test_a_model_concerns_the_services_that_name_it_in_whatever_way(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_model_wakes_the_services_that_name_it_in_either_way(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
     cluster.services.upsert(service("by-uri", storage_uri="hf://org/m"))
     cluster.services.upsert(service("other", model=ModelRef(name="n")))
@@ -45,7 +45,7 @@ def test_a_model_concerns_the_services_that_name_it_in_whatever_way(cluster: Clu
     assert SERVICE in woken.take()
 
 
-def test_the_last_user_s_end_concerns_a_model_that_waits_for_it(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_the_end_of_the_last_user_wakes_a_model_that_waits_for_it(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
     user = pod("p", "", labels=labels)

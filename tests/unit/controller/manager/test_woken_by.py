@@ -54,7 +54,7 @@ def test_a_new_leader_wants_everything(woken: WokenKeys) -> None:
     assert woken.take() == nodes("a", "b", "c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
 
-def test_a_new_model_concerns_itself_and_its_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_new_model_wakes_its_key_and_its_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("mistral", "gpus"))
     assert woken.take() == caches("mistral") | nodes("a", "b")
 
@@ -64,14 +64,12 @@ def test_a_reworded_status_wakes_only_the_model(cluster: ClusterState, woken: Wo
     assert woken.take() == caches("llama")
 
 
-def test_a_new_revision_concerns_the_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_new_revision_wakes_the_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("llama", "gpus", revision="r2"))
     assert woken.take() == caches("llama") | nodes("a", "b")
 
 
-def test_a_model_that_moves_concerns_the_nodes_it_leaves_and_those_it_comes_to(
-    cluster: ClusterState, woken: WokenKeys
-) -> None:
+def test_a_model_that_moves_wakes_its_old_and_new_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.cluster_base_models.upsert(cluster_model("tiny", GPU))
     assert woken.take() == cluster_models("tiny") | nodes("a", "b", "c")
 
@@ -92,13 +90,13 @@ def test_rivals_for_an_id_and_their_nodes_wake_each_other(cluster: ClusterState,
     assert woken.take() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
 
 
-def test_a_heartbeat_and_our_own_labels_concern_nobody(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_heartbeat_and_our_own_labels_wake_nothing(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.nodes.upsert(node("a", GPU | {ready_label("llama"): "true", snapshot_label("llama", "r1"): "true"}))
     assert woken.take() == set()
 
 
 @pytest.mark.parametrize("change", ["not ready", "another uid", "gone"])
-def test_a_node_concerns_its_models_and_groups(cluster: ClusterState, woken: WokenKeys, change: str) -> None:
+def test_a_node_wakes_its_models_and_groups(cluster: ClusterState, woken: WokenKeys, change: str) -> None:
     match change:
         case "not ready":
             cluster.nodes.upsert(node("a", GPU, ready=False))
@@ -109,21 +107,19 @@ def test_a_node_concerns_its_models_and_groups(cluster: ClusterState, woken: Wok
     assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_node_that_is_relabelled_concerns_what_it_leaves_and_what_it_joins(
-    cluster: ClusterState, woken: WokenKeys
-) -> None:
+def test_a_node_that_is_relabelled_wakes_what_it_leaves_and_joins(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.nodes.upsert(node("c", GPU))
     assert woken.take() == nodes("c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
 
-def test_a_node_concerns_models_that_wait_to_be_deleted(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_node_wakes_models_that_wait_to_be_deleted(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.caches.upsert(cache("llama", "gpus", deletion_timestamp="2026-02-01T00:00:00Z"))
     woken.take()
     cluster.nodes.upsert(node("c", CPU, ready=False))
     assert woken.take() == nodes("c") | caches("llama") | cluster_models("tiny") | GRANTS
 
 
-def test_figures_concern_the_groups_alone(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_figures_wake_only_the_groups(cluster: ClusterState, woken: WokenKeys) -> None:
     reported = model_node("a", entry("llama"), reported=[entry_status("llama")], used=5)
     cluster.model_nodes.upsert(reported)
     assert woken.take() == groups("gpus")
@@ -131,7 +127,7 @@ def test_figures_concern_the_groups_alone(cluster: ClusterState, woken: WokenKey
     assert woken.take() == set()
 
 
-def test_a_phase_concerns_the_model_the_node_and_the_grants(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_phase_wakes_the_model_the_node_and_the_grants(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama", "Repairing")]))
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
@@ -141,7 +137,7 @@ def test_reports_of_another_node_of_the_name_are_distinct(cluster: ClusterState,
     assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_spec_concerns_the_models_that_it_lists_or_listed(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_spec_wakes_the_models_that_it_lists_or_listed(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.model_nodes.upsert(model_node("a", reported=[entry_status("llama")]))
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
@@ -151,12 +147,12 @@ def test_the_removal_of_a_model_node_wakes_all_its_entries(cluster: ClusterState
     assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_groups_status_concerns_nobody(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_the_status_of_a_group_wakes_nothing(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.groups.upsert(group("gpus", GPU))
     assert woken.take() == set()
 
 
-def test_a_groups_limit_concerns_its_nodes_models_and_the_groups_that_share_nodes(
+def test_the_limit_of_a_group_wakes_its_nodes_models_and_groups_that_share_nodes(
     cluster: ClusterState, woken: WokenKeys
 ) -> None:
     cluster.groups.upsert(group("all", {}))
@@ -165,7 +161,7 @@ def test_a_groups_limit_concerns_its_nodes_models_and_the_groups_that_share_node
     assert woken.take() == nodes("a", "b") | caches("llama") | groups("gpus", "all") | GRANTS
 
 
-def test_a_groups_selector_concerns_old_and_new_members(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_the_selector_of_a_group_wakes_old_and_new_members(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.groups.upsert(group("gpus", CPU))
     assert woken.take() == nodes("a", "b", "c") | caches("llama") | groups("gpus") | GRANTS
 
@@ -198,7 +194,7 @@ def test_a_pod_that_is_created_ends_or_is_deleted_wakes_its_node(cluster: Cluste
     assert woken.take() == nodes("a")
 
 
-def test_a_user_concerns_its_model_on_a_claim(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_pod_wakes_its_model_on_a_claim(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://team/claim/x"))
     woken.take()
     mark = uses_label("m")
@@ -258,7 +254,7 @@ def test_a_pod_that_waits_on_a_node_is_woken_by_what_the_node_says_of_its_model(
     assert waits() <= woken.take()
 
 
-def test_a_place_that_is_won_or_lost_concerns_the_model(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_place_that_is_won_or_lost_wakes_the_model(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.unplaced.set("a", {("llama", "r1"): "full"})
     assert woken.take() == caches("llama")
     cluster.unplaced.set("a", {("llama", "r1"): "full, by other numbers"})

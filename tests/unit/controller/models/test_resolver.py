@@ -156,7 +156,7 @@ async def test_many_refreshes_are_one_question_at_a_time(asking: Asking, hub: Sc
     assert len(hub.asked) == 2
 
 
-async def test_an_answer_that_nobody_foresaw_concerns_its_model_alone(asking: Asking, hub: ScriptedServer) -> None:
+async def test_an_unforeseen_answer_affects_only_its_model(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(200, b'{"sha": 5, "siblings": "what"}', Content_Type="application/json")
     await asking.ask(demand())
     assert asking.reason() == "Unreachable"

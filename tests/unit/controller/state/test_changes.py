@@ -23,17 +23,17 @@ def test_a_label_that_is_added_or_removed_wakes_its_snapshot() -> None:
 
 
 @pytest.mark.parametrize("other", ["zone", ready_label("y")])
-def test_another_label_concerns_every_snapshot_on_the_node_also_together_with_one(other: str) -> None:
+def test_a_label_of_no_model_wakes_every_snapshot_on_the_node(other: str) -> None:
     assert changed_snapshot_labels(node(Y), node(Y, other)) == {Y}
     assert changed_snapshot_labels(node(Y), node(Y, X, other)) == {X, Y}
     assert changed_snapshot_labels(node(X, Y), node(Y, other)) == {X, Y}
 
 
-def test_another_node_of_the_name_concerns_all() -> None:
+def test_another_node_of_the_same_name_wakes_all() -> None:
     assert changed_snapshot_labels(node(Y), node(Y, uid="2")) == {Y}
     assert changed_snapshot_labels(node(Y), node(Y, X, uid="2")) == {X, Y}
 
 
 @pytest.mark.parametrize("label", [fetching_label("x", "r1"), draining_label("y", "r1")])
-def test_labels_that_no_pod_behind_our_gate_requires_concern_nobody(label: str) -> None:
+def test_labels_that_no_gated_pod_requires_wake_nothing(label: str) -> None:
     assert changed_snapshot_labels(node(Y), node(Y, label)) == frozenset()

@@ -48,7 +48,7 @@ def test_one_that_terminates_does_not_count(liveness: AgentLiveness) -> None:
     assert not liveness.ready("a")
 
 
-def test_one_that_is_not_bound_concerns_no_node(liveness: AgentLiveness) -> None:
+def test_a_pod_that_is_not_bound_wakes_no_node(liveness: AgentLiveness) -> None:
     unbound, bound = pod("agent", ""), pod("agent", "a")
     assert liveness.change(None, unbound) == set()
     assert liveness.change(unbound, bound) == {"a"}
