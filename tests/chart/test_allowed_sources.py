@@ -28,6 +28,6 @@ def test_a_list_of_its_own_replaces_it(render: Render) -> None:
 @pytest.mark.parametrize(
     "wrong", ["hf:/org", "org/m", "hf://a,b", "hf://org/*", "https://a.b*.org", "https://*", "hf://o m"]
 )
-def test_what_is_no_pattern_is_refused_before_it_is_installed(wrong: str, render: Render) -> None:
+def test_an_invalid_pattern_is_refused_before_it_is_installed(wrong: str, render: Render) -> None:
     with pytest.raises(HelmFailed, match="allowedSources"):
         render({"allowedSources": [wrong]})

@@ -130,7 +130,7 @@ def test_volume_claim_templates_need_rights_only_where_they_are_on(render: Rende
 
 
 @pytest.mark.parametrize("resource", NAMES)
-def test_what_is_needed_of_few_names_is_given_for_those(resource: str, render: Render) -> None:
+def test_rights_on_few_names_are_given_for_those_names(resource: str, render: Render) -> None:
     roles = [only(render(), kind, "larder-controller") for kind in ("ClusterRole", "Role")]
     rules = [r for role in roles for r in role["rules"] if resource in r["resources"]]
     assert all(set(r.get("resourceNames", [])) == NAMES[resource] for r in rules if r["verbs"] != ["create"])
@@ -175,7 +175,7 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
         ("POST", "/api/v1/namespaces/default/serviceaccounts"),
     ],
 )
-def test_what_it_does_not_need_is_refused(method: str, path: str, controller: Api) -> None:
+def test_rights_that_it_does_not_need_are_refused(method: str, path: str, controller: Api) -> None:
     with pytest.raises(CallRefused, match="403"):
         controller.call(method, path, None if method in ("GET", "DELETE") else {})
 

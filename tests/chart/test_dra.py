@@ -194,11 +194,11 @@ def test_the_driver_writes_events_on_its_node_alone(driver: Api) -> None:
     ("DELETE", f"{RESOURCES}/deviceclasses/model.larder.dev"), ("POST", f"{RESOURCES}/deviceclasses"),
     ("PATCH", f"/apis/larder.dev/v1alpha1/modelnodes/{OWN}/status"),
 ])  # fmt: skip
-def test_what_the_driver_must_not_do(method: str, path: str, driver: Api) -> None:
+def test_the_driver_may_do_nothing_else(method: str, path: str, driver: Api) -> None:
     assert _refused(driver, method, path, {} if method != "GET" else None)
 
 
-def test_what_the_driver_must_do(driver: Api) -> None:
+def test_the_driver_may_do_what_it_must(driver: Api) -> None:
     driver.get(RESOURCE_CLAIMS)
     driver.get(f"{SLICES}?fieldSelector=spec.driver=model.larder.dev,spec.nodeName={OWN}")
     driver.get(f"/api/v1/nodes/{OWN}")

@@ -39,7 +39,7 @@ def test_values_become_the_clusters_choice(render: Render) -> None:
 @pytest.mark.parametrize(
     "files", [{"allowPatterns": ["a,b"]}, {"allowPatterns": [" "]}, {"allowPickle": "no"}, {"duplicateWeights": "drop"}]
 )
-def test_what_means_nothing_is_refused_before_it_is_installed(files: dict[str, Any], render: Render) -> None:
+def test_meaningless_values_are_refused_before_they_are_installed(files: dict[str, Any], render: Render) -> None:
     with pytest.raises(HelmFailed, match="files"):
         render({"files": files})
 

@@ -206,7 +206,7 @@ def _refused(client: Api, attempt: Try) -> bool:
 
 
 @pytest.mark.parametrize("attempt", REFUSED, ids=str)
-def test_what_the_agent_must_not_do(attempt: Try, agent: Api, api: Api) -> None:
+def test_the_agent_may_do_nothing_else(attempt: Try, agent: Api, api: Api) -> None:
     before = [api.get(path) for path in (OWN, OTHER, OWN_MODELS, OTHER_MODELS)]
     assert _refused(agent, attempt)
     after = [api.get(path) for path in (OWN, OTHER, OWN_MODELS, OTHER_MODELS)]
@@ -319,7 +319,7 @@ def test_as_many_labels_as_a_model_node_has_models_are_allowed(agent: Api) -> No
     agent.patch(OWN, _metadata(labels=dict.fromkeys(names)))
 
 
-def test_what_the_agent_must_do(agent: Api, api: Api) -> None:
+def test_the_agent_may_do_what_it_must(agent: Api, api: Api) -> None:
     assert len(agent.get(MODEL_NODES)["items"]) == 2
     assert agent.get(OWN)["metadata"]["name"] == "node-a"
     agent.patch(OWN, _metadata(labels={FETCHING: "true"}))

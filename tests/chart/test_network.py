@@ -43,9 +43,7 @@ def test_metrics_may_be_kept_to_those_who_read_them_and_the_test(render: Render)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_where_nothing_is_said_all_may_go_out_even_in_a_namespace_that_denies_by_default(
-    program: str, render: Render
-) -> None:
+def test_by_default_all_egress_is_allowed_even_in_a_namespace_that_denies_it(program: str, render: Render) -> None:
     assert _policy(render(), program)["egress"] == [{}]
 
 

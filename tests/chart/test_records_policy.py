@@ -70,7 +70,7 @@ def test_an_author_writes_no_record(author: Api) -> None:
     assert not _refusal(author, _model(""))
 
 
-def test_who_may_write_model_nodes_restores_it(api: Api) -> None:
+def test_a_user_who_may_write_model_nodes_restores_it(api: Api) -> None:
     assert not _refusal(api, _model('{"size": 1}'))
 
 

@@ -97,7 +97,7 @@ def test_everything_together_renders(render: Render) -> None:
     assert scheduler_config(render(EVERYTHING | {"scheduler": {"enabled": True}}))
 
 
-def test_what_it_may_do_is_what_kube_scheduler_may_and_its_own_lease(render: Render) -> None:
+def test_it_has_the_rights_of_kube_scheduler_and_its_own_lease(render: Render) -> None:
     rendered = render(_ON)
     roles = {
         body["roleRef"]["name"]

@@ -54,7 +54,7 @@ def volume(labels: Json | None = None, **spec: object) -> Json:
     return body | {"spec": {key: value for key, value in (body["spec"] | spec).items() if value is not None}}
 
 
-def test_what_the_controller_creates_is_accepted(controller: Api) -> None:
+def test_objects_that_the_controller_creates_are_accepted(controller: Api) -> None:
     assert refusal(controller, _VOLUMES, OURS.volume_body()) == ""
     assert refusal(controller, _CLAIMS, OURS.claim_body()) == ""
     waiting = replace(OURS, claim=waiting_name(OURS.wanted))
@@ -144,7 +144,7 @@ def test_any_other_claim_of_a_template_is_refused(api: Api, controller: Api) -> 
     api.delete(f"{_JOBS}/{JOB.name}")
 
 
-def test_what_others_created_is_not_deleted(api: Api, controller: Api) -> None:
+def test_objects_that_others_created_are_not_deleted(api: Api, controller: Api) -> None:
     theirs = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
     api.create(_CLAIMS, {"metadata": {"name": "data"}, "spec": theirs})
     with pytest.raises(CallRefused, match="with the label larder"):
@@ -157,7 +157,7 @@ def test_an_administrator_s_volume_in_the_store_is_refused(api: Api, controller:
     assert "is in the model store" in refusal(api, _VOLUMES, volume())
 
 
-def test_of_a_claim_of_a_model_only_the_size_may_change(api: Api, controller: Api) -> None:
+def test_only_the_size_of_a_model_s_claim_may_change(api: Api, controller: Api) -> None:
     kind = {"apiVersion": "models.example.com/v1alpha1", "kind": "Model"}
     source = {"huggingFace": {"repoId": "org/name", "revision": "main"}}
     spec = {"source": source, "version": "1", "storage": {"storageClass": "standard", "size": "1Gi"}}

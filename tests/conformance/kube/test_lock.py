@@ -45,7 +45,7 @@ async def test_one_of_many_wins_and_keeps_it(candidate: Candidate) -> None:
     assert await first.acquire()
 
 
-async def test_of_many_at_once_one_wins(candidate: Candidate) -> None:
+async def test_one_of_many_at_once_wins(candidate: Candidate) -> None:
     results = await asyncio.gather(*(candidate(str(n)).acquire() for n in range(20)), return_exceptions=True)
     assert results.count(True) == 1
     assert all(isinstance(result, bool | Conflict) for result in results)

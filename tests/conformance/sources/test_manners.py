@@ -118,7 +118,7 @@ def test_what_is_sent_to_one_port_is_not_sent_to_another(scripts: Scripted, act:
 
 
 @pytest.mark.parametrize("scripts", ["https"], indirect=True)
-def test_what_is_for_one_port_is_not_sent_to_the_same_host_at_another(scripts: Scripted) -> None:
+def test_credentials_for_one_port_are_not_sent_to_another_port_of_the_host(scripts: Scripted) -> None:
     server = scripts.serve(lambda _: reply(401))
     places = ("127.0.0.1", f"127.0.0.1:{server.port + 1}")
     with pytest.raises(AuthDenied, match=f"add 127.0.0.1:{server.port} to the Secret's annotation"):

@@ -60,7 +60,7 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
         ),
     ],
 )
-def test_what_is_plainly_wrong_is_refused_with_what_to_write(body: Json, phrase: str, site: AdmissionSite) -> None:
+def test_an_invalid_spec_is_refused_with_what_to_write_instead(body: Json, phrase: str, site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=body)
     assert answer.returncode != 0
     assert 'admission webhook "models.larder.dev" denied the request: ' in answer.stderr

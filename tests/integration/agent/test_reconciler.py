@@ -89,7 +89,7 @@ class TestDamage:
         bench.wait_for(lambda: bench.has_labels(model), "the labels")
         assert bench.is_complete(model)
 
-    def test_what_another_link_still_has_is_repaired_without_the_source(self, bench: Bench) -> None:
+    def test_a_file_that_another_link_still_has_is_repaired_without_the_source(self, bench: Bench) -> None:
         model = ready(bench)
         bench.hub.journal.clear()
         bench.damage(model, "model.safetensors").unlink()
@@ -256,7 +256,7 @@ def test_a_model_on_a_claim_is_skipped(bench: Bench) -> None:
     assert bench.status(on_claim) is None
 
 
-def test_one_entry_after_the_other_where_one_slot_is_allowed(bench: Bench) -> None:
+def test_entries_take_turns_where_one_slot_is_allowed(bench: Bench) -> None:
     models = [bench.add_model(f"m{i}", {"model.bin": WEIGHTS + bytes([i])}, priority=i) for i in range(3)]
     bench.options += ("--downloads", "1")
     bench.want(*(m.entry for m in models))

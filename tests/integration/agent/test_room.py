@@ -49,7 +49,7 @@ def test_unreferenced_files_are_removed_where_the_node_may_evict(bench: Bench, g
     assert given_up.entry.key not in {s.key for s in bench.model_node().status.entries}
 
 
-def test_what_is_wanted_keeps_its_unfinished_files(bench: Bench, given_up: Model) -> None:
+def test_a_wanted_model_keeps_its_unfinished_files(bench: Bench, given_up: Model) -> None:
     model = bench.add_model("llama", bytes_of(2))
     waiting = msgspec.structs.replace(given_up.entry, granted=False)
     bench.want(waiting, model.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)

@@ -97,7 +97,7 @@ def test_a_download_stops_when_others_fill_the_disk_and_continues_when_they_leav
     assert int(first.range.removeprefix("bytes=").split("-")[0]) > 0
 
 
-def test_what_can_never_fit_says_so_and_asks_the_source_for_nothing(bench: Bench) -> None:
+def test_a_model_that_can_never_fit_is_reported_without_asking_the_source(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.journal.clear()
     bench.want(model.entry, storage_limit=len(WEIGHTS))
@@ -129,7 +129,7 @@ def test_it_says_whether_the_store_lies_on_the_root_disk(bench: Bench) -> None:
     assert bench.model_node().status.floor >= 2**30
 
 
-def test_where_the_root_disk_is_refused_nothing_is_fetched_to_it(bench: Bench) -> None:
+def test_nothing_is_fetched_to_a_root_disk_that_is_refused(bench: Bench) -> None:
     if not lies_on_root_disk(bench.state):
         pytest.skip("the directory for tests is not on the root disk")
     model = bench.add_model("llama", FILES)

@@ -66,7 +66,7 @@ def _claim(bench: DraBench, place: str, node: str = "") -> Json:
     return claim
 
 
-def test_what_the_allow_list_has_reaches_the_container(toys: DraBench) -> None:
+def test_edits_on_the_allow_list_reach_the_container(toys: DraBench) -> None:
     toys.allow = json.dumps(ALLOW)
     claim = _claimed(toys, "fuse")
     toys.prepared(claim)
@@ -77,7 +77,7 @@ def test_what_the_allow_list_has_reaches_the_container(toys: DraBench) -> None:
     assert [(mount["hostPath"], mount["options"][0]) for mount in added] == [("/opt/toys", "ro")]
 
 
-def test_what_it_lacks_stops_the_container_and_is_named(toys: DraBench) -> None:
+def test_a_device_that_is_not_on_the_allow_list_is_refused_by_name(toys: DraBench) -> None:
     toys.allow = json.dumps(ALLOW)
     claim = _claimed(toys, "sda")
     assert "device /dev/sda" in toys.refused(claim)
@@ -110,7 +110,7 @@ def test_by_default_no_plugin_is_asked(toys: DraBench) -> None:
     assert "deviceNodes" not in toys.edits(claim)[0]
 
 
-def test_what_was_given_on_another_node_is_not_given_here(toys: DraBench) -> None:
+def test_devices_of_another_node_are_not_given_here(toys: DraBench) -> None:
     toys.allow = json.dumps(ALLOW)
     claim = _claimed(toys, "fuse", node="elsewhere")
     toys.prepared(claim)

@@ -114,7 +114,7 @@ def test_a_file_that_disappears_under_the_driver_is_written_again(bench: DraBenc
     bench.until(bench.cdi_path(claim).exists, "the file of the claim")
 
 
-def test_what_a_crash_left_is_dropped(bench: DraBench) -> None:
+def test_files_that_a_crash_left_are_removed(bench: DraBench) -> None:
     """Pitfall 4: files of claims that are gone, and half of a file; those of other drivers stay."""
     bench.cdi.mkdir()
     left = [bench.cdi / "model.larder.dev-0a1b-2c3d.json", bench.cdi / "model.larder.dev-0a1b.17.tmp"]
@@ -141,7 +141,7 @@ def test_unprepare_answers_for_every_claim(bench: DraBench) -> None:
 
 
 @pytest.mark.usefixtures("entry")
-def test_one_claim_that_fails_fails_no_other(bench: DraBench) -> None:
+def test_a_claim_that_fails_does_not_fail_others(bench: DraBench) -> None:
     claim = bench.claim(TINY)
     bench.pod(claim)
     unknown = {"metadata": {"namespace": bench.namespace, "name": "c", "uid": "1b-2c"}}
@@ -293,7 +293,7 @@ def test_a_claim_that_was_replaced_is_not_prepared(bench: DraBench) -> None:
     assert "was replaced" in bench.refused(stale)
 
 
-def test_where_the_runtime_ignores_cdi_nothing_is_published(bare: DraBench) -> None:
+def test_nothing_is_published_where_the_runtime_ignores_cdi(bare: DraBench) -> None:
     """Pitfall of containerd 1.6: the container starts without the model, and nobody says a word."""
     bare.create_node("containerd://1.6.20")
     entry = bare.hold("tiny")

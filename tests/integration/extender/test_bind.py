@@ -158,7 +158,7 @@ async def test_a_pod_that_ended_has_no_devices(api: Api, one: ExtenderReplica, n
     assert await one.bind(second, name_of(node)) == ""
 
 
-async def test_of_two_replicas_one_wins_the_last_device_in_every_race(
+async def test_one_of_two_replicas_wins_the_last_device_in_every_race(
     api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
 ) -> None:
     rounds = list[int]()

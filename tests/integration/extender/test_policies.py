@@ -126,7 +126,7 @@ def test_the_controller_binds_in_no_namespace_that_was_not_opened(controller: Ap
         assert any(why in refusal(controller, "POST", path, binding_of("any")) for why in ("not enabled", "403"))
 
 
-def test_of_leases_the_controller_writes_its_own_and_those_of_devices(controller: Api) -> None:
+def test_the_controller_may_write_only_its_own_lease_and_those_of_devices(controller: Api) -> None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
     assert refusal(controller, "POST", path, {"metadata": {"name": "larder-devices-n"}, "spec": {}}) == ""
     for name in ("larder-scheduler", "other"):

@@ -32,7 +32,7 @@ async def test_an_update_of_nothing_is_not_found(kube: Kube, namespace: str) -> 
         await update(kube, f"{maps(namespace)}/none", adding("k"))
 
 
-async def test_what_the_server_forbids_is_refused_with_its_message(kube: Kube, namespace: str) -> None:
+async def test_a_forbidden_edit_is_refused_with_the_server_s_message(kube: Kube, namespace: str) -> None:
     with pytest.raises(Refused, match=r"422 Invalid: .*a lowercase RFC 1123 subdomain"):
         await create_if_missing(kube, maps(namespace), {"metadata": {"name": "Not_A_Name"}})
 

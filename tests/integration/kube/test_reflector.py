@@ -221,7 +221,7 @@ async def test_a_deletion_that_an_expired_version_hid_is_reported_once(
     assert watched.deleted == {"doomed": 1}
 
 
-async def test_one_object_that_does_not_fit_blinds_nobody(kube: Kube, namespace: str) -> None:
+async def test_an_object_that_cannot_be_decoded_hides_no_other(kube: Kube, namespace: str) -> None:
     await create(kube, namespace, "good", "bad")
     troubles: list[str] = []
     seen = asyncio.Event()

@@ -123,14 +123,14 @@ def starts_another(reported: Path, pipes: str) -> Child:
     )
 
 
-def test_what_a_child_has_started_is_killed_with_it(order: SourceOrder, tmp_path: Path) -> None:
+def test_a_grandchild_is_killed_with_the_child(order: SourceOrder, tmp_path: Path) -> None:
     reported = tmp_path / "pid"
     reading = starts_another(reported, ", stdout=-3, stderr=-3").read(order)
     assert reading.reason == "MetadataFailed"
     wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
 
 
-def test_what_a_child_has_started_and_holds_its_pipes_ends_with_the_reading(order: SourceOrder, tmp_path: Path) -> None:
+def test_a_grandchild_that_holds_the_pipes_ends_with_the_reading(order: SourceOrder, tmp_path: Path) -> None:
     reported = tmp_path / "pid"
     child, outcome = starts_another(reported, ""), list[Exception]()
 

@@ -111,7 +111,7 @@ def test_a_quota_is_reported_on_the_pod_and_by_larder_why(tenant: Tenant) -> Non
     assert "exceeded quota" in output
 
 
-def test_who_empties_the_record_makes_his_own_pod_run_without_claims_and_no_other(tenant: Tenant) -> None:
+def test_emptying_the_record_affects_only_one_s_own_pod(tenant: Tenant) -> None:
     tenant.create("jobs", job("forged", held("data")))
     tenant.create("jobs", job("beside", held("data")))
     pod = wait_gated(tenant, "forged")
@@ -123,7 +123,7 @@ def test_who_empties_the_record_makes_his_own_pod_run_without_claims_and_no_othe
     assert set(tenant.claims()) == {"data-beside-0"}
 
 
-def test_who_adds_a_claim_of_someone_else_to_the_record_makes_his_own_pod_wait(tenant: Tenant) -> None:
+def test_adding_a_foreign_claim_to_the_record_makes_only_one_s_own_pod_wait(tenant: Tenant) -> None:
     tenant.create("jobs", job("x-0", pod_template([template()], "data")))
     tenant.released(1)
     before = tenant.claims()["data-x-0-0"]["metadata"]

@@ -146,7 +146,7 @@ def test_pods_of_a_stateful_set_keep_their_names_and_its_own_claims(tenant: Tena
     assert owners == {"data-db-0": "StatefulSet", "own-db-0": None}
 
 
-def test_of_two_workloads_that_want_one_name_the_second_waits_until_the_first_is_gone(tenant: Tenant) -> None:
+def test_the_second_of_two_workloads_with_one_name_waits_until_the_first_is_gone(tenant: Tenant) -> None:
     tenant.create("jobs", job("x-1", pod_template([template("data")], "data")))
     tenant.released(1)
     second = tenant.create("jobs", job("1", pod_template([template("data-x")], "data-x")))

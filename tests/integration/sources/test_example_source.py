@@ -82,7 +82,9 @@ def test_a_version_in_the_registry_is_fetched(site: Path, registry: str, files: 
         ("model-registry://llama", "write model-registry://MODEL/VERSION"),
     ],
 )
-def test_what_the_registry_lacks_is_one_line(site: Path, registry: str, uri: str, phrase: str, tmp_path: Path) -> None:
+def test_a_model_that_the_registry_lacks_is_reported_in_one_line(
+    site: Path, registry: str, uri: str, phrase: str, tmp_path: Path
+) -> None:
     done = fetch(site, uri, tmp_path / "model", MODEL_REGISTRY_URL=registry)
     assert done.returncode == 1
     assert phrase in done.stderr

@@ -198,7 +198,7 @@ def test_a_malformed_answer_of_an_lfs_server_is_an_error(git: Git, body: bytes) 
         drain(source, weights)
 
 
-def test_what_is_no_repository_says_so(git: Git) -> None:
+def test_an_address_without_a_repository_is_refused(git: Git) -> None:
     git.server.answer = lambda _: reply(200, b"<html>", Content_Type="text/html")
     with pytest.raises(InvalidURI, match="not a Git repository"):
         git.resolve("m.git")

@@ -98,7 +98,7 @@ def digest_of(kind: str, *parts: bytes) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_came_in_parts_is_listed_with_their_digest_and_checked_by_it(shop: Shop, kind: str) -> None:
+def test_a_multipart_object_is_listed_with_the_digest_of_its_parts_and_checked_by_it(shop: Shop, kind: str) -> None:
     shop.upload(kind)
     parts = [BODY[start : start + PART_BYTES] for start in range(0, len(BODY), PART_BYTES)]
     below, exact = shop.listed(), shop.listed(f"s3://{shop.bucket}/{KEY}")

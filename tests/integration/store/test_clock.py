@@ -28,7 +28,7 @@ def shift(folder: Path, years: int) -> None:
 
 
 @pytest.mark.parametrize("years", [-30, 30])
-def test_what_is_unfinished_resumes_from_its_verified_bytes(
+def test_an_unfinished_file_resumes_from_its_verified_bytes(
     years: int, fetch_blobs: FetchBlobs, source: MemorySource, root: Path
 ) -> None:
     store = Store.open(root)

@@ -48,7 +48,7 @@ def places(root: Path) -> dict[Path, tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("identity", "source"), [("plain", plain()), ("packed", packed())])
-def test_what_is_complete_is_adopted_without_a_byte(
+def test_a_complete_snapshot_is_adopted_without_moving_a_byte(
     identity: str, source: MemorySource, former: Path, fetch_blobs: Fetch
 ) -> None:
     before = places(former)
@@ -78,7 +78,7 @@ def test_a_download_that_was_cut_short_resumes_from_its_bytes(former: Path, fetc
     store.close()
 
 
-def test_what_is_removed_takes_its_blobs_along(former: Path) -> None:
+def test_a_removed_snapshot_takes_its_blobs_along(former: Path) -> None:
     store = Store.open(former)
     store.sweep()
     for snapshot in store.snapshots.all():

@@ -69,7 +69,7 @@ def test_time_that_the_work_took_is_not_waited_for_again(
     assert waits.now_s >= size_bytes / SLOW  # and the rate is never above what it may be
 
 
-def test_where_the_work_alone_is_slower_than_the_rate_nothing_is_waited_for(
+def test_nothing_waits_where_the_work_alone_is_slower_than_the_rate(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")

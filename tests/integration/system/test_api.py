@@ -98,7 +98,7 @@ _WRONG = [b"", b"{", b"[]", b'{"id": 5}', b'{"entries": [{"id": "x"}]}', b"\xff"
 
 @pytest.mark.parametrize("body", _WRONG, ids=repr)
 @pytest.mark.parametrize("path", ["/v1/credentials", "/v1/progress"])
-def test_what_is_no_message_is_refused(site: Site, client: httpx.Client, path: str, body: bytes) -> None:
+def test_a_body_that_is_no_message_is_refused(site: Site, client: httpx.Client, path: str, body: bytes) -> None:
     answer = client.post(path, content=body, headers=token_of(site, "a"))
     assert answer.status_code == 400
     assert answer.json()["reason"] == "BadRequest"

@@ -95,7 +95,7 @@ def test_a_manifest_that_is_applied_twice_stays_as_it_is(site: Site, kubectl: Ku
     assert yaml.safe_load(kubectl("get", "cbm", name, "-o", "yaml"))["spec"] == spec
 
 
-def test_one_objects_wild_numbers_harm_no_other(site: Site) -> None:
+def test_absurd_numbers_in_one_object_harm_no_other(site: Site) -> None:
     """They fit their own object, and would not fit the ModelNodes of every node that it is meant for."""
     labels = {"wild": site.name("w")}
     group = site.group(labels, storageLimit="9E", bandwidthLimit="9E")

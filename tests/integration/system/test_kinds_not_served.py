@@ -58,7 +58,7 @@ def test_a_namespace_s_model_names_what_the_administrator_allows(site: Site) -> 
     site.api.delete(f"{MODELS}/m")
 
 
-def test_one_that_admission_has_not_seen_says_so_itself(site: Site) -> None:
+def test_an_object_that_admission_has_not_seen_reports_it(site: Site) -> None:
     webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     for found in site.api.get(webhooks)["items"]:
         site.api.delete(f"{webhooks}/{found['metadata']['name']}")

@@ -59,7 +59,7 @@ def test_the_life_of_a_cache(site: Site, kubectl_wait: Wait) -> None:
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
 
 
-def test_what_fails_is_stalled_and_recovers(site: Site, kubectl_wait: Wait) -> None:
+def test_a_failing_model_is_stalled_and_recovers(site: Site, kubectl_wait: Wait) -> None:
     uri = f"hf://org/{site.name('later')}"
     name = site.base_model(uri, nodeSelector={"kubernetes.io/hostname": "c"})
     history(site, "ClusterBaseModel", name, "Failed")
@@ -74,7 +74,7 @@ def test_what_fails_is_stalled_and_recovers(site: Site, kubectl_wait: Wait) -> N
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
 
 
-def test_what_nobody_has_checked_is_in_progress(site: Site) -> None:
+def test_an_object_that_nobody_has_checked_is_in_progress(site: Site) -> None:
     name = site.name("fresh")
     body = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ModelCacheNodeGroup", "metadata": {"name": name}}
     made = site.api.create(KINDS["ModelCacheNodeGroup"], body | {"spec": {"storageLimit": "1Gi"}})

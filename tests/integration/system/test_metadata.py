@@ -80,7 +80,7 @@ def test_it_arrives_in_status_and_spec_before_any_node_has_the_model(site: Site,
     assert "LlamaForCausalLM, 1.92M parameters, bfloat16, 4,096 tokens of context" in why(f"cbm/{name}")
 
 
-def test_what_the_user_wrote_stays_and_the_rest_is_filled(site: Site) -> None:
+def test_fields_that_the_user_wrote_stay_and_the_rest_is_filled(site: Site) -> None:
     mine: dict[str, Any] = {"modelType": "mine", "modelFormat": {"name": "mine"}, "modelCapabilities": ["CHAT"]}
     name = declare(site, site.push(files=repository()), **mine)
     wait_reported(site, KIND, name, "Read")

@@ -89,7 +89,7 @@ def test_admission_is_counted_by_outcome(site: Site) -> None:
     assert reviews(site, "/mutate-pods", "denied") - denied >= 1
 
 
-def test_what_is_no_review_counts_as_failed(site: Site) -> None:
+def test_a_body_that_is_no_review_counts_as_failed(site: Site) -> None:
     failed, replica = reviews(site, "/validate", "failed"), site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=replica.ca)
     url = f"{replica.url}{path_with(ADMISSION_KEY, VALIDATE_PATH)}"

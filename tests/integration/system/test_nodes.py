@@ -85,7 +85,7 @@ def test_a_kserve_pod_is_given_the_cache(site: Site) -> None:
     site.delete_pod(pod)
 
 
-def test_what_a_pod_uses_is_neither_deleted_nor_removed(site: Site) -> None:
+def test_a_model_that_a_pod_uses_is_neither_deleted_nor_removed(site: Site) -> None:
     labels = {"used": site.name("u")}
     name = site.base_model(nodeSelector=labels)
     site.label("c", labels)

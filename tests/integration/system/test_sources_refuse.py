@@ -26,7 +26,7 @@ MODELS = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/basemodels"
         ("no uri at all", "hf://"),
     ],
 )
-def test_what_is_plainly_wrong_is_refused_at_once(site: Site, uri: str, phrase: str) -> None:
+def test_an_invalid_source_is_refused_at_once(site: Site, uri: str, phrase: str) -> None:
     with pytest.raises(CallRefused, match=phrase):
         site.cache(uri)
     with pytest.raises(CallRefused, match=phrase):

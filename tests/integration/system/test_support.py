@@ -180,7 +180,7 @@ def test_users_without_access_to_secrets_miss_nothing(site: Site, bundle: Bundle
     assert "forbidden" not in errors
 
 
-def test_what_a_ticket_needs_is_in_it(site: Site, bundle: Bundle) -> None:
+def test_a_bundle_has_what_a_ticket_needs(site: Site, bundle: Bundle) -> None:
     models = {m["metadata"]["name"]: m for m in bundle.lines("objects/clusterbasemodels.jsonl")}
     assert models["planted"]["spec"]["storage"]["storageUri"] == "hf://nobody/planted"
     assert models["planted"]["spec"]["storage"]["key"] == "planted"
@@ -234,7 +234,7 @@ def test_the_index_names_every_file(bundle: Bundle) -> None:
     assert all((bundle.root / file).stat().st_size == size for file, size in listed.items())
 
 
-def test_what_could_not_be_read_is_said_and_the_rest_is_there(site: Site, tmp_path: Path) -> None:
+def test_a_bundle_names_what_could_not_be_read_and_has_the_rest(site: Site, tmp_path: Path) -> None:
     made, output = run(site, "somebody-without-rights", tmp_path)
     errors = made.text("errors.txt")
     for part in ("nodes.jsonl", "objects/modelnodes.jsonl", "namespace/pods.jsonl", "cluster/kinds.jsonl"):

@@ -51,7 +51,7 @@ def remove_all(site: Site) -> None:
     site.until(lambda: not reasons(site, "greedy") and not reasons(site, "other"), "all models to go")
 
 
-def test_what_finds_no_space_says_so_and_others_find_a_place(shared: Site) -> None:
+def test_a_model_without_space_is_reported_and_others_find_a_place(shared: Site) -> None:
     for i in range(12):
         declare(shared, "greedy", f"m{i:02}", shared.push(), nodeSelector=GPU)
     half = Counter(Stocked=MOST // 2, TooManyModels=12 - MOST // 2)

@@ -138,7 +138,7 @@ def test_one_file_of_a_repository_represents_all(fetch_blobs: FetchBlobs, store:
     assert stranger.opened in (["weights"], ["copy"])
 
 
-def test_what_fails_for_a_moment_is_asked_again(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_a_request_that_fails_for_a_moment_is_retried(fetch_blobs: FetchBlobs, store: Store) -> None:
     fetch_blobs(MemorySource(MANY), store)
     stranger = MemorySource(MANY)
     stranger.faults.on_open = [Unreachable("for a moment"), RateLimited("later", 0.0)]

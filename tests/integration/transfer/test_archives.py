@@ -458,7 +458,7 @@ class TestInterruption:
         assert store.blobs.paths() == {}
         assert list(partial.iterdir()) == []
 
-    def test_what_is_wanted_is_not_dropped_when_it_is_idle(
+    def test_a_wanted_archive_is_not_dropped_when_it_is_idle(
         self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})

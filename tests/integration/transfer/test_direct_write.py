@@ -81,7 +81,7 @@ def test_files_too_large_for_the_page_cache_bypass_it(fetch_blobs: FetchBlobs, t
     assert tight.blobs.path(result.blobs["small"]).read_bytes() == b"x" * 5000
 
 
-def test_what_it_can_keep_stays_in_it(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_a_file_that_the_cache_can_hold_stays_in_it(fetch_blobs: FetchBlobs, store: Store) -> None:
     blob = store.blobs.path(fetch_blobs(MemorySource({"big": BIG}), store).blobs["big"])
     assert cached_bytes(blob) >= len(BIG)
 
@@ -91,7 +91,7 @@ def test_an_archive_is_read_again_at_once_and_stays_in_it(tight: Store) -> None:
     assert not tight.incoming.uses_page_cache(plan_of(MemorySource({"model.bin": BIG})))
 
 
-def test_what_begins_between_two_pages_continues_past_the_cache_from_the_next(tight: Store) -> None:
+def test_a_write_that_begins_between_two_pages_bypasses_the_cache_from_the_next(tight: Store) -> None:
     source, stop = MemorySource({"big": BIG}), threading.Event()
     plan = plan_of(source)
     [file] = plan.manifest.files
@@ -110,7 +110,7 @@ def test_what_begins_between_two_pages_continues_past_the_cache_from_the_next(ti
         assert partial.path.read_bytes() == BIG
 
 
-def test_what_is_ahead_of_the_hash_stays_in_the_cache_for_it(tight: Store) -> None:
+def test_pages_ahead_of_the_hash_stay_in_the_cache_for_it(tight: Store) -> None:
     plan = plan_of(MemorySource({"big": BIG}))
     [file] = plan.manifest.files
     with tight.incoming.open(plan.keys[file.path], file, threading.Event(), cached=False) as partial:
@@ -160,7 +160,7 @@ def test_a_file_is_the_same_however_its_parts_are_written(disk: Path, parts: lis
         assert partial.path.read_bytes() == body
 
 
-def test_what_is_no_whole_page_in_its_place_is_left_to_the_cache(disk: Path) -> None:
+def test_a_part_of_a_page_is_left_to_the_cache(disk: Path) -> None:
     descriptor = os.open(disk / "file", os.O_RDWR | os.O_CREAT)
     uncached = DirectWriter(descriptor)
     try:

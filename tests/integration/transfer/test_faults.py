@@ -124,7 +124,7 @@ def test_a_source_that_changed_is_not_mixed_with_what_came_before(
 
 
 @pytest.mark.parametrize("error", [AuthDenied("no"), SourceNotFound("no")])
-def test_what_someone_must_act_on_ends_at_once(
+def test_a_fault_that_someone_must_act_on_ends_the_download_at_once(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, error: LarderError
 ) -> None:
     large.faults.on_open = [error, error]

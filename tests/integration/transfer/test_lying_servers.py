@@ -130,7 +130,7 @@ PASSING: dict[str, list[Answer]] = {
 
 
 @pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING)
-def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Path) -> None:
+def test_a_passing_fault_is_survived(faults: list[Answer], store: Store, root: Path) -> None:
     result = fetch_blobs(store, Server(*faults))
     assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert_nothing_wrong(root)
@@ -161,7 +161,7 @@ LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
 
 
 @pytest.mark.parametrize(("answer", "error"), LASTING.values(), ids=LASTING)
-def test_what_lasts_is_reported_and_nothing_of_it_is_kept(
+def test_a_lasting_fault_is_reported_and_none_of_its_bytes_are_kept(
     answer: Answer, error: type[LarderError], store: Store, root: Path
 ) -> None:
     with pytest.raises(error):
@@ -294,7 +294,7 @@ class Drawn(RateLimiter):
         super().give_back(size_bytes)
 
 
-def test_what_is_passed_over_draws_on_the_limit_and_is_counted(store: Store) -> None:
+def test_skipped_bytes_count_against_the_limit(store: Store) -> None:
     rate_limiter, progress = Drawn(), Progress()
     result = fetch_blobs(store, Server(*PASSING["ignores Range"]), rate_limiter=rate_limiter, progress=progress)
     assert rate_limiter.size_bytes == HALF + len(BODY)
@@ -302,7 +302,7 @@ def test_what_is_passed_over_draws_on_the_limit_and_is_counted(store: Store) -> 
     assert progress.done == len(BODY)
 
 
-def test_what_is_passed_over_ends_with_a_stop(store: Store) -> None:
+def test_skipping_bytes_ends_with_a_stop(store: Store) -> None:
     """The limit lets through one grain, and then nothing for an hour."""
     with pytest.raises(Unreachable):
         fetch_blobs(store, Server(lambda a: cut(right(a)), then=lambda _: b""))

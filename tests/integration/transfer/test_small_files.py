@@ -49,7 +49,7 @@ def test_one_that_is_cut_short_resumes_from_there(fetch_blobs: FetchBlobs, small
     assert small.served_bytes == progress.done == progress.received == len(BODY)
 
 
-def test_what_came_before_it_was_abandoned_stays(
+def test_files_that_came_before_the_download_was_abandoned_stay(
     fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path
 ) -> None:
     small.faults.truncate_at["small"] = 40_000
@@ -62,7 +62,7 @@ def test_what_came_before_it_was_abandoned_stays(
     assert small.served_bytes == len(BODY)
 
 
-def test_what_came_before_a_stop_stays(small: MemorySource, store: Store) -> None:
+def test_files_that_came_before_a_stop_stay(small: MemorySource, store: Store) -> None:
     stop = threading.Event()
     small.faults.max_bytes = 100
 

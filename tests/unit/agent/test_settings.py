@@ -49,7 +49,7 @@ def test_a_prefix_is_a_domain_of_its_own(prefixes: str) -> None:
     "wrong",
     [["--listen", "8081"], ["--api-url", "http://c"], ["--downloads", "0"], ["--node-name", ""], ["--floor", "half"]],
 )
-def test_what_is_wrong_is_refused(wrong: list[str]) -> None:
+def test_invalid_settings_are_refused(wrong: list[str]) -> None:
     with pytest.raises(ValidationError):
         read_settings([*NEEDED, *wrong])
 

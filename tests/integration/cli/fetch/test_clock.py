@@ -26,7 +26,7 @@ def shift(top: Path, years: int) -> None:
 
 @pytest.mark.parametrize("years", [-30, 30])
 @pytest.mark.parametrize("digests", [True, False])
-def test_what_is_complete_is_right_all_the_same(tmp_path: Path, years: int, *, digests: bool) -> None:
+def test_complete_files_are_correct_whatever_the_clock(tmp_path: Path, years: int, *, digests: bool) -> None:
     command = Command(tmp_path / "dir", MemorySource(FILES, digests=digests))
     assert command.run() == 0
     shift(command.to, years)
@@ -37,7 +37,7 @@ def test_what_is_complete_is_right_all_the_same(tmp_path: Path, years: int, *, d
 
 
 @pytest.mark.parametrize("years", [-30, 30])
-def test_what_is_unfinished_resumes_where_it_was(tmp_path: Path, years: int) -> None:
+def test_unfinished_files_resume_where_they_stopped(tmp_path: Path, years: int) -> None:
     command = Command(tmp_path / "dir", MemorySource(FILES))
 
     def stop(path: str, position: int) -> None:

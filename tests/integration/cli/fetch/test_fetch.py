@@ -29,7 +29,7 @@ def test_the_directory_has_exactly_the_files(command: Command) -> None:
     assert (command.to / "weights.safetensors").stat().st_mode & 0o777 == 0o644
 
 
-def test_what_is_complete_and_right_is_not_fetched_again(command: Command) -> None:
+def test_complete_and_correct_files_are_not_fetched_again(command: Command) -> None:
     assert command.run() == 0
     served = command.source.served_bytes
     assert command.run() == 0
@@ -210,7 +210,7 @@ def test_a_directory_in_the_place_of_a_file_is_reported_before_anything_is_fetch
     assert command.source.served_bytes == 0
 
 
-def test_what_nobody_foresaw_is_still_one_line(command: Command) -> None:
+def test_an_unforeseen_error_is_still_one_line(command: Command) -> None:
     def fail(path: str, position: int) -> None:
         raise ZeroDivisionError(f"{path} {position}")
 

@@ -122,7 +122,7 @@ def test_files_links_and_directories() -> None:
         ([file("a", 10**240)], "than any disk can hold"),
     ],
 )
-def test_one_unsafe_member_refuses_the_whole_archive(entries: list[ArchiveEntry], phrase: str) -> None:
+def test_an_unsafe_member_has_the_whole_archive_refused(entries: list[ArchiveEntry], phrase: str) -> None:
     with pytest.raises(UnsafePath, match=phrase):
         decide_members([file("good"), *entries], LIMITS)
 

@@ -156,7 +156,7 @@ def test_an_encrypted_zip_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_what_declares_too_much_is_not_begun(kind: Kind) -> None:
+def test_an_archive_that_declares_too_much_is_not_begun(kind: Kind) -> None:
     bomb = MAKERS[kind]({"zeros": bytes(5_000_000)})
     with pytest.raises(Oversize):
         unpack(bomb, kind, UnpackLimits(4_999_999))
@@ -236,7 +236,7 @@ def test_a_tar_without_its_end_is_damaged_wherever_it_was_cut(cut: int) -> None:
         list_archive(io.BytesIO(body[:cut]), Kind.TAR, LIMITS)
 
 
-def test_what_follows_the_end_is_not_left_out_silently() -> None:
+def test_bytes_after_the_end_are_not_ignored_silently() -> None:
     for body, kind in ((tar(FILES) + tar({"z": b"1"}), Kind.TAR), (gzip.compress(tar(FILES)) + b"junk", Kind.TAR_GZIP)):
         with pytest.raises(InvalidURI):
             list_archive(io.BytesIO(body), kind, LIMITS)

@@ -128,7 +128,7 @@ def test_that_there_is_a_model_is_handed_in_before_it_is_read(claim: Path) -> No
     assert found.reason == "MetadataMissing"
 
 
-def test_what_is_found_is_handed_in(claim: Path, tmp_path: Path) -> None:
+def test_the_metadata_found_is_handed_in(claim: Path, tmp_path: Path) -> None:
     to, out = tmp_path / "log", io.StringIO()
     assert run_extract(str(claim), "models/llama", to, out) == 0
     assert decode_reading(to.read_text()) == reading(claim, "models/llama")

@@ -50,7 +50,7 @@ def test_links_are_removed_and_never_followed(claim: Path, tmp_path: Path) -> No
     assert not (claim / ".revisions" / "d").is_symlink()
 
 
-def test_what_cannot_be_removed_is_reported_and_stays(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_removed_are_reported_and_stay(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, **_: object) -> None:
         raise PermissionError(1, "Operation not permitted", os.fspath(path))
 

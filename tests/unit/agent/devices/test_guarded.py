@@ -28,7 +28,7 @@ def allocated(answer: object) -> DeviceAllocation:
     return guarded(answer=lambda _pod, _container: answer).allocate(POD, CONTAINER)
 
 
-def test_what_a_plugin_fills_in_is_its_offer() -> None:
+def test_a_plugin_offers_what_it_fills_in() -> None:
     info = guarded().node_info("n1")
     assert (info.name, info.allocatable) == ("n1", {CARD: 1})
 
@@ -51,7 +51,7 @@ def test_a_plugin_cannot_change_the_pod() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyError("k"), SystemExit(1), KeyboardInterrupt(), TimeoutError()])
-def test_what_it_raises_is_one_error(error: BaseException) -> None:
+def test_any_exception_of_a_plugin_becomes_one_error(error: BaseException) -> None:
     plugin = guarded(fill=raising(error))
     with pytest.raises(DevicePluginError, match=f"device plugin stub: update_node_info: {type(error).__name__}"):
         plugin.node_info("n1")

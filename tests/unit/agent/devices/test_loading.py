@@ -47,7 +47,7 @@ def test_a_name_that_is_taken_is_left_out() -> None:
     assert "another plugin is named 'models' too" in loaded.failures["label"]
 
 
-def test_one_that_hangs_in_start_is_left_out_and_the_others_continue() -> None:
+def test_a_plugin_that_hangs_in_start_is_left_out_and_the_others_continue() -> None:
     hanging = Hanging()
     plugins = [
         GuardedPlugin("hangs", lambda: StubDevice("hangs", on_start=hanging), 2),
@@ -59,5 +59,5 @@ def test_one_that_hangs_in_start_is_left_out_and_the_others_continue() -> None:
     assert "start: did not return within 2 s" in loaded.failures["hangs"]
 
 
-def test_what_is_installed_is_found() -> None:
+def test_an_installed_plugin_is_found() -> None:
     assert installed_plugins() == []

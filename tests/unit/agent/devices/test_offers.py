@@ -23,7 +23,7 @@ def test_offers_are_put_together_with_what_nobody_knows() -> None:
     )
 
 
-def test_what_another_offers_too_is_left_out() -> None:
+def test_a_device_that_two_plugins_offer_is_left_out_of_the_second() -> None:
     one = NodeInfo("n1", allocatable={CARD: 1})
     for other in (NodeInfo("n1", capacity={CARD: 2}), NodeInfo("n1", scorer={CARD: 1}), one):
         combined = combine("n1", {"one": one, "other": other}, {})

@@ -18,7 +18,7 @@ def test_files_that_no_entry_names_do_not_count() -> None:
     assert devices_of([MODEL], {}) == ()
 
 
-def test_what_leaves_or_is_damaged_or_unknown_gets_no_new_pods() -> None:
+def test_a_model_that_leaves_or_is_damaged_or_unknown_gets_no_new_pods() -> None:
     damaged = HeldModel("m", "r", "/m", damaged=("a",))
     for state in (EntryState.DRAINING, EntryState.ABSENT, "StateOfALaterVersion"):
         assert _devices(MODEL, state) == [("Qwen_qwen", "larder.dev/leaving")]

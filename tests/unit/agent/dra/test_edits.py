@@ -33,7 +33,7 @@ def test_variables_are_named_after_requests_and_numbered_within_one() -> None:
     assert len({each.cdi_name for each in prepared}) == 3
 
 
-def test_what_plugins_add_comes_beside_the_model_and_never_replaces_it() -> None:
+def test_edits_of_plugins_are_added_to_the_model_and_never_replace_it() -> None:
     target = f"/models/{MODEL.device}"
     added = PluginEdits({target: "/etc", "/opt/x": "/opt/x"}, ("/dev/fuse",), {"A": "b", "MODEL_PATH": "/evil"})
     (prepared,) = prepared_devices("u1", [_allocated("model")], {MODEL.device: MODEL}, {0: added})

@@ -122,7 +122,7 @@ def test_a_withdrawn_grant_stops_the_download() -> None:
 
 
 @pytest.mark.parametrize("state", ["Draining", "Absent", "Frozen"])
-def test_what_is_no_longer_wanted_is_stopped(state: str) -> None:
+def test_a_download_that_is_no_longer_wanted_is_stopped(state: str) -> None:
     wanted_entry = entry(state=state)
     assert decide(observation(wanted_entry, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
     assert decide(observation(wanted_entry, works={KEY: Preparing(DIGEST)})) == [Stop(KEY)]
@@ -190,7 +190,7 @@ class TestRemoval:
         actions = decide(observation(self.gone, staying, held=held, labels={*both(revision="r2"), DRAINING}))
         assert actions == [Remove(self.gone, "mn-1", 3)]
 
-    def test_what_was_never_complete_is_removed_too(self) -> None:
+    def test_an_incomplete_model_is_removed_too(self) -> None:
         assert decide(observation(self.gone)) == [Remove(self.gone, "mn-1", 3)]
 
     @pytest.mark.parametrize("work", [Removing(), Removed()])

@@ -14,13 +14,13 @@ LATEST = Retries(lambda _, most: most)
 EARLIEST = Retries(lambda least, _: least)
 
 
-def test_what_may_pass_is_retried_sooner_and_then_later() -> None:
+def test_a_passing_failure_is_retried_soon_and_then_ever_later() -> None:
     waits = [LATEST.delay_s(Unreachable("x"), n) for n in (1, 2, 3, 20)]
     assert waits == [2, 4, 8, 300]
     assert EARLIEST.delay_s(DigestMismatch("x"), 1) == 1
 
 
-def test_what_waits_for_someone_is_retried_within_the_hour() -> None:
+def test_a_failure_that_waits_for_someone_is_retried_within_the_hour() -> None:
     assert EARLIEST.delay_s(AuthDenied("x"), 1) == 15 * 60
     assert LATEST.delay_s(AuthDenied("x"), 9) == 60 * 60
 

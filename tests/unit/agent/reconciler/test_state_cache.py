@@ -40,7 +40,7 @@ def test_what_does_not_fit_asks_again_when_space_may_have_been_freed() -> None:
     assert cache.failures[KEY].due_s == 7.0
 
 
-def test_what_no_entry_names_any_more_is_forgotten() -> None:
+def test_models_that_no_entry_names_are_forgotten() -> None:
     cache = short()
     cache.skipped = {KEY}
     cache.set_model_node(model_node([entry("other")]), 8.0)
@@ -172,7 +172,7 @@ def test_no_figures_of_a_shortage_stay_forever() -> None:
     assert cache.failures[KEY].due_s == 300.0
 
 
-def test_what_has_arrived_is_counted_before_the_next_look_at_the_disk() -> None:
+def test_arrived_bytes_count_before_the_next_look_at_the_disk() -> None:
     cache = StateCache(space=Space(used=60, disk_free=100))
     cache.set_held({("a", "r1"): snapshot("a", shared=40, own=7)})
     cache.add_snapshot(("b", "r1"), snapshot("b", shared=40, large=50))
@@ -180,7 +180,7 @@ def test_what_has_arrived_is_counted_before_the_next_look_at_the_disk() -> None:
     assert cache.frees == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 4 * BLOCK}
 
 
-def test_what_has_arrived_is_not_counted_twice() -> None:
+def test_arrived_bytes_are_not_counted_twice() -> None:
     cache = StateCache(space=Space(used=120, disk_free=100))
     cache.add_snapshot(KEY, snapshot("llama", large=50))
     assert (cache.space.used, cache.space.disk_free) == (120, 100)

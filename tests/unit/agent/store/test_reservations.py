@@ -7,7 +7,7 @@ sizes = st.integers(min_value=0, max_value=10**13)
 
 
 @given(need=st.integers(1, 10**13), promised=sizes, used=sizes, limit=sizes, disk_free=sizes, floor=sizes)
-def test_what_fits_both_bounds_and_only_that_is_accepted(
+def test_only_reservations_within_both_bounds_are_accepted(
     need: int, promised: int, used: int, limit: int, disk_free: int, floor: int
 ) -> None:
     under_limit = limit == 0 or used + promised + need <= limit

@@ -61,7 +61,7 @@ def test_one_flipped_bit_is_found(algorithm: str, body: bytes, part_bytes: int, 
 
 
 @given(body=st.binary(min_size=2, max_size=60), part_bytes=st.integers(1, 30), cut=st.integers(1, 60))
-def test_what_ends_early_or_continues_is_found(body: bytes, part_bytes: int, cut: int) -> None:
+def test_a_file_that_is_too_short_or_too_long_is_found(body: bytes, part_bytes: int, cut: int) -> None:
     digest = digest_of("crc32", body, part_bytes)
     for other in (body[: -min(cut, len(body))], body + bytes(cut)):
         with pytest.raises(DigestMismatch):

@@ -39,7 +39,7 @@ def test_a_near_server_tries_once_and_stays_as_it_began() -> None:
     assert found[-1] == 4
 
 
-def test_who_has_the_processors_busy_tries_nothing() -> None:
+def test_no_trial_is_made_while_the_processors_are_busy() -> None:
     for share, most in ((0.8, 4), (0.6, 8)):
         controller, found = ConcurrencyController(4, 16, 0.0, processors=2), set[int]()
         for tick in range(1, 300):
@@ -48,7 +48,7 @@ def test_who_has_the_processors_busy_tries_nothing() -> None:
         assert max(found) == most
 
 
-def test_who_was_busy_for_a_moment_tries_as_soon_as_that_is_over() -> None:
+def test_a_trial_follows_as_soon_as_the_processors_are_free() -> None:
     controller, found = ConcurrencyController(4, 16, 0.0, processors=1), list[int]()
     for tick in range(1, 60):
         now = tick * TICK_S
@@ -80,7 +80,7 @@ def test_a_rate_that_rises_on_its_own_adds_no_connections() -> None:
         assert controller.observe(received, ENDLESS, tick * TICK_S, 0.0) == 4
 
 
-def test_what_is_about_to_end_is_left_as_it_is() -> None:
+def test_a_download_that_is_about_to_end_is_left_alone() -> None:
     controller, rate = ConcurrencyController(4, 16, 0.0, 1), 10**8
     assert {controller.observe(rate * second, rate * (4 - second), float(second), 0.0) for second in range(1, 5)} == {4}
 
@@ -144,7 +144,7 @@ def test_a_single_file_from_far_away_is_worth_a_trial() -> None:
         assert seconds_of(1, 16, 512, **far) < 0.85 * seconds_of(1, 4, 512, **far)
 
 
-def test_where_the_link_is_full_nothing_is_lost_by_trials() -> None:
+def test_trials_lose_nothing_on_a_full_link() -> None:
     for round_trip_s in (0.005, 0.03, 0.08):
         kept = seconds_of(4, 4, 4096, round_trip_s=round_trip_s)
         assert seconds_of(4, 16, 4096, round_trip_s=round_trip_s) <= 1.01 * kept

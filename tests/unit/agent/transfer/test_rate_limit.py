@@ -56,7 +56,7 @@ def test_a_draw_larger_than_the_bucket_is_on_credit() -> None:
     assert 4.9 < bucket.draw(100, 1.0) < 5.1
 
 
-def test_what_is_given_back_can_be_drawn_again_but_never_saved_up() -> None:
+def test_tokens_given_back_can_be_drawn_again_but_not_saved_up() -> None:
     bucket = limit(1000)
     assert bucket.draw(100, 1.0) == 0
     bucket.give_back(100)

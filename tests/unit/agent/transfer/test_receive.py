@@ -94,7 +94,7 @@ def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(segm
     assert segmented.partial.path.read_bytes() == CONTENT
 
 
-def test_what_is_passed_over_may_be_too_slow(segmented: SegmentedFile) -> None:
+def test_skipped_bytes_may_be_too_slow(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1000), second_half(segmented)
     with pytest.raises(Unreachable, match="'w' arrived at only 1000 bytes per second"):
         receive(path_of(slow), segmented, segment, memoryview(bytearray(2**14)))

@@ -72,7 +72,7 @@ def test_the_file_is_put_together_whatever_the_order(size: int, steps: list[tupl
         assert segmented.partial.path.read_bytes() == bytes(n % 251 for n in range(size))
 
 
-def test_what_was_noted_is_there_after_a_kill(tmp_path: Path) -> None:
+def test_recorded_segments_survive_a_kill(tmp_path: Path) -> None:
     with begun(1000, tmp_path) as segmented:
         first, last = taken(segmented.take_segment(100)), taken(segmented.take_segment(900))
         put(segmented, first, 40)
@@ -207,7 +207,7 @@ def test_two_threads_may_start_over_at_once_and_giving_up_lasts(monkeypatch: pyt
         assert segmented.missing_bytes == 1000
 
 
-def test_what_is_finished_is_not_started_over() -> None:
+def test_a_finished_segment_is_not_started_again() -> None:
     """It may be a blob already, which would be emptied."""
     with begun(1000) as segmented:
         before = segmented.hashing

@@ -73,7 +73,7 @@ def test_no_model_comes_where_programs_load_code_from(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/s", "/s/", "/s/x", "/", "/s/../s/x", "//s", "/proc", "/proc/1/root/s", "//proc/./self/cwd", "/dev/fd/3"]
 )
-def test_what_reaches_the_store(path: str) -> None:
+def test_paths_that_reach_the_store(path: str) -> None:
     assert reaches(path, "/s")
 
 

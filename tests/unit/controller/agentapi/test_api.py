@@ -118,7 +118,7 @@ async def test_others_are_refused(api: Api, answer: Json, phrase: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer " + "x" * 20_000, "Bearer ÿ"])
-async def test_what_is_no_token_asks_nobody(api: Api, header: str) -> None:
+async def test_a_malformed_token_is_refused_without_a_review(api: Api, header: str) -> None:
     with pytest.raises(DeniedError):
         await api.authenticator.agent_of(header)
     assert api.objects.asked == []
@@ -262,7 +262,7 @@ async def test_a_node_that_asks_too_often_is_told_when_to_retry(api: Api) -> Non
     assert [(await ask(api)).status_code for _ in range(2)] == [200, 429]
 
 
-async def test_one_node_uses_up_nothing_of_another(api: Api) -> None:
+async def test_a_node_cannot_use_up_the_limit_of_another(api: Api) -> None:
     api.cluster.caches.upsert(cache("m"))
     while (await ask(api)).status_code == 200:
         pass
@@ -327,7 +327,7 @@ async def test_an_api_server_that_is_away_is_held_against_nobody(api: Api) -> No
         ("", ""),
     ],
 )
-def test_what_counts_as_one_address(address: str, site: str) -> None:
+def test_addresses_that_count_as_one(address: str, site: str) -> None:
     assert site_of(address) == site
 
 

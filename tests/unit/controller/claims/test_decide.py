@@ -168,14 +168,14 @@ def test_a_path_that_is_missing_keeps_pods_away_until_it_is_there() -> None:
 
 
 @pytest.mark.parametrize("reason", ["MetadataMissing", "MetadataOversized", "Unreadable", "TooManyFiles"])
-def test_what_cannot_be_read_can_still_be_mounted(reason: str) -> None:
+def test_a_model_that_cannot_be_read_can_still_be_mounted(reason: str) -> None:
     seen = read(model(), Reading(reason=reason, message="words"))
     assert ready(seen) == ("Ready", "True", "OnClaim")
     assert metadata(seen) == ("False", reason)
     assert "larder.dev/refresh" in reported(decide(seen, NOW)).claim_result.metadata.message
 
 
-def test_what_was_read_stays_known_when_another_reading_fails() -> None:
+def test_metadata_stays_known_when_a_later_reading_fails() -> None:
     seen = read(model())
     asked = replace(seen, demand=replace(seen.demand, refresh="1"))
     assert ready(asked) == ("Ready", "True", "OnClaim")

@@ -14,7 +14,7 @@ from tests.builders.claims import FILLED, LLAMA, NOW, WRITTEN, after, claim, rea
 EMPTY = Reading(reason="MetadataMissing", message="config.json: is not there")
 
 
-def test_what_was_read_is_not_read_again_by_anybody() -> None:
+def test_a_claim_that_was_read_is_not_read_again() -> None:
     seen = read(view())
     assert order_of(seen, NOW) is None
     assert order_of(seen, NOW + timedelta(days=1000)) is None
@@ -52,7 +52,7 @@ def test_nothing_is_read_where_the_user_says_so_or_wrote_all() -> None:
     assert order_of(view(claim=None), NOW) is None
 
 
-def test_what_failed_is_retried_with_growing_delays() -> None:
+def test_a_failed_reading_is_retried_with_growing_delays() -> None:
     seen, waits, now = read(view(), EMPTY), [], NOW
     for _ in range(4):
         assert order_of(seen, now) is None

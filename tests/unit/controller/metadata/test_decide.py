@@ -133,7 +133,7 @@ def test_a_cache_has_it_in_its_status_alone() -> None:
     assert done.status.metadata.values["modelType"] == "llama"
 
 
-def test_what_failed_is_retried_with_growing_delays() -> None:
+def test_a_failed_reading_is_retried_with_growing_delays() -> None:
     seen, waits, now = read(view(), AWAY), [], NOW
     for _ in range(9):
         (again,) = (a for a in decide(seen, now) if isinstance(a, Requeue))

@@ -60,7 +60,7 @@ def test_init_containers_get_it_and_sidecars_do_not(rewrite: Rewrite) -> None:
     assert after["spec"]["containers"][1] == pod["spec"]["containers"][1]
 
 
-def test_what_the_pod_has_is_kept(rewrite: Rewrite) -> None:
+def test_fields_of_the_pod_stay(rewrite: Rewrite) -> None:
     pod = base_model_pod("p", "llama")
     pod["metadata"]["labels"] = {"app": "x"}
     pod["spec"] |= {"nodeSelector": {"zone": "a"}, "volumes": [{"name": "tmp", "emptyDir": {}}]}

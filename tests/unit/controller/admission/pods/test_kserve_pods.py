@@ -69,7 +69,7 @@ def test_without_a_match_the_pod_keeps_its_own_way(uri: str, rewrite: Rewrite) -
 
 
 @pytest.mark.parametrize("value", ["false", "False", "yes", ""])
-def test_who_does_not_say_true_is_left_alone(value: str, rewrite: Rewrite) -> None:
+def test_a_pod_whose_annotation_is_not_true_is_left_alone(value: str, rewrite: Rewrite) -> None:
     pod = kserve_pod("p", "s3://bucket/m", enable=value)
     after, warnings = rewrite(pod)
     assert ENABLE_CACHE in after["metadata"]["annotations"].pop(WHY)

@@ -182,7 +182,7 @@ def test_a_pod_of_several_models_needs_the_nodes_of_all_and_prefers_each(models:
     assert given_terms == [*preferences("one", "r1"), *preferences("placed", "r1")]
 
 
-def test_what_the_pod_itself_prefers_stays(models: MemoryCatalog) -> None:
+def test_preferences_of_the_pod_stay(models: MemoryCatalog) -> None:
     own = [{"weight": 1, "preference": {"matchExpressions": [one_of(snapshot_label("one", "r1"), "true")]}}]
     other: Json = {"podAntiAffinity": {PREFERRED: []}}
     pod = admit(models, named("one", affinity={"nodeAffinity": {PREFERRED: own}} | other))

@@ -66,7 +66,7 @@ async def test_kinds_that_are_not_served_are_named_and_the_rest_is_shown(tmp_pat
     assert seen.notes[0] == "BaseModels are not shown: the cluster does not serve basemodels.ome.io"
 
 
-async def test_who_may_not_list_all_namespaces_sees_his_own(tmp_path: Path) -> None:
+async def test_users_who_may_not_list_all_namespaces_see_their_own(tmp_path: Path) -> None:
     server = Objects(EVERYTHING)
     server.refused[BASE_MODEL.path] = 403
     seen = await read(server, tmp_path, everywhere=True)
@@ -83,7 +83,7 @@ async def test_who_may_not_list_all_namespaces_sees_his_own(tmp_path: Path) -> N
         (dict.fromkeys(MINE_AND_SHARED, 404), NotFound),
     ],
 )
-async def test_where_nothing_can_be_read_or_the_server_fails_it_is_a_failure(
+async def test_it_fails_where_nothing_can_be_read_or_the_server_fails(
     tmp_path: Path, codes: dict[str, int], kind: type[KubeError]
 ) -> None:
     server = Objects(EVERYTHING)

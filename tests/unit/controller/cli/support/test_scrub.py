@@ -62,7 +62,7 @@ def test_secrets_in_a_text(text: str) -> None:
         "sha256:" + "a" * 64,
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_that_is_no_secret_stays(text: str) -> None:
     assert scrub_text(text) == text
 
 

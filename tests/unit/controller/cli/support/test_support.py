@@ -114,7 +114,7 @@ def test_the_keys_that_choose_nodes() -> None:
     assert selector_keys(models) == {"gpu", "pool", "zone"}
 
 
-def test_what_is_not_larders_is_named_and_no_more() -> None:
+def test_objects_of_others_are_only_named() -> None:
     reported = trim_workload(
         {"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"y": 1}, "status": {"phase": "Running"}}
     )

@@ -98,7 +98,7 @@ def test_without_the_api_nothing_else_is_said() -> None:
     assert answers(around(None, served=False)).keys() == {"DevicesNotServed"}
 
 
-def test_what_may_not_be_read_is_not_taken_for_missing() -> None:
+def test_objects_that_may_not_be_read_are_not_taken_for_missing() -> None:
     found = answers(around(claim(request("m")), classes=None, hidden=("resourceslices",)))
     assert found.keys() == {"NotShown"}
     assert answers(around(None, hidden=("resourceclaims",))).keys() == {"NotShown"}

@@ -92,5 +92,5 @@ def test_many_workloads_are_truncated_with_problems_first() -> None:
     assert "More" in reasons(answer, Severity.FACT)
 
 
-def test_what_the_user_may_not_list_is_said() -> None:
+def test_kinds_that_the_user_may_not_list_are_named() -> None:
     assert "NotShown" in reasons(why_object(tree(hidden=("pods",)), CLUSTER), Severity.FACT)

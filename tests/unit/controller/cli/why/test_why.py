@@ -285,7 +285,7 @@ def test_what_the_object_itself_says(model: ClusterModelCache | BaseModel, reaso
         ("True", "ClaimInUse", Severity.STOP),
     ],
 )
-def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Severity) -> None:
+def test_problems_of_a_claim(status: str, reason: str, weight: Severity) -> None:
     model = cluster_model("m", GPU, uri="pvc://team:claim/x")
     ready = Condition(type="Ready", status=status, reason=reason, message="words", last_transition_time="t")
     metadata = Condition(
@@ -346,7 +346,7 @@ def test_a_spec_that_was_not_checked() -> None:
     assert "NotObserved" in reasons(of_model(seen(late)), Severity.WAIT)
 
 
-def test_of_many_nodes_those_that_are_stuck_are_reported() -> None:
+def test_only_stuck_nodes_of_many_are_reported() -> None:
     names = [f"n{i:04}" for i in range(300)]
     cluster = seen(
         nodes=tuple(node(n, GPU | LABELS) for n in names),
@@ -430,7 +430,9 @@ def test_a_label_that_no_node_will_have() -> None:
          "does not match the pod's node affinity"),
     ],
 )  # fmt: skip
-def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: dict[str, Any], phrase: str) -> None:
+def test_reasons_that_keep_a_pod_from_a_node_with_its_model(
+    where: ObservedNode, spec: dict[str, Any], phrase: str
+) -> None:
     answer = why_pod(injected_pod(**spec), seen(nodes=(where,)))
     assert "DoesNotFit" in reasons(answer, Severity.STOP)
     assert phrase in render(answer)
