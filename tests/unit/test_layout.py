@@ -49,7 +49,7 @@ def test_a_test_named_after_a_module_lies_in_the_folder_of_that_module() -> None
     assert misplaced == []
 
 
-def test_what_a_folder_starts_ends_with_it() -> None:
+def test_servers_that_a_folder_starts_end_with_it() -> None:
     """Without an `__init__.py`, pytest keeps what has the scope of a package until the session ends."""
     started = [
         path

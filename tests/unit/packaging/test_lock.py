@@ -46,7 +46,7 @@ def test_boto3_is_a_present_one(path: Path) -> None:
         assert numbers(found) >= (1, 40)
 
 
-def test_what_is_installed_is_what_is_locked() -> None:
+def test_installed_packages_are_the_locked_ones() -> None:
     (path,) = (f for f in FILES if f.stem == "dev")
     for name in ("boto3", "kubernetes", "msgspec", "fastapi"):
         assert version(name) == pinned(path)[name]

@@ -25,7 +25,7 @@ def test_two_set_ups_do_not_work_at_once(tmp_path: Path) -> None:
     assert order == ["first", "second"]
 
 
-def test_what_a_killed_set_up_left_is_removed(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_set_up_are_removed(tmp_path: Path) -> None:
     (tmp_path / "work-gone" / "module").mkdir(parents=True)
     with locked(tmp_path, lambda _: None):
         assert [path.name for path in tmp_path.iterdir()] == ["lock"]

@@ -34,7 +34,7 @@ def test_no_pure_module_imports_input_output_clocks_or_threads(tmp_path: Path, n
     assert list(problems(tmp_path, {})) == [f"agent.decide -> {name}"]
 
 
-def test_what_a_pure_module_imports_is_held_to_it_as_well(tmp_path: Path) -> None:
+def test_modules_that_a_pure_one_imports_must_be_pure(tmp_path: Path) -> None:
     write(
         tmp_path,
         decide="def f():\n    from agent.helper import g\n",

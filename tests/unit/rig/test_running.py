@@ -23,7 +23,7 @@ def test_it_runs_for_the_time_of_the_block() -> None:
     assert part.seen == ["start", "stop"]
 
 
-def test_what_started_in_part_is_stopped() -> None:
+def test_a_partial_start_is_stopped() -> None:
     part = _Part(breaks=True)
     with pytest.raises(KeyError), part:
         pytest.fail("the block was entered")

@@ -23,7 +23,7 @@ asyncio.run(main())
 """
 
 
-async def test_what_the_work_returns_or_raises_comes_out() -> None:
+async def test_the_result_or_exception_of_the_work_is_passed_on() -> None:
     def fail() -> None:
         raise ValueError("no")
 

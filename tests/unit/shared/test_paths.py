@@ -30,7 +30,7 @@ def test_names_that_conflict(paths: list[str]) -> None:
 
 
 @given(st.lists(st.text(alphabet="ab./\\\0", max_size=8), max_size=4))
-def test_what_passes_stays_below_its_directory(paths: list[str]) -> None:
+def test_accepted_paths_stay_below_their_directory(paths: list[str]) -> None:
     try:
         check_paths(paths)
     except UnsafePath:

@@ -40,7 +40,7 @@ def test_quantities(text: int | str, value: int) -> None:
         "٣",
     ],
 )
-def test_what_is_none_says_what_to_write(text: int | str) -> None:
+def test_a_malformed_quantity_is_refused_with_what_to_write(text: int | str) -> None:
     with pytest.raises(ValueError, match="write a number with a unit"):
         parse_quantity(text)
 

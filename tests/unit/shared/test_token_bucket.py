@@ -38,7 +38,7 @@ def test_tokens_accrue_up_to_the_burst() -> None:
     assert bucket.draw(1.0, 100.0) == pytest.approx(8.0), "the credit comes first"
 
 
-def test_what_is_given_back_fits_into_the_bucket() -> None:
+def test_tokens_given_back_fit_into_the_bucket() -> None:
     bucket = TokenBucket(rate=1.0, burst=10.0, filled_at=0.0, tokens=10.0)
     assert bucket.draw(4.0, 0.0) == 0.0
     bucket.give_back(3.0)

@@ -27,5 +27,5 @@ def test_a_plugin_that_fails_is_left_out() -> None:
     assert "another plugin is named 'group' too" in loaded.failures["works"]
 
 
-def test_what_is_installed_is_loaded() -> None:
+def test_an_installed_plugin_is_loaded() -> None:
     assert load_schedulers() == load_schedulers([])

@@ -494,7 +494,7 @@ some_containers = st.dictionaries(st.sampled_from("abc"), trees, max_size=3)
 
 
 @given(trees, trees, some_containers, some_containers)
-def test_what_is_allocated_was_free_and_stays_in_its_groups(
+def test_allocated_devices_were_free_and_stay_in_their_groups(
     allocatable: dict[str, int],
     used: dict[str, int],
     running: dict[str, dict[str, int]],

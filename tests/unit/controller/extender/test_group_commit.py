@@ -34,7 +34,7 @@ async def submitted(queue: GroupCommit[int, int], *changes: int, key: str = "n")
     return tasks
 
 
-async def test_what_arrives_during_a_commit_is_committed_together(commits: Commits) -> None:
+async def test_changes_that_arrive_during_a_commit_are_committed_together(commits: Commits) -> None:
     queue: GroupCommit[int, int] = GroupCommit(commits, 3)
     assert not queue.is_busy("n")
     tasks = await submitted(queue, 2, 4, 5, 6, 8)

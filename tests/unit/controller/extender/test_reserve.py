@@ -160,7 +160,7 @@ async def test_a_reservation_of_a_later_attempt_stays(node: Node) -> None:
     assert node.server.written[-1] == set()
 
 
-async def test_of_a_write_that_is_refused_each_change_is_tried_alone(node: Node) -> None:
+async def test_each_change_of_a_refused_write_is_tried_alone(node: Node) -> None:
     node.server.most_entries = 2
     found = await node.reserve_at_once("p", "q", "r")
     assert [len(written) for written in node.server.written] == [1, 2]

@@ -41,7 +41,9 @@ async def test_a_plugin_that_raises_refuses_the_node_and_is_named(accounts: Devi
 
 
 @pytest.mark.parametrize("method", ["take_pod_resources", "return_pod_resources", "remove_node"])
-async def test_one_that_raises_where_nothing_is_asked_refuses_nothing(accounts: DeviceAccounts, method: str) -> None:
+async def test_a_plugin_that_raises_where_nothing_is_requested_refuses_nothing(
+    accounts: DeviceAccounts, method: str
+) -> None:
     worker = DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic)
     assert (await worker.run(fits, 60)).fits
     accounts.pod_changed(bound_pod("p", "n", "a"), None)

@@ -84,7 +84,7 @@ def test_pods_are_searched_for_until_all_of_the_newest_are_ready(status: dict[st
     assert deployment(wanted=2, **status).is_short is short
 
 
-def test_what_takes_too_long_is_checked_less_often() -> None:
+def test_a_slow_check_is_repeated_less_often() -> None:
     assert deployment(conditions=["Progressing=False"]).is_stalled
     assert not deployment(conditions=["Progressing=True"]).is_stalled
     assert not deployment().is_stalled

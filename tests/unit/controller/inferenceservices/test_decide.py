@@ -104,7 +104,9 @@ def test_another_revision_is_another_template() -> None:
         ),
     ],
 )
-def test_what_is_someone_else_s_or_being_removed_is_left(fields: dict[str, Any], kind: str, rest: list[str]) -> None:
+def test_objects_of_others_and_those_being_removed_are_left_alone(
+    fields: dict[str, Any], kind: str, rest: list[str]
+) -> None:
     seen = view(replicas=SCALED, **fields)
     assert conflicts(seen) == [kind]
     assert named(decide(seen)) == rest

@@ -73,7 +73,7 @@ def test_a_uri_that_is_invalid_keeps_its_model_waiting(cluster: ClusterState) ->
     assert list(shown(cluster)[NOT_READY]) == [("ClusterModelCache", "broken")]
 
 
-def test_of_very_many_the_oldest_are_named(cluster: ClusterState) -> None:
+def test_only_the_oldest_of_very_many_are_named(cluster: ClusterState) -> None:
     for n in range(MAX_NAMED + 5):
         stamp = f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z"
         cluster.caches.upsert(cache(f"m-{n:03}", "gpus", creation_timestamp=stamp))

@@ -204,7 +204,7 @@ def test_a_pod_wakes_its_model_on_a_claim(cluster: ClusterState, woken: WokenKey
     assert woken.take() == nodes("a") | cluster_models("m")
 
 
-def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() -> None:
+def test_changes_of_many_nodes_are_gathered_for_a_moment() -> None:
     cluster, waits = fresh_cluster(), list[float]()
     WokenKeys(cluster, waits.append)
     cluster.caches.upsert(cache("llama", "gpus"))

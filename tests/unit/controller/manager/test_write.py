@@ -23,5 +23,5 @@ def test_conditions_of_others_stay_with_all_their_keys() -> None:
     assert merged({"conditions": [theirs]}, BaseModelStatus()) == {"conditions": [theirs]}
 
 
-def test_what_has_no_conditions_gets_none() -> None:
+def test_a_status_without_conditions_gets_none() -> None:
     assert merged({}, ModelNodeSpec(node_uid="u")) == {"nodeUID": "u"}

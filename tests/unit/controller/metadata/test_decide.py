@@ -38,7 +38,7 @@ def reads(seen: MetadataView, after_s: float = 0) -> bool:
     return any(isinstance(a, Read) for a in decide(seen, NOW + timedelta(seconds=after_s)))
 
 
-def test_what_is_resolved_is_read_once() -> None:
+def test_a_resolved_model_is_read_once() -> None:
     assert decide(view(), NOW) == [Read(view().identity)]
     done = read(view())
     assert decide(done, NOW) == [reported(decide(done, NOW))]
@@ -64,7 +64,7 @@ def test_nothing_is_read_of_what_no_pod_gets(fields: dict[str, Any]) -> None:
     assert decide(view(**fields), NOW) == []
 
 
-def test_what_was_read_stays_while_a_new_revision_is_fetched_and_is_read_again_when_pods_get_it() -> None:
+def test_metadata_stays_while_a_new_revision_is_fetched_and_is_read_again_for_its_pods() -> None:
     done = read(view())
     fetching = replace(done, demand=replace(done.demand, resolution=resolution("r2")))
     assert decide(fetching, NOW) == []
@@ -98,7 +98,7 @@ def test_a_refresh_that_was_answered_reads_again() -> None:
     assert reads(replace(done, demand=replace(done.demand, refreshed="1")))
 
 
-def test_what_the_user_wrote_is_never_touched() -> None:
+def test_fields_that_the_user_wrote_are_never_changed() -> None:
     mine = {"modelType": "mine", "maxTokens": 1, "vendor": "v"}
     done = read(view(spec=mine))
     assert done.spec == {**FILLED, **mine}

@@ -48,7 +48,7 @@ def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does(
     assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
 
 
-def test_what_the_user_wrote_wins() -> None:
+def test_fields_that_the_user_wrote_win() -> None:
     mine = {"modelType": "mine", "maxTokens": 1}
     assert heard(read(view(spec=mine), EMPTY), a=READ).spec == {**FILLED, **mine}
 
@@ -139,7 +139,7 @@ def test_a_node_with_changing_reports_causes_at_most_four_writes(readings: list[
     assert writes <= 4, "interrupted, failed, values, conflict"
 
 
-def test_what_was_known_stays_while_nodes_read_the_next_archive() -> None:
+def test_known_metadata_stays_while_nodes_read_the_next_archive() -> None:
     flipped = read(moved(heard(read(view(), EMPTY), a=READ), "r2"), EMPTY)
     assert flipped.spec == FILLED
     assert reason(flipped) == "MetadataMissing"

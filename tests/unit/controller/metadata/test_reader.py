@@ -106,7 +106,7 @@ async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keep
     await service.read(resolution)
 
 
-async def test_what_changed_since_it_was_listed_is_not_read(service: ReaderRig, model: Path) -> None:
+async def test_a_file_that_changed_since_it_was_listed_is_not_read(service: ReaderRig, model: Path) -> None:
     resolution = service.keep(listed(service, model))
     (model / "config.json").write_text(json.dumps({"model_type": "another"}))
     assert (await service.read(resolution)).reason == "SourceChanged"
@@ -123,7 +123,7 @@ async def test_a_list_that_is_gone_or_of_another_revision_is_a_reason(service: R
     assert (await service.read(replace(resolution, manifest="0" * 64), identity="gone")).reason == "SourceChanged"
 
 
-async def test_what_runs_is_not_started_twice_and_ends_with_the_leadership(kube: Kube, objects: Objects) -> None:
+async def test_a_reading_is_not_started_twice_and_ends_with_the_leadership(kube: Kube, objects: Objects) -> None:
     asked, answer_now = threading.Semaphore(0), threading.Event()
 
     def answer(_: ScriptedRequest) -> bytes:

@@ -80,7 +80,7 @@ def test_files_that_lie_are_a_reason(body: bytes) -> None:
     assert "config.json" in reading.message
 
 
-def test_what_comes_back_is_bounded_and_printable() -> None:
+def test_the_answer_is_bounded_and_printable() -> None:
     names = ["\u202e" * 500, "x" * 100_000]
     config = CONFIG | {"architectures": names, "transformers_version": "9" * 10_000}
     reading = reading_of(FILES | {"config.json": json.dumps(config).encode()})

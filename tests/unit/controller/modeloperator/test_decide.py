@@ -141,7 +141,7 @@ def test_nothing_that_is_not_ours_is_adopted(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["claim", "job"])
-def test_what_belongs_to_an_earlier_model_of_this_name_is_waited_for(what: str) -> None:
+def test_objects_of_an_earlier_model_of_the_name_are_waited_for(what: str) -> None:
     earlier = [{"kind": "Model", "name": "llama", "uid": "u0", "controller": True}]
     found: dict[str, Any] = {"claim": build.claim(), "job": build.job()}
     found[what] = msgspec.structs.replace(

@@ -70,7 +70,7 @@ def test_an_artifact_is_named_as_in_a_registry() -> None:
         {},
     ],
 )
-def test_what_is_wrong_with_a_source_is_said(source: dict[str, Any]) -> None:
+def test_problems_of_a_source_are_reported(source: dict[str, Any]) -> None:
     with pytest.raises(InvalidURI):
         source_of(spec(**source))
 

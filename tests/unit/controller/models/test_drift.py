@@ -84,7 +84,7 @@ async def test_the_first_look_falls_anywhere_into_the_period_and_zero_is_never()
     assert Looking(period_s=0).watch.next_check_in_s("uid-m") is None
 
 
-async def test_what_was_found_stands_until_the_source_is_asked_for_real() -> None:
+async def test_what_upstream_has_is_known_until_it_is_reset() -> None:
     looking = Looking()
     await looking.look("m")
     seen = looking.watch.upstream_of("uid-m", "hf://org/m@main")

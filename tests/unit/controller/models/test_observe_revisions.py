@@ -33,7 +33,7 @@ def sharing(number: int, revision: str) -> ClusterBaseModel:
     return msgspec.structs.replace(found, status=status)
 
 
-async def test_of_those_who_share_a_model_the_highest_number_counts_for_all(
+async def test_the_highest_number_counts_for_all_objects_that_share_a_model(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
     cluster.caches.upsert(numbered(3, "r1"))
@@ -44,7 +44,9 @@ async def test_of_those_who_share_a_model_the_highest_number_counts_for_all(
     assert (view(observer, MODEL).existing, view(observer, MODEL).highest_number) == (None, 4)
 
 
-async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_objects_with_equal_numbers_take_the_same_revision(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
     cluster.caches.upsert(numbered(4, "r3"))
     cluster.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, MODEL).existing
@@ -53,7 +55,7 @@ async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, clus
     assert view(observer, CACHE).existing is None
 
 
-async def test_of_equal_revisions_both_take_the_same_list_of_files(
+async def test_objects_with_equal_revisions_take_the_same_list_of_files(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
     cluster.caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))

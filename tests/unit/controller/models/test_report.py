@@ -171,7 +171,7 @@ def test_a_new_model_is_held_then_resolved_while_its_status_says_so() -> None:
     assert kinds(view(node("a", "Ready"))) == [WriteStatus]
 
 
-def test_what_no_node_holds_needs_no_finalizer() -> None:
+def test_a_model_that_no_node_holds_needs_no_finalizer() -> None:
     assert kinds(view(resolution=None, on_claim=True, has_finalizer=False)) == [WriteStatus]
     assert kinds(view(disabled=True, has_finalizer=False)) == [WriteStatus]
 

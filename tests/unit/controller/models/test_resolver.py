@@ -78,7 +78,7 @@ def demand(uri: str = "hf://org/m", secret: str = "") -> Demand:
     return replace(cache_demand("ClusterModelCache", cache("m", uri=uri, revision="")), secret=secret)
 
 
-async def test_what_waits_for_someone_is_asked_with_growing_delays_up_to_half_an_hour(asking: Asking) -> None:
+async def test_a_failure_that_waits_for_someone_is_retried_ever_later_up_to_half_an_hour(asking: Asking) -> None:
     waits = []
     for _ in range(7):
         await asking.ask(demand(secret="missing"))
@@ -97,7 +97,7 @@ async def test_a_changed_object_is_asked_at_once_and_counted_again(asking: Askin
     assert (asking.waits_s(1), asking.waits_s(2)) == (0, 60)
 
 
-async def test_what_may_pass_is_asked_soon(asking: Asking, hub: ScriptedServer) -> None:
+async def test_a_passing_failure_is_retried_soon(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(500)
     await asking.ask(demand())
     assert (asking.reason(), asking.waits_s()) == ("Unreachable", 1)
@@ -189,7 +189,7 @@ async def test_an_answer_after_a_failure_is_kept_for_the_shortest_time(
     assert asking.waits_s() == 10
 
 
-async def test_what_is_gone_is_forgotten(asking: Asking) -> None:
+async def test_a_deleted_model_is_forgotten(asking: Asking) -> None:
     await asking.ask(demand(secret="missing"))
     asking.resolver.forget("uid-m")
     assert (asking.waits_s(), asking.reason()) == (0, "")
@@ -233,7 +233,7 @@ async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(
     await resolver.stop()
 
 
-async def test_of_a_model_that_changes_all_the_time_one_question_waits(asking: Asking) -> None:
+async def test_only_one_resolution_waits_of_a_model_that_keeps_changing(asking: Asking) -> None:
     resolver = Resolver(
         asking.resolver.secrets, asking.resolver.manifests, asking.resolver.settings, lambda: asking.now,
         asking.done.put_nowait, _most, per_minute=1,

@@ -75,7 +75,7 @@ def test_an_entry_that_pods_wait_for_says_so_until_it_is_complete() -> None:
     assert [e.awaited for e in write.spec.entries] == [False]
 
 
-def test_what_a_pod_waits_for_is_listed_as_another_node_lists_it() -> None:
+def test_a_model_that_a_pod_waits_for_is_listed_as_on_another_node() -> None:
     old, new = ("m", "r0"), demand(serving="r0")
     there = entry(revision="r0", manifest="e" * 64, size=7, in_use=True, priority=5, granted=True)
     seen = replace(view(new, spec=spec_of()), awaited=frozenset({old}), restored={old: there})
@@ -187,7 +187,7 @@ def test_a_drain_continues_once_no_new_claim_can_get_the_model() -> None:
     assert decide(closed, NOW + timedelta(seconds=PACE.drain_s), PACE) == [ListUsers()]
 
 
-def test_what_a_live_read_still_wants_stays_until_memory_knows() -> None:
+def test_an_entry_that_a_live_read_still_wants_stays_until_memory_knows() -> None:
     seen = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     wanted = replace(seen, acknowledged={KEY: NOW}, users={}, unwanted=frozenset())
     assert decide(wanted, NOW + timedelta(seconds=31), PACE) == [Requeue(30)]
@@ -287,7 +287,7 @@ def test_a_state_from_the_future_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Waiting", "Ready"])
-def test_what_is_done_has_no_grant_left_for_the_day_that_its_files_are_lost(phase: str) -> None:
+def test_a_completed_entry_has_no_grant_left_for_lost_files(phase: str) -> None:
     reported = view(demand(), spec=spec_of(entry(granted=True)), statuses=[entry_status(phase)])
     assert not written(decide(replace(reported, granted=False), NOW, PACE))[KEY].granted
 
@@ -307,7 +307,7 @@ def test_an_agent_that_reports_thousands_costs_a_hundred_reads_and_entries() -> 
     assert len(entries_to_confirm(left, NOW, PACE)) == 60
 
 
-def test_of_many_entries_that_have_drained_a_hundred_are_confirmed_at_a_time() -> None:
+def test_at_most_a_hundred_drained_entries_are_confirmed_at_a_time() -> None:
     entries = [entry("Draining", revision=f"r{i:04d}") for i in range(250)]
     drained = dict.fromkeys((e.key for e in entries), NOW - timedelta(hours=1))
     going = replace(view(spec=spec_of(*entries)), acknowledged=drained, users={})
@@ -322,7 +322,7 @@ HELD = RetainedObjects(frozenset({"uid-m"}), frozenset({"m"}))
 
 
 @pytest.mark.parametrize("state", ["Present", "Draining"])
-def test_what_is_held_stays_as_it_is(state: str) -> None:
+def test_a_held_entry_stays_unchanged(state: str) -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     listed = msgspec.structs.replace(claimed, state=state)
     held = replace(
@@ -333,7 +333,7 @@ def test_what_is_held_stays_as_it_is(state: str) -> None:
     assert decide(replace(held, retained=RetainedObjects()), NOW, PACE) != [], "only because it is held"
 
 
-def test_what_is_held_gets_no_grant_of_its_own() -> None:
+def test_a_held_entry_gets_no_grant_of_its_own() -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     held = replace(view(spec=spec_of(claimed)), retained=HELD, granted=False)
     assert not written(decide(held, NOW, PACE))[KEY].granted
@@ -411,7 +411,7 @@ def test_more_models_than_a_model_node_takes_stop_neither_placement_nor_removal(
     assert len(msgspec.json.encode(list(entries.values()))) < 600 * 1024
 
 
-def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_come_first() -> None:
+def test_listed_models_stay_and_the_oldest_of_a_namespace_come_first() -> None:
     capacity = ModelNodeCapacity(10, 10**6)
     first = written(decide(crowded(view(*(of_namespace("a", i) for i in range(20))), capacity), NOW, PACE))
     assert [key[0] for key in first] == [f"a_m{i:04}" for i in range(5)]

@@ -193,7 +193,7 @@ def test_the_spec_reaches_the_agent() -> None:
     assert full().spec.eviction_policy == "LeastRecentlyUsed"
 
 
-def test_what_was_evicted_is_not_fetched_while_the_other_is_there() -> None:
+def test_an_evicted_model_is_not_fetched_while_the_other_is_there() -> None:
     play = full()
     play.go_on(600, step_s=3600)
     assert (play.state("old"), play.phase("new")) == ("Absent", "Ready")
@@ -309,7 +309,7 @@ def test_two_that_lack_space_are_served_one_after_the_other() -> None:
     assert play.evicted == {"old": 1}
 
 
-def test_one_that_cannot_be_helped_does_not_hinder_the_next() -> None:
+def test_a_model_that_eviction_cannot_help_does_not_hinder_the_next() -> None:
     play = Play(100)
     play.want("used", 50)
     play.want("idle", 40)
@@ -322,7 +322,7 @@ def test_one_that_cannot_be_helped_does_not_hinder_the_next() -> None:
     assert (play.phase("a-big"), play.phase("b-small"), play.phase("used")) == ("Failed", "Ready", "Ready")
 
 
-def test_one_that_can_never_fit_does_not_hinder_the_next() -> None:
+def test_a_model_that_can_never_fit_does_not_hinder_the_next() -> None:
     play = Play(100)
     play.want("old", 90)
     play.want("huge", 500, priority=1)
@@ -333,7 +333,7 @@ def test_one_that_can_never_fit_does_not_hinder_the_next() -> None:
     assert (play.phase("huge"), play.phase("new"), play.evicted) == ("Failed", "Ready", {"old": 1})
 
 
-def test_one_that_can_never_fit_keeps_no_evicted_model_away() -> None:
+def test_a_model_that_can_never_fit_keeps_no_evicted_model_away() -> None:
     play = full()
     play.want("huge", 500)
     play.go_on()
@@ -433,7 +433,7 @@ def one_leaves_while_another_comes() -> Play:
     return play
 
 
-def test_what_leaves_anyway_is_counted_first() -> None:
+def test_removals_that_happen_anyway_count_first() -> None:
     play = one_leaves_while_another_comes()
     play.go_on(8)
     assert (play.phase("new"), play.phase("idle"), play.evicted) == ("Ready", "Ready", Counter())
@@ -531,7 +531,7 @@ def test_models_do_not_push_each_other_out_for_ever(
 
 @settings(max_examples=100, deadline=None)
 @given(models, st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=12))
-def test_what_is_used_or_pinned_is_never_lost(
+def test_models_in_use_or_pinned_are_never_evicted(
     found: Sequence[tuple[int, int, bool, int]], events: Sequence[tuple[int, bool, bool]]
 ) -> None:
     """Pods come and go, known to memory or not; `Play` looks at every eviction."""

@@ -83,7 +83,7 @@ async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, c
     assert observer.view("a", (), NOW) is None
 
 
-async def test_what_pods_use_is_known_from_memory_and_live(
+async def test_models_in_use_are_known_from_memory_and_live(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m")))
@@ -136,7 +136,7 @@ async def test_a_pod_that_only_says_so_waits_for_nothing(observer: NodeObserver,
     assert view(observer).awaited == frozenset()
 
 
-async def test_what_a_pod_waits_for_is_known_from_another_node_that_lists_it(
+async def test_a_model_that_a_pod_waits_for_is_known_from_another_node(
     observer: NodeObserver, cluster: ClusterState
 ) -> None:
     old = ("m", "r0")
@@ -218,7 +218,9 @@ async def test_a_driver_that_keeps_offering_is_waited_for_two_minutes(
     assert (await closed(observer, late)).acknowledged == {KEY: late}
 
 
-async def test_where_models_are_no_devices_nobody_asks(cluster: ClusterState, objects: Objects, tmp_path: Path) -> None:
+async def test_claims_are_not_read_where_models_are_no_devices(
+    cluster: ClusterState, objects: Objects, tmp_path: Path
+) -> None:
     cluster.model_nodes.upsert(drains())
     async with serving(objects, tmp_path) as kube:
         users, offers = DeviceUsers(kube, enabled=False), DeviceOffers(kube, enabled=False)

@@ -55,7 +55,7 @@ def test_every_pod_that_has_not_ended_counts_those_that_terminate_too(phase: str
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_what_has_ended_does_not_count(phase: str) -> None:
+def test_pods_that_have_ended_do_not_count(phase: str) -> None:
     assert users(pod("p", admitted(R1), phase)) == {}
 
 

@@ -88,7 +88,7 @@ def test_the_refusal_names_what_is_allowed_and_who_can_help() -> None:
               "https://*.", "https://u@h", "https://h:x",
               "https:///x", "hf://o m", "s3://b?x", "https://h/%2e"]
 )  # fmt: skip
-def test_what_is_no_pattern_is_said_at_the_start(wrong: str) -> None:
+def test_an_invalid_pattern_is_refused_at_start(wrong: str) -> None:
     with pytest.raises(ValueError, match=r"not a valid source pattern|[Pp]ort"):
         parse_allowed(f"hf://,{wrong}")
 

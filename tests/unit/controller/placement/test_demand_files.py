@@ -58,7 +58,7 @@ def test_a_resolution_counts_only_for_the_files_that_were_chosen() -> None:
     assert demand(base(SOME.key)).resolution is None
 
 
-def test_what_the_cluster_chooses_is_resolved_again_when_it_changes() -> None:
+def test_a_resolution_counts_only_for_the_current_choice_of_files() -> None:
     assert demand(base(), SOME).resolution is None
     assert demand(base(SOME.key), SOME).resolution is not None
 

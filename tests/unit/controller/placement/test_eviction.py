@@ -49,7 +49,7 @@ def weighed(given: Entry, status: EntryStatus | None, *users: str, need: Need = 
     return assess(given, status, users, need, NOW, HOUR_S)
 
 
-def test_what_is_idle_may_go() -> None:
+def test_an_idle_model_may_be_evicted() -> None:
     assert weighed(entry(), ready()).block_reason == ""
 
 
@@ -73,7 +73,7 @@ def test_what_is_idle_may_go() -> None:
         (entry(), None, "not Ready (Pending)"),
     ],
 )
-def test_what_stays_says_why(given_entry: Entry, status: EntryStatus | None, why: str) -> None:
+def test_models_that_stay_have_a_reason(given_entry: Entry, status: EntryStatus | None, why: str) -> None:
     assert why in weighed(given_entry, status).block_reason
 
 
@@ -102,7 +102,7 @@ def test_an_insufficient_plan_evicts_nothing() -> None:
     assert (plan.victims, plan.evictable_bytes) == ((), 100)
 
 
-def test_one_that_the_next_makes_needless_stays() -> None:
+def test_a_model_whose_eviction_another_makes_needless_stays() -> None:
     small, large = weighed(entry("a"), ready("a", frees=5)), weighed(entry("b"), ready("b", frees=100))
     assert [c.entry.id for c in plan_eviction(100, [small, large]).victims] == ["b"]
 
@@ -183,7 +183,7 @@ def replace_size(given_entry: Entry, size: int) -> Entry:
     return Entry(**{f: getattr(given_entry, f) for f in given_entry.__struct_fields__} | {"size": size})
 
 
-def test_what_comes_back_needs_a_twentieth_to_spare() -> None:
+def test_a_model_that_comes_back_needs_a_twentieth_to_spare() -> None:
     assert entries_that_fit([gone("a", 100)], 104, alone=False) == []
     assert [e.id for e in entries_that_fit([gone("a", 100)], 105, alone=False)] == ["a"]
     assert [e.id for e in entries_that_fit([gone("a", 100)], 100, alone=True)] == ["a"]

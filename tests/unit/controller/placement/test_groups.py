@@ -23,7 +23,7 @@ def test_no_rate_is_no_limit(rate: int | str | None) -> None:
     assert limits_of([group("a", {}, bandwidth_limit=rate)], DEFAULT).bandwidth_bytes_s == 0
 
 
-def test_what_no_object_can_hold_is_cut() -> None:
+def test_limits_beyond_64_bits_are_cut() -> None:
     assert limits_of([group("a", {}, storage_limit="100E", bandwidth_limit="100E")], DEFAULT) == NodeLimits(
         MAX_INT64, MAX_INT64
     )

@@ -26,7 +26,7 @@ def admitted(listed: list[Entry], wanted: list[Entry], capacity: ModelNodeCapaci
     return [e for e in wanted if e.key not in refused]
 
 
-def test_one_namespace_gets_half_and_leaves_the_rest_for_another_team() -> None:
+def test_a_namespace_gets_half_and_leaves_the_rest_for_others() -> None:
     capacity = ModelNodeCapacity(1000, 10**9)
     greedy = admitted([], many("greedy", 2100), capacity)
     assert len(greedy) == 500

@@ -67,7 +67,7 @@ def test_a_pod_without_the_annotation_has_no_templates() -> None:
         (json.dumps([template(f"v{n}") for n in range(17)]), "at most 16 are allowed"),
     ],
 )
-def test_what_is_refused_says_where_and_why(text: str, why: str) -> None:
+def test_a_refusal_names_the_place_and_the_reason(text: str, why: str) -> None:
     with pytest.raises(InvalidTemplates) as refused:
         read(text)
     assert f"annotation {TEMPLATES_ANNOTATION}" in str(refused.value)

@@ -24,7 +24,7 @@ def test_never_more_than_the_burst_and_the_rate(pauses: list[float], burst: int,
             taken.append(clock.now)
 
 
-def test_what_is_given_back_can_be_taken_again() -> None:
+def test_tokens_given_back_can_be_taken_again() -> None:
     clock = Clock()
     buckets = Buckets(Rate(1, 2), clock)
     for _ in range(50):

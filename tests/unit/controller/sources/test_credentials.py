@@ -145,7 +145,7 @@ async def test_a_source_gets_its_own_keys_alone(secrets: Secrets, objects: Objec
         ("local:///models/m", {"token": "s3cret"}, "takes no credentials"),
     ],
 )
-async def test_what_is_missing_is_said_of_the_models_own_namespace_and_not_of_ours(
+async def test_a_missing_secret_is_reported_in_the_namespace_of_the_model(
     secrets: Secrets, objects: Objects, uri: str, values: dict[str, str], phrase: str
 ) -> None:
     ours = PATH.replace("/team/", "/larder-system/")

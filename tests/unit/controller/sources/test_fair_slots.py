@@ -82,7 +82,7 @@ async def test_a_namespace_starts_a_bounded_number_per_minute_without_delaying_o
     assert last["b"] == last[""] == 0
 
 
-async def test_what_is_abandoned_while_it_waits_takes_neither_slot_nor_turn() -> None:
+async def test_an_abandoned_wait_takes_neither_slot_nor_turn() -> None:
     slots = FairSlots(2, now, per_minute=60)
     async with AsyncExitStack() as held:
         await held.enter_async_context(slots.slot("a"))

@@ -37,7 +37,7 @@ def put(objects: Objects, found: Manifest, text: str = "") -> str:
     return digest
 
 
-def test_what_is_packed_comes_out_again() -> None:
+def test_a_packed_list_is_unpacked_unchanged() -> None:
     found = manifest(300)
     packed = pack(found)
     assert packed.digest == found.digest
@@ -57,7 +57,7 @@ async def test_bytes_are_read_once_and_then_known(manifests: Manifests, objects:
     assert len(objects.asked) == 1
 
 
-async def test_what_is_remembered_is_bounded(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_memory_of_lists_is_bounded(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.sources.manifests._MAX_CACHED_BYTES", 100)
     for i in range(9):
         manifests._remember(str(i), b"x" * 40)
@@ -66,7 +66,7 @@ async def test_what_is_remembered_is_bounded(manifests: Manifests, monkeypatch: 
     assert list(manifests._cache) == ["large"]
 
 
-async def test_one_that_is_gone_is_to_be_resolved_again(manifests: Manifests) -> None:
+async def test_a_missing_list_is_resolved_again(manifests: Manifests) -> None:
     with pytest.raises(SourceChanged, match="is gone"):
         await manifests.find("e" * 64)
 
@@ -76,7 +76,7 @@ async def test_one_that_is_gone_is_to_be_resolved_again(manifests: Manifests) ->
     ["!", base64.b64encode(b"not zlib").decode(), base64.b64encode(zlib.compress(b"{}")).decode()],
     ids=["no base64", "not compressed", "other bytes"],
 )
-async def test_one_that_is_damaged_says_what_to_delete(manifests: Manifests, objects: Objects, text: str) -> None:
+async def test_a_damaged_list_says_what_to_delete(manifests: Manifests, objects: Objects, text: str) -> None:
     digest = put(objects, manifest(3), text)
     with pytest.raises(SourceChanged, match=f"manifest-{digest}.*delete it"):
         await manifests.find(digest)
@@ -162,7 +162,7 @@ async def test_the_lists_of_a_namespace_are_bounded_in_bytes(kube: Kube, objects
     await bounded.store(lists[1], charged_to="greedy")
 
 
-async def test_what_was_kept_a_moment_ago_is_not_removed(kube: Kube, objects: Objects) -> None:
+async def test_a_list_written_a_moment_ago_is_not_removed(kube: Kube, objects: Objects) -> None:
     takes_what_is_posted(objects)
     now = [1000.0]
     found, manifests = manifest(3), Manifests(kube, "larder-system", clock=lambda: now[0])

@@ -52,7 +52,7 @@ async def test_a_failure_is_reported_to_all_callers_and_forgotten() -> None:
     assert await shared.get() == 2
 
 
-async def test_one_who_stops_waiting_takes_nothing_from_the_others() -> None:
+async def test_a_caller_that_stops_waiting_takes_nothing_from_the_others() -> None:
     counter = Counter()
     shared = SharedRead(counter.read)
     gone, stays = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())

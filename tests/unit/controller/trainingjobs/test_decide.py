@@ -104,7 +104,7 @@ def test_a_large_job_is_created_in_parts_so_that_others_are_served_in_between() 
     assert min(action.after_s for action in only(actions, Requeue)) == 0
 
 
-def test_of_a_large_job_only_the_next_claims_of_each_role_are_in_the_queue() -> None:
+def test_only_the_next_claims_of_each_role_of_a_large_job_are_queued() -> None:
     found = Observed(training_job(Server=replica_spec(MOST_QUEUED + 9), Worker=replica_spec(MOST_QUEUED + 9)))
     wanted = [action.replica for action in only(decide(found.view(), NOW), ProvisionClaims)]
     assert wanted == [JobReplica(role, n) for role in ("Server", "Worker") for n in range(MOST_QUEUED)]

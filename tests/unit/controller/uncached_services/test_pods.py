@@ -71,7 +71,7 @@ def test_reasons_are_those_of_the_pods_that_are_there_newest_first() -> None:
     assert (pods.reasons_of(LLAMA), list(pods.services())) == ({}, [])
 
 
-def test_what_a_tenant_writes_beside_the_reason_is_not_kept() -> None:
+def test_text_of_a_tenant_beside_the_reason_is_dropped() -> None:
     pods = UncachedPods("InferenceService")
     large = pod("p", "x" * 200_000, owner_references=[{"name": "x" * 200_000, "uid": "u"}])
     large.metadata.annotations["more"] = "x" * 200_000

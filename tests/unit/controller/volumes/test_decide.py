@@ -120,7 +120,7 @@ def test_a_claim_with_other_files_is_reported() -> None:
     ],
     ids=["claim", "volume"],
 )
-def test_what_is_being_removed_is_waited_for_and_reported(view: VolumeView) -> None:
+def test_objects_being_removed_are_waited_for_and_reported(view: VolumeView) -> None:
     actions = decide(view)
     assert [type(a) for a in actions] == [Withdraw, ReportReason, Requeue]
     assert [a.reason for a in actions if isinstance(a, ReportReason)] == [TERMINATING]

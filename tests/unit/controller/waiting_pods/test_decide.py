@@ -100,7 +100,7 @@ def test_a_pod_on_a_node_without_the_files_is_told_how_far_they_are() -> None:
         ({"obstacle": "the model is not meant for this node"}, "not meant for this node"),
     ],
 )
-def test_what_keeps_the_files_from_coming_is_a_warning(missing: dict[str, Any], says: str) -> None:
+def test_obstacles_of_a_download_are_warnings(missing: dict[str, Any], says: str) -> None:
     (event,) = notified(decide(view(bound(missing=replace(MISSING, **missing)))))
     assert (event.reason, event.warn, event.owners) == (DELAYED, True, False)
     assert says in event.message

@@ -123,7 +123,7 @@ async def test_requirements_of_megabytes_are_left_to_the_scheduler(
     assert (found.pod.spec.affinity, found.pod.spec.node_selector) == (Affinity(), {})
 
 
-async def test_of_many_different_pods_some_are_checked_in_each_run_and_all_in_the_end(
+async def test_a_few_of_many_pods_are_checked_in_each_run_and_all_in_the_end(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     cluster.nodes.upsert(node("a", POOL | FILES))

@@ -90,6 +90,6 @@ def test_a_reason_that_the_schema_does_not_know_is_reported_as_a_failure() -> No
         UnpackedMetadata(identity="i", values=UnpackedValues(architectures=("x" * 254,))),
     ],
 )
-def test_what_no_agent_of_ours_writes_is_refused(report: UnpackedMetadata) -> None:
+def test_reports_that_no_agent_writes_are_refused(report: UnpackedMetadata) -> None:
     with pytest.raises(ValueError, match=r"reason|printable|bounds|neither|written|capabilities"):
         reading_of(report)

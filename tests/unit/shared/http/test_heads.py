@@ -61,7 +61,7 @@ def test_a_body_without_a_length_ends_with_chunks_or_the_connection() -> None:
         head(b": no name"),
     ],
 )
-def test_what_is_not_clear_is_refused(text: bytes) -> None:
+def test_ambiguous_heads_are_refused(text: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         parse_head(text, "GET")
 

@@ -85,7 +85,7 @@ def test_a_name_that_only_the_proxy_knows_is_left_to_it(proxy: HttpProxy) -> Non
         ("10.0.0.0/8", "fd00::1", False),
     ],
 )
-def test_who_is_reached_directly(no_proxy: str, host: str, *, is_direct: bool) -> None:
+def test_hosts_that_are_reached_directly(no_proxy: str, host: str, *, is_direct: bool) -> None:
     assert (Proxies(https="http://p.test:1", no_proxy=no_proxy).of("https", host) is None) is is_direct
 
 
@@ -96,7 +96,7 @@ def test_a_proxy_that_is_not_there_is_named_as_the_proxy() -> None:
 
 
 @pytest.mark.parametrize("url", ["https://p.test:1", "socks5://p.test:1", "http://", "http://p.test:x", "http://:80"])
-def test_what_is_no_http_proxy_is_refused_at_the_start(url: str) -> None:
+def test_other_proxies_than_http_are_refused_at_start(url: str) -> None:
     with pytest.raises(ValueError, match="write http://"):
         Proxies(https=url)
 

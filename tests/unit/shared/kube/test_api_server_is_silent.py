@@ -71,7 +71,7 @@ async def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", b"220 smtp\r\n\r\n"])
-async def test_what_is_no_whole_answer(tmp_path: Path, serve: Serve, answer: bytes) -> None:
+async def test_incomplete_answers(tmp_path: Path, serve: Serve, answer: bytes) -> None:
     port = await serve(answer)
     assert "; check that" in await message_of(tmp_path, f"http://127.0.0.1:{port}")
 

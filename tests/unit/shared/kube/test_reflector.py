@@ -283,7 +283,7 @@ async def test_a_list_that_expires_between_two_pages_starts_again(serve: Serve) 
     assert len(cluster.changes) == 3
 
 
-async def test_one_object_that_does_not_fit_keeps_its_last_state(serve: Serve) -> None:
+async def test_an_object_that_cannot_be_decoded_keeps_its_last_state(serve: Serve) -> None:
     bad = thing(1, 300, spec="not a number")
     cluster = Recorder(stream(line("MODIFIED", bad), line("MODIFIED", thing(0, 301, spec=7)), then="silence"))
     async with cluster.reflected(serve):

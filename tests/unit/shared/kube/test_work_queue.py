@@ -105,7 +105,7 @@ async def test_a_success_clears_the_failures() -> None:
     assert waits == [1, 2, 1]
 
 
-async def test_of_several_delayed_requests_the_earliest_counts() -> None:
+async def test_the_earliest_of_several_delayed_requests_counts() -> None:
     queue: WorkQueue[str] = WorkQueue(no_error)
     served: list[float] = []
 

@@ -113,7 +113,7 @@ def test_the_count_of_an_index_is_of_words_where_weights_are_packed() -> None:
 
 
 @pytest.mark.parametrize("total", [2 * 10**9, 2e9])
-def test_where_a_shard_is_missing_the_index_knows_the_size(total: float) -> None:
+def test_the_index_knows_the_size_where_a_shard_is_missing(total: float) -> None:
     shard = {"pytorch_model-00001-of-00002.bin": bytes(24)}
     found = read_files({"config.json": LLAMA, **shard, **index(total_size=total)})
     assert (found.parameters, found.parameters_from) == (10**9, "estimate")
@@ -145,7 +145,7 @@ def test_an_index_without_usable_content_is_ignored(body: bytes) -> None:
     assert (found.parameters, found.parameters_from) == (20, "estimate")
 
 
-def test_of_an_index_of_megabytes_the_start_is_read() -> None:
+def test_only_the_start_of_a_large_index_is_read() -> None:
     body = b'{"metadata": {"total_parameters": 17}, "weight_map": {' + b" " * 2**24 + b"}}"
     files = MemoryFiles({"config.json": b"{}", "pytorch_model.bin.index.json": body, **SHARDS})
     assert read_metadata(files).parameters == 17

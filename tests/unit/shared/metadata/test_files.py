@@ -81,7 +81,7 @@ def test_broken_files_that_are_not_needed_are_ignored_and_reported(tmp_path: Pat
     "name",
     ["config.json", "tokenizer_config.json", "model.safetensors", "model-2.gguf", "pytorch_model.bin"],
 )
-def test_what_is_broken_and_needed_is_a_failure_that_names_it(name: str, tmp_path: Path) -> None:
+def test_a_broken_file_that_is_needed_is_named(name: str, tmp_path: Path) -> None:
     broken_model(tmp_path, name)
     with pytest.raises(SourceNotFound, match=rf"^here/{name} is a dangling link"):
         read_metadata(DirectoryFiles(str(tmp_path), "model", shown="here"))
@@ -115,7 +115,7 @@ def test_a_directory_that_is_not_there_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [SourceChanged("it moved"), SourceNotFound("it is gone")])
-def test_what_does_not_pass_is_not_retried(error: LarderError) -> None:
+def test_a_lasting_failure_is_not_retried(error: LarderError) -> None:
     source = MemorySource(BODIES)
     files = SourceFiles(source)
     source.faults.on_open = [error]

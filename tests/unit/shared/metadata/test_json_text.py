@@ -29,7 +29,7 @@ FILES = ("config.json", "params.json", "model_index.json", "tokenizer_config.jso
 
 
 @given(values)
-def test_what_is_within_bounds_is_what_json_says(value: object) -> None:
+def test_text_within_bounds_is_parsed_as_by_json(value: object) -> None:
     assert parse_json("f", json.dumps(value).encode()) == value
 
 
@@ -51,7 +51,7 @@ def test_what_is_within_bounds_is_what_json_says(value: object) -> None:
         (b" " * 3_000_000, MetadataOversized, ""),
     ],
 )
-def test_what_is_out_of_bounds_names_the_field(body: bytes, kind: type[MetadataError], field: str) -> None:
+def test_a_value_out_of_bounds_is_named_by_its_field(body: bytes, kind: type[MetadataError], field: str) -> None:
     with pytest.raises(kind) as caught:
         read_metadata(MemoryFiles({"config.json": body}))
     assert caught.value.file == "config.json"

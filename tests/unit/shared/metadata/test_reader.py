@@ -286,7 +286,7 @@ def test_weights_of_a_named_algorithm_count_whole_without_a_second_scale(quantiz
         ("siglip2", "Siglip2Model", "EMBEDDING"),
     ],
 )
-def test_what_has_a_vision_part_sees_whatever_its_class_is_called(kind: str, name: str, capability: str) -> None:
+def test_a_model_with_a_vision_part_is_multimodal_whatever_its_class(kind: str, name: str, capability: str) -> None:
     config = {"model_type": kind, "architectures": [name], "vision_config": {"hidden_size": 8}}
     assert capability in read(config_json=config).capabilities
 
@@ -299,6 +299,6 @@ def test_what_has_a_vision_part_sees_whatever_its_class_is_called(kind: str, nam
         {"sentence_bert_config_json": {"max_seq_length": 256}, "pytorch_model_bin": b"x"},
     ],
 )
-def test_what_only_sentence_transformers_says_is_no_model(files: dict[str, Any]) -> None:
+def test_a_folder_that_only_sentence_transformers_describes_is_no_model(files: dict[str, Any]) -> None:
     with pytest.raises(MetadataMissing):
         read(**files)

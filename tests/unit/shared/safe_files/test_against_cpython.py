@@ -183,14 +183,14 @@ def test_these_prefixes_hide_nothing(start: bytes) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_what_cpython_runs_is_found(seed: int) -> None:
+def test_a_pickle_that_cpython_runs_is_found(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(20):
         check(program(chance, 14) + chance.choice(ENDS))
 
 
 @given(st.integers(0, 2**32))
-def test_what_cpython_runs_is_found_in_a_damaged_pickle_too(seed: int) -> None:
+def test_a_damaged_pickle_that_cpython_runs_is_found(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(20):
         data, noise, at = program(chance, 6) + CALL, chance.randbytes(chance.randint(0, 3)), chance.randint(0, 60)

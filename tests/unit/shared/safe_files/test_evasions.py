@@ -123,7 +123,7 @@ def test_the_first_form_of_joblib(blank: bytes) -> None:
 
 
 @pytest.mark.parametrize("frame", [b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18", b"\x50\x2a\x4d\x18"])
-def test_what_cannot_be_decompressed_here_is_compressed_all_the_same(frame: bytes) -> None:
+def test_an_unsupported_compression_is_still_compression(frame: bytes) -> None:
     assert accepting_names(frame + bytes(100)) == []
     assert why(frame + bytes(100), "m.onnx_data") == "is compressed"
 
@@ -149,7 +149,7 @@ def test_an_archive_that_ends_further_from_the_end_than_its_comment_can(behind: 
 
 
 @pytest.mark.parametrize("mark", [b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"])
-def test_what_starts_as_an_archive_is_one(mark: bytes) -> None:
+def test_a_file_that_starts_as_an_archive_is_one(mark: bytes) -> None:
     assert why(mark + bytes(300_000), "m.onnx_data") == "is a zip archive"
     assert why(b"PK stands for Phil Katz.\n", "README") == ""
 
@@ -288,7 +288,7 @@ def test_a_window_that_a_file_requests_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize("unit", [b"N0", b"(1", b"N2\x860", b"N\x940", b"]", b"K\x010", b"I1\n0", b"N."])
-def test_what_takes_too_long_to_examine_is_treated_as_a_pickle(unit: bytes) -> None:
+def test_a_file_that_takes_too_long_to_examine_is_treated_as_a_pickle(unit: bytes) -> None:
     assert why(unit * 400_000 + CALL, "notes.txt") == why(unit * 400_000 + CALL, "m.onnx_data") == "is a pickle"
 
 

@@ -269,11 +269,11 @@ REFUSED: dict[str, bytes] = {
 
 class TestKinds:
     @pytest.mark.parametrize("name", ACCEPTED)
-    def test_what_popular_repositories_have(self, name: str) -> None:
+    def test_files_of_popular_repositories(self, name: str) -> None:
         assert why(ACCEPTED[name], name) == ""
 
     @pytest.mark.parametrize("name", REFUSED)
-    def test_what_is_not_on_the_list(self, name: str) -> None:
+    def test_kinds_that_are_not_on_the_list(self, name: str) -> None:
         assert why(REFUSED[name], name)
 
     @pytest.mark.parametrize("name", NAMES)

@@ -28,6 +28,6 @@ def test_the_first_of_a_chain_counts() -> None:
     "text",
     ["", "no PEM", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"],
 )
-def test_what_is_no_certificate_is_said(text: str) -> None:
+def test_a_file_that_is_no_certificate_is_reported(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the words are the library's
         not_after(text)

@@ -29,7 +29,7 @@ def joined() -> tuple[JoinedWrites, Recorder]:
     return JoinedWrites(recorder, asyncio.get_running_loop()), recorder
 
 
-async def test_what_is_written_in_one_turn_is_sent_together() -> None:
+async def test_writes_of_one_turn_of_the_loop_are_sent_together() -> None:
     writes, recorder = joined()
     for data in (b"head ", b"", b"body"):
         writes.write(data)

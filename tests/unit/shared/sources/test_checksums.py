@@ -32,7 +32,7 @@ def test_anything_else_is_not_one(text: str) -> None:
         (("md5",), "md5"),
     ],
 )
-def test_of_several_the_best_is_taken(reported: tuple[str, ...], chosen: str) -> None:
+def test_the_best_of_several_checksums_is_used(reported: tuple[str, ...], chosen: str) -> None:
     assert best_digest(_reported(*reported)) == f"{chosen}:{bytes(_BYTES[chosen]).hex()}"
 
 

@@ -140,7 +140,7 @@ def test_a_configured_endpoint_is_trusted_as_it_is_written() -> None:
         assert granted(other, (), endpoint="http://e.test:9000") == "withheld"
 
 
-def test_where_there_is_no_value_nothing_is_withheld() -> None:
+def test_nothing_is_withheld_without_a_value() -> None:
     origin = origin_of("https://a.test")
     assert grant_for(origin, HTTPS_KEYS, Credentials({"HF_TOKEN": "t"}), defaults=()).withheld is False
 

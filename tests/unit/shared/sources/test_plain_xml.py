@@ -32,13 +32,13 @@ def test_entities_are_refused_in_every_encoding(encoding: str) -> None:
         b"<a " + b"b='' " * (MAX_TAGS + 1) + b"/>",
     ],
 )
-def test_what_a_store_never_sends_is_refused(body: bytes) -> None:
+def test_xml_that_no_store_sends_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match="it "):
         plain_xml(body)
 
 
 @pytest.mark.parametrize("body", [b"", b"<a/>", b"\xef\xbb\xbf<a/>", "<a>é</a>".encode(), b"<a><![CDATA[<b>]]></a>"])
-def test_what_stores_send_is_read(body: bytes) -> None:
+def test_xml_of_stores_is_read(body: bytes) -> None:
     assert plain_xml(body) == body.decode("utf-8-sig")
 
 

@@ -39,7 +39,7 @@ POLICY = RetryPolicy(attempts=6, timeout_s=120, first_s=0.5, cap_s=30)
         SourceChanged("g"),
     ],
 )
-def test_what_the_same_request_cannot_mend_is_given_up_at_once(error: LarderError) -> None:
+def test_a_failure_that_a_retry_cannot_mend_is_raised_at_once(error: LarderError) -> None:
     assert pause_before_retry(POLICY, error, 1, 0, MIDDLE) is None
 
 

@@ -91,7 +91,7 @@ def pem_of(der: bytes, label: str = "PRIVATE KEY") -> str:
         .decode(),
     ],
 )
-def test_what_is_no_key_is_refused(pem: str) -> None:
+def test_a_malformed_key_is_refused(pem: str) -> None:
     with pytest.raises(InvalidKey):
         parse_key(pem)
 

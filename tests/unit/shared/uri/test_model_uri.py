@@ -88,7 +88,7 @@ def test_the_canonical_form_is_a_fixed_point(written: str, canonical: str) -> No
         "pvc://", "pvc://ns", "pvc://ns/claim", "pvc://ns/claim/", "pvc://ns/claim/..", "pvc://NS/claim/d", "pvc://ns/c/a//b",
     ],
 )  # fmt: skip
-def test_what_is_none_is_refused_with_the_form_to_write(text: str) -> None:
+def test_a_malformed_uri_is_refused_with_the_form_to_write(text: str) -> None:
     with pytest.raises(InvalidURI, match=r"write|put credentials"):
         parse_uri(text)
 

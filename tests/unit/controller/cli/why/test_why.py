@@ -558,7 +558,7 @@ def test_subjects_are_parsed(text: str, subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "/x", "isvc/", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
-def test_what_is_no_subject(text: str) -> None:
+def test_an_argument_that_names_no_subject(text: str) -> None:
     with pytest.raises(ValueError, match="write "):
         parse_subject(text)
 

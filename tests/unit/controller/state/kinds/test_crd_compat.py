@@ -29,7 +29,7 @@ def test_the_current_definition_keeps_all_fields(definition: Definition) -> None
 
 
 @pytest.mark.parametrize("path", [("status", "selection"), ("spec", "allowPatterns"), ("status", "nodes", "percent")])
-def test_what_would_be_dropped_is_named(path: tuple[str, ...]) -> None:
+def test_fields_that_would_be_dropped_are_named(path: tuple[str, ...]) -> None:
     message = missing_fields_message(NAME, crd(CLUSTER_MODEL_CACHE), older(CLUSTER_MODEL_CACHE, *path))
     assert message.startswith(f"the CustomResourceDefinition {NAME} is older than this controller")
     assert path[-1] in message

@@ -46,7 +46,7 @@ def names(cluster: ClusterState) -> set[str]:
     return {key.name for key in cluster.models.demands}
 
 
-def test_of_our_own_kinds_everything_is_ours(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+def test_all_objects_of_our_own_kinds_are_ours(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
     assert names(cluster) == {"plain", "asks"}
     assert cluster.models.unmanaged == {}
@@ -181,7 +181,7 @@ async def test_live_reads_follow_the_same_rule(kube: Kube, objects: Objects) -> 
     assert await live.demand(key) is not None
 
 
-def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not(
+def test_objects_are_held_when_their_definition_loses_its_label(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}

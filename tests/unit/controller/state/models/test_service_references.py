@@ -30,7 +30,7 @@ def test_another_uri_matches_no_model(uri: str) -> None:
     assert model_of(service(storage_uri=uri), [CLUSTER, demand(uri="", invalid="no URI")]) is None
 
 
-def test_of_several_with_the_uri_the_usable_then_the_own_then_the_oldest() -> None:
+def test_the_usable_then_the_own_then_the_oldest_cache_of_a_uri_counts() -> None:
     older = demand("older", created="2025-01-01T00:00:00Z")
     going = demand("going", created="2024-01-01T00:00:00Z", deleting=True)
     off = demand("off", namespace="team", disabled=True)

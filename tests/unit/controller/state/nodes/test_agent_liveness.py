@@ -43,7 +43,7 @@ def test_one_ready_agent_of_two_is_enough(liveness: AgentLiveness) -> None:
     assert liveness.ready("a")
 
 
-def test_one_that_terminates_does_not_count(liveness: AgentLiveness) -> None:
+def test_an_agent_that_terminates_does_not_count(liveness: AgentLiveness) -> None:
     assert liveness.change(None, pod("agent", "a", deletion_timestamp="2026-01-01T00:00:00Z")) == set()
     assert not liveness.ready("a")
 

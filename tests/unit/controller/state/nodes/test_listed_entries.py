@@ -21,7 +21,7 @@ def nothing_listed() -> tuple[Cache[ModelNode], ListedEntries]:
     return nodes, listed
 
 
-def test_what_is_being_removed_is_not_listed() -> None:
+def test_entries_being_removed_are_not_listed() -> None:
     nodes, listed = nothing_listed()
     nodes.upsert(model_node("a", entry("m")))
     nodes.upsert(model_node("a", entry("m", state="Absent")))

@@ -93,7 +93,7 @@ def test_a_volume_that_is_not_ours_is_not_taken_for_one(woken: Woken) -> None:
     assert (woken.ours, woken.volumes.volume_of(LLAMA)) == ([], None)
 
 
-def test_of_several_volumes_the_one_counts_that_the_claim_names(woken: Woken) -> None:
+def test_the_volume_that_the_claim_names_counts(woken: Woken) -> None:
     plain, hashed = volume_names("team", "llama")
     woken.volumes.volumes.upsert(volume(f"{ROOT}/models/llama/r2", hashed))
     woken.volumes.volumes.upsert(volume(name=plain))

@@ -66,6 +66,6 @@ def test_a_pod_of_several_models_waits_for_each(woken: Woken) -> None:
 @pytest.mark.parametrize(
     "models", ["", "m", "m@", "@r", "other_m@r1", ",".join(f"m{i}@r" for i in range(40)), "m@" + "r" * 20_000]
 )
-def test_what_someone_wrote_who_may_not_have_it_or_means_harm_is_ignored(woken: Woken, models: str) -> None:
+def test_forged_or_malformed_requests_are_ignored(woken: Woken, models: str) -> None:
     woken.pods.move(None, waiting(models=models))
     assert woken.pods.uses() == set()

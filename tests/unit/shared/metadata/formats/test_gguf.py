@@ -52,7 +52,7 @@ def test_parts_of_one_file_are_added() -> None:
     assert found.parameters == 1024 + 2048 + 256 + 4
 
 
-def test_of_several_quantizations_one_is_reported() -> None:
+def test_one_of_several_quantizations_is_reported() -> None:
     other = gguf({**KEYS, "general.file_type": 7}, TENSORS, data_bytes=2752)
     found = read_files({"model-Q4_K_M.gguf": MODEL, "model-Q8_0.gguf": other, "mmproj-f16.gguf": b"x"})
     assert (found.quantization, found.weight_bytes) == ("Q4_K_M", len(MODEL))
@@ -105,7 +105,7 @@ def test_a_header_that_lies_is_refused_by_name(body: bytes, field: str) -> None:
         gguf({"a": "x" * 300_000}, {}),
     ],
 )
-def test_what_is_larger_than_any_real_one_is_not_read(body: bytes) -> None:
+def test_a_header_larger_than_any_real_one_is_not_read(body: bytes) -> None:
     with pytest.raises(MetadataOversized, match=r"m\.gguf"):
         read_files({"m.gguf": body})
 

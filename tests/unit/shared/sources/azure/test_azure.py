@@ -87,7 +87,7 @@ def test_a_page_of_a_listing() -> None:
         page(blob("a", properties="<Content-Length>many</Content-Length>")),
     ],
 )
-def test_what_is_no_listing_is_refused_and_nothing_is_expanded(body: bytes) -> None:
+def test_a_malformed_listing_is_refused_and_nothing_is_expanded(body: bytes) -> None:
     with pytest.raises(Unreachable, match="h sent a listing that is not valid"):
         parse_page(body, "h")
 
@@ -173,7 +173,7 @@ def test_a_value_that_cannot_be_sent_is_refused(serve: Serve, values: dict[str, 
         (302, "", Unreachable),
     ],
 )
-def test_what_the_service_may_answer(serve: Serve, status: int, code: str, error: type[LarderError]) -> None:
+def test_answers_of_the_service(serve: Serve, status: int, code: str, error: type[LarderError]) -> None:
     server = serve(lambda _: reply(status, x_ms_error_code=code, Location="http://evil.test/"))
     source = source_of(server, Credentials({"AZURE_STORAGE_SAS_TOKEN": "sig=5ecret"}))
     for act in (source.resolve, lambda: source.open(File("w", 1))):

@@ -68,7 +68,7 @@ def test_where_it_may_not_go(url: str, hosts: tuple[str, ...], endpoint: str) ->
         json.dumps(GOOD | {"token_uri": 5}),
     ],
 )  # fmt: skip
-def test_what_is_no_key_file_is_refused_without_showing_it(text: str) -> None:
+def test_a_malformed_key_file_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(AuthDenied, match="GOOGLE_APPLICATION_CREDENTIALS") as refused:
         parse_account(text)
     assert "AAAA" not in str(refused.value)
@@ -110,7 +110,7 @@ def test_a_token_is_requested_once_and_again_before_it_ends(serve: Serve) -> Non
         (reply(200, bytes(100_000)), Unreachable),
     ],
 )
-def test_what_a_token_service_may_answer(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
+def test_answers_of_a_token_service(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
     server = serve(lambda _: answer)
     source = source_of(server.url, GoogleAccount(f"{server.url}/token").key_file())
     with pytest.raises(error) as failed:

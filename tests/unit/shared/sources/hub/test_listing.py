@@ -116,6 +116,6 @@ def test_blanks_around_a_token_are_not_sent(serve: Serve) -> None:
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer hf_good"}
 
 
-def test_what_a_hub_warns_of_is_not_written_between_our_lines(serve: Serve, capfd: pytest.CaptureFixture[str]) -> None:
+def test_warnings_of_a_hub_are_not_written_between_our_lines(serve: Serve, capfd: pytest.CaptureFixture[str]) -> None:
     failure_of(serve(answers([], X_HF_Warning="topic; buy now")))
     assert capfd.readouterr() == ("", "")

@@ -101,7 +101,7 @@ def test_a_link_to_a_directory_would_list_it_twice(root: Path) -> None:
         source_of(root).resolve()
 
 
-def test_what_is_no_file_is_refused_without_waiting(root: Path) -> None:
+def test_a_pipe_or_device_is_refused_without_waiting(root: Path) -> None:
     os.mkfifo(root / "m" / "pipe")
     with pytest.raises(UnsafePath, match="neither a file"):
         source_of(root).resolve()
@@ -117,7 +117,7 @@ def test_what_is_no_file_is_refused_without_waiting(root: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "error"), [("none", SourceNotFound), ("m/config.json/x", SourceNotFound), ("m/broken", SourceNotFound)]
 )
-def test_what_is_not_there_is_not_found(root: Path, path: str, error: type[LarderError]) -> None:
+def test_a_missing_file_is_not_found(root: Path, path: str, error: type[LarderError]) -> None:
     (root / "m" / "broken").symlink_to("nothing")
     with pytest.raises(error):
         source_of(root, path).resolve()
@@ -158,7 +158,7 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_cut_short(root: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_is_denied(root: Path) -> None:
+def test_a_file_that_may_not_be_read_is_denied(root: Path) -> None:
     (root / "m" / "config.json").chmod(0)
     with pytest.raises(AuthDenied):
         source_of(root).open(File("config.json", 2))

@@ -167,7 +167,7 @@ def test_keys_that_cannot_sign_are_refused(serve: Serve, change: dict[str, str])
         (reply(200, b"[]"), Unreachable),
     ],
 )
-def test_what_the_service_may_answer(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
+def test_answers_of_the_service(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
     source = source_of(serve(lambda asked: reply(404) if asked.method == "HEAD" else answer))
     with pytest.raises(error):
         source.resolve()

@@ -47,6 +47,6 @@ def test_the_forms_of_an_entry() -> None:
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"auths": []}', '{"auths": {"r.test": {"auth": "%%"}}}', '{"auths": {"r.test": {"auth": 5}}}']
 )
-def test_what_is_no_docker_config_is_refused(text: str) -> None:
+def test_a_malformed_docker_config_is_refused(text: str) -> None:
     with pytest.raises(AuthDenied, match=r"\.dockerconfigjson"):
         account_for("r.test", {".dockerconfigjson": text})

@@ -171,7 +171,7 @@ def test_names_that_leave_the_directory_are_unsafe(serve: Serve, open_artifact: 
         (reply(503), Unreachable),
     ],
 )
-def test_what_a_registry_may_answer(serve: Serve, open_artifact: Open, answer: bytes, error: type[LarderError]) -> None:
+def test_answers_of_a_registry(serve: Serve, open_artifact: Open, answer: bytes, error: type[LarderError]) -> None:
     with pytest.raises(error):
         open_artifact(serve(lambda _: answer)).resolve()
 

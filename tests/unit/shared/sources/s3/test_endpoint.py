@@ -50,7 +50,7 @@ def test_a_secret_may_name_a_server(text: str, endpoint: str) -> None:
         "https://s3.test\\@evil.test", "https://s3.test\nHost: x", "https://[::1]", "https://.test", "https://é.test",
     ],
 )  # fmt: skip
-def test_what_is_more_than_a_server_is_refused_and_not_shown(text: str) -> None:
+def test_an_endpoint_with_more_than_a_server_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(AuthDenied, match=r"AWS_ENDPOINT_URL .* write https://HOST") as refused:
         _ = requests(text).endpoint
     assert "test" not in str(refused.value)
@@ -72,13 +72,13 @@ def test_values_go_to_a_named_endpoint_only_where_the_secret_names_its_host() ->
 
 
 @pytest.mark.parametrize("now", ["https://other.test:9", "", "https://s3.test"])
-def test_what_was_listed_at_one_endpoint_is_not_asked_for_at_another(now: str) -> None:
+def test_objects_listed_at_one_endpoint_are_not_requested_at_another(now: str) -> None:
     with pytest.raises(AuthDenied, match=r"were listed at s3\.test:9, .* refresh the model"):
         _ = requests(now, pinned="s3.test:9").endpoint
     assert requests("https://s3.test:9", pinned="s3.test:9").endpoint == "https://s3.test:9"
 
 
-def test_what_was_listed_at_aws_is_not_fetched_from_where_a_secret_leads_by_now() -> None:
+def test_objects_listed_at_aws_are_not_fetched_from_an_endpoint_of_a_secret() -> None:
     secret = Credentials({**KEYS, "AWS_ENDPOINT_URL": "https://s3.test"}, ("s3.test",))
     source = S3Source(parse_uri("s3://bucket@us-east-1/m"), secret, SourceSettings())
     with pytest.raises(AuthDenied, match=r"the configured endpoint, .* is s3\.test:443; .* refresh the model"):

@@ -179,7 +179,7 @@ def test_an_etag_with_a_count_is_a_digest_of_parts(serve: Serve) -> None:
     assert resolved(serve, head(), parts_of_five)[0].digest == f"md5-parts:{MD5}-3-5"
 
 
-def test_what_has_a_digest_of_the_whole_costs_one_request(serve: Serve) -> None:
+def test_an_object_with_a_digest_of_the_whole_costs_one_request(serve: Serve) -> None:
     file, targets, _ = resolved(serve, head(CRC, "FULL_OBJECT"), parts_of_five)
     assert file.digest == f"crc32:{RAW[:4].hex()}"
     assert targets == ["/bkt/m.bin"]
