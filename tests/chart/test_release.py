@@ -169,9 +169,7 @@ def test_another_ca_comes_in_three_steps_none_of_which_leaves_anybody_behind(clu
     assert _data(api, TLS) == signed | {"ca.crt": authority}
 
 
-def test_where_both_secrets_are_lost_the_webhooks_keep_trusting_what_replicas_still_show(
-    cluster: Helm, api: Api
-) -> None:
+def test_webhooks_keep_trusting_running_replicas_when_both_secrets_are_lost(cluster: Helm, api: Api) -> None:
     first = _data(api, TLS)
     api.delete(CA)
     api.delete(TLS)

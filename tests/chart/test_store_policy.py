@@ -60,7 +60,7 @@ PATHS = pytest.mark.parametrize(
 
 @PATHS
 @pytest.mark.parametrize("mount", [{}, {"readOnly": True}, {"readOnly": True, "subPath": "made/by/kubelet"}])
-def test_nobody_mounts_the_store_who_was_not_given_a_model(path: str, mount: Json, api: Api) -> None:
+def test_only_pods_that_were_given_a_model_mount_the_store(path: str, mount: Json, api: Api) -> None:
     message = _refusal(api, _pod(path, mount))
     assert "volumes store are in the model store, /var/lib/larder: remove them" in message
 
@@ -74,7 +74,7 @@ def test_a_writable_mount_is_refused_at_any_position(path: str, place: str, api:
     assert _refusal(api, twice, SYSTEM)
 
 
-def test_what_admission_gives_is_allowed(api: Api) -> None:
+def test_mounts_that_admission_adds_are_allowed(api: Api) -> None:
     assert not _refusal(api, _given(f"{ROOT}/models/m/r", {"readOnly": True}), SYSTEM)
 
 
@@ -113,7 +113,7 @@ def test_a_volume_that_no_container_mounts_counts_too(path: str, api: Api) -> No
 
 
 @WIDE
-def test_what_has_to_see_the_node_continues_where_an_administrator_says_so(path: str, api: Api) -> None:
+def test_pods_that_must_see_the_node_run_where_an_administrator_allows_them(path: str, api: Api) -> None:
     api.ensure("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
     wait_until(lambda: api.answers("/api/v1/namespaces/monitoring/serviceaccounts/default"), 60, "its account")
     for namespace in (SYSTEM, NAMESPACE):

@@ -69,7 +69,7 @@ def test_a_model_that_someone_deleted_meanwhile_is_gone_then(hook: _Direct, api:
         assert not api.answers(path)
 
 
-def test_where_another_product_made_the_kind_its_own_finalizer_stays(hook: _Direct, api: Api) -> None:
+def test_the_finalizer_stays_on_a_kind_of_another_product(hook: _Direct, api: Api) -> None:
     own = HOOKS["OWN_FINALIZER"]
     api.patch(f"{KINDS}/{DEFINITION}", {"metadata": {"labels": {"app.kubernetes.io/part-of": None}}})
     try:

@@ -66,7 +66,7 @@ def test_a_server_that_requests_time_is_asked_nothing_else(scripts: Scripted, ac
 
 
 @ACTS
-def test_one_that_does_not_say_how_long_is_left_alone_too(scripts: Scripted, act: Act) -> None:
+def test_a_busy_server_that_gives_no_time_is_left_alone_too(scripts: Scripted, act: Act) -> None:
     server = scripts.serve(lambda _: reply(429))
     with pytest.raises(RateLimited) as asked:
         act(scripts.open(server))
@@ -107,7 +107,7 @@ def test_half_of_the_keys_send_nothing(scripts: Scripted, act: Act) -> None:
 
 @ACTS
 @pytest.mark.parametrize("scripts", [kind for kind in KINDS if PLACES[kind].keys], indirect=True)
-def test_what_is_sent_to_one_port_is_not_sent_to_another(scripts: Scripted, act: Act) -> None:
+def test_credentials_are_not_sent_to_another_port_after_a_redirect(scripts: Scripted, act: Act) -> None:
     other = scripts.serve(lambda _: reply(404))
     server = scripts.serve(lambda asked: reply(307, Location=f"{other.url}{asked.target}"))
     credentials = Credentials(scripts.place.keys, (server.url.partition("://")[2],))

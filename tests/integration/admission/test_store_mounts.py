@@ -62,7 +62,7 @@ def _is_allowed(site: AdmissionSite, pod: Json) -> bool:
     [base_model_pod("given", "llama"), kserve_pod("given", "s3://bucket/m"), kserve_pod("given", "s3://bucket/m/sub")],
     ids=["a base model", "a cache", "a part of a cache"],
 )
-def test_what_admission_gives_passes(pod: Json, site: AdmissionSite) -> None:
+def test_mounts_that_admission_adds_pass(pod: Json, site: AdmissionSite) -> None:
     made = site.api.create(f"{site.pods}?dryRun=All", pod)
     assert made["spec"]["volumes"][0]["hostPath"]["path"].startswith("/var/lib/larder/models/")
 

@@ -49,7 +49,7 @@ def test_a_program_that_never_becomes_ready_is_named_with_the_timeout(tmp_path: 
     assert process.exit_code == -signal.SIGTERM
 
 
-def test_one_that_ignores_term_is_killed(tmp_path: Path) -> None:
+def test_a_program_that_ignores_term_is_killed(tmp_path: Path) -> None:
     process = Process(_python(STUBBORN), tmp_path / "log")
     process.wait_ready(lambda: "up" in (tmp_path / "log").read_text(), SOON_S)
     process.stop(grace_s=0.2)

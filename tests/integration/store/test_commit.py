@@ -68,7 +68,7 @@ def test_equal_files_are_moved_and_stored_once(
     assert store.space.used_bytes() < sum(map(len, distinct)) + 64 * 2**10
 
 
-def test_what_is_used_is_what_du_counts(
+def test_used_bytes_are_those_that_du_counts(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     fetch_model(source, store, "llama")

@@ -43,7 +43,7 @@ def test_one_is_cancelled(fetch_blobs: FetchBlobs, store: Store) -> None:
     assert_kept(store, result)
 
 
-def test_what_is_not_wanted_any_more_is_not_kept_for_its_own_sake(
+def test_an_unwanted_blob_is_not_kept_for_its_own_sake(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     fetch_blobs(TWO, store)

@@ -162,7 +162,7 @@ def test_an_autoscaler_has_the_number_of_pods_and_a_fixed_one_is_kept(site: Site
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 3, "three")
 
 
-def test_what_others_write_stays(site: Site) -> None:
+def test_fields_that_others_write_stay(site: Site) -> None:
     name = serve(site, ready_model(site))
     deployment(site, name)
     body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
@@ -189,7 +189,7 @@ def test_a_foreign_deployment_is_reported_and_not_touched(site: Site) -> None:
     pods_of(site, name)
 
 
-def test_what_the_api_server_refuses_is_reported_and_repaired(site: Site) -> None:
+def test_objects_that_the_api_server_refuses_are_reported_and_repaired(site: Site) -> None:
     wrong = template("main")
     wrong["spec"]["restartPolicy"] = "Never"
     name = serve(site, ready_model(site), template=wrong)

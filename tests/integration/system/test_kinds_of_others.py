@@ -165,7 +165,7 @@ def _keeps(site: Site, name: str) -> bool:
     return "unheard" in site.api.patch(f"{path_of(MODEL, name)}/status", {"status": {"unheard": site.name()}})["status"]
 
 
-def test_what_others_write_into_the_status_stays(site: Site) -> None:
+def test_fields_of_the_status_that_others_write_stay(site: Site) -> None:
     name = declare(site, site.push(), **OURS)
     theirs = {"audit": {"by": "them", "list": [1]}, "lifecycle": "Public"}
     site.api.patch(f"{path_of(MODEL, name)}/status", {"status": theirs})

@@ -252,7 +252,7 @@ def test_a_name_that_its_job_cannot_have_is_refused(site: Site) -> None:
         ({"storage": {"storageClass": CLASS, "size": "1.5Gi"}}, "size"),
     ],
 )
-def test_what_the_specification_refuses_is_refused(site: Site, spec: Json, says: str) -> None:
+def test_specs_that_the_specification_forbids_are_refused(site: Site, spec: Json, says: str) -> None:
     with pytest.raises(CallRefused, match=says):
         declare(site, **spec)
 

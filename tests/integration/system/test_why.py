@@ -117,7 +117,7 @@ def test_a_node_without_an_agent(site: Site, why: Why) -> None:
         site.cluster.nodes.remove(bare)
 
 
-def test_what_has_nothing_in_its_way(site: Site, why: Why) -> None:
+def test_objects_without_a_problem(site: Site, why: Why) -> None:
     name = site.cache()
     site.wait_ready("ClusterModelCache", name)
     first = f"ClusterModelCache {name}: no problems found"

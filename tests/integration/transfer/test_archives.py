@@ -171,7 +171,7 @@ class TestRoom:
         assert_nothing_but(root, snapshot)
         assert store.space.used_bytes() <= limit - archive
 
-    def test_what_was_found_to_need_more_is_known_after_a_restart(
+    def test_the_space_an_archive_needs_is_known_after_a_restart(
         self, fetch_model: Callable[..., Snapshot], root: Path
     ) -> None:
         source = MemorySource({"m.zip": zipped(FILES)})
@@ -252,7 +252,7 @@ class TestSharing:
         store.snapshots.remove("first", first.revision)
         assert content(store.snapshots.commit(plan_of(source), "second", result.blobs, result.unpacked)) == FILES
 
-    def test_one_that_another_unpacks_just_now_stays_until_that_is_done(
+    def test_an_archive_that_another_download_unpacks_stays_until_that_is_done(
         self, fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
@@ -433,7 +433,7 @@ class TestInterruption:
         store.space.reserve("llama", 0, len(body) + sum(map(len, files.values())) + OVERHEAD_BYTES, 0)
         assert content(fetch_model(source, store, reservation="llama")) == files
 
-    def test_what_it_was_found_to_need_shrinks_by_what_came_out_of_it(
+    def test_the_space_an_archive_needs_shrinks_by_what_was_unpacked(
         self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})

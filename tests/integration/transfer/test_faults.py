@@ -210,7 +210,7 @@ def test_stop_ends_a_download_in_a_read_that_hangs(
     assert store.space.missing_bytes(plan_of(source)) == len(BODY) - 65_536
 
 
-def test_what_hangs_on_writes_nothing_and_the_next_attempt_waits_for_its_file(
+def test_a_hanging_attempt_writes_nothing_and_the_next_waits_for_its_file(
     hanging: tuple[MemorySource, threading.Event], fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     source, hangs = hanging

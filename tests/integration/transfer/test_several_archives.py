@@ -92,7 +92,7 @@ def test_a_directory_may_have_the_name_of_its_archive(fetch_model: FetchModel, s
     assert content(fetch_model(source, store)) == {**WEIGHTS, **CODE, "weights/config.json": b"{}", "code/c.py": b""}
 
 
-def test_one_that_arrives_with_other_bytes_is_not_unpacked(fetch_model: FetchModel, store: Store) -> None:
+def test_an_archive_that_arrives_with_other_bytes_is_not_unpacked(fetch_model: FetchModel, store: Store) -> None:
     source = packed()
     source.faults.corrupt.add("code")
     with pytest.raises(DigestMismatch, match="code"):
@@ -200,7 +200,7 @@ class TestRoom:
 
 
 class TestAfterwards:
-    def test_of_what_is_damaged_only_its_archive_is_fetched(
+    def test_only_the_archive_of_a_damaged_member_is_fetched(
         self, fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = packed()
@@ -221,7 +221,7 @@ class TestAfterwards:
         assert changed == {"code/big"}
         assert_nothing_but(root, repaired)
 
-    def test_of_a_damaged_file_beside_them_it_alone_is_fetched(
+    def test_only_a_damaged_file_beside_the_archives_is_fetched(
         self, fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = packed(beside={"config.json": bytes(1_000_000)})

@@ -32,7 +32,9 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "partial").glob("*.part"))
 
 
-def test_one_that_is_cut_short_resumes_from_there(fetch_blobs: FetchBlobs, small: MemorySource, store: Store) -> None:
+def test_a_file_that_is_cut_short_resumes_from_there(
+    fetch_blobs: FetchBlobs, small: MemorySource, store: Store
+) -> None:
     small.faults.truncate_at["small"] = 40_000
 
     def mend_once_it_broke_off(_: str, position: int) -> None:

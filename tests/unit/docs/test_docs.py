@@ -208,7 +208,7 @@ def test_every_alert_has_its_section_and_no_section_is_left_over() -> None:
     assert text.count("\n*Look:*") == text.count("\n*Do:*") == len(sections)
 
 
-def test_what_larder_why_says_is_explained() -> None:
+def test_reasons_of_larder_why_are_explained() -> None:
     text = text_of(DOCS / "troubleshooting.md")
     code = "".join(text_of(p) for p in (ROOT / "controller" / "cli" / "why").glob("*.py"))
     words = set(re.findall(r"\b(?:stop|wait|tell)\(\s*[^,]+?,\s*\"(\w+)\"", code)) - {"NotFound"}

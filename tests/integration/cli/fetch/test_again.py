@@ -62,7 +62,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
-def test_one_that_the_source_calls_another_is_fetched_again(
+def test_a_file_that_changed_at_the_source_is_fetched_again(
     site: Site, server: ScriptedServer, before: dict[str, str], after: dict[str, str]
 ) -> None:
     site.headers = before
@@ -73,7 +73,7 @@ def test_one_that_the_source_calls_another_is_fetched_again(
     assert [path.name for path in site.to.iterdir()] == [NAME]
 
 
-def test_of_one_that_the_source_says_nothing_of_the_size_decides(site: Site, server: ScriptedServer) -> None:
+def test_the_size_decides_for_a_file_without_digest_or_time(site: Site, server: ScriptedServer) -> None:
     assert [site.fetch(server), site.fetch(server)] == [1, 0]
     site.body = SECOND
     assert site.fetch(server) == 0
@@ -82,7 +82,7 @@ def test_of_one_that_the_source_says_nothing_of_the_size_decides(site: Site, ser
     assert site.placed.read_bytes() == site.body
 
 
-def test_one_that_someone_wrote_to_is_fetched_again(site: Site, server: ScriptedServer) -> None:
+def test_a_modified_file_is_fetched_again(site: Site, server: ScriptedServer) -> None:
     assert site.fetch(server) == 1
     site.placed.write_bytes(SECOND)
     assert site.fetch(server) == 1
@@ -90,7 +90,7 @@ def test_one_that_someone_wrote_to_is_fetched_again(site: Site, server: Scripted
 
 
 @pytest.mark.parametrize("time_ns", [0, 1_700_000_000 * 10**9])
-def test_one_that_came_from_elsewhere_is_fetched(site: Site, server: ScriptedServer, time_ns: int) -> None:
+def test_a_file_of_unknown_origin_is_fetched(site: Site, server: ScriptedServer, time_ns: int) -> None:
     site.to.mkdir()
     site.placed.write_bytes(SECOND)
     os.utime(site.placed, ns=(time_ns, time_ns))

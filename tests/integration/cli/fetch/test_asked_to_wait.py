@@ -50,7 +50,7 @@ def test_a_hub_that_requests_time_gets_it_and_the_progress_says_until_when(
 
 
 @pytest.mark.parametrize("path", [LISTING, FILE])
-def test_one_that_requests_more_than_there_is_time_for_is_left_at_once(pushed: Hub, tmp_path: Path, path: str) -> None:
+def test_a_server_that_requests_more_time_than_there_is_fails_at_once(pushed: Hub, tmp_path: Path, path: str) -> None:
     pushed.faults.add(Refuse(429, 600), path)
     done = fetch(pushed, tmp_path / "to")
     assert done.returncode == 1

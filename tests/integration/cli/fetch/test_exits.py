@@ -35,7 +35,7 @@ def test_a_line_holds_no_break_and_nothing_that_controls_a_terminal() -> None:
     assert failure_line(ValueError("x")).startswith("InternalError: ValueError: x; ")
 
 
-def test_nobody_who_reads_the_progress_is_no_failure(model: Path, tmp_path: Path) -> None:
+def test_a_closed_pipe_for_the_progress_is_no_failure(model: Path, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     uri = f"local://{model}"
@@ -53,7 +53,7 @@ def test_closed_standard_streams_are_not_a_failure(model: Path, tmp_path: Path) 
     assert (tmp_path / "to" / "config.json").exists()
 
 
-def test_what_was_inspected_and_cannot_be_written_is_a_failure(model: Path) -> None:
+def test_an_inspection_that_cannot_be_written_is_a_failure(model: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = run("inspect", str(model), stdout=full.fileno())
     assert done.returncode == 1

@@ -33,7 +33,7 @@ def test_in_one_directory_only_what_the_second_has_more_is_fetched_and_deleting_
     assert one.source.served_bytes == served
 
 
-def test_of_equal_files_one_may_be_deleted_and_is_fetched_again_alone(tmp_path: Path) -> None:
+def test_a_deleted_copy_of_equal_files_is_fetched_again_alone(tmp_path: Path) -> None:
     files = {"a": b"same" * 1000, "b": b"same" * 1000}
     command = Command(tmp_path / "dir", MemorySource(files))
     assert command.run() == 0

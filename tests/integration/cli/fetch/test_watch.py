@@ -75,7 +75,7 @@ def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
     assert watch.check(61 + STALL_TIMEOUT_S) is asked
 
 
-def test_one_that_keeps_asking_is_abandoned(progress: Progress) -> None:
+def test_a_server_that_keeps_requesting_time_is_abandoned(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     for second in range(1, int(POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S)):
         progress.failure = RateLimited("later", 5)

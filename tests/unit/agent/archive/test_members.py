@@ -50,13 +50,13 @@ def test_by_its_name_only_an_archive_alone_is_one(names: list[str], kind: Kind |
     assert [kind_of(file) for file in find_archives([File(name, 1) for name in names])] == ([kind] if kind else [])
 
 
-def test_those_that_the_source_says_are_archives_are_whatever_their_names_and_number() -> None:
+def test_archives_marked_by_the_source_are_unpacked_whatever_their_names_and_number() -> None:
     declared = [File("weights", 1, archive="tar"), File("w.bin", 1, archive="tar.gz")]
     assert find_archives([File("m.zip", 1), *declared]) == declared
     assert [kind_of(file) for file in declared] == [Kind.TAR, Kind.TAR_GZIP]
 
 
-def test_one_that_only_a_newer_version_knows_says_so() -> None:
+def test_an_archive_that_only_a_newer_version_knows_is_refused_with_the_reason() -> None:
     with pytest.raises(InvalidURI, match=r"'w' is packed as 'tar.zst', which this version cannot unpack; upgrade"):
         kind_of(File("w", 1, archive="tar.zst"))
 

@@ -25,7 +25,7 @@ def test_files_of_one_directory_are_adjacent() -> None:
     check_together({"": ["config.json", "d/x"], "a.tar": ["d/a", "d/e/a"], "b.tar": ["d/b", "d/e/b"]}, LIMITS)
 
 
-def test_what_the_source_itself_has_is_none_of_theirs() -> None:
+def test_files_of_the_source_itself_are_no_members() -> None:
     check_together({"": ["README", "readme"], "a.tar": ["a"]}, LIMITS)
 
 

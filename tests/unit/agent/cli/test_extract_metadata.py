@@ -112,7 +112,7 @@ def test_what_describes_no_model_says_which_file(name: str, body: bytes, reason:
     assert "config.json" in found.message
 
 
-def test_that_there_is_a_model_is_handed_in_before_it_is_read(claim: Path) -> None:
+def test_the_existence_of_a_model_is_handed_in_before_it_is_read(claim: Path) -> None:
     """Memory and time may end the Job while it reads."""
     config = claim / "models" / "llama" / "config.json"
     run_extract(str(claim), "models/none", config, io.StringIO())

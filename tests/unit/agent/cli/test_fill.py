@@ -91,7 +91,7 @@ def test_the_mark_of_an_earlier_download_is_removed_before_anything_changes(clai
     assert not (claim.root / COMPLETED).exists()
 
 
-def test_what_someone_must_do_has_an_exit_code_of_its_own(claim: Claim) -> None:
+def test_failures_that_someone_must_act_on_have_an_exit_code_of_their_own(claim: Claim) -> None:
     claim.source = MemorySource({})
     assert claim.fill("--allow=*.gguf", revision="any") == NEEDS_ACTION
     assert claim.report.reason == "SourceNotFound"

@@ -147,7 +147,7 @@ def test_what_an_earlier_agent_learnt_of_kubelet_is_seen_on_the_node() -> None:
     assert overruled_before(AdvertisedNode("u", None, A), info, ("larder.dev/",)) == frozenset()
 
 
-def test_what_kubelet_overrules_has_a_smaller_capacity() -> None:
+def test_a_resource_that_kubelet_overrules_has_a_smaller_capacity() -> None:
     info = NodeInfo("n1", kube_cap={A: 4}, kube_alloc={A: 3})
     assert settled(AdvertisedNode("u"), info).allocatable == {A: "3"}
     node = settled(AdvertisedNode("u"), info, overruled=frozenset({A}))

@@ -32,7 +32,7 @@ def test_a_device_that_two_plugins_offer_is_left_out_of_the_second() -> None:
         assert combined.info == one
 
 
-def test_what_does_not_fit_in_the_annotation_is_left_out_and_smaller_ones_continue() -> None:
+def test_offers_too_large_for_the_annotation_are_left_out_and_smaller_ones_continue() -> None:
     large = NodeInfo("n1", allocatable={f"resource/group/{'x' * 400}/{n}/leaf": 1 for n in range(300)})
     small = NodeInfo("n1", allocatable={CARD: 1})
     combined = combine("n1", {"large": large, "small": small}, {})

@@ -146,7 +146,7 @@ def test_a_repair_is_no_download() -> None:
     assert label_changes(repaired) == {}
 
 
-def test_what_an_earlier_agent_was_fetching_is_forgotten_at_start() -> None:
+def test_downloads_of_an_earlier_agent_are_forgotten_at_start() -> None:
     assert label_changes(observation(labels=[FETCHING], synced=False, model_node=None)) == {FETCHING: None}
 
 

@@ -25,7 +25,7 @@ def short() -> StateCache:
     return cache
 
 
-def test_what_does_not_fit_asks_again_when_the_limit_changes() -> None:
+def test_a_download_without_space_retries_when_the_limit_changes() -> None:
     cache = short()
     cache.set_model_node(model_node([entry(), entry("other")], storage_limit=10), 5.0)
     assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S
@@ -34,7 +34,7 @@ def test_what_does_not_fit_asks_again_when_the_limit_changes() -> None:
     assert cache.failures["other", "r1"].due_s == 50.0
 
 
-def test_what_does_not_fit_asks_again_when_space_may_have_been_freed() -> None:
+def test_a_download_without_space_retries_when_space_may_have_been_freed() -> None:
     cache = short()
     cache.retry_shortages(7.0)
     assert cache.failures[KEY].due_s == 7.0
@@ -70,7 +70,7 @@ def test_nothing_is_forgotten_while_there_is_no_model_node() -> None:
     assert cache.storage_limit == 0
 
 
-def test_what_does_not_fit_asks_again_when_eviction_is_allowed() -> None:
+def test_a_download_without_space_retries_when_eviction_is_allowed() -> None:
     cache = short()
     cache.set_model_node(model_node([entry()], storage_limit=10, eviction_policy=LEAST_RECENTLY_USED), 6.0)
     assert cache.failures[KEY].due_s == 6.0
@@ -106,7 +106,7 @@ def test_unfinished_files_may_go_where_the_node_may_evict_and_every_manifest_is_
     assert cache.unfinished_to_keep() is None
 
 
-def test_what_is_wanted_no_more_lets_the_others_ask_again() -> None:
+def test_a_download_that_is_no_longer_wanted_lets_others_retry() -> None:
     cache = short()
     cache.set_model_node(model_node([entry()], storage_limit=10), 6.0)
     assert cache.failures[KEY].due_s == 6.0
@@ -136,21 +136,21 @@ def test_a_look_that_finds_no_space_left_lets_nothing_ask() -> None:
         assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S
 
 
-def test_what_waits_asks_again_when_something_went_from_the_store() -> None:
+def test_a_waiting_download_retries_when_something_left_the_store() -> None:
     cache = waiting(500, Space(used=100, disk_free=1000))
     cache.set_space(Space(used=120, disk_free=1000), 3.0)
     cache.set_space(Space(used=110, disk_free=1000), 6.0)
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_what_waits_asks_again_when_the_disk_has_as_much_more_as_it_lacked_at_the_least() -> None:
+def test_a_waiting_download_retries_when_the_disk_has_gained_what_it_lacked() -> None:
     cache = waiting(500, Space(disk_free=1000))
     cache.note_free_space(400)
     cache.set_space(Space(disk_free=900), 6.0)
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_what_waits_asks_again_when_the_floor_sinks() -> None:
+def test_a_waiting_download_retries_when_the_floor_sinks() -> None:
     cache = waiting(500, Space(disk_free=1000, floor=900))
     cache.set_space(Space(disk_free=1000, floor=400), 6.0)
     assert cache.failures[KEY].due_s == 6.0

@@ -63,14 +63,14 @@ def test_a_failure_has_its_reason_and_message_until_the_next_try_gets_further() 
     assert (moved.phase, moved.reason, moved.attempts) == ("Downloading", "", 0)
 
 
-def test_what_another_attempt_has_answered_is_not_said_of_it() -> None:
+def test_the_answer_to_another_attempt_is_not_reported() -> None:
     for reason in ("InsufficientStorage", "SourceChanged"):
         failed = {KEY: failure(entry(), 1.0, reason)}
         waiting = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Reserved(DIGEST)})))
         assert (waiting.phase, waiting.reason, waiting.attempts) == ("Waiting", "", 0)
 
 
-def test_what_will_pass_stays_pending_with_its_reason() -> None:
+def test_a_passing_failure_stays_pending_with_its_reason() -> None:
     transient = {KEY: failure(entry(), 1.0, "NotGranted", transient=True)}
     status = only(entry_statuses(observation(entry(), failures=transient)))
     assert (status.phase, status.reason) == ("Pending", "NotGranted")

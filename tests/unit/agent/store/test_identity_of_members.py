@@ -5,7 +5,7 @@ from shared.manifest import File, Manifest
 ARCHIVE = content_key("hf://org/repo", "r", File("m.tar", 9, "sha256:" + "0" * 64))
 
 
-def test_what_comes_out_of_an_archive_is_named_after_it() -> None:
+def test_members_of_an_archive_are_named_after_it() -> None:
     keys = DownloadPlan(members_manifest(ARCHIVE, [File("a", 1), File("b", 1), File("d/a", 1)])).contents()
     assert len(keys) == 3
     assert all(belongs_to(key, {ARCHIVE}) and belongs_to(key, {key}) for key in keys)

@@ -12,7 +12,7 @@ def test_a_pass_continues_behind_the_last_blob_in_the_order_of_names(found: set[
     assert ahead == sorted(name for name in found if name > after)
 
 
-def test_one_that_is_never_finished_is_left_for_the_next_pass() -> None:
+def test_a_blob_that_is_never_finished_is_left_for_the_next_pass() -> None:
     assert blobs_ahead("abc", Position("a", tries=2)) == ["b", "c"]
     assert blobs_ahead("abc", Position("a", tries=3)) == ["c"]
     assert blobs_ahead("abc", Position("c", tries=3)) == []

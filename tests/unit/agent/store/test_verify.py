@@ -82,7 +82,7 @@ def test_without_a_digest_that_can_be_computed_nothing_is_refused(digest: str) -
 
 @pytest.mark.parametrize("algorithm", list(DIGESTS))
 @pytest.mark.parametrize("flipped", [False, True])
-def test_where_it_is_not_wanted_sha256_is_computed_only_if_the_publisher_named_it(
+def test_sha256_is_computed_only_if_wanted_or_published(
     algorithm: str,
     flipped: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:

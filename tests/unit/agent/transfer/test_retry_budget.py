@@ -73,7 +73,7 @@ def test_a_server_that_cuts_every_answer_late_is_not_slowed() -> None:
     assert waited_s < 0.1
 
 
-def test_what_comes_in_small_parts_still_comes_faster_than_it_would_drip() -> None:
+def test_small_requests_still_reach_the_least_rate() -> None:
     _, waited_s = requests_of(16 * 1024, 10**7)
     assert 10**7 / waited_s >= LEAST_RATE * 0.9
 
@@ -118,7 +118,7 @@ def test_limited_attempts_are_spent_by_one_receiver() -> None:
         tried.pause(wrong, 100)
 
 
-def test_nobody_asks_sooner_than_the_server_wants_because_another_waits_for_less() -> None:
+def test_a_shorter_wait_of_another_file_shortens_no_wait() -> None:
     clock = Clock()
     tried = retry_budget(clock)
     clock.now = 1
@@ -129,7 +129,7 @@ def test_nobody_asks_sooner_than_the_server_wants_because_another_waits_for_less
     assert tried.pause(Unreachable("gone"), 99) >= 20
 
 
-def test_what_someone_must_act_on_is_raised_even_while_others_wait() -> None:
+def test_a_failure_that_someone_must_act_on_is_raised_even_while_others_wait() -> None:
     tried = retry_budget(Clock())
     tried.pause(Unreachable("gone"), 100)
     with pytest.raises(AuthDenied):

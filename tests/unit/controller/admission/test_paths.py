@@ -78,7 +78,7 @@ def test_paths_that_reach_the_store(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/st", "/t/s", "/s/../t", "/proc/sys", "/procs/1", "/t/proc/1"])
-def test_what_does_not(path: str) -> None:
+def test_paths_that_do_not_reach_the_store(path: str) -> None:
     assert not reaches(path, "/s")
 
 

@@ -217,7 +217,7 @@ WRONG = {"storage": {"storageUri": "ftp://nowhere"}}
 
 
 @pytest.mark.parametrize(("metadata", "allowed"), [({}, True), (ASKS, False)])
-async def test_of_anothers_kind_only_what_asks_is_checked(
+async def test_only_objects_that_opt_in_are_checked_of_another_product_s_kind(
     catalog: MemoryCatalog, metadata: dict[str, Any], *, allowed: bool
 ) -> None:
     catalog.foreign |= FOREIGN

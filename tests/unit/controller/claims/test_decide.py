@@ -307,7 +307,7 @@ def test_labels_of_namespaces_are_checked_more_often() -> None:
     assert idle_s(refused, labels_count=True) < idle_s(settled, labels_count=True), "somebody waits for the label"
 
 
-def test_what_was_reported_nodes_holds_no_more_once_the_model_is_on_a_claim() -> None:
+def test_nodes_hold_nothing_once_the_model_is_on_a_claim() -> None:
     kinds = ("Drifted", "Refreshed", "Updating", "Removing")
     long_ago: dict[str, Any] = {"reason": "Before", "message": "", "last_transition_time": "2026-01-01T00:00:00Z"}
     before = [Condition(type=kind, status="True", **long_ago) for kind in (*kinds, "Theirs")]

@@ -29,7 +29,7 @@ def ended(phase: str = "Failed", **how: object) -> JobPod:
     return job_pod(phase, ContainerState(terminated=Terminated(**how)))  # type: ignore[arg-type]
 
 
-def test_what_was_handed_in_counts_before_the_job_is_called_complete() -> None:
+def test_metadata_counts_before_the_job_is_complete() -> None:
     reading = Reading(metadata=LLAMA)
     assert outcome_of(job(), [handed_in(reading)], NOW) == reading
     assert outcome_of(job(COMPLETE), [handed_in(reading)], NOW) == reading
@@ -94,7 +94,7 @@ def test_an_early_report_shows_that_someone_looked(
         ([waiting("CreateContainerConfigError")], "ContainerNotStarted", "CreateContainerConfigError"),
     ],
 )
-def test_what_hinders_a_job_is_reported_while_it_does(pods: list[JobPod], reason: str, phrase: str) -> None:
+def test_obstacles_of_a_job_are_reported_while_they_last(pods: list[JobPod], reason: str, phrase: str) -> None:
     outcome = outcome_of(job(age_s=60), pods, NOW)
     assert isinstance(outcome, StillRunning)
     assert outcome.reason == reason

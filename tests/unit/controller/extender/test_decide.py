@@ -25,7 +25,7 @@ HAS = {ready_label(M): "true", snapshot_label(M, R): "true"}
         ({ready_label(M): "true"}, True, ModelPreference.HAS_ROOM),
     ],
 )
-def test_what_a_node_is_for_a_model(labels: dict[str, str], has_room: bool, expected: ModelPreference) -> None:  # noqa: FBT001 - a table
+def test_the_preference_of_a_node(labels: dict[str, str], has_room: bool, expected: ModelPreference) -> None:  # noqa: FBT001 - a table
     assert model_preference([(M, R)], labels, has_room=has_room) == expected
 
 

@@ -140,7 +140,7 @@ async def test_after_a_conflict_the_whole_group_is_decided_again(node: Node) -> 
     assert len(node.server.written[-1]) == 4
 
 
-async def test_what_is_given_back_is_its_own_alone(node: Node) -> None:
+async def test_a_failed_binding_gives_back_only_its_own_reservation(node: Node) -> None:
     found = await node.reserve_at_once("p", "q", "r")
     assert isinstance(found[1], DeviceReservation)
     await node.reserver.give_back(found[1], node.account)

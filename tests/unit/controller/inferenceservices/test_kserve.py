@@ -54,7 +54,7 @@ def test_a_longer_uri_that_pods_cannot_get_takes_none() -> None:
     assert list(kserve_services_with(CACHE, [asked], [CACHE])) == ["team/s"]
 
 
-def test_one_that_does_not_ask_or_is_going_uses_none() -> None:
+def test_a_service_without_the_annotation_or_being_deleted_uses_no_model() -> None:
     predictor = {"model": {"storageUri": "s3://bkt/models"}}
     services = [
         kserve("a", predictor, "false"),

@@ -124,7 +124,7 @@ async def test_another_product_s_kind_is_left_alone_whatever_is_written_on_it(
     assert await observer.view(KEY) is None
 
 
-async def test_what_has_the_name_is_read_live(observer: ServiceObserver, objects: Objects) -> None:
+async def test_an_object_of_the_name_is_read_live(observer: ServiceObserver, objects: Objects) -> None:
     objects.objects["/apis/apps/v1/namespaces/team/deployments/svc"] = {
         "metadata": {"name": "svc"},
         "spec": {"replicas": 3, "template": {"metadata": {"annotations": {"larder.dev/serves": "m@r1"}}}},

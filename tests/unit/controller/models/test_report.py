@@ -82,7 +82,7 @@ def test_no_nodes_and_only_lost_nodes_are_distinguished() -> None:
         (view(resolution=None, failure=Obstacle("SourceNotFound", "gone", False)), "Failed", "SourceNotFound"),  # noqa: FBT003 - as above
     ],
 )
-def test_what_keeps_a_model_from_its_nodes(seen: ModelView, state: str, reason: str) -> None:
+def test_reasons_that_keep_a_model_from_its_nodes(seen: ModelView, state: str, reason: str) -> None:
     status = cache(seen)
     assert (status.storage_status, ready(status)) == (state, ("False", reason))
 

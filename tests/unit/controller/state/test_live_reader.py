@@ -35,7 +35,7 @@ def put_model(objects: Objects, kind: str, found: Object) -> None:
     put(objects, object_path(ModelKey(kind, found.metadata.namespace, found.metadata.name)), found)
 
 
-async def test_nobody_wants_what_no_object_names(live: LiveReader) -> None:
+async def test_a_model_that_no_object_names_is_not_wanted(live: LiveReader) -> None:
     assert await live.wanted("a", [R1]) == frozenset()
 
 

@@ -117,7 +117,7 @@ def test_a_job_that_has_ended_has_no_active_pods_once_all_are_gone() -> None:
     assert found.running == "0/2"
 
 
-def test_what_needs_a_change_by_hand_comes_before_what_passes() -> None:
+def test_problems_to_change_by_hand_come_before_passing_ones() -> None:
     foreign = claim("data-tj-worker-0", owners=owned_by("else", "other"))
     conflict = ready_of(written(Observed(training_job(**WORKERS)).view(foreign)))
     assert (conflict.reason, is_problem(conflict)) == ("NameConflict", True)

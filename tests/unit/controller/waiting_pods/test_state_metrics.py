@@ -41,7 +41,7 @@ def test_each_pod_counts_once_and_the_oldest_has_its_age() -> None:
     }
 
 
-def test_those_that_no_longer_wait_are_forgotten() -> None:
+def test_pods_that_no_longer_wait_are_forgotten() -> None:
     metrics = WaitingPodsMetrics(lambda: NOW)
     metrics.note(view("m", waiting("p", "gated", 0)))
     metrics.note(view("m"))

@@ -25,7 +25,7 @@ def least(connected: socket.socket) -> int:
     return connected.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
 
 
-def test_of_a_large_body_from_nearby_much_is_waited_for(near: socket.socket) -> None:
+def test_reads_of_a_large_body_from_nearby_wait_for_more_bytes(near: socket.socket) -> None:
     wire = Connection(near, 5.0)
     wire.expect(LARGE)
     assert least(near) == 128 * 1024
@@ -33,12 +33,12 @@ def test_of_a_large_body_from_nearby_much_is_waited_for(near: socket.socket) -> 
     assert least(near) == 1
 
 
-def test_of_a_small_body_is_taken_what_comes(near: socket.socket) -> None:
+def test_reads_of_a_small_body_take_what_is_there(near: socket.socket) -> None:
     Connection(near, 5.0).expect(1000)
     assert least(near) == 1
 
 
-def test_where_the_kernel_knows_no_round_trip_is_taken_what_comes() -> None:
+def test_reads_take_what_is_there_without_a_known_round_trip_time() -> None:
     connected, other = socket.socketpair()
     with closing(connected), closing(other):
         Connection(connected, 5.0).expect(LARGE)

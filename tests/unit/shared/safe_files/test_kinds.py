@@ -123,7 +123,7 @@ class TestPickles:
     def test_no_input_breaks_it(self, data: bytes, head: bytes) -> None:
         accepting_names(head + data)
 
-    def test_what_an_unpickler_only_asks_its_program_for_is_none(self) -> None:
+    def test_persistent_ids_are_ignored(self) -> None:
         """A header of safetensors whose length begins with PERSID, which CPython ignores."""
         text = b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'.ljust(0x150)
         assert why(struct.pack("<Q", 0x150) + text + b"\nN.x", "m.safetensors") == ""

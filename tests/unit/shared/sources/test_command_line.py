@@ -48,13 +48,13 @@ def test_a_source_that_asks_to_wait_for_a_minute_is_waited_for(after_s: float, c
     assert asked <= 30
 
 
-def test_what_fails_after_a_minute_of_that_is_retried() -> None:
+def test_a_failure_after_a_minute_of_waiting_is_retried() -> None:
     end_s, _, failure = ends(lambda now: asks(5) if now < 60 else DOWN if now < 80 else None)
     assert failure is None
     assert end_s < 90
 
 
-def test_one_that_keeps_asking_is_left_in_the_end_and_one_that_asks_for_more_at_once() -> None:
+def test_a_server_that_keeps_requesting_time_is_left_in_the_end() -> None:
     end_s, _, failure = ends(lambda _: asks(5))
     assert isinstance(failure, RateLimited)
     assert POLICY.rate_limit_timeout_s - 20 <= end_s <= POLICY.rate_limit_timeout_s + 1
@@ -64,7 +64,7 @@ def test_one_that_keeps_asking_is_left_in_the_end_and_one_that_asks_for_more_at_
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.99])
-def test_one_that_is_down_is_retried_until_the_budget_ends(chance: float) -> None:
+def test_a_server_that_is_down_is_retried_until_the_budget_ends(chance: float) -> None:
     assert ends(lambda now: DOWN if now < 30 else None, chance)[2] is None
     end_s, asked, failure = ends(lambda _: DOWN, chance)
     assert failure is DOWN
@@ -72,7 +72,7 @@ def test_one_that_is_down_is_retried_until_the_budget_ends(chance: float) -> Non
     assert 8 < asked < 30
 
 
-def test_one_that_alternates_between_pauses_and_failures_is_abandoned() -> None:
+def test_a_server_that_alternates_between_pauses_and_failures_is_abandoned() -> None:
     tries = iter(range(1000))
     end_s, _, failure = ends(lambda _: DOWN if next(tries) % 2 else asks(1))
     assert failure is not None
@@ -105,6 +105,6 @@ def test_arriving_bytes_reset_the_stall_deadline() -> None:
     assert lost_after(lambda _: asks(5), lambda second: second % 100 == 0) == 1000
 
 
-def test_what_comes_meanwhile_from_another_file_shortens_no_wait() -> None:
+def test_bytes_of_another_file_shorten_no_wait() -> None:
     once = asks(100)
     assert lost_after(lambda _: once, lambda second: second == 10) == 100 + STALL_TIMEOUT_S

@@ -104,7 +104,7 @@ def test_a_server_that_requests_time_has_more_where_the_policy_says_so() -> None
     assert pause_before_retry(policy, Unreachable("x"), 1, 80, MIDDLE) is None
 
 
-def test_what_fails_after_a_server_asked_for_time_is_counted_again_but_what_asks_again_is_not() -> None:
+def test_failures_after_a_requested_pause_count_but_further_pauses_do_not() -> None:
     clock = [0.0]
     budget = RetryBudget(RetryPolicy(attempts=3, timeout_s=40, first_s=1, rate_limit_timeout_s=100), EARLIEST, 0)
 

@@ -241,7 +241,7 @@ def test_one_file_is_put_into_a_server_without_the_mount(rewrite: Rewrite) -> No
     assert after["spec"]["containers"] == [{"name": "kserve-container", "volumeMounts": [file]}]
 
 
-def test_where_the_longest_cache_is_unusable_the_next_shorter_serves(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+def test_the_next_shorter_cache_serves_where_the_longest_is_unusable(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     catalog.cluster_caches[1] = replace(catalog.cluster_caches[1], deleting=True)
     catalog.paths["short"] = {"sub/config.json"}
     after, warnings = rewrite(kserve_pod("p", "s3://bucket/m/sub"))

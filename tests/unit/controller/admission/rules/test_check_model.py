@@ -111,7 +111,7 @@ def test_a_name_of_48_characters_fits() -> None:
         (model(storage={"accessModes": ["ReadWriteOncePod"]}), "only one pod at a time"),
     ],
 )
-def test_what_may_not_be_meant_is_warned_about(found: Json, phrase: str) -> None:
+def test_fields_that_may_be_a_mistake_are_warned_about(found: Json, phrase: str) -> None:
     [warning] = model_warnings(found, known_class=True)
     assert phrase in warning
 

@@ -103,7 +103,7 @@ def test_a_key_of_another_kind_of_source_is_refused_as_a_token(kind: str, uri: s
         ("pvc://claim/sub", "s", "token"),  # nor of a claim
     ],
 )
-def test_what_may_be_a_token_or_is_never_read_is_taken(uri: str, secret: str, key: str) -> None:
+def test_secret_keys_that_may_be_a_token_or_are_never_read_are_accepted(uri: str, secret: str, key: str) -> None:
     assert check_write("BaseModel", _base(uri, key=secret, parameters={"secretKey": key}), ()) == []
 
 

@@ -61,7 +61,7 @@ def test_a_line_budget_is_never_exceeded_and_counts_what_is_left_out(lines: list
     assert len(kept) + budget.left_out == len(lines)
 
 
-def test_what_is_urgent_pushes_out_what_is_not() -> None:
+def test_urgent_files_displace_others() -> None:
     budget = LineBudget(4)
     budget.put(b"aa", urgent=False)
     budget.put(b"bb", urgent=False)
@@ -82,7 +82,7 @@ def test_what_will_not_fit_need_not_be_made() -> None:
     assert (len(budget), budget.left_out) == (1, 3)
 
 
-def test_of_a_model_the_fields_that_larder_knows() -> None:
+def test_a_bundle_has_the_fields_of_a_model_that_larder_knows() -> None:
     spec = {"storage": {"storageUri": "hf://a/b", "note": "x"}, "disabled": True, "later": {"y": 1}}
     reported = trim_model(CLUSTER_BASE_MODEL)({"metadata": {"name": "m"}, "spec": spec})["spec"]
     assert reported["storage"]["storageUri"] == "hf://a/b"
@@ -91,7 +91,7 @@ def test_of_a_model_the_fields_that_larder_knows() -> None:
     assert "removed" in reported["storage"]["note"]
 
 
-def test_of_a_node_what_placement_and_scheduling_look_at() -> None:
+def test_a_bundle_has_the_fields_of_a_node_that_placement_reads() -> None:
     labels = {"gpu": "yes", "team": "x", "model-cache-ready-m": "true", "kubernetes.io/hostname": "a"}
     node = {
         "metadata": {"name": "a", "labels": labels, "annotations": {"secret": "x"}},
@@ -141,7 +141,7 @@ def test_a_kind_is_reported_without_its_schema() -> None:
         ({}, False),
     ],
 )
-def test_what_is_urgent(item: Json, *, urgent: bool) -> None:
+def test_urgent_files_of_a_bundle(item: Json, *, urgent: bool) -> None:
     assert is_urgent(item) is urgent
 
 

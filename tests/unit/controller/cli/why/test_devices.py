@@ -69,7 +69,7 @@ def test_nodes_that_fetch_the_model_are_named() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_being_removed_of_every_node_is_on_none() -> None:
+def test_a_model_being_removed_everywhere_is_on_no_node() -> None:
     leaving = {name: with_entry(node_with_model(name), state="Draining") for name in ("a", "b")}
     found = answers(around(claim(request("m")), published("x", "a")), seen(model_nodes=leaving))
     assert found["NoNodes"] == "claim/c: no node has model m or is fetching it"

@@ -125,7 +125,7 @@ def test_a_container_that_does_not_start_is_reported_with_its_pod() -> None:
         (workload(asks={BASE_MODEL: "other"}), "ModelNotFound"),
     ],
 )
-def test_what_stops_it_is_reported(found: ObservedWorkload, reason: str) -> None:
+def test_obstacles_are_reported(found: ObservedWorkload, reason: str) -> None:
     assert reason in findings_of(why_workload(found, seen()), Severity.STOP)
 
 

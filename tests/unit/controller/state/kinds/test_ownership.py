@@ -63,7 +63,7 @@ def test_a_record_that_someone_wrote_stops_no_other_object(
 
 
 @pytest.mark.parametrize("text", ["", "True", "false", "yes"])
-def test_of_others_kinds_only_what_asks_is(
+def test_only_objects_that_opt_in_are_ours_of_another_product_s_kind(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
 ) -> None:
     cluster.ownership.set_foreign(KIND, foreign=True)

@@ -31,7 +31,7 @@ def source_of(endpoint: str, key_file: str, clock: Callable[[], float] = lambda:
         ("http://127.0.0.1:4443/token", (), "http://127.0.0.1:4443"),
     ],
 )
-def test_where_a_signed_statement_may_go(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
+def test_hosts_that_may_get_a_signed_statement(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
     check_token_uri(url, Credentials(hosts=hosts), endpoint)
 
 
@@ -50,7 +50,7 @@ def test_where_a_signed_statement_may_go(url: str, hosts: tuple[str, ...], endpo
         ("", (), ""),
     ],
 )
-def test_where_it_may_not_go(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
+def test_hosts_that_may_not_get_one(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
     with pytest.raises(AuthDenied):
         check_token_uri(url, Credentials(hosts=hosts), endpoint)
 
