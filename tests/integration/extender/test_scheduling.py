@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from rig.errors import CallRefused
 from rig.larder.site import Site
@@ -40,11 +41,6 @@ def cards_of(site: Site, *names: str) -> Counter[tuple[str, str]]:
     return found
 
 
-def reasons_of_events(site: Site, name: str) -> set[str]:
-    events = site.api.get(f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}")
-    return {event["reason"] for event in events["items"]}
-
-
 def unscheduled(site: Site, name: str, reason: str = "Unschedulable") -> str:
     """Return what the scheduler says of a pod that it did not place; empty while it still tries by itself."""
     conditions = site.api.get(f"{_PODS}/{name}")["status"].get("conditions", [])
@@ -71,9 +67,9 @@ def test_the_only_node_with_devices_is_found_among_200_at_once(site: Site, add_n
         site.until(lambda: not site.api.get(f"/api/v1/nodes/{node}")["spec"].get("taints"), "the node to be ready")
         for _ in range(8):
             pod = asking(site, tolerations=[{"operator": "Exists"}])  # nobody keeps the plain nodes ready
-            site.until(lambda pod=pod: is_bound(site, pod), "the pod to be bound")  # type: ignore[misc]
+            site.until(partial(is_bound, site, pod), "the pod to be bound")
             assert site.pod_node(pod) == node
-            assert "FailedScheduling" not in reasons_of_events(site, pod)
+            assert "FailedScheduling" not in {event["reason"] for event in site.events(pod)}
     finally:
         site.api.call("DELETE", "/api/v1/nodes?labelSelector=plain%3Dyes")
 
