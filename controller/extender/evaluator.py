@@ -107,19 +107,22 @@ class FitEvaluator:
         node = self._nodes.get(name)
         if node is None:
             return f"node {name} is gone"
+        info = self._info_with(node, pods)
+        pod = pod_for(requested.info, name)
+        self._groups.renew(MAX_STEPS)
+        fit = self._chain.allocate(info, pod)
+        if not fit.fits:
+            return _printed(fit.reasons)
+        pod.node_name = name
+        return pod
+
+    def _info_with(self, node: _Prepared, pods: Mapping[str, PodInfo]) -> NodeInfo:
+        if pods == node.account.pods:
+            return copy_node(node.info)
         info = copy_node(node.base)
         for uid in sorted(pods):
             self._chain.take(info, copy_pod(pods[uid]))
-        self._groups.renew(MAX_STEPS)
-        fit = self._chain.fit(copy_node(info), pod_for(requested.info, name))
-        if not fit.fits:
-            return _printed(fit.reasons)
-        pod = pod_for(requested.info, name)
-        self._groups.renew(MAX_STEPS)
-        if reasons := self._chain.allocate(info, pod):
-            return _printed(reasons)
-        pod.node_name = name
-        return pod
+        return info
 
     def _evaluate(self, requested: RequestedDevices, node: _Prepared, key: Hashable, until: float) -> NodeFit:
         if self._clock() > until:

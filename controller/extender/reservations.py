@@ -100,7 +100,7 @@ class ReservationStore:
     identity: str
     clock: Callable[[], float]
     _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
-    _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)  # when, by node and uid
+    _seen: dict[str, dict[str, float]] = field(default_factory=dict, init=False)  # when, by node and uid
 
     def knows(self, node: str, node_uid: str) -> bool:
         """Return whether `of` needs no request, because there is a Lease that this replica read or wrote."""
@@ -123,8 +123,9 @@ class ReservationStore:
                     pods_seen=int(seen) if seen.isascii() and seen.isdecimal() else 0,
                 )
             self._known[node] = known
+        first_seen = self._seen.setdefault(node, {})
         for entry in known.entries:
-            self._seen.setdefault((node, entry.uid), self.clock())
+            first_seen.setdefault(entry.uid, self.clock())
         return known
 
     async def write(self, wanted: DeviceReservations) -> None:
@@ -145,17 +146,17 @@ class ReservationStore:
         except NotFound as error:
             raise Conflict(str(error)) from error
         self._known[wanted.node] = replace(wanted, version=decode(body, Object).metadata.resource_version)
-        uids = {entry.uid for entry in wanted.entries}
-        self._seen = {key: at for key, at in self._seen.items() if key[0] != wanted.node or key[1] in uids}
+        uids, seen = {entry.uid for entry in wanted.entries}, self._seen.get(wanted.node, {})
+        self._seen[wanted.node] = {uid: at for uid, at in seen.items() if uid in uids}
 
     def is_expired(self, node: str, uid: str) -> bool:
         """Return whether a reservation was first seen here so long ago that no binding is on its way any more."""
-        return self.clock() - self._seen.get((node, uid), self.clock()) >= EXPIRES_S
+        return self.clock() - self._seen.get(node, {}).get(uid, self.clock()) >= EXPIRES_S
 
     def forget(self, node: str) -> None:
         """Forget a node that is gone; its Lease goes with it."""
         self._known.pop(node, None)
-        self._seen = {key: at for key, at in self._seen.items() if key[0] != node}
+        self._seen.pop(node, None)
 
     @property
     def _collection(self) -> str:

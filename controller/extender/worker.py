@@ -5,14 +5,14 @@ A thread cannot be stopped. If a plugin hangs in one, the thread is abandoned, a
 
 import asyncio
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
 import structlog
 
 from controller.devices.plugin import DeviceScheduler
-from controller.extender.accounts import DeviceAccounts
+from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.evaluator import FitEvaluator
 from controller.extender.watched_plugin import Abandoned, PluginWatch, watched
 from shared.daemon_thread import start_daemon_thread
@@ -42,16 +42,21 @@ class _Thread:
     def length(self) -> int:
         return self._waiting.qsize()
 
-    def submit(self, work: Callable[[FitEvaluator], T]) -> "Future[T]":
+    def submit(self, changes: Mapping[str, NodeAccount | None], work: Callable[[FitEvaluator], T]) -> "Future[T]":
+        """Ask after taking over changes, even if the question is cancelled: a later one relies on them."""
         outcome: Future[T] = Future()
 
         def run(evaluator: FitEvaluator) -> None:
-            if not outcome.set_running_or_notify_cancel():
-                return
             try:
-                outcome.set_result(work(evaluator))
+                try:
+                    evaluator.sync(changes)
+                finally:
+                    is_wanted = outcome.set_running_or_notify_cancel()
+                if is_wanted:
+                    outcome.set_result(work(evaluator))
             except Exception as error:  # noqa: BLE001 - it is raised again in the caller's task
-                outcome.set_exception(error)
+                if is_wanted:
+                    outcome.set_exception(error)
 
         self._waiting.put(run)
         return outcome
@@ -96,15 +101,9 @@ class DeviceWorker:
             raise NoAnswerInTime(
                 f"{_MAX_WAITING} requests for devices are already waiting; the scheduler retries the pod"
             )
-        changes = self._accounts.changes()
-
-        # Never cancelled: a later question relies on these changes.
-        taken = thread.submit(lambda evaluator: evaluator.sync(changes)) if changes else None
-        answer = thread.submit(work)
+        answer = thread.submit(self._accounts.changes(), work)
         try:
             async with asyncio.timeout(within_s):
-                if taken is not None:
-                    await asyncio.shield(asyncio.wrap_future(taken))
                 return await asyncio.wrap_future(answer)
         except TimeoutError:
             answer.cancel()

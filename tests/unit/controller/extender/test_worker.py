@@ -73,6 +73,15 @@ async def test_an_allocation_that_raises_is_refused(accounts: DeviceAccounts) ->
     assert found == "scheduler plugin odd: pod_allocate failed: ValueError: no idea"
 
 
+async def test_a_plugin_that_refuses_a_node_allocates_nothing_there(accounts: DeviceAccounts) -> None:
+    plugin = ScriptedPlugin(pod_fits_device=lambda: (False, (), 0.0), pod_allocate=fail)
+    found = await DeviceWorker(accounts, [plugin], time.monotonic).run(
+        lambda evaluator: evaluator.allocate(ASKED, "n", {}), 60
+    )
+    assert isinstance(found, str)
+    assert "refuses it and gives no reason" in found
+
+
 @pytest.mark.parametrize("method", ["add_node", "pod_fits_device", "take_pod_resources"])
 async def test_a_plugin_that_hangs_is_dropped_and_the_others_continue(accounts: DeviceAccounts, method: str) -> None:
     over, dropped, good = threading.Event(), list[str](), ScriptedPlugin("good")
