@@ -1,6 +1,7 @@
 """What a device plugin, installed as its authors would, adds to the container of a pod that was given its devices."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from rig.larder.cluster_driver import Json
 from tests.integration.dra.bench import DraBench
 
 PLUGIN = """
+import threading
+
 from agent.devices.plugin import Mount
 
 class Toys:
@@ -28,6 +31,8 @@ class Toys:
             raise RuntimeError("the toy is broken")
         if "toys/odd" in container_info.allocate_from.values():
             return "nonsense"
+        if "toys/stuck" in container_info.allocate_from.values():
+            threading.Event().wait()
         paths = [f"/dev/{place.rpartition('/')[2]}" for place in container_info.allocate_from.values()]
         return [Mount("/usr/lib/toys", "/opt/toys", True)], paths, {"TOYS": ",".join(paths)}
 """
@@ -102,6 +107,21 @@ def test_a_plugin_that_raises_or_answers_nonsense_is_named_and_the_others_go_on(
     assert "device plugin toys: allocate: " in toys.refused(_claim(toys, "odd"))
     toys.prepared(_claim(toys, "fuse"))
     toys.kubelet.unprepare(broken)
+
+
+def test_a_plugin_that_hangs_is_named_and_pods_without_its_devices_are_not_held_up(toys: DraBench) -> None:
+    toys.allow = json.dumps(ALLOW)
+    stuck = _claimed(toys, "stuck")
+    without = toys.claim("model == 'tiny'")
+    toys.pod(without)
+    with ThreadPoolExecutor() as threads:
+        refusal = threads.submit(toys.refused, stuck)
+        toys.prepared(without)
+        assert not refusal.done()
+        assert "device plugin toys: allocate: did not return within " in refusal.result()
+    assert "device plugin toys: allocate: allocate has not returned yet" in toys.refused(_claim(toys, "fuse"))
+    assert not toys.cdi_path(stuck).exists()
+    assert toys.kubelet.unprepare(stuck)[stuck["metadata"]["uid"]].error == ""
 
 
 def test_by_default_no_plugin_is_asked(toys: DraBench) -> None:
