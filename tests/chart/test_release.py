@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import trustme
 import yaml
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from rig.api import Api
 from rig.binaries import KUBERNETES_VERSION
@@ -180,6 +183,25 @@ def test_webhooks_keep_trusting_running_replicas_when_both_secrets_are_lost(clus
     _go_on(api, OLD_CA_UNTIL)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     assert _trusted(api) == authority
+
+
+def test_the_keys_are_p_256_and_an_rsa_authority_of_before_still_signs(cluster: Helm, api: Api) -> None:
+    for secret, key in ((TLS, "tls.key"), (CA, "ca.key")):
+        found = load_pem_private_key(_data(api, secret)[key], None)
+        assert isinstance(found, ec.EllipticCurvePrivateKey)
+        assert isinstance(found.curve, ec.SECP256R1)
+    old = trustme.CA(key_type=trustme.KeyType.RSA)
+    pair = {"ca.crt": old.cert_pem.bytes(), "ca.key": old.private_key_pem.bytes()}
+    api.patch(CA, {"data": {name: base64.b64encode(text).decode() for name, text in pair.items()}})
+    api.delete(TLS)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert _data(api, CA) == pair
+    assert _vouches(pair["ca.crt"], _data(api, TLS)["tls.crt"])
+    for secret in (CA, TLS):
+        api.delete(secret)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    _go_on(api, OLD_CA_UNTIL)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
 
 
 def test_the_certificate_holds_for_the_service_by_the_strictest_rules(api: Api, tmp_path: Path) -> None:

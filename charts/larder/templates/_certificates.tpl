@@ -41,7 +41,7 @@ Each step waits an hour for the one before.
 {{- else -}}
 {{- $names := list "larder" (printf "larder.%s" .Release.Namespace) (include "larder.serviceName" .) (printf "%s.cluster.local" (include "larder.serviceName" .)) -}}
 {{- $signer := buildCustomCert (b64enc $made.ca) (b64enc $made.caKey) -}}
-{{- $signed := genSignedCert (include "larder.serviceName" .) nil $names $days $signer -}}
+{{- $signed := genSignedCertWithKey (include "larder.serviceName" .) nil $names $days $signer (genPrivateKey "ecdsa") -}}
 {{- $_ := set $made "crt" $signed.Cert -}}
 {{- $_ := set $made "key" $signed.Key -}}
 {{- $renewAfter = add $now (div (mul $days 2 86400) 3) -}}
@@ -61,7 +61,7 @@ Each step waits an hour for the one before.
 {{- if and $secret (lt $now $renewAfter) -}}
 {{- dict "ca" (index $secret.data "ca.crt" | b64dec) "caKey" (index $secret.data "ca.key" | b64dec) "caRenewAfter" ($renewAfter | toString) | toJson -}}
 {{- else -}}
-{{- $ca := genCA "larder-ca" (mul $days 3 | int) -}}
+{{- $ca := genCAWithKey "larder-ca" (mul $days 3 | int) (genPrivateKey "ecdsa") -}}
 {{- dict "ca" $ca.Cert "caKey" $ca.Key "caRenewAfter" (add $now (mul $days 2 86400) | toString) | toJson -}}
 {{- end -}}
 {{- end -}}
