@@ -4,6 +4,7 @@ One Lease per node holds them. Whoever reserves a device writes the Lease with t
 so of two replicas that decide at the same time, one has to decide again.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ import msgspec
 
 from shared.devices.annotation import InvalidDeviceInfo, pod_info_from, pod_info_json
 from shared.devices.info import PodInfo
-from shared.kube.collection import decode, get_object
+from shared.kube.collection import decode, get_object, list_metadata
 from shared.kube.errors import Conflict, NotFound
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
@@ -22,6 +23,8 @@ PREFIX = "larder-devices-"
 RESERVED_ANNOTATION = "larder.dev/reserved-devices"
 SEEN_ANNOTATION = "larder.dev/pods-seen"
 NODE_ANNOTATION = "larder.dev/node"
+_LABEL, _OURS = "app.kubernetes.io/part-of", "larder"
+_SELECTOR = f"{_LABEL}={_OURS}"
 EXPIRES_S = 120.0  # longer than any request is on its way
 _LONGEST_NAME = 253
 _TIMEOUT_S = 5.0
@@ -100,6 +103,8 @@ class ReservationStore:
     identity: str
     clock: Callable[[], float]
     _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _has_read_all: bool = field(default=False, init=False)
     _seen: dict[str, dict[str, float]] = field(default_factory=dict, init=False)  # when, by node and uid
 
     def knows(self, node: str, node_uid: str) -> bool:
@@ -112,21 +117,24 @@ class ReservationStore:
         known = self._known.get(node)
         if known is None or known.node_uid != node_uid:
             found = await get_object(self.kube, self._path(node), Object)
-            known = DeviceReservations(node, node_uid)
-            if found is not None:
-                annotations = found.metadata.annotations
-                seen = annotations.get(SEEN_ANNOTATION, "")
-                known = replace(
-                    known,
-                    version=found.metadata.resource_version,
-                    entries=_read(annotations.get(RESERVED_ANNOTATION, "")),
-                    pods_seen=int(seen) if seen.isascii() and seen.isdecimal() else 0,
-                )
+            known = DeviceReservations(node, node_uid) if found is None else _reservations(node, node_uid, found)
             self._known[node] = known
         first_seen = self._seen.setdefault(node, {})
         for entry in known.entries:
             first_seen.setdefault(entry.uid, self.clock())
         return known
+
+    async def read_all(self) -> None:
+        """Read the reservations of all nodes once, in a few requests instead of one per node. Raises KubeError."""
+        async with self._reading:
+            if self._has_read_all:
+                return
+            for found in await list_metadata(self.kube, self._collection, {"labelSelector": _SELECTOR}):
+                node = found.metadata.annotations.get(NODE_ANNOTATION, "")
+                owners = [str(each.get("uid", "")) for each in found.metadata.owner_references]
+                if node and owners:
+                    self._known.setdefault(node, _reservations(node, owners[0], found))
+            self._has_read_all = True
 
     async def write(self, wanted: DeviceReservations) -> None:
         """Write the reservations of a node, if nobody has written since they were read.
@@ -169,7 +177,7 @@ class ReservationStore:
         metadata: Json = {
             "name": lease_name(wanted.node),
             "namespace": self.namespace,
-            "labels": {"app.kubernetes.io/part-of": "larder"},
+            "labels": {_LABEL: _OURS},
             "annotations": {
                 NODE_ANNOTATION: wanted.node,
                 RESERVED_ANNOTATION: _written(wanted.entries),
@@ -185,6 +193,18 @@ class ReservationStore:
             "metadata": metadata,
             "spec": {"holderIdentity": self.identity},
         }
+
+
+def _reservations(node: str, node_uid: str, lease: Object) -> DeviceReservations:
+    annotations = lease.metadata.annotations
+    seen = annotations.get(SEEN_ANNOTATION, "")
+    return DeviceReservations(
+        node,
+        node_uid,
+        version=lease.metadata.resource_version,
+        entries=_read(annotations.get(RESERVED_ANNOTATION, "")),
+        pods_seen=int(seen) if seen.isascii() and seen.isdecimal() else 0,
+    )
 
 
 def _written(entries: tuple[DeviceReservation, ...]) -> str:

@@ -101,6 +101,8 @@ class DeviceReserver:
     async def ensure_lease(self, account: NodeAccount) -> None:
         """Create the Lease of a node, for which its first pods would have to wait. Raises KubeError, NotBound."""
         if not self.store.knows(account.name, account.uid):
+            await self.store.read_all()
+        if not self.store.knows(account.name, account.uid):
             await self._commits.submit(account.name, _EnsureLease())
 
     async def _place(self, requested: RequestedDevices, node: str, uid: str) -> None:

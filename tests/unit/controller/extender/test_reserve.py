@@ -31,6 +31,7 @@ class LeaseServer:
 
     def __init__(self) -> None:
         self.lease: Json | None = None
+        self.reads: list[str] = []
         self.written: list[set[str]] = []
         self.most_entries = 99
         self.may_write = asyncio.Event()
@@ -40,8 +41,11 @@ class LeaseServer:
     async def answer(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read() or b"null")
         if request.method == "GET":
+            self.reads.append(request.path)
             if request.path.endswith("/pods"):
                 return web.json_response(listed())
+            if request.path.endswith("/leases"):
+                return web.json_response(listed(*filter(None, [self.lease])))
             return web.json_response(self.lease) if self.lease else _status(404)
         self.asked.release()
         await self.may_write.wait()
@@ -173,6 +177,20 @@ async def test_a_lease_is_created_once_and_before_the_first_pod(node: Node) -> N
     assert node.server.lease is not None
     await node.reserver.ensure_lease(node.account)
     assert node.server.written == []
+
+
+async def test_a_new_leader_lists_the_leases_instead_of_reading_each(node: Node, tmp_path: Path) -> None:
+    (first,) = await node.reserve_at_once("p")
+    node.server.reads.clear()
+    async with connected(node.server.answer, tmp_path) as kube:
+        other = Node(node.server, kube)
+        other.pods.upsert(device_pod("p", {CARD: 1}))
+        await other.reserver.ensure_lease(other.account)
+        await other.reserver.ensure_lease(other.account)
+        second = await other.reserve("q")
+    assert [path.rpartition("/")[2] for path in node.server.reads] == ["leases"]
+    assert cards(first) != cards(second)
+    assert other.conflicts == 0
 
 
 async def test_the_first_pods_of_a_node_create_its_lease(tmp_path: Path) -> None:
