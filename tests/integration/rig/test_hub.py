@@ -106,7 +106,7 @@ def test_private_and_gated_repositories_are_refused_as_the_hub_does(
         HfApi(endpoint=hub.endpoint, token=token).model_info("acme/llama")
 
 
-def test_what_is_not_there_is_named(hub: Hub, model: Path) -> None:
+def test_missing_repositories_revisions_and_files_raise_their_own_errors(hub: Hub, model: Path) -> None:
     hub.push("acme/llama", model)
     api = HfApi(endpoint=hub.endpoint, token=False)
     with pytest.raises(errors.RepositoryNotFoundError):

@@ -80,7 +80,7 @@ def test_a_blob_that_is_written_again_has_changed(azure: Azure, container: str, 
         source.open(before.files[0])
 
 
-def test_what_is_not_there_is_named(container: str, open_uri: Open) -> None:
+def test_a_missing_container_or_blob_is_reported_as_not_found(container: str, open_uri: Open) -> None:
     with pytest.raises(SourceNotFound, match="the container has neither"):
         open_uri(f"{container}/m").resolve()
     with pytest.raises(SourceNotFound):

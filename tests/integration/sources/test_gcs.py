@@ -89,7 +89,7 @@ def test_an_object_that_is_written_again_has_changed(gcs: Gcs, bucket: str, open
     assert drain(source, after.files[0]) == b"BBBB"
 
 
-def test_what_is_not_there_is_named(bucket: str, open_uri: Open) -> None:
+def test_a_missing_bucket_prefix_or_object_is_reported_as_not_found(bucket: str, open_uri: Open) -> None:
     with pytest.raises(SourceNotFound, match="the bucket has neither"):
         open_uri(f"gs://{bucket}/m").resolve()
     with pytest.raises(SourceNotFound):

@@ -129,7 +129,7 @@ def test_users_without_permission_are_told_what_to_do(
             act()
 
 
-def test_what_is_not_there(hub: Hub, folder: Path, open_repo: Open) -> None:
+def test_a_missing_revision_or_file_is_reported_as_not_found(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     with pytest.raises(RevisionNotFound, match="never"):
         open_repo("never").resolve()

@@ -91,7 +91,9 @@ def test_an_index_of_one_is_that_one_and_of_two_is_refused(registry: Registry, r
         open_uri(f"{repository}:two").resolve()
 
 
-def test_what_is_not_there_is_named(registry: Registry, repository: str, open_uri: Open) -> None:
+def test_a_missing_tag_repository_or_blob_is_reported_as_not_found(
+    registry: Registry, repository: str, open_uri: Open
+) -> None:
     registry.push(repository, "v1", {"w": b"one"})
     with pytest.raises(RevisionNotFound, match="v2"):
         open_uri(f"{repository}:v2").resolve()

@@ -121,7 +121,7 @@ def test_an_object_that_is_written_again_has_changed(bucket: str, open_uri: Open
     assert source.resolve().revision != before.revision
 
 
-def test_what_is_not_there_is_named(bucket: str, open_uri: Open) -> None:
+def test_a_missing_bucket_prefix_or_object_is_reported_as_not_found(bucket: str, open_uri: Open) -> None:
     with pytest.raises(SourceNotFound, match=f"s3://{bucket}/m: the bucket has neither"):
         open_uri(f"s3://{bucket}/m").resolve()
     with pytest.raises(SourceNotFound, match="no such bucket"):

@@ -42,7 +42,7 @@ def test_two_models_never_share_a_name(models: list[tuple[str, str]]) -> None:
     assert ready_label(one) != ready_label(other)
 
 
-def test_what_is_documented() -> None:
+def test_ids_labels_and_names_have_their_documented_forms() -> None:
     assert model_id("", "llama") == "llama"
     assert model_id("team", "llama") == "team_llama"
     assert ready_label("llama") == "model-cache-ready-llama"

@@ -176,7 +176,7 @@ async def test_a_secret_that_is_not_labelled_is_not_used(secrets: Secrets, objec
     assert "t0p" not in str(refused.value)
 
 
-async def test_one_that_is_not_there_is_named(secrets: Secrets) -> None:
+async def test_a_secret_that_does_not_exist_is_named_with_its_namespace(secrets: Secrets) -> None:
     with pytest.raises(AuthDenied, match="Secret hub in namespace team does not exist"):
         await secrets.credentials_of(demand())
 

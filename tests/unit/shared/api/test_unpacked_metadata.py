@@ -35,7 +35,7 @@ LARGE = st.builds(
 
 
 @pytest.mark.parametrize("found", [LLAMA, PIPELINE, Metadata(adapter=Adapter("LORA", "org/m", 8))])
-def test_what_is_reported_is_what_was_read(found: Metadata) -> None:
+def test_reported_metadata_is_read_back_unchanged(found: Metadata) -> None:
     assert reading_of(reported(Reading(metadata=found), "i")) == Reading(metadata=found)
 
 

@@ -137,7 +137,7 @@ containers = st.builds(
 
 
 @given(st.builds(PodInfo, name=names, running_containers=st.dictionaries(names, containers, max_size=3)))
-def test_whatever_is_written_is_read_again(pod: PodInfo) -> None:
+def test_any_pod_is_read_back_as_it_was_written(pod: PodInfo) -> None:
     assert parse_pod_info(encode_pod_info(pod)) == pod
 
 

@@ -66,7 +66,7 @@ def test_a_server_that_ignores_ranges_is_read_past(serve: Serve, client: HttpCli
     assert read(client, server, 98) == CONTENT[98:]
 
 
-def test_what_is_passed_over_comes_in_parts_of_a_size_that_the_reader_names(serve: Serve, client: HttpClient) -> None:
+def test_bytes_before_the_range_are_skipped_in_parts_of_the_requested_size(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: reply(200, CONTENT))
     body = open_range(client, Request(f"{server.url}/w.bin"), FILE, 33, 5, failure=lambda _: Unreachable(""))
     buffer = memoryview(bytearray(100))

@@ -156,7 +156,7 @@ steps = st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 3), st.booleans
 
 @settings(deadline=None, max_examples=50)  # a busy machine is not a failure
 @given(steps)
-async def test_whatever_happens_the_last_state_of_every_key_is_served_by_one_hand(
+async def test_the_last_state_of_every_key_is_served_by_one_worker_at_a_time(
     plan: list[tuple[str, float, bool]],
 ) -> None:
     wanted: dict[str, int] = {}

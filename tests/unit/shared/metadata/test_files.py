@@ -38,7 +38,7 @@ def test_a_part_is_those_bytes_or_what_is_there(files: ModelFiles) -> None:
     assert files.read("config.json", 20, 4) == b""
 
 
-def test_what_is_not_there_says_so(files: ModelFiles) -> None:
+def test_a_missing_file_is_reported_as_not_found(files: ModelFiles) -> None:
     with pytest.raises(SourceNotFound):
         files.read("absent", 0, 1)
 
@@ -109,7 +109,7 @@ def test_one_file_is_read_regardless_of_its_neighbours(tmp_path: Path) -> None:
     assert set(DirectoryFiles(str(tmp_path), "model").broken) == {"link"}
 
 
-def test_a_directory_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported_as_not_found(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound):
         DirectoryFiles(str(tmp_path), "absent")
 

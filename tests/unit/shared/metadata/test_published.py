@@ -104,7 +104,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_the_model_card_says(name: str) -> None:
+def test_published_configurations_match_their_model_cards(name: str) -> None:
     (context, layers, heads, kv_heads, kept), more = CASES[name]
     found = read(config_json=config_of(name))
     assert (found.context_length, found.layers, found.heads, found.kv_heads) == (context, layers, heads, kv_heads)

@@ -148,7 +148,9 @@ def test_capabilities(config: dict[str, Any], capabilities: tuple[str, ...]) -> 
         ("bert", {}, None),
     ],
 )
-def test_what_a_token_keeps(name: str, config: dict[str, Any], expected: int | None) -> None:
+def test_the_kv_cache_size_per_token_follows_from_the_configuration(
+    name: str, config: dict[str, Any], expected: int | None
+) -> None:
     assert read(config_json={**config_of(name), **config}).kv_cache_bytes_per_token == expected
 
 
@@ -183,7 +185,7 @@ def test_a_pipeline_of_diffusers_is_counted_part_by_part() -> None:
         ("QwenImageEditPipeline", "IMAGE_TEXT_TO_IMAGE"),
     ],
 )
-def test_what_a_pipeline_makes(name: str, made: str) -> None:
+def test_the_class_of_a_pipeline_determines_its_capability(name: str, made: str) -> None:
     assert read(model_index_json={"_class_name": name}).capabilities == (made,)
 
 
@@ -228,7 +230,7 @@ def test_code_of_its_own_is_reported() -> None:
     assert not read(config_json={}).custom_code
 
 
-def test_no_model_says_so() -> None:
+def test_a_missing_configuration_is_named() -> None:
     with pytest.raises(MetadataMissing, match=r"config\.json"):
         read(notes_txt=b"x")
 

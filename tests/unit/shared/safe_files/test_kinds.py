@@ -116,7 +116,7 @@ class TestPickles:
         ),
         protocol=st.sampled_from(PROTOCOLS),
     )
-    def test_whatever_is_pickled(self, value: object, protocol: int) -> None:
+    def test_no_pickled_value_is_accepted(self, value: object, protocol: int) -> None:
         assert accepting_names(pickle.dumps(value, protocol)) == []
 
     @given(data=st.binary(max_size=500), head=st.sampled_from([b"", b"PK\x03\x04", b"\x93NUMPY", b"GGUF", b"]\0\0"]))

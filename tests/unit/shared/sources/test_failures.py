@@ -50,7 +50,7 @@ def test_each_status_has_its_error_and_names_what_and_where(status: int, error: 
         ({}, 30),
     ],
 )
-def test_how_long_to_wait(headers: dict[str, str], after_s: float) -> None:
+def test_the_wait_after_a_rate_limit_follows_from_the_headers(headers: dict[str, str], after_s: float) -> None:
     failure = failure_of(429, headers, SUBJECT, NOW)
     assert isinstance(failure, RateLimited)
     assert failure.after_s == after_s

@@ -97,7 +97,7 @@ def test_more_time_than_there_is_time_for_is_left_to_the_caller() -> None:
     assert pause_before_retry(POLICY, Unreachable("x"), 1, 119.9, MIDDLE) is None
 
 
-def test_a_server_that_requests_time_has_more_where_the_policy_says_so() -> None:
+def test_a_rate_limited_server_gets_more_time_where_the_policy_allows_it() -> None:
     policy = RetryPolicy(timeout_s=40, cap_s=5, rate_limit_timeout_s=150)
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 80, MIDDLE) is not None
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 95, MIDDLE) is None

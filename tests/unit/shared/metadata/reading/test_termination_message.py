@@ -27,14 +27,14 @@ METADATA = st.builds(
 
 
 @given(METADATA)
-def test_whatever_was_read_fits_and_is_taken(metadata: Metadata) -> None:
+def test_any_metadata_fits_and_is_accepted(metadata: Metadata) -> None:
     body = encode_reading(Reading(metadata=metadata))
     assert len(body) <= MAX_BYTES
     assert decode_reading(body.decode()).metadata is not None
 
 
 @given(st.booleans(), WORDS)
-def test_whatever_went_wrong_fits_and_is_taken(found: bool, message: str) -> None:  # noqa: FBT001 - drawn
+def test_a_failure_with_any_message_keeps_its_reason(found: bool, message: str) -> None:  # noqa: FBT001 - drawn
     read = decode_reading(encode_reading(Reading(found=found, reason="PathNotFound", message=message)).decode())
     assert (read.found, read.reason) == (found, "PathNotFound")
 

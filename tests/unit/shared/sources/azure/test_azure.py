@@ -134,7 +134,9 @@ def test_lists_every_page_and_leaves_directories_out(serve: Serve) -> None:
         ({"AZURE_STORAGE_SAS_TOKEN": "?sv=1&sig=a%2Bb"}, ""),
     ],
 )
-def test_how_it_shows_who_asks(serve: Serve, values: dict[str, str], shown: str) -> None:
+def test_the_credentials_decide_how_a_request_is_authenticated(
+    serve: Serve, values: dict[str, str], shown: str
+) -> None:
     server = serve(lambda _: reply(200, b"x"))
     source = source_of(server, Credentials(values))
     source.open(File("w", 1)).close()

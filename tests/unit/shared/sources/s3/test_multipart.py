@@ -70,7 +70,7 @@ COMPOSITE = {"x-amz-checksum-type": "COMPOSITE"}
         ),
     ],
 )
-def test_what_a_head_states_about_parts(head: dict[str, str], found: MultipartDigest | None) -> None:
+def test_multipart_digests_are_read_from_response_headers(head: dict[str, str], found: MultipartDigest | None) -> None:
     assert multipart_digest(Headers({name.lower(): value for name, value in head.items()})) == found
 
 

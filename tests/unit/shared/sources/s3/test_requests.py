@@ -103,7 +103,7 @@ def test_each_code_has_its_error(status: int, code: str, error: type[LarderError
 @pytest.mark.parametrize(
     ("status", "code"), [(503, "SlowDown"), (429, "TooManyRequests"), (503, "RequestLimitExceeded")]
 )
-def test_who_is_to_slow_down_is_reported_until_when(
+def test_a_throttled_request_reports_how_long_to_wait_and_until_when(
     status: int, code: str, headers: dict[str, str], after_s: float, until: str
 ) -> None:
     subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test"))
@@ -209,7 +209,7 @@ def test_a_signed_request_is_not_redirected(serve: Serve) -> None:
     assert other.asked == []
 
 
-def test_credentials_for_another_host_are_withheld_and_the_message_says_so() -> None:
+def test_credentials_for_another_host_are_withheld_and_the_message_has_a_remedy() -> None:
     requests = S3Requests("bucket", "us-east-1", Credentials(KEYS, ("s3.test",)), SourceSettings())
     assert requests.build_request("GET", "p", {}).secrets == {}
     failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, RequestSubject("s3://b/p", S3, requests.grant), 0.0)
