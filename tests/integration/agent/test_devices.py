@@ -292,7 +292,7 @@ def test_kubelet_decides_what_is_allocatable(devices: DeviceBench) -> None:
     assert devices.writes() == 0, "the next agent sees it on the Node"
 
 
-def test_without_the_right_it_says_so_and_models_continue(bench: Bench) -> None:
+def test_an_agent_that_may_not_patch_the_node_status_reports_it_and_models_continue(bench: Bench) -> None:
     devices = DeviceBench(bench)
     devices.add_toy("works", allocatable=CARDS, kubecap={"larder.dev/cars": 3})
     model = bench.add_model("llama", FILES)

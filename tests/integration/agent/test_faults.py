@@ -78,7 +78,7 @@ def test_bytes_that_are_not_the_publishers_never_become_a_snapshot(bench: Bench)
     bench.wait_phase(model, "Ready")
 
 
-def test_a_model_that_does_not_fit_says_so_and_others_are_not_affected(bench: Bench) -> None:
+def test_a_model_that_does_not_fit_is_reported_and_others_are_not_affected(bench: Bench) -> None:
     large = bench.add_model("large", FILES)
     small = bench.add_model("small", {"config.json": b"x" * 1000})
     bench.start()

@@ -136,7 +136,7 @@ def test_the_next_revision_moves_only_what_changed(fetch_model: FetchModel, sour
     )
 
 
-def test_files_without_digests_are_verified_by_size_and_it_says_so(fetch_model: FetchModel, store: Store) -> None:
+def test_files_without_digests_are_recorded_as_verified_by_size(fetch_model: FetchModel, store: Store) -> None:
     snapshot = fetch_model(MemorySource({"a": b"abc"}, digests=False), store, "llama")
     assert snapshot.verified == "size"
 

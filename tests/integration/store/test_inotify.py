@@ -95,7 +95,7 @@ def test_reading_and_the_blobs_of_a_download_are_no_change(
     assert not watch.drain()
 
 
-def test_what_is_not_there_or_is_a_link_is_left_to_the_look_at_the_files(watch: InotifyWatch, tmp_path: Path) -> None:
+def test_missing_directories_and_links_are_not_watched(watch: InotifyWatch, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     assert watch.cover([tmp_path / "missing", tmp_path / "link"], creations=True)
     (tmp_path / "new").write_text("")

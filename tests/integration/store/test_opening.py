@@ -93,7 +93,7 @@ def test_a_read_only_root_is_refused_with_a_remedy(small_disk: Path) -> None:
         Store.open(small_disk / "root")
 
 
-def test_a_store_that_becomes_read_only_says_so(small_disk: Path) -> None:
+def test_a_store_that_has_become_read_only_is_refused_with_a_remedy(small_disk: Path) -> None:
     Store.open(small_disk / "root").close()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S603, S607 - fixed arguments
     with pytest.raises(StoreFailure, match="mount it writable"):

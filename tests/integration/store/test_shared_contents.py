@@ -28,7 +28,7 @@ def assert_kept(store: Store, result: FetchResult) -> None:
     assert store.blobs.paths() == {}
 
 
-def test_one_is_committed_and_removed_before_the_others_commit(
+def test_files_are_kept_when_a_model_that_shares_them_is_removed_before_the_commit(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     result = fetch_blobs(TWO, store)
@@ -36,7 +36,7 @@ def test_one_is_committed_and_removed_before_the_others_commit(
     assert_kept(store, result)
 
 
-def test_one_is_cancelled(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_files_are_kept_when_a_download_that_shares_them_is_cancelled(fetch_blobs: FetchBlobs, store: Store) -> None:
     result = fetch_blobs(TWO, store)
     fetch_blobs(ONE, store)
     store.unfinished.discard(plan_of(ONE))

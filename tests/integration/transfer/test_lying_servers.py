@@ -235,7 +235,7 @@ def listed(**headers: str) -> Answer:
 
 @pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
-def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
+def test_a_file_without_a_digest_that_changes_midway_is_not_mixed(
     bring_url: Callable[[Answer], FetchResult],
     before: dict[str, str],
     after: dict[str, str],
@@ -252,7 +252,7 @@ def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
 
 
 @pytest.mark.parametrize(("reported", "_"), CHANGES.values(), ids=CHANGES)
-def test_one_without_a_digest_that_stays_is_resumed(
+def test_an_unchanged_file_without_a_digest_is_resumed(
     bring_url: Callable[[Answer], FetchResult], reported: dict[str, str], _: dict[str, str], store: Store
 ) -> None:
     asked: list[ScriptedRequest] = []

@@ -83,7 +83,7 @@ def test_progress_ends_where_it_said(fetch_blobs: FetchBlobs, store: Store) -> N
     assert progress.done == progress.total >= sum(map(len, FILES.values()))
 
 
-def test_one_alone_that_is_no_archive_by_its_name(fetch_model: FetchModel, store: Store) -> None:
+def test_a_single_archive_without_an_archive_suffix_is_unpacked(fetch_model: FetchModel, store: Store) -> None:
     assert content(fetch_model(MemorySource({"weights": tar(WEIGHTS)}, archives=FORMS), store)) == WEIGHTS
 
 

@@ -65,7 +65,7 @@ def test_links_within_become_files(tmp_path: Path) -> None:
     assert not (fetched.to / "link").is_symlink()
 
 
-def test_one_that_alone_is_missing_of_several_files_is_not_unpacked(tmp_path: Path) -> None:
+def test_an_archive_that_is_the_only_missing_file_of_several_is_not_unpacked(tmp_path: Path) -> None:
     files = {"m.tar": tar(FILES), "config.json": b"{}"}
     fetched = Command(tmp_path / "dir", MemorySource(files))
     assert fetched.run() == 0

@@ -65,7 +65,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("stderr", [Terminal(), io.StringIO()], ids=["a terminal", "a file"])
-def test_an_inspection_waits_too_and_says_so_on_a_terminal(pushed: Hub, stderr: io.StringIO) -> None:
+def test_an_inspection_waits_for_the_hub_and_reports_it_only_on_a_terminal(pushed: Hub, stderr: io.StringIO) -> None:
     pushed.faults.add(Refuse(429, 2), LISTING, times=2)
     stdout = io.StringIO()
     environ = {"HF_ENDPOINT": pushed.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"}

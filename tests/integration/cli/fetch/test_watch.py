@@ -66,7 +66,7 @@ def test_a_source_that_requests_time_is_not_given_up_meanwhile(progress: Progres
                 assert watch.check(second) is None
 
 
-def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
+def test_a_source_that_stays_silent_after_a_requested_wait_is_abandoned(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     asked = progress.failure = RateLimited("later", 60)
     assert [watch.check(second) for second in range(1, 61 + int(STALL_TIMEOUT_S))] == [None] * (

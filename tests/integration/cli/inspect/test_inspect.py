@@ -104,7 +104,7 @@ def test_a_single_file_is_reported_without_its_neighbours(large: tuple[Path, int
     assert "modelType" not in found
 
 
-def test_a_directory_without_a_model_says_so(tmp_path: Path) -> None:
+def test_a_directory_without_a_model_is_reported(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     done = inspect(str(tmp_path))
     assert done.returncode == 1

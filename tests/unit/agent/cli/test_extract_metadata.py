@@ -104,7 +104,9 @@ def test_a_file_on_the_claim_is_named_without_the_mount(claim: Path) -> None:
         ("config.json", b" " * (64 * 2**20), "MetadataOversized"),
     ],
 )
-def test_what_describes_no_model_says_which_file(name: str, body: bytes, reason: str, claim: Path) -> None:
+def test_a_missing_malformed_or_oversized_configuration_is_named(
+    name: str, body: bytes, reason: str, claim: Path
+) -> None:
     (claim / "models" / "llama" / "config.json").unlink()
     (claim / "models" / "llama" / name).write_bytes(body)
     found = reading(claim, "models/llama")

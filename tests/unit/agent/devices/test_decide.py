@@ -135,7 +135,7 @@ def test_kubelet_overrules_what_is_less_than_the_capacity() -> None:
     assert overruled_by_kubelet(AdvertisedNode("u", None, "", both, both), {}) == frozenset()
 
 
-def test_what_an_earlier_agent_learnt_of_kubelet_is_seen_on_the_node() -> None:
+def test_resources_that_kubelet_overruled_before_are_recognised_on_the_node() -> None:
     info = NodeInfo("n1", kube_cap={A: 4, B: 2}, kube_alloc={A: 3, B: 2})
 
     def known(capacity: str, allocatable: str, record: str = f"{A},{B}") -> frozenset[str]:

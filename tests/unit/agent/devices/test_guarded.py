@@ -116,7 +116,7 @@ ODD = st.recursive(
 
 
 @given(ODD, ODD, ODD, ODD, ODD)
-def test_whatever_is_filled_in_is_refused_or_can_be_read_back(
+def test_node_info_of_a_plugin_is_refused_or_can_be_read_back(
     capacity: Any, allocatable: Any, used: Any, scorer: Any, extended: Any
 ) -> None:
     def fill(info: NodeInfo) -> None:
@@ -131,7 +131,9 @@ def test_whatever_is_filled_in_is_refused_or_can_be_read_back(
 
 
 @given(ODD, ODD, ODD)
-def test_whatever_is_allocated_is_refused_or_plain(mounts: Any, devices: Any, envs: Any) -> None:
+def test_an_allocation_is_refused_or_has_absolute_paths_and_textual_variables(
+    mounts: Any, devices: Any, envs: Any
+) -> None:
     try:
         found = allocated((mounts, devices, envs))
     except DevicePluginError:
@@ -188,6 +190,6 @@ def test_calls_are_serialised() -> None:
     assert most == [1]
 
 
-def test_a_plugin_that_is_not_loaded_says_so() -> None:
+def test_a_plugin_that_is_not_loaded_is_named_in_the_error() -> None:
     with pytest.raises(DevicePluginError, match="device plugin label is not loaded"):
         GuardedPlugin("label", StubDevice).node_info("n1")

@@ -23,7 +23,7 @@ def test_downloads_and_removals_are_reported_side_by_side_while_they_run() -> No
     assert reported(activity) == []
 
 
-def test_what_is_freed_counts_though_nobody_follows_it() -> None:
+def test_bytes_freed_by_an_untracked_removal_are_counted() -> None:
     activity = Activity()
     activity.count_freed(OTHER, 5)
     assert activity.freed_bytes == 5

@@ -63,7 +63,7 @@ def test_other_files_another_reader_and_an_interruption_that_was_waited_out_are_
     assert inspects(replace(waiting, now_s=150.0))
 
 
-def test_one_is_read_at_a_time() -> None:
+def test_only_one_snapshot_is_read_at_a_time() -> None:
     seen = ready(
         model_node=model_node([entry(), entry("qwen")]), held={KEY: UNPACKED, ("qwen", "r1"): UNPACKED},
         labels=(*both(), *both("qwen")),
@@ -71,7 +71,7 @@ def test_one_is_read_at_a_time() -> None:
     assert len([action for action in decide(seen) if isinstance(action, Inspect)]) == 1
 
 
-def test_what_was_read_is_reported_with_the_entry_and_nothing_of_other_files() -> None:
+def test_metadata_is_reported_with_its_entry_unless_the_files_have_changed() -> None:
     assert [s.metadata for s in entry_statuses(ready(metadata={KEY: READ}))] == [READ]
     other = {KEY: replace(UNPACKED, manifest="b" * 64)}
     assert [s.metadata for s in entry_statuses(ready(metadata={KEY: READ}, held=other))] == [None]

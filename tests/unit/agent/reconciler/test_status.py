@@ -169,7 +169,7 @@ def test_a_shortage_is_reported_until_it_is_asked_again() -> None:
     assert (again.phase, again.reason, again.shortage) == ("Failed", "InsufficientStorage", 0)
 
 
-def test_how_much_may_go_for_it_is_part_of_the_message() -> None:
+def test_the_message_about_missing_space_says_how_much_may_be_evicted() -> None:
     assert only(entry_statuses(observation(entry(), failures=full(entry())))).message == "need 9 bytes"
     helped = entry(evictable=2048)
     status = only(entry_statuses(observation(helped, failures=full(helped))))

@@ -68,7 +68,7 @@ def test_a_single_file_that_comes_slowly_gets_a_few_at_once() -> None:
     assert set(settle(1, 16, link=1e9, connection=1e9, seconds=0.9)) == {1}
 
 
-def test_one_whose_connections_speed_up_slowly_gets_as_many_too() -> None:
+def test_a_far_server_gets_as_many_connections_when_they_speed_up_slowly() -> None:
     for speeds_up_s in (0.5, 1.0, 2.0, 4.0):
         assert settle(4, 16, link=1e9, connection=1e9 / 16, speeds_up_s=speeds_up_s)[-1] == 16
 

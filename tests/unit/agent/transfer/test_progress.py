@@ -39,7 +39,7 @@ def test_the_rate_falls_to_nothing_when_nothing_comes(clock: Clock) -> None:
     assert progress.rate() == 0
 
 
-def test_what_was_found_has_no_rate(clock: Clock) -> None:
+def test_bytes_already_present_do_not_count_towards_the_rate(clock: Clock) -> None:
     progress = Progress(0, clock)
     progress.count_present(10**9)
     clock.now += 1

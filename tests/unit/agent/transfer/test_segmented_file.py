@@ -272,7 +272,7 @@ def test_a_receiver_hashes_its_own_bytes_unless_someone_is_at_it() -> None:
         assert segmented.hashing.whole
 
 
-def test_who_follows_waits_for_the_receiver_that_hashes() -> None:
+def test_a_follower_waits_while_a_receiver_hashes_until_it_is_stopped() -> None:
     with begun(100) as segmented:
         put(segmented, taken(segmented.take_segment()), 40)
         segmented.hashing.busy = True

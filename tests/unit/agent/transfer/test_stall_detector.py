@@ -7,7 +7,7 @@ def test_a_body_that_drips_is_abandoned_after_a_window() -> None:
     assert pace.observe(500, 1.0) == 500
 
 
-def test_one_that_flows_is_not() -> None:
+def test_a_body_that_flows_is_not_abandoned() -> None:
     pace = StallDetector(least_rate=1000, window_s=10)
     assert [pace.observe(1000, 1.0) for _ in range(50)] == [None] * 50
 
