@@ -42,7 +42,7 @@ def results(found: Preview) -> list[tuple[str, str]]:
     return [(row.model, row.result) for row in found.rows]
 
 
-def test_what_lacks_space_now_is_asked_about() -> None:
+def test_the_model_that_lacks_space_is_previewed_by_default() -> None:
     found = asked(node(reason="InsufficientStorage", shortage=30))
     assert found.lines[1:] == ("new lacks 30 B", "45 B can be evicted in total: enough")
     assert results(found) == [("b", "evict #1"), ("a", "evict #2"), ("used", "keep: in use by ns/pod")]
@@ -88,7 +88,7 @@ def test_a_narrow_terminal_loses_no_result() -> None:
         assert not width or max(map(len, shown)) <= width
 
 
-def test_a_node_that_may_not_evict_says_so() -> None:
+def test_a_node_whose_policy_forbids_eviction_is_reported() -> None:
     assert "evictionPolicy is Never" in asked(node("Never")).lines[0]
 
 

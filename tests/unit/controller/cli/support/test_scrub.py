@@ -121,7 +121,7 @@ def test_commands_and_headers_go_and_labels_stay() -> None:
     assert scrub({"labels": {"larder.dev/credentials": "true"}}) == {"labels": {"larder.dev/credentials": "true"}}
 
 
-def test_what_is_too_long_to_help_is_left_as_a_mark() -> None:
+def test_managed_fields_are_dropped_and_a_ca_bundle_is_replaced_by_its_digest() -> None:
     reported = scrub({"managedFields": [{"x": 1}], "caBundle": "LS0t"})
     assert reported == {"caBundle": "4 characters, SHA-256 " + reported["caBundle"].rpartition(" ")[2]}
 

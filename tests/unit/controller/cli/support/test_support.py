@@ -71,7 +71,7 @@ def test_urgent_files_displace_others() -> None:
     assert (list(budget), budget.left_out) == ([b"cc", b"aa"], 2)
 
 
-def test_what_will_not_fit_need_not_be_made() -> None:
+def test_a_full_budget_has_room_only_where_an_urgent_file_displaces_another() -> None:
     budget = LineBudget(100)
     assert budget.has_room(urgent=False)
     budget.put(b"o" * 99, urgent=False)

@@ -84,7 +84,7 @@ def test_a_model_being_removed_everywhere_is_on_no_node() -> None:
         ("team_m", f"private-{DRIVER}", "NoNodes"),
     ],
 )
-def test_who_may_use_a_private_model(model: str, class_name: str, reason: str) -> None:
+def test_a_private_model_needs_its_namespace_and_the_private_class(model: str, class_name: str, reason: str) -> None:
     assert answers(around(claim(request(model, class_name)), published("x", "a"))).keys() == {reason}
 
 

@@ -38,7 +38,7 @@ def job(reason: str, message: str = "", *, ready: bool = False, ended: str = "",
         ("VolumeNotBound", Severity.STOP),
     ],
 )
-def test_what_passes_and_what_someone_has_to_change(reason: str, severity: Severity) -> None:
+def test_the_reason_of_a_job_decides_whether_to_wait_or_to_act(reason: str, severity: Severity) -> None:
     found = why_training_job(job(reason, "2 of 5 pods run"), seen())
     (finding,) = [finding for finding in found.findings if finding.about == TITLE]
     assert (finding.severity, finding.reason, finding.message) == (severity, reason, "2 of 5 pods run")

@@ -219,7 +219,7 @@ async def test_a_model_of_another_product(
     assert {"NotManaged", "NotObserved"} & reasons(answer) == {reason}
 
 
-def test_a_model_that_was_evicted_on_a_node_says_so() -> None:
+def test_a_model_that_was_evicted_on_a_node_is_reported_with_a_remedy() -> None:
     phrase = "evicted since noon to make room for new"
     reported = [entry_status("m", "Absent", reason="Evicted", message=phrase)]
     mn = model_node("a", entry("m", state="Absent", evicted_for="new"), reported=reported)
@@ -267,7 +267,9 @@ def test_no_node_matches() -> None:
         (cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"), "Deleting"),
     ],
 )
-def test_what_the_object_itself_says(model: ClusterModelCache | BaseModel, reason: str) -> None:
+def test_a_reason_in_the_model_itself_is_reported_instead_of_missing_nodes(
+    model: ClusterModelCache | BaseModel, reason: str
+) -> None:
     answer = of_model(seen(declared(model)))
     assert reason in reasons(answer, *Severity)
     assert "NoNodes" not in reasons(answer, *Severity)
@@ -302,7 +304,7 @@ def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
     return replace(found, status=msgspec.structs.replace(found.status, metadata=ReadMetadata(values=values)))
 
 
-def test_what_a_model_is_and_why_that_is_not_known() -> None:
+def test_the_metadata_of_a_model_or_the_reason_for_its_absence_is_reported() -> None:
     found = declared(cache("m", "gpus"))
     known = with_values(found, {"architectures": ["LlamaForCausalLM"], "parameters": 8_030_000_000})
     assert "LlamaForCausalLM, 8.03B parameters" in render(of_model(seen(known)))
@@ -501,7 +503,7 @@ def test_a_group_without_nodes() -> None:
     granted=st.booleans(),
     state=st.sampled_from([*EntryState]),
 )
-def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, granted: bool, state: str) -> None:
+def test_every_report_of_an_agent_leads_to_a_finding(*, phase: str, reason: str, granted: bool, state: str) -> None:
     found = with_entry(node_with_model("a", phase, reason, "words"), granted=granted, state=state)
     for answer in (of_model(at_a(found)), why_node("a", at_a(found)), why_pod(injected_pod(), at_a(found))):
         assert answer.findings
