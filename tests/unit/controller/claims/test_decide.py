@@ -194,7 +194,7 @@ def test_fields_of_another_claim_go_where_this_one_cannot_be_read() -> None:
     assert set(write.fields.values()) == {None}
 
 
-def test_who_says_that_nothing_is_to_be_read_is_believed() -> None:
+def test_a_model_whose_path_is_missing_is_ready_when_the_user_skips_reading() -> None:
     seen = replace(read(model(), MISSING), skip=True)
     assert ready(seen) == ("Ready", "True", "OnClaim")
 
@@ -243,7 +243,7 @@ def test_a_job_that_gives_up_later_takes_nothing_back() -> None:
     assert ready(late)[0] == "Failed", "nobody has found it since"
 
 
-def test_who_writes_all_of_it_or_skips_it_requests_no_look() -> None:
+def test_a_model_is_ready_without_a_reading_when_the_user_skips_it_or_wrote_every_field() -> None:
     given_up = after(replace(model(), job=job(LATE)))
     for seen in (replace(given_up, skip=True), replace(given_up, spec=WRITTEN)):
         assert ready(seen) == ("Ready", "True", "OnClaim")

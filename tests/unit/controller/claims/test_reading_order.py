@@ -44,7 +44,7 @@ def test_a_new_value_of_the_annotation_asks_once() -> None:
     assert order_of(replace(again, demand=replace(again.demand, refresh="2")), NOW)
 
 
-def test_nothing_is_read_where_the_user_says_so_or_wrote_all() -> None:
+def test_nothing_is_read_where_the_user_skips_it_or_wrote_every_field() -> None:
     assert order_of(view(skip=True), NOW) is None
     assert order_of(view(spec=WRITTEN), NOW) is None
     assert order_of(view(spec={k: v for k, v in WRITTEN.items() if k != "maxTokens"}), NOW)
@@ -111,7 +111,7 @@ def test_empty_fields_are_filled_and_written_ones_never() -> None:
     assert written == {k: v for k, v in FILLED.items() if k not in mine}
 
 
-def test_what_an_earlier_reading_wrote_follows_a_new_one() -> None:
+def test_a_new_reading_replaces_the_fields_that_an_earlier_one_wrote() -> None:
     seen = replace(read(view()), spec={**FILLED, "modelType": "mine", "vendor": "v"})
     new = {"modelType": "other", "contextLength": 4096, "format": "gguf"}
     assert fields_to_write(seen.spec, seen.status.metadata, new) == {

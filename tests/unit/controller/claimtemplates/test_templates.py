@@ -138,6 +138,6 @@ _JSON = st.recursive(
 
 
 @given(_JSON | st.lists(st.fixed_dictionaries({"metadata": _JSON, "spec": _JSON}), max_size=3))
-def test_whatever_is_written_is_parsed_or_refused(anything: object) -> None:
+def test_any_templates_are_parsed_or_refused(anything: object) -> None:
     with suppress(InvalidTemplates):
         assert len(parse_templates(anything, "here")) <= MAX_TEMPLATES

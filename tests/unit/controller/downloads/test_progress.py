@@ -87,7 +87,7 @@ async def answering(body: bytes, port: int) -> AsyncIterator[None]:
         (b'{"done": "a"}\n', None),
     ],
 )
-async def test_whatever_a_pod_answers_is_bounded(body: bytes, found: DownloadProgress | None) -> None:
+async def test_only_a_short_and_valid_answer_of_a_pod_is_read(body: bytes, found: DownloadProgress | None) -> None:
     port = free_port()
     async with answering(body, port):
         assert await read_progress("127.0.0.1", port) == found

@@ -90,7 +90,7 @@ def test_without_time_left_nodes_are_refused_this_time_only(accounts: DeviceAcco
     assert evaluator.fits(requested, ["n1"], LATER)[0].fits
 
 
-def test_a_search_without_end_is_abandoned_and_says_so() -> None:
+def test_a_search_that_takes_too_many_steps_is_abandoned_and_reported() -> None:
     accounts = DeviceAccounts()
     offered = {f"resource/group/g/{i}/h/{j}/x": 1 for i in range(60) for j in range(60)}
     accounts.node_changed(None, device_node("n", offered))

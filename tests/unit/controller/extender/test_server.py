@@ -84,7 +84,7 @@ async def test_filter_and_prioritize_answer_in_the_names_of_go(extender: Extende
     assert (await extender.ask("prioritize", args())).json() == [{"Host": "a", "Score": 10}, {"Host": "b", "Score": 0}]
 
 
-async def test_a_malformed_annotation_of_the_pod_fits_nowhere_and_says_so(extender: Extender) -> None:
+async def test_a_pod_with_a_malformed_annotation_fits_no_node_and_the_reason_is_reported(extender: Extender) -> None:
     asked = args(Pod=pod_json("p", annotation="{"))
     assert "the text is not JSON" in (await extender.ask("filter", asked)).json()["Error"]
     found = (await extender.ask("filter", asked)).json()
@@ -94,7 +94,7 @@ async def test_a_malformed_annotation_of_the_pod_fits_nowhere_and_says_so(extend
     )
 
 
-async def test_whole_nodes_are_not_taken(extender: Extender) -> None:
+async def test_a_request_with_whole_nodes_instead_of_names_is_refused(extender: Extender) -> None:
     found = await extender.ask("filter", args(NodeNames=None, Nodes={"items": []}))
     assert "set nodeCacheCapable: true" in found.json()["Error"]
 

@@ -70,7 +70,7 @@ def test_a_hundred_nodes_are_listed_and_all_are_counted() -> None:
 
 
 @given(st.lists(st.integers(-(2**63), MAX), max_size=5), st.sampled_from(["0", "5Gi", "100E"]))
-def test_whatever_agents_say_the_figures_fit_the_object(used: list[int], limit: str) -> None:
+def test_the_figures_fit_the_object_whatever_agents_report(used: list[int], limit: str) -> None:
     members = [GroupMember(f"n{i}", u, ()) for i, u in enumerate(used)]
     status = decide(*members, found=group(limit))
     assert 0 <= status.used <= MAX

@@ -66,7 +66,7 @@ async def two(objects: Objects, tmp_path: Path) -> AsyncIterator[Cluster]:
         yield Cluster(kube, "a", "b")
 
 
-async def test_one_at_a_time_and_the_next_when_the_spec_says_so(two: Cluster) -> None:
+async def test_one_node_downloads_at_a_time_and_the_next_once_the_grant_is_given_back(two: Cluster) -> None:
     two.write("a", "Waiting")
     two.write("b", "Waiting")
     assert await two.look() == {"a"}

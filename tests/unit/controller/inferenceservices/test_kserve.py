@@ -65,7 +65,7 @@ def test_a_service_without_the_annotation_or_being_deleted_uses_no_model() -> No
     assert list(kserve_services_with(CACHE, services, [CACHE])) == ["team/d"]
 
 
-def test_what_a_component_s_own_annotations_say_counts_for_it_alone() -> None:
+def test_an_annotation_of_a_component_counts_for_that_component_alone() -> None:
     predictor = {"model": {"storageUri": "s3://bkt/models"}, "annotations": {ENABLE: "false"}}
     transformer = {"containers": [container("s3://bkt/models/tokenizer")]}
     assert list(kserve_services_with(CACHE, [kserve("a", predictor)], [CACHE])) == []
@@ -102,7 +102,9 @@ MODEL = {"uri": "s3://b/m", "mountPath": "/mnt/models"}
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["predictor", "transformer", "explainer", "canary"])
-def test_what_a_component_may_download(component: dict[str, Any], named: list[str], place: str) -> None:
+def test_the_uris_that_a_component_may_download_are_found(
+    component: dict[str, Any], named: list[str], place: str
+) -> None:
     spec = {"canary": [{"predictor": component}]} if place == "canary" else {place: component}
     assert uris(spec) == named
 

@@ -119,7 +119,7 @@ def test_nothing_is_read_where_all_is_written_unless_asked() -> None:
     assert reads(view(spec=WRITTEN, refreshed="now"))
 
 
-def test_nothing_is_read_where_the_user_says_so() -> None:
+def test_skipping_by_the_user_prevents_readings_and_keeps_earlier_metadata() -> None:
     assert reported(decide(view(skip=True), NOW)).condition.reason == "Skipped"
     assert not reads(view(skip=True, refreshed="1"))
     before = read(view())

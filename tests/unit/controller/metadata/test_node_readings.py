@@ -35,7 +35,7 @@ def reason(seen: MetadataView) -> str:
     return reported(decide(seen, NOW)).condition.reason
 
 
-def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does() -> None:
+def test_a_reading_by_a_node_fills_status_and_spec_like_one_of_the_source() -> None:
     archive = read(view(), EMPTY)
     assert archive.may_be_unpacked
     done = heard(archive, a=READ)

@@ -50,7 +50,7 @@ def test_only_the_files_of_the_manifest_count() -> None:
     assert reading.metadata.parameters == 640_000
 
 
-def test_what_describes_nothing_is_said_with_what_may_be_why() -> None:
+def test_files_that_describe_no_model_are_reported_with_the_likely_cause() -> None:
     archive = reading_of({"m.tar.gz": b"x"})
     assert (archive.reason, archive.metadata) == ("MetadataMissing", None)
     assert "m.tar.gz is the only file, and an archive can be read only after it is unpacked" in archive.message

@@ -272,7 +272,7 @@ def test_a_claim_that_gets_no_volume_names_its_class(fields: dict[str, Any], sec
         assert "'fast'" in write.message
 
 
-def test_without_a_default_class_it_says_so() -> None:
+def test_a_missing_default_storage_class_is_reported() -> None:
     write = written(view(claim=claim("Pending", storage_class_name=""), job=job()))
     assert write.reason == "StorageClassNotFound"
     assert "no default" in write.message

@@ -174,7 +174,7 @@ def test_a_changed_source_is_downloaded_beside_the_files_that_are_served() -> No
     assert written(view).update == ("Downloading", IN_PROGRESS)
 
 
-def test_an_update_that_fails_leaves_the_model_ready_and_says_so() -> None:
+def test_an_update_that_fails_is_reported_and_leaves_the_model_ready() -> None:
     changed = build.model(build.served(), version="3.2")
     message = "the model needs 30.0 GiB more, and 4.0 GiB are free"
     failed = pod("Failed", DownloadReport(reason="InsufficientStorage", message=message))

@@ -84,7 +84,7 @@ async def test_the_first_look_falls_anywhere_into_the_period_and_zero_is_never()
     assert Looking(period_s=0).watch.next_check_in_s("uid-m") is None
 
 
-async def test_what_upstream_has_is_known_until_it_is_reset() -> None:
+async def test_the_upstream_revision_is_known_until_it_is_reset() -> None:
     looking = Looking()
     await looking.look("m")
     seen = looking.watch.upstream_of("uid-m", "hf://org/m@main")
@@ -151,7 +151,7 @@ async def test_a_few_are_asked_at_one_time() -> None:
     assert sorted(looking.asked) == ["uid-m", "uid-n", "uid-o"]
 
 
-async def test_what_was_seen_is_forgotten_when_the_lead_is_lost() -> None:
+async def test_the_upstream_revision_is_forgotten_when_leadership_is_lost() -> None:
     looking = Looking()
     await looking.look("m")
     await looking.watch.stop()

@@ -142,7 +142,7 @@ def test_groups_count_as_soon_as_they_are_seen(members: tuple[GroupMember, ...])
     assert kstatus(shown(decide_status(group, members, {}, STAMP))) == "Current"
 
 
-def test_what_is_being_deleted_or_not_seen_yet() -> None:
+def test_a_model_being_deleted_or_not_yet_observed_is_not_current() -> None:
     ready = shown(cache_status(view(READY), report(view(READY)), ClusterModelCacheStatus(), STAMP))
     assert kstatus(ready) == "Current"
     assert kstatus(ready | {"metadata": {"generation": 4}}) == "InProgress"
@@ -191,7 +191,7 @@ def test_conditions_agree_with_each_other_and_with_what_was_observed(seen: Model
         assert ready.status == "True" or set(kinds) & set(ABNORMAL) or ready.reason == "Disabled"
 
 
-def test_what_is_recorded_first_is_not_ahead_of_what_was_observed() -> None:
+def test_a_resolution_is_recorded_with_the_last_observed_generation() -> None:
     before = ClusterModelCacheStatus(observed_generation=2, refreshed="1")
     status = recorded_status(RecordResolution(R2, 1, "2"), before, STAMP, 3)
     assert {c.observed_generation for c in status.conditions} == {2}

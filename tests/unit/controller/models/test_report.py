@@ -164,7 +164,7 @@ def kinds(seen: ModelView) -> list[type]:
     return [type(action) for action in decide(seen, NOW, 600)]
 
 
-def test_a_new_model_is_held_then_resolved_while_its_status_says_so() -> None:
+def test_a_new_model_gets_a_finalizer_a_resolution_and_a_status() -> None:
     assert kinds(view(resolution=None, has_finalizer=False)) == [AddFinalizer, Resolve, WriteStatus]
     assert kinds(view(resolution=None)) == [Resolve, WriteStatus]
     assert kinds(view(resolution=None, may_resolve=False)) == [WriteStatus]
@@ -180,7 +180,7 @@ def test_a_vendors_model_is_left_alone() -> None:
     assert decide(view(resolution=None, foreign=True, uri="", has_finalizer=False), NOW, 600) == []
 
 
-def test_what_is_there_already_is_taken_and_no_source_asked() -> None:
+def test_an_existing_resolution_is_recorded_without_asking_the_source() -> None:
     kept = Resolution("hf://o/m@main", "r1", "e" * 64, 5)
     assert decide(view(resolution=None, existing=kept), NOW, 600) == [RecordResolution(kept)]
 
@@ -221,7 +221,7 @@ def evicted(name: str, phase: str = "Absent") -> TargetNode:
     return node(name, phase, reason="Evicted", message="evicted since noon to make room for new")
 
 
-def test_a_model_that_some_nodes_gave_up_is_ready_and_says_so() -> None:
+def test_a_model_that_some_nodes_evicted_is_ready_and_reported_as_partly_evicted() -> None:
     status = cache(view(node("a", "Ready"), evicted("b"), evicted("c", "Draining")))
     assert (status.storage_status, ready(status)) == ("Ready", ("True", "PartlyEvicted"))
     assert (status.ready, status.node_status["b"], status.node_status["c"]) == ("1/3", "evicted", "evicted")
@@ -244,7 +244,7 @@ def test_pods_get_the_new_revision_though_a_node_gave_it_up() -> None:
     assert report(view(node("a", "Ready"), evicted("b"), serving="r1")).serving == "r2"
 
 
-def test_a_node_that_has_no_space_for_the_model_says_so_and_counts_as_failed() -> None:
+def test_a_node_with_too_many_models_of_the_namespace_is_named_and_counts_as_failed() -> None:
     full = Obstacle("TooManyModels", "namespace team has 500 models", retryable=True)
     crowded = TargetNode("a", ready=True, agent_ready=True, status=None, obstacle=full)
     found = report(view(crowded))

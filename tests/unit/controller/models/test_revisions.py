@@ -55,7 +55,7 @@ def test_the_answer_to_a_refresh_is_recorded_though_nothing_moved() -> None:
     )
 
 
-def test_what_another_object_has_newer_is_taken_and_the_refresh_stays_asked() -> None:
+def test_a_newer_revision_of_another_object_is_recorded_and_the_refresh_stays_requested() -> None:
     seen = view(node("a", "Ready"), refresh="2", refreshed="1", existing=R3, highest_number=7)
     assert decide(seen, NOW, 600) == [RecordResolution(R3, 7, "1")]
 
@@ -127,7 +127,7 @@ def test_an_answer_for_real_ends_what_a_failed_look_left() -> None:
     assert reported(later, "Drifted").status == "False"
 
 
-def test_one_who_follows_says_why_it_is_not_there_yet() -> None:
+def test_a_model_that_follows_its_source_reports_why_it_is_behind() -> None:
     seen = view(node("a", "Ready"), upstream="r3", follows=True, failure=LOST)
     drifted = reported(cache(seen), "Drifted")
     assert drifted.reason == "Following"
@@ -206,7 +206,7 @@ def test_users_that_memory_does_not_have_are_reported_as_well(users: tuple[str, 
     assert ("in use by ns/p" if users else "in use by pods on the node") in removing.message
 
 
-def test_a_model_larger_than_declared_says_so_until_it_is_corrected() -> None:
+def test_a_model_larger_than_declared_is_reported_until_it_is_corrected() -> None:
     def seen(declared_bytes: int, status: ClusterModelCacheStatus | None = None) -> ClusterModelCacheStatus:
         found = view(node("a", "Ready"), declared_bytes=declared_bytes)
         return cache(replace(found, status=status) if status else found, status)

@@ -65,7 +65,7 @@ def entry(state: str = "Present", since: datetime = NOW, **fields: Any) -> Entry
     return Entry(state=state, since=since.strftime("%Y-%m-%dT%H:%M:%SZ"), **(defaults | fields))
 
 
-def test_an_entry_that_pods_wait_for_says_so_until_it_is_complete() -> None:
+def test_an_entry_is_marked_as_awaited_while_pods_wait_for_it() -> None:
     waiting = replace(view(demand(), spec=spec_of(entry(granted=True))), awaited=frozenset({KEY}))
     (write,) = decide(waiting, NOW, PACE)
     assert isinstance(write, Write)

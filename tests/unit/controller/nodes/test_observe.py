@@ -128,7 +128,7 @@ async def test_pods_wait_for_what_they_were_given_and_mount_until_it_is_complete
     assert view(observer).awaited == frozenset()
 
 
-async def test_a_pod_that_only_says_so_waits_for_nothing(observer: NodeObserver, cluster: ClusterState) -> None:
+async def test_a_pod_with_a_forged_annotation_waits_for_nothing(observer: NodeObserver, cluster: ClusterState) -> None:
     forged = {"larder.dev/models": "m@r1,other_secret@r1"}
     cluster.users.upsert(pod("p", "a", annotations=forged))
     cluster.users.upsert(pod("q", "a", [("other_secret", "r1")], annotations=forged))

@@ -45,7 +45,7 @@ def test_a_restarted_controller_keeps_what_the_specs_say() -> None:
     assert decide_grants(nodes, {"g": 1}) == {"b"}
 
 
-def test_a_lost_holder_frees_its_slot_only_when_its_spec_says_so() -> None:
+def test_a_lost_holder_keeps_its_slot_until_its_spec_withdraws_the_grant() -> None:
     lost = contender("a", granted=True, holds=True, lost=True)
     assert decide_grants([lost, contender("b")], {"g": 1}) == frozenset()
     written = contender("a", lost=True)

@@ -84,6 +84,8 @@ def test_a_successor_has_the_same_identity_and_no_other_index_has_it(index: int,
         ([owner("Other"), owner("Job") | {"controller": True}], "Job"),
     ],
 )
-def test_only_a_reference_that_says_so_is_the_controller(owners: list[dict[str, Any]], found: str | None) -> None:
+def test_only_an_owner_reference_marked_as_controller_is_the_controller(
+    owners: list[dict[str, Any]], found: str | None
+) -> None:
     controller = controller_of(owners)
     assert (controller["kind"] if controller is not None else None) == found

@@ -116,7 +116,9 @@ def allow(objects: Objects, *groups: ModelCacheNodeGroup) -> None:
 LRU = group("gpus", GPU, eviction_policy=LEAST_RECENTLY_USED)
 
 
-async def test_what_is_not_pinned_may_be_evicted_where_all_groups_say_so(live: LiveReader, objects: Objects) -> None:
+async def test_an_unpinned_model_may_be_evicted_only_if_all_groups_of_the_node_allow_it(
+    live: LiveReader, objects: Objects
+) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus"))
     allow(objects, LRU, group("others", {"pool": "cpu"}))
     assert await live.protected("a", [R1]) == frozenset()

@@ -28,7 +28,7 @@ def recorded() -> Recorded:
 
 
 @given(st.integers(-(2**70), 2**70), st.integers(-(2**70), 2**70))
-def test_whatever_an_agent_says_the_percentage_is_one(done: int, total: int) -> None:
+def test_the_percentage_is_valid_whatever_an_agent_reports(done: int, total: int) -> None:
     percent = coarse_percent(done, total)
     assert 0 <= percent <= 99
     assert percent % 5 == 0 or percent == 99

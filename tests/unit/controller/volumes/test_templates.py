@@ -80,7 +80,7 @@ def test_a_template_that_would_change_what_is_ours_is_a_problem(template: Volume
     assert message in " ".join(template.problems())
 
 
-def test_what_a_template_states_as_it_is_anyway_is_no_problem() -> None:
+def test_a_template_may_repeat_our_values_but_not_change_them() -> None:
     stated = {"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"}
     assert list(VolumeTemplate(stated, {"volumeMode": "Filesystem"}).problems()) == []
     other = {"volumeMode": "Block", "persistentVolumeReclaimPolicy": "Delete"}

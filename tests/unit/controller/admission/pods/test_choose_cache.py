@@ -218,7 +218,7 @@ def test_a_group_that_is_defined_by_affinity_confines_the_pod(
     assert after["spec"]["affinity"] == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": by_affinity}}}
 
 
-def test_what_the_pod_requires_itself_holds_beside_its_group(
+def test_the_required_affinity_of_the_pod_is_combined_with_that_of_its_group(
     by_affinity: list[dict[str, Any]], rewrite: Rewrite
 ) -> None:
     pod = kserve_pod("p", "s3://bucket/m", annotations={NODE_GROUP: "green"})

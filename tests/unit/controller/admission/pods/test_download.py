@@ -192,7 +192,7 @@ def test_a_volume_like_ours_in_a_pod_that_names_no_uri_is_refused(
         inject(pod, "default", catalog, settings)
 
 
-def test_what_is_found_is_the_uri_the_path_and_the_volume() -> None:
+def test_a_download_is_found_with_its_uri_path_and_volume_unless_it_is_mounted_in_part() -> None:
     pod = pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other")
     volumes = pod_volumes(pod, "default", MemoryCatalog(), AdmissionSettings())
     assert find_download(pod, volumes) == Download(URI, "/mnt/other", "mnt-other")

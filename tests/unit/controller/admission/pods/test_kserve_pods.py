@@ -49,7 +49,7 @@ def test_the_download_is_replaced_by_the_cache(rewrite: Rewrite) -> None:
         ("hf://o/m@v1", "hub", None),
     ],
 )
-def test_what_follows_the_cached_uri_is_the_sub_path(
+def test_the_path_beyond_the_cached_uri_becomes_the_sub_path(
     uri: str, model: str, sub_path: str | None, rewrite: Rewrite
 ) -> None:
     after, _ = rewrite(kserve_pod("p", uri))

@@ -221,7 +221,7 @@ def test_a_group_with_a_sound_selector_is_taken(spec: dict[str, Any]) -> None:
     assert check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "500Gi"} | spec}, ()) == []
 
 
-def test_a_group_without_a_selector_is_every_node_and_says_so() -> None:
+def test_a_group_without_a_selector_gets_a_warning_that_it_selects_every_node() -> None:
     (warning,) = check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": 1024}}, ())
     assert "every node" in warning
 
