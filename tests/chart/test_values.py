@@ -46,7 +46,7 @@ def test_the_level_of_logs_reaches_both_programs(program: str, render: Render) -
         assert environment(container)["LARDER_LOG_LEVEL"] == level
 
 
-def test_how_pods_get_models_reaches_the_controller(render: Render) -> None:
+def test_the_mount_and_placement_of_models_reach_the_controller(render: Render) -> None:
     chosen = {"mount": "hostPath", "placement": "preferred"}
     for values, found in (({}, ("claim", "required")), ({"pods": chosen}, ("hostPath", "preferred"))):
         (container,) = _template(render(values), "controller")["spec"]["containers"]

@@ -74,7 +74,7 @@ async def test_groups_and_their_members(filled: FilledCatalog, catalog: Catalog)
     assert list(await catalog.group_names(["new", "typo"])) == ["gpus", "new"]
 
 
-async def test_a_model_does_not_fit_where_its_node_says_so(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_a_model_lacks_space_only_on_the_node_that_reports_it(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.declare_cache("m")
     filled.fill_up("a", "m")
     (model,) = catalog.caches()

@@ -77,7 +77,7 @@ def test_the_jobset_owns_the_claims_and_they_survive_a_restart_of_all_jobs(site:
 
 
 @pytest.mark.parametrize("kind", ["none", "unindexed"])
-def test_jobs_of_a_jobset_without_index_are_refused_and_it_says_so(site: Site, kind: str) -> None:
+def test_jobs_of_a_jobset_are_refused_with_a_remedy_only_if_they_are_not_indexed(site: Site, kind: str) -> None:
     name, body = site.name("train"), None
     body = jobset(name)
     spec = body["spec"]["replicatedJobs"][0]["template"]["spec"]

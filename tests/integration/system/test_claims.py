@@ -347,7 +347,7 @@ def strict(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield strict
 
 
-def test_namespaces_must_be_labelled_where_the_chart_says_so(strict: Site) -> None:
+def test_cluster_models_need_a_labelled_namespace_where_the_chart_requires_it(strict: Site) -> None:
     name = claim(strict)
     model = on(strict, name)
     refused = strict.wait_reason("ClusterBaseModel", model, "NamespaceNotAllowed")

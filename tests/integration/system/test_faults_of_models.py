@@ -115,7 +115,7 @@ def test_a_download_whose_pod_is_evicted_continues_in_another(site: Site) -> Non
     site.delete(KIND, model)
 
 
-def test_a_download_that_runs_out_of_memory_says_so_and_has_failed_once_its_job_gives_up(site: Site) -> None:
+def test_a_download_that_runs_out_of_memory_is_reported_and_fails_once_its_job_gives_up(site: Site) -> None:
     model = declare(site)
     job = wait_job(site, model)
     volume_for(site, f"model-{model}")

@@ -222,7 +222,7 @@ def test_everything_that_a_service_created_is_deleted_with_it(site: Site) -> Non
         ({"model": {"name": "m"}, "template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
     ],
 )
-def test_what_is_plainly_wrong_is_refused(spec: Json, phrase: str, site: Site) -> None:
+def test_an_invalid_spec_is_refused_with_the_reason(spec: Json, phrase: str, site: Site) -> None:
     with pytest.raises(CallRefused, match=phrase):
         serve(site, **spec)
 

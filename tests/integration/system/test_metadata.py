@@ -138,7 +138,7 @@ def test_a_model_without_a_configuration_reports_why_and_can_be_used(site: Site,
     site.label("a", {"metadata": None})
 
 
-def test_nothing_is_read_where_the_user_says_so(site: Site) -> None:
+def test_metadata_is_not_read_while_the_user_skips_it(site: Site) -> None:
     uri = site.push(files=repository())
     name = declare(site, uri, {"ome.io/skip-config-parsing": "true"})
     wait_reported(site, KIND, name, "Skipped")

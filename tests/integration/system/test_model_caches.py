@@ -223,7 +223,7 @@ def test_a_claim_deleted_manually_is_recreated_and_refilled(site: Site) -> None:
         ({"modelSize": "-1"}, "modelSize"),
     ],
 )
-def test_what_is_plainly_wrong_is_refused(site: Site, spec: Json, message: str) -> None:
+def test_an_invalid_spec_is_refused_with_the_reason(site: Site, spec: Json, message: str) -> None:
     with pytest.raises(CallRefused, match=message):
         site.create(KIND, "wrong", {"storageUri": "hf://org/m"} | spec)
 

@@ -42,7 +42,7 @@ def test_s3_with_credentials_from_a_labelled_secret(site: Site) -> None:
     assert (root / "sub/weights.bin").read_bytes() == b"w" * 100_000
 
 
-def test_a_file_by_https_is_checked_by_size_and_says_so(site: Site) -> None:
+def test_a_file_by_https_is_reported_as_verified_by_size(site: Site) -> None:
     site.web.files = {"/models/tiny.gguf": b"GGUF" * 50_000}
     cache = site.cache(f"{site.web_url}/models/tiny.gguf")
     revision = site.wait_ready("ClusterModelCache", cache)["resolvedRevision"]

@@ -166,7 +166,7 @@ def test_a_job_fails_at_its_deadline_and_keeps_what_has_ended(site: Site) -> Non
 
 
 @pytest.mark.parametrize("policy", ["Default", "AllWorkers"])
-def test_whose_success_is_that_of_the_job(site: Site, policy: str) -> None:
+def test_the_success_policy_decides_when_a_job_succeeds(site: Site, policy: str) -> None:
     """By default worker 0 decides; cleanPodPolicy None leaves the other pods running."""
     job = train(site, roles={"Worker": role(2)}, successPolicy=policy)
     running(site, job, 2)

@@ -219,7 +219,7 @@ def test_an_api_server_that_is_away_is_reported_in_plain_words(site: Site, tmp_p
     assert "Error" not in done.stderr
 
 
-def test_what_is_not_there(why: Why) -> None:
+def test_missing_objects_nodes_and_groups_are_reported(why: Why) -> None:
     assert "NotFound: there is no such object" in why("cbm/nobody", exits=1)
     assert "NotFound: there is no such node" in why("node/nobody", exits=1)
     assert "existing groups: gpus" in why("mcng/nobody", exits=1)

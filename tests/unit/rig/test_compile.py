@@ -34,7 +34,7 @@ replace (
 """
 
 
-def test_what_a_module_replaces_by_published_versions_is_replaced_for_it_too() -> None:
+def test_replacements_of_a_module_by_published_versions_are_carried_over() -> None:
     lines = go_mod("github.com/kserve/kserve", "v0.20.0", OF_KSERVE).splitlines()
     assert [line for line in lines if line.startswith("replace")] == [
         "replace sigs.k8s.io/controller-runtime => sigs.k8s.io/controller-runtime v0.22.5",

@@ -16,7 +16,7 @@ def test_a_model_is_ready_as_its_kind_defines(kind: str, word: str) -> None:
     assert not is_ready(_model(kind, {"other": "Ready", "observedGeneration": 2}))
 
 
-def test_one_whose_pods_get_an_older_revision_is_not_up_to_date() -> None:
+def test_a_model_that_is_being_updated_is_not_ready() -> None:
     status = {"state": "Ready", "observedGeneration": 2}
     for word, ready in (("True", False), ("False", True)):
         reported = status | {"conditions": [{"type": "Updating", "status": word}]}

@@ -44,7 +44,7 @@ def _pod(
         (_pod(deleted=True, job=True, phase="Failed"), True, Release),
     ],
 )
-def test_what_a_node_does_about_a_pod(pod: BoundPod, answers: bool, expected: type) -> None:  # noqa: FBT001 - a column
+def test_the_state_of_a_pod_decides_what_its_node_does(pod: BoundPod, answers: bool, expected: type) -> None:  # noqa: FBT001 - a column
     assert isinstance(decide(pod, {"a"}, NOW, answers=answers), expected)
 
 
