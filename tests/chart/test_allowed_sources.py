@@ -20,7 +20,7 @@ def test_the_chart_and_the_program_have_the_same_default(render: Render) -> None
     assert parse_allowed(setting(render) or "") == PUBLIC_SOURCES == ControllerSettings().allowed
 
 
-def test_a_list_of_its_own_replaces_it(render: Render) -> None:
+def test_allowed_sources_from_the_values_replace_the_default_list(render: Render) -> None:
     values = ["hf://org", "https://*.example.org", "https://h:8443/p", "oci://r.example.org:5000/a", "*"]
     assert parse_allowed(setting(render, {"allowedSources": values}) or "").patterns == tuple(values)
 

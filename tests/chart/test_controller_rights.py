@@ -130,7 +130,7 @@ def test_volume_claim_templates_need_rights_only_where_they_are_on(render: Rende
 
 
 @pytest.mark.parametrize("resource", NAMES)
-def test_rights_on_few_names_are_given_for_those_names(resource: str, render: Render) -> None:
+def test_rules_for_named_resources_list_exactly_the_expected_names(resource: str, render: Render) -> None:
     roles = [only(render(), kind, "larder-controller") for kind in ("ClusterRole", "Role")]
     rules = [r for role in roles for r in role["rules"] if resource in r["resources"]]
     assert all(set(r.get("resourceNames", [])) == NAMES[resource] for r in rules if r["verbs"] != ["create"])
@@ -175,12 +175,12 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
         ("POST", "/api/v1/namespaces/default/serviceaccounts"),
     ],
 )
-def test_rights_that_it_does_not_need_are_refused(method: str, path: str, controller: Api) -> None:
+def test_requests_beyond_the_controllers_needs_are_forbidden(method: str, path: str, controller: Api) -> None:
     with pytest.raises(CallRefused, match="403"):
         controller.call(method, path, None if method in ("GET", "DELETE") else {})
 
 
-def test_its_own_lease_is_its_own(controller: Api) -> None:
+def test_the_controller_updates_its_own_lease_but_cannot_delete_it(controller: Api) -> None:
     lease = {"metadata": {"name": "larder-controller"}, "spec": {"holderIdentity": "test"}}
     made = controller.create(_LEASES, lease)
     try:
@@ -206,7 +206,9 @@ _MANIFEST = {"name": f"manifest-{'a' * 64}", "labels": {"larder.dev/kind": "mani
     ],
     ids=["another name", "no digest", "no label"],
 )
-def test_config_maps_of_others_are_neither_made_nor_removed(metadata: Json, controller: Api, api: Api) -> None:
+def test_the_controller_cannot_delete_config_maps_that_are_not_its_manifests(
+    metadata: Json, controller: Api, api: Api
+) -> None:
     wait_until(lambda: _is_confined(controller, metadata), 60, "the policy to be in force")
     api.create(_CONFIG_MAPS, {"metadata": metadata})
     try:
@@ -216,7 +218,7 @@ def test_config_maps_of_others_are_neither_made_nor_removed(metadata: Json, cont
         api.delete(f"{_CONFIG_MAPS}/{metadata['name']}")
 
 
-def test_lists_of_files_are_made_and_removed(controller: Api) -> None:
+def test_the_controller_creates_and_deletes_its_manifest_config_maps(controller: Api) -> None:
     controller.create(_CONFIG_MAPS, {"metadata": _MANIFEST, "immutable": True})
     controller.delete(f"{_CONFIG_MAPS}/{_MANIFEST['name']}")
 

@@ -34,7 +34,7 @@ def _both(**quantities: str | None) -> Json:
     return {"status": {"capacity": quantities, "allocatable": quantities}}
 
 
-def test_by_default_agents_have_neither_right_nor_setting(render: Render) -> None:
+def test_agents_have_no_device_rights_or_settings_by_default(render: Render) -> None:
     rendered = render()
     switched = {"larder-agent-devices", "larder-agent-node-status"}
     assert switched & {name for _, name in kinds(rendered)} == set()
@@ -223,7 +223,7 @@ CONDITION = {"type": "Ready", "status": "True", "reason": "x", "message": "x"}
     ],
     ids=str,
 )
-def test_nothing_else_is_written_by_way_of_the_status(body: Json, agent: Api, switched_on: Api) -> None:
+def test_a_status_patch_cannot_change_what_the_agent_does_not_own(body: Json, agent: Api, switched_on: Api) -> None:
     before = _of_others(switched_on.get(OWN))
     assert _refused(agent, f"{OWN}/status", body)
     assert _of_others(switched_on.get(OWN)) == before
@@ -245,11 +245,11 @@ def _of_others(node: Json) -> Json:
     ],
     ids=str,
 )
-def test_another_form_of_patch_does_not_help(operation: Json, agent: Api) -> None:
+def test_a_json_patch_of_the_node_status_is_refused(operation: Json, agent: Api) -> None:
     assert _refused(agent, f"{OWN}/status", [operation], JSON_PATCH)
 
 
-def test_other_ways_to_the_status_are_shut(agent: Api, switched_on: Api) -> None:
+def test_apply_update_and_proxy_requests_to_the_node_status_are_refused(agent: Api, switched_on: Api) -> None:
     apply = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": OWN.rpartition("/")[2]}, **_both(**GPUS)}
     for path in (f"{OWN}/status?fieldManager=x&force=true", f"{OWN}/status?fieldManager=larder-agent&force=true"):
         assert _refused(agent, path, apply, "application/apply-patch+yaml")
@@ -260,7 +260,7 @@ def test_other_ways_to_the_status_are_shut(agent: Api, switched_on: Api) -> None
             agent.get(path)
 
 
-def test_another_node_is_out_of_reach(agent: Api, switched_on: Api) -> None:
+def test_the_agent_cannot_patch_another_node(agent: Api, switched_on: Api) -> None:
     assert _refused(agent, f"{OTHER}/status", _both(**GPUS))
     assert _refused(agent, f"{OTHER}/status?dryRun=All", {})
     assert _refused(agent, OTHER, {"metadata": {"annotations": {ANNOTATION: "{}"}}})
@@ -280,7 +280,7 @@ def test_another_node_is_out_of_reach(agent: Api, switched_on: Api) -> None:
     ],
     ids=lambda annotations: str(annotations)[:60],
 )
-def test_no_other_annotation_is_open(annotations: Json, agent: Api) -> None:
+def test_other_or_oversized_annotations_are_refused(annotations: Json, agent: Api) -> None:
     assert _refused(agent, OWN, {"metadata": {"annotations": annotations}})
 
 
@@ -295,7 +295,7 @@ def test_a_token_that_names_no_node_writes_no_status(switched_on: Api, agent: Ap
         client.close()
 
 
-def test_others_write_the_status_as_before(switched_on: Api, agent: Api) -> None:
+def test_other_clients_can_still_write_the_node_status(switched_on: Api, agent: Api) -> None:
     assert agent.get(OWN)
     switched_on.patch(f"{OTHER}/status", _both(**{"nvidia.com/gpu": "7"}))
     switched_on.patch(f"{OTHER}/status", _both(**{"nvidia.com/gpu": "8"}))

@@ -52,7 +52,9 @@ def _model_job(image: str) -> Json:
     return download_manifest(found, ModelDownload("0" * 16, "c1"), source_of(found.spec), settings)
 
 
-def test_its_own_job_is_taken_with_a_secret_only_where_it_may_read_secrets(controller: Api, job: Json) -> None:
+def test_a_download_job_may_mount_a_secret_only_where_the_controller_may_read_secrets(
+    controller: Api, job: Json
+) -> None:
     assert is_taken(controller, job, TEAM)
     assert not is_taken(controller, job, ELSEWHERE)
     assert is_taken(controller, changed(job, _without_secret), ELSEWHERE)
@@ -91,16 +93,16 @@ WRONG: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_any_other_is_refused(what: str, controller: Api, job: Json) -> None:
+def test_a_download_job_of_any_other_shape_is_refused(what: str, controller: Api, job: Json) -> None:
     assert not is_taken(controller, changed(job, WRONG[what]), TEAM)
 
 
 @pytest.mark.parametrize("count", ["parallelism", "completions"])
-def test_one_pod_at_a_time_is_enough(count: str, controller: Api, job: Json) -> None:
+def test_a_download_job_with_more_than_one_pod_is_refused(count: str, controller: Api, job: Json) -> None:
     assert not is_taken(controller, job | {"spec": job["spec"] | {count: 2}}, TEAM)
 
 
-def test_it_belongs_to_a_cache_or_a_model_and_is_named_after_it(controller: Api, job: Json) -> None:
+def test_a_download_job_needs_an_owner_and_the_name_derived_from_it(controller: Api, job: Json) -> None:
     assert not is_taken(controller, job | {"metadata": {"name": job["metadata"]["name"]}}, TEAM)
     metadata = job["metadata"]
     other = {"larder-fill-1": "model-download-llama", "model-download-llama": "larder-fill-1"}[metadata["name"]]

@@ -22,7 +22,7 @@ OWN, OTHER = "dra-a", "dra-b"
 CLASSES = {"model.larder.dev", "private-model.larder.dev", "fetch-model.larder.dev"}
 
 
-def test_it_is_off_by_default(render: Render) -> None:
+def test_the_dra_driver_is_off_by_default(render: Render) -> None:
     assert not {name for _, name in kinds(render()) if "dra" in name.split("-") or name in CLASSES}
     controller = pod_specs(render())["larder-controller"]["containers"][0]
     assert environment(controller)["LARDER_DRA"] == "false"
@@ -234,7 +234,7 @@ def _claim(kind: str, *conditions: str, alternative: bool) -> tuple[str, Json]:
 
 @pytest.mark.parametrize("alternative", [False, True])
 @pytest.mark.parametrize("kind", ["resourceclaims", "resourceclaimtemplates"])
-def test_a_claim_for_private_models_says_its_own_namespace(
+def test_a_claim_for_private_models_must_select_its_own_namespace(
     kind: str, api: Api, driver: Api, *, alternative: bool
 ) -> None:
     del driver  # whose policies are in force

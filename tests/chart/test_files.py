@@ -25,7 +25,7 @@ def test_by_default_every_file_is_fetched(render: Render) -> None:
     assert settings(render).files == WHOLE == ControllerSettings().files
 
 
-def test_values_become_the_clusters_choice(render: Render) -> None:
+def test_file_values_of_the_chart_become_the_controllers_selection(render: Render) -> None:
     files = {
         "allowPatterns": ["*.safetensors", "dir with a blank/", "[ab].json"],
         "ignorePatterns": ["original/"],

@@ -43,7 +43,7 @@ def manifests(namespace: str = OPENED, name: str = "svc", uid: str = "u") -> lis
     return [deployment_of(service, model, replicas=1), kube_service_of(service), autoscaler_of(service)]
 
 
-def test_the_rights_are_these_and_have_to_be_switched_on(render: Render) -> None:
+def test_rights_for_inference_services_are_granted_only_when_switched_on(render: Render) -> None:
     rules = only(render(ON), "ClusterRole", NAME)["rules"]
     assert {resource: r["verbs"] for r in rules for resource in r["resources"]} == RIGHTS
     assert not kinds(render()) & OBJECTS
@@ -86,7 +86,7 @@ def refusal_of(client: Api, manifest: Json) -> str:
 
 
 @pytest.mark.parametrize("index", range(3))
-def test_it_makes_what_a_service_owns_and_nothing_else(index: int, controller: Api) -> None:
+def test_the_controller_creates_only_objects_that_a_service_of_their_name_owns(index: int, controller: Api) -> None:
     manifest = manifests()[index]
     assert takes(controller, manifest)
     assert not takes(controller, without_owner(manifest))
@@ -97,11 +97,11 @@ def test_it_makes_what_a_service_owns_and_nothing_else(index: int, controller: A
 
 
 @pytest.mark.parametrize("namespace", [NAMESPACE, "kube-system"])
-def test_it_serves_nothing_where_the_cluster_s_own_parts_run(namespace: str, controller: Api) -> None:
+def test_nothing_may_be_created_for_services_in_system_namespaces(namespace: str, controller: Api) -> None:
     assert not takes(controller, manifests(namespace)[0])
 
 
-def test_it_changes_nothing_of_someone_else(controller: Api, api: Api) -> None:
+def test_the_controller_cannot_change_a_deployment_that_no_service_owns(controller: Api, api: Api) -> None:
     theirs = without_owner(manifests()[0])
     path = path_of("Deployment", OPENED, "svc")
     api.create(path.rpartition("/")[0], theirs)
@@ -124,7 +124,7 @@ def with_container(place: str = "containers", **fields: object) -> Json:
     return with_pod(**({"containers": [plain]} | {place: [plain | {"name": "x"} | fields]}))
 
 
-def test_nothing_is_made_where_no_administrator_opened_a_namespace(controller: Api, api: Api) -> None:
+def test_creation_is_refused_in_namespaces_without_the_label_for_services(controller: Api, api: Api) -> None:
     for index in range(3):
         message = refusal_of(controller, manifests("default")[index])
         assert "kubectl label namespace default larder.dev/inference-services=true" in message
@@ -160,7 +160,7 @@ def test_containers_have_no_privileges(place: str, fields: Json, controller: Api
     assert "Pod Security baseline" in refusal_of(controller, deployment)
 
 
-def test_ordinary_pods_are_taken(controller: Api) -> None:
+def test_pods_without_special_privileges_are_accepted(controller: Api) -> None:
     context = {"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}, "runAsUser": 1}
     container = with_container(securityContext=context, ports=[{"containerPort": 80}])
     assert takes(controller, container)
@@ -213,7 +213,7 @@ def test_the_owner_is_compared_with_the_service_that_exists(controller: Api, api
         api.delete(f"{collection}/real")
 
 
-def test_others_are_not_blocked_by_it(api: Api) -> None:
+def test_the_policy_does_not_restrict_other_users(api: Api) -> None:
     """An administrator's Deployment in an opened namespace may have what it likes."""
     for namespace in (OPENED, "default"):
         strong = with_pod(hostNetwork=True, hostPID=True)

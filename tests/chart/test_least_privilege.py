@@ -219,7 +219,7 @@ def _wanted(found: Json) -> Json:
     return kept | {"spec": found["spec"] if found.get("kind") == "ModelNode" else None}
 
 
-def test_a_field_is_not_written_down_as_someone_else_s(agent: Api, api: Api) -> None:
+def test_the_agent_cannot_rewrite_field_ownership_of_other_managers(agent: Api, api: Api) -> None:
     """What an applier owns goes when it applies again without it, so that this would remove the label `pool`."""
     fields = api.get(OWN)["metadata"]["managedFields"]
     (operator,) = [entry for entry in fields if entry["operation"] == "Apply"]
@@ -227,7 +227,7 @@ def test_a_field_is_not_written_down_as_someone_else_s(agent: Api, api: Api) -> 
     assert _refused(agent, Try("PATCH", OWN, _metadata(managedFields=fields)))
 
 
-def test_the_agent_takes_off_what_someone_else_put_on_in_its_name(agent: Api, api: Api) -> None:
+def test_the_agent_removes_labels_of_its_own_that_others_applied(agent: Api, api: Api) -> None:
     put_on = _apply("operator", applied="true", **{READY: "true"})
     api.call(put_on.method, put_on.path, put_on.body, put_on.kind)
     agent.patch(OWN, _metadata(labels={READY: None}))
@@ -277,7 +277,7 @@ def test_no_taint_but_its_own_is_removed_and_none_added(
     assert _of_ours(api) == [GPU, STARTUP, NOT_OURS]
 
 
-def test_nothing_else_changes_together_with_the_startup_taint(tainted: list[Json], agent: Api, api: Api) -> None:
+def test_no_other_field_may_change_with_the_startup_taint(tainted: list[Json], agent: Api, api: Api) -> None:
     kept = [t for t in tainted if t != STARTUP]
     for more in ({"unschedulable": True}, {"podCIDR": "10.9.0.0/24"}, {"providerID": "x://y"}):
         assert _refused(agent, Try("PATCH", OWN, {"spec": {"taints": kept, **more}}))
@@ -358,7 +358,7 @@ def test_an_agent_reports_metadata_only_of_its_own_node_and_within_bounds(agent:
         assert refused.value.status == UNPROCESSABLE
 
 
-def test_the_agent_s_roles_say_nothing_more(agent: Api) -> None:
+def test_the_agents_roles_grant_only_the_listed_verbs(agent: Api) -> None:
     review = {"spec": {"namespace": NAMESPACE}}
     status = agent.create("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", review)["status"]
     assert not status["incomplete"]

@@ -38,7 +38,7 @@ def _job(image: str) -> Json:
     return job_manifest(key, "uid", place, ReadingOrder("i", 1, "larder-extract-1"), None, JobSettings(image or "none"))
 
 
-def test_its_own_job_is_taken(controller: Api, job: Json) -> None:
+def test_the_controllers_metadata_job_is_accepted(controller: Api, job: Json) -> None:
     assert is_taken(controller, job, NAMESPACE_OF_JOBS)
 
 
@@ -85,11 +85,13 @@ WRONG: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_any_other_is_refused(what: str, controller: Api, job: Json) -> None:
+def test_a_metadata_job_of_any_other_shape_is_refused(what: str, controller: Api, job: Json) -> None:
     assert not is_taken(controller, changed(job, WRONG[what]), NAMESPACE_OF_JOBS)
 
 
-def test_other_names_are_refused_and_others_are_free(controller: Api, api: Api, job: Json) -> None:
+def test_the_controller_needs_the_reserved_job_name_and_other_users_are_not_restricted(
+    controller: Api, api: Api, job: Json
+) -> None:
     named: dict[str, Any] = job | {"metadata": job["metadata"] | {"name": "other"}}
     assert not is_taken(controller, named, NAMESPACE_OF_JOBS)
     assert is_taken(api, changed(named, WRONG["another image"]), NAMESPACE_OF_JOBS)

@@ -32,7 +32,7 @@ def test_admission_is_open_to_everybody_because_the_api_server_is_no_pod(values:
     assert "from" not in rule
 
 
-def test_metrics_may_be_kept_to_those_who_read_them_and_the_test(render: Render) -> None:
+def test_metrics_ingress_can_be_limited_to_the_listed_peers_and_the_chart_test(render: Render) -> None:
     rendered = render(EVERYTHING)
     (health,) = (r for r in _policy(rendered, "controller")["ingress"] if r["ports"][0]["port"] == "health")
     test, *others = health["from"]
@@ -48,7 +48,7 @@ def test_by_default_all_egress_is_allowed_even_in_a_namespace_that_denies_it(pro
 
 
 @pytest.mark.parametrize("program", ["controller", "agent"])
-def test_names_and_the_controller_are_added_to_what_is_said(program: str, render: Render) -> None:
+def test_dns_and_the_controller_are_added_to_the_egress_rules_of_the_values(program: str, render: Render) -> None:
     rendered = render(EVERYTHING)
     names, controller, *asked = _policy(rendered, program)["egress"]
     assert {(p["port"], p["protocol"]) for p in names["ports"]} == {(53, "UDP"), (53, "TCP")}

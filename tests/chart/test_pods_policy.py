@@ -93,7 +93,7 @@ def test_any_other_change_of_a_gated_pod_is_refused(controller: Api, gated: str,
     assert why in refusal(controller, gated, change)
 
 
-def test_no_toleration_and_no_other_image_comes_with_it(api: Api, controller: Api, gated: str) -> None:
+def test_removing_a_gate_cannot_also_change_tolerations_or_images(api: Api, controller: Api, gated: str) -> None:
     spec = api.get(f"{_PODS}/{gated}")["spec"]
     for change in (
         {"tolerations": [*spec["tolerations"], {"operator": "Exists"}]},
@@ -109,7 +109,7 @@ def test_a_pod_without_its_gate_is_left_alone(controller: Api, plain: str) -> No
     assert "only remove the scheduling gate" in refusal(controller, plain, {"spec": {"activeDeadlineSeconds": 1}})
 
 
-def test_the_controller_may_end_a_pod_that_requests_it(api: Api, controller: Api, gated: str) -> None:
+def test_the_controller_may_fail_a_gated_pod_that_opted_in(api: Api, controller: Api, gated: str) -> None:
     before = api.get(f"{_PODS}/{gated}")["status"].get("conditions", [])
     ended = _ENDED | {"conditions": [*before, _MISSING]}
     noted = {"annotations": {"larder.dev/ended": "now"}}
@@ -130,7 +130,7 @@ def test_the_controller_may_end_a_pod_that_requests_it(api: Api, controller: Api
     ],
     ids=str,
 )
-def test_any_other_status_is_refused(api: Api, controller: Api, gated: str, status: Json) -> None:
+def test_other_status_changes_of_a_gated_pod_are_refused(api: Api, controller: Api, gated: str, status: Json) -> None:
     before = api.get(f"{_PODS}/{gated}")["status"].get("conditions", [])
     ended = _ENDED | {"conditions": [*before, _MISSING]} | status
     assert "may only change a pod's status to Failed with the condition" in refusal(
@@ -138,7 +138,7 @@ def test_any_other_status_is_refused(api: Api, controller: Api, gated: str, stat
     )
 
 
-def test_a_pod_that_did_not_request_it_or_runs_is_not_ended(api: Api, controller: Api, plain: str, gated: str) -> None:
+def test_pods_that_run_or_did_not_opt_in_cannot_be_failed(api: Api, controller: Api, plain: str, gated: str) -> None:
     assert "only fail pods that are Pending" in refusal(controller, plain, {"status": _ENDED}, "/status")
     api.patch(f"{_PODS}/{gated}/status", {"status": {"phase": "Running"}})
     assert "only fail pods that are Pending" in refusal(controller, gated, {"status": _ENDED}, "/status")

@@ -74,7 +74,7 @@ def test_a_user_who_may_write_model_nodes_restores_it(api: Api) -> None:
     assert not _refusal(api, _model('{"size": 1}'))
 
 
-def test_a_record_that_is_there_may_stay_and_go_but_not_change(api: Api, author: Api, controller: Api) -> None:
+def test_an_existing_record_may_be_kept_or_removed_but_not_changed(api: Api, author: Api, controller: Api) -> None:
     made = api.create(MODELS, _model('{"size": 1}'))
     path = f"{MODELS}/{made['metadata']['name']}"
     author.patch(path, {"metadata": {"labels": {"a": "b"}}})

@@ -141,7 +141,7 @@ def _vouches(authority: bytes, certificate: bytes) -> bool:
     return True
 
 
-def test_another_ca_comes_in_three_steps_none_of_which_leaves_anybody_behind(cluster: Helm, api: Api) -> None:
+def test_a_lost_ca_is_replaced_in_three_upgrades_that_break_no_client(cluster: Helm, api: Api) -> None:
     first = _data(api, TLS)
     api.delete(CA)
     output = cluster.upgrade(LARDER, VALUES, NAMESPACE)
@@ -230,7 +230,7 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> Jso
     return dict(here.getpeercert() or {})
 
 
-def test_kinds_of_others_are_left_alone_and_groups_can_be_switched_off(cluster: Helm, api: Api) -> None:
+def test_kinds_owned_by_others_are_not_installed_and_api_groups_can_be_switched_off(cluster: Helm, api: Api) -> None:
     name = "basemodels.ome.io"
     with _without_our_label(api, f"{KINDS}/{name}"):
         assert name not in _kinds_to_install(cluster)

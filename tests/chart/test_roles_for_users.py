@@ -48,7 +48,7 @@ def user(request: pytest.FixtureRequest, plane: ControlPlane, api: Api) -> Itera
     api.delete(f"{bindings}/{name}")
 
 
-def test_an_editor_makes_models_in_his_namespace_and_nowhere_else(user: tuple[str, Api]) -> None:
+def test_an_editor_manages_models_only_in_their_own_namespace(user: tuple[str, Api]) -> None:
     role, client = user
     models = f"{OME}/namespaces/%s/basemodels"
     dry = "?dryRun=All"

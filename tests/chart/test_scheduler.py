@@ -35,13 +35,13 @@ def environment(rendered: list[Json]) -> dict[str, str]:
     return {each["name"]: each.get("value", "") for each in container["env"]}
 
 
-def test_it_is_off_by_default(render: Render) -> None:
+def test_the_scheduler_is_off_by_default(render: Render) -> None:
     rendered = render({})
     assert not {body["metadata"]["name"] for body in rendered} & {*_ITS_OBJECTS, "larder-device-scheduling"}
     assert environment(rendered)["LARDER_SCHEDULER"] == "false"
 
 
-def test_it_asks_the_controller_about_pods_that_request_devices(render: Render) -> None:
+def test_the_scheduler_calls_the_extender_for_pods_that_request_devices(render: Render) -> None:
     rendered = render(_ON)
     config = scheduler_config(rendered)
     assert config["profiles"] == [{"schedulerName": SCHEDULER_NAME, "percentageOfNodesToScore": 100}]
@@ -68,7 +68,7 @@ def test_with_the_driver_the_alternatives_of_claims_decide(render: Render) -> No
     assert profile["plugins"] == {"multiPoint": {"enabled": [{"name": "DynamicResources", "weight": 100}]}}
 
 
-def test_its_pods_get_no_private_key_and_the_image_of_the_cluster(render: Render) -> None:
+def test_the_scheduler_gets_no_private_key_and_an_image_of_the_clusters_version(render: Render) -> None:
     pod = only(render(_ON), "Deployment", SCHEDULER_NAME)["spec"]["template"]["spec"]
     tls = next(volume["secret"] for volume in pod["volumes"] if volume["name"] == "tls")
     assert tls["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
@@ -97,7 +97,7 @@ def test_everything_together_renders(render: Render) -> None:
     assert scheduler_config(render(EVERYTHING | {"scheduler": {"enabled": True}}))
 
 
-def test_it_has_the_rights_of_kube_scheduler_and_its_own_lease(render: Render) -> None:
+def test_the_scheduler_has_the_roles_of_kube_scheduler_and_a_lease_of_its_own(render: Render) -> None:
     rendered = render(_ON)
     roles = {
         body["roleRef"]["name"]

@@ -98,7 +98,7 @@ WIDE = pytest.mark.parametrize(
 @pytest.mark.parametrize(
     "mount", [{}, {"readOnly": True}, {"subPath": ROOT[1:]}, {"subPathExpr": "$(X)", "readOnly": True}]
 )
-def test_nobody_mounts_the_store_from_above(path: str, mount: Json, api: Api) -> None:
+def test_a_mount_of_a_directory_above_the_store_is_refused(path: str, mount: Json, api: Api) -> None:
     """A mount of / shows the store, by a sub-path or not, and /proc/1/root is /."""
     message = _refusal(api, _pod(path, mount))
     assert "volumes store contain the model store, /var/lib/larder" in message
@@ -181,7 +181,7 @@ def test_other_paths_are_ignored(path: str, api: Api) -> None:
     assert not _refusal(api, _pod(path, {}, kind="DirectoryOrCreate"))
 
 
-def test_other_volumes_and_pods_without_any_are_left_alone(api: Api) -> None:
+def test_other_volumes_and_pods_without_volumes_are_allowed(api: Api) -> None:
     pod = _given(ROOT, {"name": "own"})
     pod["spec"]["volumes"].append({"name": "own", "emptyDir": {}})
     assert not _refusal(api, pod, SYSTEM)

@@ -112,7 +112,7 @@ def test_the_programs_find_each_other(render: Render) -> None:
     assert labels["app.kubernetes.io/component"] == "agent"  # by which the controller finds them
 
 
-def test_addresses_of_ipv6(render: Render) -> None:
+def test_listen_addresses_are_bracketed_for_ipv6(render: Render) -> None:
     specs = pod_specs(render({"ipFamily": "IPv6"}))
     assert environment(specs["larder-controller"]["containers"][0])["LARDER_ADVERTISE"] == "[$(POD_IP)]:8443"
     assert environment(specs["larder-agent"]["containers"][0])["LARDER_LISTEN"] == "[::]:8081"
@@ -157,7 +157,7 @@ def test_optional_objects_are_optional(render: Render) -> None:
     assert "priorityClassName" not in pod_specs(render(off))["larder-agent"]
 
 
-def test_images_by_tag_and_by_digest(render: Render) -> None:
+def test_image_references_use_the_tag_or_the_digest_of_the_values(render: Render) -> None:
     digest = "sha256:" + "0" * 64
     values = {
         "image": {"registry": "registry.example.com/larder/", "tag": "9"},
@@ -229,7 +229,7 @@ def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) 
         ({"devices": {"intervalSeconds": 0}}, "intervalSeconds"),
     ],
 )
-def test_the_schema_refuses(values: dict[str, Any], phrase: str, helm: Helm) -> None:
+def test_the_schema_refuses_invalid_values(values: dict[str, Any], phrase: str, helm: Helm) -> None:
     with pytest.raises(HelmFailed, match=phrase):
         helm.template(LARDER, values, NAMESPACE)
 

@@ -88,7 +88,7 @@ def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
     client.close()
 
 
-def test_the_rights_are_these_and_have_to_be_switched_on(render: Render) -> None:
+def test_rights_for_training_jobs_are_granted_only_when_switched_on(render: Render) -> None:
     rules = only(render(ON), "ClusterRole", NAME)["rules"]
     assert {resource: r["verbs"] for r in rules for resource in r["resources"]} == RIGHTS
     assert not kinds(render()) & OBJECTS
@@ -99,7 +99,7 @@ def test_the_rights_are_these_and_have_to_be_switched_on(render: Render) -> None
 
 
 @pytest.mark.parametrize("kind", PLURALS)
-def test_it_makes_what_a_job_owns_and_nothing_else(kind: str, controller: Api) -> None:
+def test_the_controller_creates_only_objects_that_a_training_job_controls(kind: str, controller: Api) -> None:
     body = manifests()[kind]
     assert refusal_of(controller, body) == ""
     owner = body["metadata"]["ownerReferences"][0]
@@ -109,13 +109,13 @@ def test_it_makes_what_a_job_owns_and_nothing_else(kind: str, controller: Api) -
 
 
 @pytest.mark.parametrize("kind", PLURALS)
-def test_nothing_is_made_where_no_administrator_opened_a_namespace(kind: str, controller: Api) -> None:
+def test_creation_is_refused_in_namespaces_without_the_label_for_training_jobs(kind: str, controller: Api) -> None:
     message = refusal_of(controller, manifests("default")[kind])
     assert "kubectl label namespace default larder.dev/training-jobs=true" in message
 
 
 @pytest.mark.parametrize("namespace", [NAMESPACE, "kube-system"])
-def test_it_runs_nothing_where_the_cluster_s_own_parts_run(namespace: str, controller: Api) -> None:
+def test_pods_of_training_jobs_are_refused_in_system_namespaces(namespace: str, controller: Api) -> None:
     assert refusal_of(controller, manifests(namespace)["Pod"])
 
 

@@ -61,7 +61,7 @@ def test_our_finalizers_go_and_those_of_others_stay(hook: _Direct, api: Api) -> 
         assert let_go(hook, DEFINITION, WORD) == 0
 
 
-def test_a_model_that_someone_deleted_meanwhile_is_gone_then(hook: _Direct, api: Api) -> None:
+def test_a_model_already_being_deleted_disappears_when_its_finalizer_is_removed(hook: _Direct, api: Api) -> None:
     with _model(api, "c", WORD) as path:
         api.delete(path)
         assert api.answers(path)

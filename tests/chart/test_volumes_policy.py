@@ -78,7 +78,7 @@ def test_objects_that_the_controller_creates_are_accepted(controller: Api) -> No
     ],
     ids=str,
 )
-def test_any_other_volume_is_refused(controller: Api, spec: Json) -> None:
+def test_volumes_that_are_not_read_only_local_model_volumes_are_refused(controller: Api, spec: Json) -> None:
     assert "only read-only local volumes of models" in refusal(controller, _VOLUMES, volume(**spec))
 
 
@@ -100,7 +100,7 @@ def test_an_id_that_was_cut_is_confined_as_far_as_it_shows_its_namespace(
     assert refusal(controller, _VOLUMES, volume(local={"path": owned}, claimRef=own)) == ""
 
 
-def test_any_other_claim_is_refused(controller: Api) -> None:
+def test_claims_without_the_label_or_a_named_volume_are_refused(controller: Api) -> None:
     unlabelled = OURS.claim_body()
     unlabelled["metadata"]["labels"] = {}
     assert "with the label larder.dev/volume" in refusal(controller, _CLAIMS, unlabelled)
@@ -123,7 +123,7 @@ def test_a_claim_of_a_template_is_accepted_with_a_workload_that_owns_it(controll
     assert refusal(controller, _CLAIMS, of_template(replace(JOB, api_version="kubeflow.org/v1", kind="TFJob"))) == ""
 
 
-def test_any_other_claim_of_a_template_is_refused(api: Api, controller: Api) -> None:
+def test_claims_of_templates_with_foreign_owners_or_fields_are_refused(api: Api, controller: Api) -> None:
     others = (
         of_template(replace(JOB, api_version="v1", kind="Node")),
         of_template(replace(JOB, api_version="other.org/v1")),

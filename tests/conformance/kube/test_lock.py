@@ -38,14 +38,14 @@ async def candidate(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterat
 Candidate = Callable[[str], Lock]
 
 
-async def test_one_of_many_wins_and_keeps_it(candidate: Candidate) -> None:
+async def test_the_first_candidate_acquires_and_keeps_the_lock(candidate: Candidate) -> None:
     first, second = candidate("a"), candidate("b")
     assert await first.acquire()
     assert not await second.acquire()
     assert await first.acquire()
 
 
-async def test_one_of_many_at_once_wins(candidate: Candidate) -> None:
+async def test_only_one_of_many_concurrent_candidates_acquires_the_lock(candidate: Candidate) -> None:
     results = await asyncio.gather(*(candidate(str(n)).acquire() for n in range(20)), return_exceptions=True)
     assert results.count(True) == 1
     assert all(isinstance(result, bool | Conflict) for result in results)
@@ -62,7 +62,7 @@ async def test_a_lease_that_is_not_renewed_falls_to_the_next(candidate: Candidat
     assert not await first.acquire()
 
 
-async def test_a_renewal_counts_again(candidate: Candidate, clock: Clock) -> None:
+async def test_a_renewal_extends_the_lease_by_its_full_duration(candidate: Candidate, clock: Clock) -> None:
     first, second = candidate("a"), candidate("b")
     assert await first.acquire()
     clock.now = LEASE_S - 1

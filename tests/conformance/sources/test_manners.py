@@ -57,7 +57,9 @@ Act = Callable[[Source], None]
 
 @ACTS
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_server_that_requests_time_is_asked_nothing_else(scripts: Scripted, act: Act, status: int) -> None:
+def test_a_server_that_states_a_retry_time_receives_no_further_request(
+    scripts: Scripted, act: Act, status: int
+) -> None:
     server = scripts.serve(lambda _: reply(status, Retry_After="300"))
     with pytest.raises(RateLimited, match=r"^127\.0\.0\.1 ") as asked:
         act(scripts.open(server))
@@ -66,7 +68,7 @@ def test_a_server_that_requests_time_is_asked_nothing_else(scripts: Scripted, ac
 
 
 @ACTS
-def test_a_busy_server_that_gives_no_time_is_left_alone_too(scripts: Scripted, act: Act) -> None:
+def test_a_busy_server_without_a_retry_time_receives_no_further_request(scripts: Scripted, act: Act) -> None:
     server = scripts.serve(lambda _: reply(429))
     with pytest.raises(RateLimited) as asked:
         act(scripts.open(server))
@@ -74,7 +76,7 @@ def test_a_busy_server_that_gives_no_time_is_left_alone_too(scripts: Scripted, a
     assert len(server.asked) == 1
 
 
-def test_later_requests_wait_as_well(scripts: Scripted) -> None:
+def test_later_requests_also_wait_for_the_stated_retry_time(scripts: Scripted) -> None:
     server = scripts.serve(lambda _: reply(429, Retry_After="300"))
     source = scripts.open(server)
     for _ in range(3):
@@ -85,7 +87,7 @@ def test_later_requests_wait_as_well(scripts: Scripted) -> None:
 
 
 @ACTS
-def test_a_circle_of_redirects_is_followed_once_and_a_little_way(scripts: Scripted, act: Act) -> None:
+def test_a_redirect_loop_is_abandoned_after_a_few_hops_and_not_retried(scripts: Scripted, act: Act) -> None:
     def onwards(asked: ScriptedRequest) -> bytes:
         return reply(302, Location=f"{asked.target.partition('?')[0]}?{len(server.asked)}")
 
@@ -98,7 +100,7 @@ def test_a_circle_of_redirects_is_followed_once_and_a_little_way(scripts: Script
 
 @ACTS
 @pytest.mark.parametrize("scripts", [kind for kind in KINDS if PLACES[kind].half], indirect=True)
-def test_half_of_the_keys_send_nothing(scripts: Scripted, act: Act) -> None:
+def test_incomplete_keys_are_refused_before_any_connection_is_made(scripts: Scripted, act: Act) -> None:
     server = scripts.serve(lambda _: reply(200))
     with pytest.raises(AuthDenied, match=r"^the Secret has .* but not .*, so no credentials are sent; add "):
         act(scripts.open(server, Credentials(scripts.place.half)))

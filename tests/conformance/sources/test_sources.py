@@ -56,7 +56,7 @@ def test_lists_every_file_with_its_size_and_a_digest_that_is_right(source_fixtur
     assert all(f.digest for f in manifest.files) or not source_fixture.vouched
 
 
-def test_resolves_the_same_twice(source_fixture: SourceFixture) -> None:
+def test_resolving_twice_gives_equal_manifests(source_fixture: SourceFixture) -> None:
     stored = source_fixture.store_model(FILES)
     with opened(stored) as source:
         assert source.resolve() == source.resolve()
@@ -74,7 +74,7 @@ def test_files_open_by_the_manifest_alone(source_fixture: SourceFixture) -> None
     ("offset", "length"),
     [(0, None), (0, 1), (5, 10), (123_456, None), (299_999, None), (299_000, 5_000), (300_000, None), (7, 0)],
 )
-def test_opens_any_part(source_fixture: SourceFixture, offset: int, length: int | None) -> None:
+def test_any_byte_range_of_a_file_can_be_read(source_fixture: SourceFixture, offset: int, length: int | None) -> None:
     stored = source_fixture.store_model(FILES)
     end = None if length is None else offset + length
     with opened(stored) as source:
@@ -171,7 +171,7 @@ def test_a_file_that_changes_after_it_was_listed_is_noticed_or_pinned(
                 source.open(file)
 
 
-def test_credentials_are_needed_where_it_is_private(guarded: SourceFixture) -> None:
+def test_a_private_source_requires_valid_credentials(guarded: SourceFixture) -> None:
     stored = guarded.store_model(FILES, private=True)
     with opened(stored) as source:
         manifest = source.resolve()

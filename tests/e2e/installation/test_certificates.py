@@ -174,7 +174,7 @@ def test_a_new_certificate_and_then_a_new_ca_are_taken_up_without_a_restart_or_a
     assert _restarts(site) == before
 
 
-def test_both_secrets_lost_at_once_cost_no_pod_either(site: Installation, asking: _Asking) -> None:
+def test_losing_the_ca_and_tls_secrets_at_once_refuses_no_pod(site: Installation, asking: _Asking) -> None:
     before = _restarts(site)
     for name in ("larder-ca", "larder-tls"):
         site.api.delete(f"{_SECRETS}/{name}")

@@ -20,7 +20,7 @@ def uri(site: KServeSite) -> str:
     return found
 
 
-def test_a_service_gets_its_model_and_parts_of_it(site: KServeSite, uri: str) -> None:
+def test_a_service_gets_its_whole_model_or_the_named_part_from_the_cache(site: KServeSite, uri: str) -> None:
     pod = site.served({"model": MODEL | {"storageUri": uri}})
     assert not_cached(pod) == ""
     assert initializers(pod) == []
@@ -34,13 +34,13 @@ def test_a_service_gets_its_model_and_parts_of_it(site: KServeSite, uri: str) ->
     assert initializers(absent) == [[f"{uri}/absent", "/mnt/models"]]
 
 
-def test_a_service_that_does_not_ask_keeps_its_download(site: KServeSite, uri: str) -> None:
+def test_a_service_that_opts_out_keeps_its_download(site: KServeSite, uri: str) -> None:
     out = site.served({"model": MODEL | {"storageUri": uri}}, {ENABLE: "false"})
     assert initializers(out) == [[uri, "/mnt/models"]]
     assert f'annotation {ENABLE} is "false"' in not_cached(out)
 
 
-def test_one_uri_of_several_fields_is_put_where_its_initializer_puts_it(site: KServeSite, uri: str) -> None:
+def test_a_single_entry_of_storage_uris_is_mounted_at_its_own_path(site: KServeSite, uri: str) -> None:
     pod = site.served({"model": MODEL, "storageUris": [{"uri": uri, "mountPath": "/mnt/other"}]})
     assert (initializers(pod), not_cached(pod)) == ([], "")
     assert mounts(pod) == {"/mnt/other": AT_MODELS["/mnt/models"] | {"mountPath": "/mnt/other"}}
@@ -70,7 +70,7 @@ def test_several_downloads_are_left_alone(site: KServeSite, uri: str) -> None:
     assert [m["name"] for m in mounts(pod).values()] == ["mnt-models"]
 
 
-def test_a_storage_key_s_placeholder_is_not_taken_for_the_uri(site: KServeSite, uri: str) -> None:
+def test_a_pod_with_a_storage_key_is_cached_by_its_real_uri(site: KServeSite, uri: str) -> None:
     bucket, _, path = uri.removeprefix("s3://").partition("/")
     config = base64.b64encode(json.dumps({"type": "s3", "bucket": bucket}).encode()).decode()
     secret = {"metadata": {"name": "storage-config"}, "data": {"store": config}}
