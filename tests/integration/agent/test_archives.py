@@ -26,7 +26,7 @@ def stored(bench: Bench) -> set[str]:
     return {path.name for path in (bench.root / "blobs" / "sha256").iterdir()}
 
 
-def test_it_is_ready_when_its_files_are_in_place_and_is_repaired_adopted_and_removed(bench: Bench) -> None:
+def test_a_packed_model_becomes_ready_and_can_be_repaired_adopted_and_removed(bench: Bench) -> None:
     model = add(bench, "m.tar.gz", tar_gz(FILES))
     bench.want(model.entry)
     agent = bench.start()
@@ -89,7 +89,7 @@ def test_an_archive_that_does_not_fit_unpacked_is_reported_once_and_comes_when_i
     assert bench.count("download_started") == 2
 
 
-def test_an_unsafe_one_is_refused_with_its_reason(bench: Bench) -> None:
+def test_an_archive_with_an_unsafe_member_is_refused_with_the_reason(bench: Bench) -> None:
     model = add(bench, "m.tar", tar({**FILES, "../out": b"x"}))
     bench.want(model.entry)
     bench.start()

@@ -31,7 +31,9 @@ async def test_a_manifest_is_what_its_digest_says(client: ControllerClient, fake
         await client.manifest(digest)
 
 
-async def test_credentials_and_progress(client: ControllerClient, fake_controller: FakeController) -> None:
+async def test_credentials_are_received_and_progress_is_sent(
+    client: ControllerClient, fake_controller: FakeController
+) -> None:
     fake_controller.grants["m", "r1"] = (CredentialGrant("c", {"HF_TOKEN": "x"}, ("hub",)),)
     granted = await client.credentials("m", "r1")
     assert granted.grants[0].values == {"HF_TOKEN": "x"}
@@ -41,7 +43,9 @@ async def test_credentials_and_progress(client: ControllerClient, fake_controlle
     assert fake_controller.progress == [report]
 
 
-async def test_refusals_are_named(client: ControllerClient, fake_controller: FakeController) -> None:
+async def test_refusals_of_the_controller_raise_not_granted(
+    client: ControllerClient, fake_controller: FakeController
+) -> None:
     fake_controller.refusals["/v1/credentials"] = Problem("NotGranted", "this node does not list m")
     with pytest.raises(NotGranted, match="does not list m"):
         await client.credentials("m", "r1")
@@ -70,7 +74,9 @@ async def test_a_ca_and_a_token_that_are_renewed_are_used(client: ControllerClie
         await client.credentials("m", "r1")
 
 
-async def test_no_server_no_token_no_ca(client: ControllerClient, tmp_path: Path) -> None:
+async def test_a_missing_server_token_or_ca_is_reported_as_unreachable(
+    client: ControllerClient, tmp_path: Path
+) -> None:
     client.url = "https://127.0.0.1:1"
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         await client.credentials("m", "r1")
@@ -94,5 +100,5 @@ async def test_no_server_no_token_no_ca(client: ControllerClient, tmp_path: Path
         (429, b"", RateLimited),
     ],
 )
-def test_every_answer_has_a_meaning(code: int, body: bytes, kind: type[Exception]) -> None:
+def test_each_error_response_maps_to_its_exception(code: int, body: bytes, kind: type[Exception]) -> None:
     assert type(error_of_response(code, body, "3")) is kind

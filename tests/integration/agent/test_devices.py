@@ -256,7 +256,7 @@ def test_unknown_keys_and_resources_of_others_are_kept(devices: DeviceBench) -> 
     devices.wait(lambda: devices.record() == "", "the record to be empty")
 
 
-def test_another_agent_takes_over_and_withdraws(devices: DeviceBench) -> None:
+def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(devices: DeviceBench) -> None:
     devices.example(allocatable=CARDS, kubecap={EXTENDED: 4, "larder.dev/other": 1})
     first = devices.bench.start()
     devices.wait(lambda: EXTENDED in devices.extended(), "the extended resources")
@@ -321,7 +321,7 @@ def _has(devices: DeviceBench) -> bool:
         return False
 
 
-def test_nothing_of_it_is_loaded_or_written_while_it_is_off(bench: Bench) -> None:
+def test_device_modules_and_annotations_are_absent_while_devices_are_off(bench: Bench) -> None:
     bench.environ["PYTHONPROFILEIMPORTTIME"] = "1"
     model = bench.add_model("m", FILES)
     bench.want(model.entry)

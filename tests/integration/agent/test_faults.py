@@ -29,7 +29,7 @@ def is_half_there(bench: Bench) -> bool:
     return bench.unfinished_bytes() >= HALF // 2
 
 
-def test_killed_in_the_middle_of_a_file_it_resumes_from_the_verified_bytes(bench: Bench) -> None:
+def test_an_agent_killed_in_the_middle_of_a_file_resumes_from_the_verified_bytes(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Stall(HALF), LARGE)
     bench.want(model.entry)
@@ -48,7 +48,7 @@ def test_killed_in_the_middle_of_a_file_it_resumes_from_the_verified_bytes(bench
     assert int(first.range.removeprefix("bytes=").split("-")[0]) >= HALF // 2
 
 
-def test_killed_at_random_moments_it_never_says_more_than_is_there(bench: Bench) -> None:
+def test_an_agent_killed_at_random_moments_never_labels_missing_files(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry, bandwidth_limit=4_000_000)
     chance = random.Random(2)
@@ -93,7 +93,7 @@ def test_a_model_that_does_not_fit_is_reported_and_others_are_not_affected(bench
     bench.wait_phase(large, "Ready")
 
 
-def test_freed_space_lets_the_waiting_one_in_without_an_edit_of_it(bench: Bench) -> None:
+def test_a_waiting_model_is_fetched_once_space_is_freed_without_a_change_of_its_entry(bench: Bench) -> None:
     first = bench.add_model("first", {"model.bin": WEIGHTS})
     second = bench.add_model("second", {"model.bin": WEIGHTS[::-1]})
     bench.start()
@@ -107,7 +107,7 @@ def test_freed_space_lets_the_waiting_one_in_without_an_edit_of_it(bench: Bench)
     assert not bench.snapshot(first).exists()
 
 
-def test_on_sigterm_it_stops_in_the_middle_of_a_read_and_keeps_what_it_has(bench: Bench) -> None:
+def test_sigterm_stops_a_stalled_download_and_keeps_the_received_bytes(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Stall(HALF), LARGE)
     bench.want(model.entry)
@@ -130,7 +130,7 @@ def test_an_idle_agent_stops_in_time(bench: Bench) -> None:
     assert agent.exit_code == 0
 
 
-def test_it_continues_while_the_api_server_restarts(bench: Bench, agent_plane: ControlPlane) -> None:
+def test_downloads_continue_while_the_api_server_restarts(bench: Bench, agent_plane: ControlPlane) -> None:
     model = bench.add_model("llama", FILES)
     later = bench.add_model("later", {"config.json": b"later"})
     bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that it is seen while it runs
@@ -165,7 +165,7 @@ def test_the_token_file_is_read_again(bench: Bench) -> None:
     bench.wait_phase(model, "Ready")
 
 
-def test_it_continues_without_the_controllers_progress(bench: Bench) -> None:
+def test_a_download_completes_although_progress_reports_are_refused(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.controller.refusals["/v1/progress"] = Problem("NotGranted", "no")
     bench.start()
@@ -188,7 +188,7 @@ def test_progress_is_reported_while_a_download_runs(bench: Bench) -> None:
 
 
 class TestCredentials:
-    def test_those_of_any_claim_will_do(self, bench: Bench) -> None:
+    def test_valid_credentials_of_any_claim_are_enough(self, bench: Bench) -> None:
         model = self.private(bench)
         wrong = CredentialGrant("one", {"HF_TOKEN": "wrong"})
         right = CredentialGrant("two", {"HF_TOKEN": "right"})
@@ -198,7 +198,7 @@ class TestCredentials:
         bench.wait_phase(model, "Ready")
         assert "right" not in (bench.state / "agent.log").read_text()
 
-    def test_without_good_ones_it_waits_for_someone_and_a_change_hurries_it(self, bench: Bench) -> None:
+    def test_wrong_credentials_fail_the_entry_until_a_claim_changes(self, bench: Bench) -> None:
         model = self.private(bench)
         bench.controller.grants[model.entry.key] = (CredentialGrant("one", {"HF_TOKEN": "wrong"}),)
         bench.start()
@@ -231,7 +231,7 @@ def test_a_source_that_is_busy_is_waited_for_as_it_asks(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_either_signal_is_an_orderly_end(bench: Bench, number: signal.Signals) -> None:
+def test_sigterm_and_sigint_end_the_agent_with_exit_code_zero(bench: Bench, number: signal.Signals) -> None:
     bench.want()
     agent = bench.start()
     os.kill(agent.pid, number)

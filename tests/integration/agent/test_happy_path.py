@@ -28,7 +28,7 @@ def test_a_model_is_fetched_verified_labelled_and_reported(bench: Bench) -> None
     assert entry.since
 
 
-def test_it_waits_for_the_grant_with_its_space_reserved(bench: Bench) -> None:
+def test_an_entry_without_a_grant_waits_and_requests_no_credentials(bench: Bench) -> None:
     model = bench.add_model("llama", FILES, granted=False)
     bench.start()
     bench.want(model.entry)
@@ -39,7 +39,7 @@ def test_it_waits_for_the_grant_with_its_space_reserved(bench: Bench) -> None:
     bench.wait_phase(model, "Ready")
 
 
-def test_the_agent_describes_itself(bench: Bench) -> None:
+def test_the_http_endpoints_report_health_models_and_metrics(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry)
     bench.start()

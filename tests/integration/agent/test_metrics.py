@@ -81,7 +81,7 @@ def test_bytes_that_are_not_the_publishers_are_counted(bench: Bench) -> None:
     assert found['larder_models_failing{reason="DigestMismatch"}'] == 1
 
 
-def test_a_repair_is_counted_apart(bench: Bench) -> None:
+def test_a_repair_is_counted_separately_from_downloads(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry)
     bench.start()

@@ -35,7 +35,7 @@ def stored(bench: Bench) -> set[str]:
     return {path.name for path in (bench.root / "blobs" / "sha256").iterdir()}
 
 
-def test_its_files_are_in_place_and_are_repaired_adopted_and_removed(bench: Bench, registry: Registry) -> None:
+def test_a_model_pack_becomes_ready_and_can_be_repaired_adopted_and_removed(bench: Bench, registry: Registry) -> None:
     model = add(bench, registry, GOOD)
     bench.want(model.entry)
     agent = bench.start()

@@ -26,7 +26,7 @@ def test_a_second_agent_on_the_same_directory_is_refused(bench: Bench) -> None:
     assert "in use" in failed[0]["message"]
 
 
-def test_without_a_cluster_it_says_what_to_set(bench: Bench) -> None:
+def test_an_agent_without_a_cluster_configuration_exits_with_no_cluster(bench: Bench) -> None:
     agent = bench.start("--kubeconfig", str(bench.state / "none"), ready=False)
     bench.wait_for(lambda: agent.exit_code is not None, "the end of the agent")
     assert agent.exit_code == 1
@@ -34,7 +34,7 @@ def test_without_a_cluster_it_says_what_to_set(bench: Bench) -> None:
     assert [e["reason"] for e in failed] == ["NoCluster"]
 
 
-def test_it_is_alive_and_not_ready_while_its_node_is_not_there(bench: Bench) -> None:
+def test_the_agent_is_alive_but_not_ready_while_its_node_is_missing(bench: Bench) -> None:
     bench.api.delete(f"/api/v1/nodes/{bench.node}")
     bench.start(ready=False)
     bench.wait_for(lambda: bench.answers("/healthz") == 200, "an answer")

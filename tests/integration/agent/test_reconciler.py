@@ -138,7 +138,7 @@ class TestStart:
         bench.hub.faults.clear()
         bench.wait_phase(model, "Ready")
 
-    def test_a_node_that_is_recreated_gets_its_labels_when_the_model_node_is_for_it(self, bench: Bench) -> None:
+    def test_a_recreated_node_gets_labels_only_once_its_model_node_names_the_new_uid(self, bench: Bench) -> None:
         model = ready(bench)
         old_uid = bench.node_uid()
         bench.api.delete(f"/api/v1/nodes/{bench.node}")

@@ -26,7 +26,7 @@ def holding(bench: Bench) -> Bench:
     return bench
 
 
-def test_it_is_reported_in_metrics_in_progress_and_in_the_status_while_it_runs(holding: Bench) -> None:
+def test_a_running_removal_is_reported_in_metrics_progress_and_status(holding: Bench) -> None:
     bench, model = holding, holding.add_model("llama", FILES)
     bench.want(model.entry)
     bench.start()

@@ -60,7 +60,9 @@ def test_a_wanted_model_keeps_its_unfinished_files(bench: Bench, given_up: Model
 
 
 @pytest.mark.parametrize("policy", [NEVER, LEAST_RECENTLY_USED])
-def test_it_says_what_it_lacks_and_what_each_would_give_back(bench: Bench, policy: str) -> None:
+def test_the_status_states_the_shortage_of_each_model_and_the_bytes_that_its_removal_frees(
+    bench: Bench, policy: str
+) -> None:
     first = bench.add_model("first", bytes_of(1) | {"shared.bin": b"x" * 1000})
     second = bench.add_model("second", bytes_of(2) | {"shared.bin": b"x" * 1000})
     too_large = bench.add_model("too-large", bytes_of(3, LIMIT + 1))

@@ -17,7 +17,7 @@ FILES = {"config.json": b'{"a": 1}', "model.safetensors": random.Random(9).randb
 SLOW = "100000"  # a minute for the large file
 
 
-def test_one_thread_reads_behind_everybody_and_past_the_page_cache(bench: Bench) -> None:
+def test_the_scrub_runs_in_one_idle_priority_thread_with_direct_reads(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry)
     bench.start("--scrub-rate", "0").wait_ready(lambda: bench.has_labels(model), 60, "stocked")

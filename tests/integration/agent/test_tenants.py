@@ -34,7 +34,7 @@ def of_team_b(model: Model, manifest: Manifest, bench: Bench) -> Model:
     return Model(entry, manifest, model.files)
 
 
-def test_the_same_repository_is_refused_to_who_has_no_credentials(bench: Bench) -> None:
+def test_a_tenant_without_credentials_is_refused_a_private_repository_already_stored(bench: Bench) -> None:
     theirs = private_model(bench)
     stolen = of_team_b(theirs, theirs.manifest, bench)
     bench.want(theirs.entry, stolen.entry)
@@ -44,7 +44,7 @@ def test_the_same_repository_is_refused_to_who_has_no_credentials(bench: Bench) 
     assert bench.has_labels(theirs)
 
 
-def test_a_list_of_its_own_with_their_digests_does_not_open_their_bytes(bench: Bench) -> None:
+def test_a_false_manifest_with_digests_of_another_tenant_does_not_expose_stored_files(bench: Bench) -> None:
     theirs = private_model(bench)
     own = bench.add_model("own", {"README.md": b"mine"})
     repo = own.manifest.uri.removeprefix("hf://").partition("@")[0]
@@ -59,7 +59,7 @@ def test_a_list_of_its_own_with_their_digests_does_not_open_their_bytes(bench: B
     assert not bench.snapshot(stolen).exists()
 
 
-def test_a_revision_that_is_here_already_does_not_open_another_source(bench: Bench) -> None:
+def test_a_manifest_that_reuses_a_stored_revision_does_not_expose_another_source(bench: Bench) -> None:
     theirs = private_model(bench)
     own = bench.add_model("own", {"README.md": b"mine"})
     held = of_team_b(theirs, own.manifest, bench)

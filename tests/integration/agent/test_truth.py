@@ -118,7 +118,7 @@ def test_a_model_that_can_never_fit_is_reported_without_asking_the_source(bench:
     assert du_bytes(bench.root) <= limit
 
 
-def test_it_says_whether_the_store_lies_on_the_root_disk(bench: Bench) -> None:
+def test_the_condition_states_whether_the_store_is_on_the_root_disk(bench: Bench) -> None:
     bench.want()
     bench.start("--floor", "auto")
     bench.wait_for(lambda: condition_of(bench) is not None, "the condition")

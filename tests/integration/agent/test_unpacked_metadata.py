@@ -42,7 +42,7 @@ def wait_reported(bench: Bench, model: Model) -> UnpackedMetadata:
     return found
 
 
-def test_it_is_read_once_and_reported_by_the_next_agent_too(bench: Bench) -> None:
+def test_metadata_of_an_archive_is_read_once_and_kept_by_the_next_agent(bench: Bench) -> None:
     archive, plain = add(bench, "llama", "m.tar.gz", tar_gz(FILES)), bench.add_model("plain", FILES)
     bench.want(archive.entry, plain.entry)
     agent = bench.start()

@@ -89,7 +89,7 @@ def test_a_device_that_is_not_on_the_allow_list_is_refused_by_name(toys: DraBenc
     assert not toys.cdi_path(claim).exists()
 
 
-def test_a_container_learns_its_example_devices(bench: DraBench, tmp_path: Path) -> None:
+def test_the_example_plugin_sets_a_variable_with_the_allocated_devices(bench: DraBench, tmp_path: Path) -> None:
     offered = tmp_path / "devices.json"
     offered.write_text(json.dumps({"allocatable": {"toys/a": 1, "toys/b": 1}}))
     bench.environ["LARDER_EXAMPLE_DEVICES"] = str(offered)

@@ -150,7 +150,7 @@ def test_a_claim_that_fails_does_not_fail_others(bench: DraBench) -> None:
     assert "does not exist" in answers["1b-2c"].error
 
 
-def test_metrics_count_answers_and_what_is_there(bench: DraBench, entry: Entry) -> None:
+def test_metrics_count_prepared_claims_published_devices_and_answers(bench: DraBench, entry: Entry) -> None:
     claim, unknown = bench.claim(TINY), {"metadata": {"namespace": bench.namespace, "name": "c", "uid": "1b-2c"}}
     bench.pod(claim)
     assert plain_http.get(f"{bench.url}/readyz", timeout_s=30).text == "ready\n"
@@ -178,7 +178,7 @@ def test_an_address_that_is_taken_ends_the_driver(bench: DraBench) -> None:
     assert "cannot listen" in (bench.folder / "dra-1.log").read_text()
 
 
-def test_health_is_streamed(bench: DraBench, entry: Entry) -> None:
+def test_the_health_of_each_device_is_streamed_to_kubelet(bench: DraBench, entry: Entry) -> None:
     """Pitfall 6: without the stream, kubelet logs an error every 5 s."""
     device = device_name(*entry.key)
     first = next(bench.kubelet.health())
@@ -322,7 +322,7 @@ def test_many_models_take_several_slices_of_one_generation(bench: DraBench) -> N
 
 
 @pytest.mark.usefixtures("entry")
-def test_requests_of_users_add_nothing(bench: DraBench) -> None:
+def test_device_requests_in_a_users_annotation_add_nothing_to_the_container(bench: DraBench) -> None:
     """Pitfall 2: anybody writes the annotation; the default allow-list lets nothing but the model through."""
     claim = bench.claim(TINY)
     text = (

@@ -37,7 +37,7 @@ def test_the_snapshot_has_the_sources_files(fetch_model: FetchModel, source: Mem
     assert store.snapshots.all() == [snapshot]
 
 
-def test_the_layout_is_the_documented_one(
+def test_the_directory_layout_and_mark_match_the_documentation(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     snapshot = fetch_model(source, store, "team_llama")
@@ -191,7 +191,7 @@ def test_progress_ends_at_the_total(fetch_blobs: Callable[..., object], source: 
     assert progress.done == progress.total == source.resolve().size_bytes
 
 
-def test_two_downloads_of_one_content_move_it_once(fetch_blobs: Callable[..., object], store: Store) -> None:
+def test_two_downloads_of_the_same_content_transfer_it_once(fetch_blobs: Callable[..., object], store: Store) -> None:
     source = MemorySource({"a": os.urandom(2**20)})
     release, waiting = threading.Event(), threading.Event()
 
@@ -227,7 +227,7 @@ class ListeningDisk(RealDisk):
         super().fsync(descriptor)
 
 
-def test_all_is_on_the_disk_before_the_rename_and_the_rename_after_it(
+def test_files_are_synced_before_the_rename_and_the_parent_directory_after_it(
     fetch_model: FetchModel, source: MemorySource, root: Path
 ) -> None:
     disk = ListeningDisk()

@@ -217,7 +217,7 @@ def test_a_directory_that_is_not_ours_is_never_touched(
     assert [p.name for p in theirs.parent.iterdir()] == [theirs.name]
 
 
-def test_a_mark_of_another_place_or_a_damaged_one_is_no_snapshot(snapshot: Snapshot, store: Store) -> None:
+def test_a_copied_or_damaged_mark_makes_no_snapshot(snapshot: Snapshot, store: Store) -> None:
     copy = snapshot.path.with_name("0" * 40)
     shutil.copytree(snapshot.path, copy)
     assert store.snapshots.all() == [snapshot]

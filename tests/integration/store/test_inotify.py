@@ -78,7 +78,7 @@ def plant_a_link(snapshot: Snapshot, blob: Path) -> None:
         remove, truncate_the_link, write_to_the_blob, remove_the_blob, replace_below, move_the_model_away, plant_a_link,
     ],
 )  # fmt: skip
-def test_a_change_is_reported(
+def test_every_kind_of_change_to_a_snapshot_is_reported(
     change: Callable[[Snapshot, Path], None], watch: InotifyWatch, snapshot: Snapshot, store: Store
 ) -> None:
     change(snapshot, store.blobs.path(next(f.sha256 for f in snapshot.files if f.path == LARGE)))
@@ -86,7 +86,7 @@ def test_a_change_is_reported(
     assert watch.drain()
 
 
-def test_reading_and_the_blobs_of_a_download_are_no_change(
+def test_reads_and_blobs_of_a_new_download_are_not_reported_as_changes(
     watch: InotifyWatch, snapshot: Snapshot, store: Store, fetch_blobs: Callable[..., object]
 ) -> None:
     for file in snapshot.files:

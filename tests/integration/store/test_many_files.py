@@ -12,7 +12,7 @@ from tests.builders.stores import plan_of
 COUNT = 10_000
 
 
-def test_ten_thousand_files_come_stay_are_repaired_and_go(
+def test_ten_thousand_files_are_fetched_kept_repaired_and_removed(
     fetch_model: Callable[[MemorySource, Store, str], Snapshot], fetch_blobs: Callable[..., FetchResult], store: Store
 ) -> None:
     source = MemorySource({f"dir-{n % 100:02}/{n:05}.json": b"%d" % n for n in range(COUNT)})

@@ -11,7 +11,7 @@ from agent.store.store import Store
 from shared.errors import StoreFailure
 
 
-def test_a_second_opener_learns_who_holds_the_lock(root: Path) -> None:
+def test_opening_a_locked_store_names_the_process_that_holds_it(root: Path) -> None:
     script = (
         f"import sys; from pathlib import Path; from agent.store.store import Store; Store.open(Path({str(root)!r}))"
     )
@@ -26,7 +26,7 @@ def test_a_second_opener_learns_who_holds_the_lock(root: Path) -> None:
     Store.open(root).close()
 
 
-def test_the_id_is_kept(root: Path) -> None:
+def test_the_id_of_a_store_survives_reopening(root: Path) -> None:
     first = Store.open(root)
     first.close()
     second = Store.open(root)
@@ -35,7 +35,7 @@ def test_the_id_is_kept(root: Path) -> None:
     assert len(first.id) == 32
 
 
-def test_two_roots_have_two_ids(tmp_path: Path) -> None:
+def test_different_stores_have_different_ids(tmp_path: Path) -> None:
     one, two = Store.open(tmp_path / "one"), Store.open(tmp_path / "two")
     assert one.id != two.id
     one.close()

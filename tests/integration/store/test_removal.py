@@ -65,12 +65,12 @@ def test_blobs_that_a_failed_removal_left_are_orphans(
     assert blobs(root) == 0
 
 
-def test_removing_what_is_not_there_is_done(store: Store) -> None:
+def test_removing_a_missing_snapshot_does_nothing(store: Store) -> None:
     store.snapshots.remove("llama", "0" * 40)
     assert store.snapshots.all() == []
 
 
-def test_bytes_that_left_with_a_model_are_not_known_any_more(
+def test_contents_of_a_removed_model_count_as_missing_again(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     other = MemorySource(source.files, repo="other/place")
@@ -133,7 +133,7 @@ def test_a_model_that_is_no_longer_wanted_leaves_nothing(
     assert blobs(root) == 0
 
 
-def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
+def test_uncommitted_files_are_dropped_once_they_stay_idle_for_enough_rounds(
     fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
     other = MemorySource({"a": b"abc"}, repo="other/place")

@@ -72,7 +72,7 @@ async def test_damage_and_removal_reach_the_cache(
         assert cache.space.used < 2**20
 
 
-async def test_blobs_of_a_snapshot_that_was_removed_manually_go_but_for_those_that_something_else_needs(
+async def test_blobs_of_a_manually_deleted_snapshot_are_removed_unless_still_needed(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     gone = fetch_model(source, store, "llama")
@@ -92,7 +92,7 @@ async def test_blobs_of_a_snapshot_that_was_removed_manually_go_but_for_those_th
         assert store.snapshots.check(kept) == []
 
 
-async def test_a_model_that_came_is_watched_from_the_next_look_on(
+async def test_a_newly_committed_model_is_watched_for_damage(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     async with scanning(store, InotifyWatch.open(), NEVER_S) as (cache, looked):

@@ -48,7 +48,7 @@ def passed(store: Store, waits: Waits) -> int:
     return scrub.figures.size_bytes
 
 
-def test_the_waits_of_a_pass_add_up_to_its_bytes_by_the_rate(
+def test_a_pass_waits_in_total_for_its_bytes_divided_by_the_rate(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")
@@ -69,7 +69,7 @@ def test_time_that_the_work_took_is_not_waited_for_again(
     assert waits.now_s >= size_bytes / SLOW  # and the rate is never above what it may be
 
 
-def test_nothing_waits_where_the_work_alone_is_slower_than_the_rate(
+def test_a_pass_does_not_wait_where_reading_alone_is_slower_than_the_rate(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")
@@ -115,14 +115,14 @@ def looks(fetch_model: FetchModel, source: MemorySource, store: Store) -> Looks:
     return looks
 
 
-def test_its_thread_alone_has_the_lowest_priorities(looks: Looks) -> None:
+def test_only_the_scrub_thread_has_the_lowest_cpu_and_io_priority(looks: Looks) -> None:
     (seen,) = looks.seen
     assert (seen.nice, seen.io_class) == (19, IDLE)
     assert io_class_of(threading.get_native_id()) != IDLE
     assert os.getpriority(os.PRIO_PROCESS, 0) == BEFORE
 
 
-def test_it_reads_past_the_page_cache(looks: Looks, store: Store) -> None:
+def test_the_scrub_reads_with_direct_io(looks: Looks, store: Store) -> None:
     skip_without_direct_reads(next(iter(store.blobs.paths().values())))
     (flags,) = looks.seen[0].flags
     assert flags & os.O_DIRECT

@@ -65,7 +65,7 @@ class Overtaken(Incoming):
         return found
 
 
-def test_files_that_another_brings_in_the_first_moment_are_taken(fetch_blobs: FetchBlobs, root: Path) -> None:
+def test_files_sealed_by_another_download_at_the_last_moment_are_reused(fetch_blobs: FetchBlobs, root: Path) -> None:
     store = Store.open(root)
     store.incoming = overtaken = Overtaken(store._state)
     overtaken.another = lambda: fetch_blobs(ONE, store)
@@ -77,7 +77,7 @@ def test_files_that_another_brings_in_the_first_moment_are_taken(fetch_blobs: Fe
     store.close()
 
 
-def test_two_downloads_that_want_what_the_other_has_sealed_both_end(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_two_downloads_that_each_need_the_others_sealed_file_both_finish(fetch_blobs: FetchBlobs, store: Store) -> None:
     x, y = b"x" * 100, b"y" * 100  # of one size, so that files come in the order of their names
     one = MemorySource({"1": x, "2": b"p" * 100, "3": b"q" * 100, "4": y})
     two = MemorySource({"1": y, "2": b"r" * 100, "3": b"s" * 100, "4": x})

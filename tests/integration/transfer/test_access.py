@@ -69,7 +69,7 @@ def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consen
     assert isinstance(outcome[0], AuthDenied)
 
 
-def test_a_whole_file_that_another_left_unfinished_needs_it_too(
+def test_a_complete_unfinished_file_of_another_download_also_needs_the_sources_consent(
     fetch_blobs: FetchBlobs, store: Store, root: Path
 ) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
@@ -84,7 +84,7 @@ def test_a_whole_file_that_another_left_unfinished_needs_it_too(
     assert owner.served_bytes == 1
 
 
-def test_a_file_without_bytes_proves_nothing(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_consent_to_an_empty_file_does_not_cover_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
     fetch_blobs(owner, store)
     with_empty, _ = gated({"weights": WEIGHTS, "empty": b""})
@@ -121,7 +121,7 @@ def test_consent_to_the_weights_does_not_cover_a_smaller_file(fetch_blobs: Fetch
         fetch_blobs(Asked(MANY, denied="017.json"), store)
 
 
-def test_each_content_is_requested_once_and_by_a_byte(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_access_to_each_content_is_proved_by_requesting_one_byte(fetch_blobs: FetchBlobs, store: Store) -> None:
     fetch_blobs(MemorySource(MANY), store)
     stranger = Asked(MANY)
     assert fetch_blobs(stranger, store).blobs.keys() == MANY.keys()
@@ -131,7 +131,7 @@ def test_each_content_is_requested_once_and_by_a_byte(fetch_blobs: FetchBlobs, s
     assert stranger.served_bytes == len(stranger.opened)
 
 
-def test_one_file_of_a_repository_represents_all(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_access_to_one_file_of_a_repository_proves_access_to_all(fetch_blobs: FetchBlobs, store: Store) -> None:
     fetch_blobs(MemorySource(MANY), store)
     stranger = AskedRepository(MANY, denied="017.json")
     assert fetch_blobs(stranger, store).blobs.keys() == MANY.keys()

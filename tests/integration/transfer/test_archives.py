@@ -77,11 +77,15 @@ class TestUnpacking:
         assert not (snapshot.path / "m/l").is_symlink()
 
     @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-    def test_names_as_long_as_they_may_be(self, form: int, fetch_model: Callable[..., Snapshot], store: Store) -> None:
+    def test_members_with_names_of_maximum_length_are_unpacked(
+        self, form: int, fetch_model: Callable[..., Snapshot], store: Store
+    ) -> None:
         files = {"d" * 255 + "/" + "n" * 255: b"1", "\u00e9" * 127 + "x": b"2", "a b & '\n": b"3"}
         assert content(fetch_model(MemorySource({"m.tar": tar(files, form=form)}), store)) == files
 
-    def test_many_small_files(self, fetch_model: Callable[..., Snapshot], store: Store, root: Path) -> None:
+    def test_many_small_members_are_unpacked(
+        self, fetch_model: Callable[..., Snapshot], store: Store, root: Path
+    ) -> None:
         files = {f"d{number % 7}/{number}": str(number % 900).encode() for number in range(1_500)}
         snapshot = fetch_model(MemorySource({"m.tgz": tar_gz(files)}), store)
         assert content(snapshot) == files
@@ -243,7 +247,7 @@ class TestSharing:
         assert content(second) == FILES
         assert_nothing_but(root, second)
 
-    def test_it_stays_valid_although_the_first_is_removed_before_its_commit(
+    def test_a_linked_archive_stays_valid_although_the_first_model_is_removed_before_the_commit(
         self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
@@ -264,7 +268,9 @@ class TestSharing:
             assert hashlib.sha256(source.files["m.tar"]).hexdigest() in store.blobs.paths()
         assert_nothing_but(root, store.snapshots.commit(plan, "second", second.blobs, second.unpacked))
 
-    def test_its_source_is_asked_first(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
+    def test_the_source_is_asked_before_an_unpacked_archive_is_shared(
+        self, fetch_model: Callable[..., Snapshot], store: Store
+    ) -> None:
         owner = MemorySource({"m.tar": tar(FILES)}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
         fetch_model(owner, store, "owners")
         stranger = owner.with_credentials(Credentials())

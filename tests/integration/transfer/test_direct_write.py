@@ -172,7 +172,9 @@ def test_a_part_of_a_page_is_left_to_the_cache(disk: Path) -> None:
         os.close(descriptor)
 
 
-def test_a_kernel_that_refuses_is_not_asked_again(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_direct_writes_are_not_retried_after_the_kernel_refused_one(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
 
     def refuse(descriptor: int, data: memoryview, offset: int) -> int:

@@ -57,7 +57,7 @@ def test_a_receiver_without_a_file_helps_with_the_largest(fetch_blobs: FetchBlob
     assert result.moved == len(BIG) + len(SMALLER)  # nothing came twice
 
 
-def test_a_source_that_sends_files_from_their_start_is_asked_by_one_at_a_time(
+def test_a_source_without_range_support_is_read_by_one_receiver_at_a_time(
     fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     class FromTheStart(Shared):

@@ -178,7 +178,7 @@ def test_a_length_that_is_not_the_files_is_not_believed_and_costs_nothing(length
     fetch_blobs(store, right)
 
 
-def test_a_server_that_asks_to_wait_for_longer_than_there_is_time_for_is_left_to_the_caller(store: Store) -> None:
+def test_a_rate_limit_longer_than_the_budget_is_raised_to_the_caller(store: Store) -> None:
     with pytest.raises(RateLimited) as raised:
         fetch_blobs(store, lambda _: reply(429, Retry_After="60"))
     assert raised.value.after_s >= 59
@@ -326,7 +326,7 @@ def test_skipping_bytes_ends_with_a_stop(store: Store) -> None:
 
 @pytest.mark.parametrize("digest", [True, False], ids=["digest", "no digest"])
 @pytest.mark.parametrize("size", [len(BODY), 24 * 2**20], ids=["small", "several receivers"])
-def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, digest: bool, store: Store) -> None:  # noqa: FBT001 - a table
+def test_a_server_that_compresses_every_part_is_soon_abandoned(size: int, digest: bool, store: Store) -> None:  # noqa: FBT001 - a table
     """The first half came as it is, so that nothing but the header tells what is wrong."""
     body = random.Random(3).randbytes(size)
     sha256 = f"sha256:{hashlib.sha256(body).hexdigest()}" if digest else ""

@@ -104,12 +104,16 @@ def test_an_archive_that_arrives_with_other_bytes_is_not_unpacked(fetch_model: F
 
 
 class TestRefusal:
-    def test_two_files_of_one_path_with_both_named(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_two_archives_with_the_same_path_are_refused_with_both_named(
+        self, fetch_model: FetchModel, store: Store
+    ) -> None:
         why = refusal(packed(code={**CODE, "weights/empty": b"x"}), fetch_model, store)
         assert isinstance(why, UnsafePath)
         assert "'weights/empty' in 'code' and the file 'weights/empty' in 'weights'" in str(why)
 
-    def test_a_file_in_the_way_of_one_beside_them(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_a_member_that_conflicts_with_a_file_beside_the_archives_is_refused(
+        self, fetch_model: FetchModel, store: Store
+    ) -> None:
         why = refusal(packed(code={**CODE, "config.json": b"x"}), fetch_model, store)
         assert isinstance(why, UnsafePath)
         assert "'config.json' outside the archives and the file 'config.json' in 'code'" in str(why)
@@ -119,7 +123,7 @@ class TestRefusal:
         assert "'code/a.py' in 'code' and the file 'code/a.py' in 'weights'" in str(refusal(twice, fetch_model, store))
 
     @pytest.mark.parametrize("case", [name for name, (path, *_) in REFUSED.items() if path == "m.tar"])
-    def test_a_hostile_one_refuses_all(self, case: str, fetch_model: FetchModel, store: Store) -> None:
+    def test_a_hostile_archive_refuses_the_whole_model(self, case: str, fetch_model: FetchModel, store: Store) -> None:
         _, body, reason, phrase = REFUSED[case]
         source = MemorySource({"weights": tar(WEIGHTS), "code": body}, archives={"weights": "tar", "code": "tar"})
         why = refusal(source, fetch_model, store)
@@ -142,7 +146,7 @@ class TestRefusal:
         ("case", "known"),
         [("clash", ()), ("clash", ("code",)), ("clash", ("code", "weights")), ("number", ()), ("number", ("code",))],
     )
-    def test_it_is_the_same_whichever_of_them_other_models_have(
+    def test_the_refusal_is_the_same_whichever_archives_are_already_stored(
         self, case: str, known: tuple[str, ...], fetch_model: FetchModel, store: Store
     ) -> None:
         packed_by_name = {"code": tar(_CROWDS[case][0]), "weights": tar(_CROWDS[case][1])}
@@ -290,7 +294,7 @@ def _inodes(root: Path) -> dict[Path, int]:
     return {p: p.stat().st_ino for part in ("blobs", "models") for p in (root / part).rglob("*") if p.is_file()}
 
 
-def test_a_store_of_a_version_that_knew_of_one_archive_starts_without_moving_a_byte(
+def test_a_store_written_before_several_archives_were_supported_is_adopted_unchanged(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     source = MemorySource({"m.tar.gz": tar_gz(FILES)})

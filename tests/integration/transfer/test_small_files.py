@@ -84,7 +84,7 @@ def test_files_that_came_before_a_stop_stay(small: MemorySource, store: Store) -
     assert store.space.missing_bytes(plan_of(small)) > 0
 
 
-def test_a_sealed_one_is_not_lost_by_a_kill_while_it_is_hashed_again(
+def test_a_sealed_file_is_not_lost_if_a_kill_interrupts_its_rehashing(
     small: MemorySource, store: Store, root: Path
 ) -> None:
     plan, stop = plan_of(small), threading.Event()
@@ -137,7 +137,7 @@ def test_files_without_digests_are_hashed_and_known_to_be_complete(fetch_blobs: 
     assert store.space.missing_bytes(plan_of(source)) == 0
 
 
-def test_a_far_source_is_asked_for_more_files_at_a_time(store: Store) -> None:
+def test_more_files_are_requested_in_parallel_from_a_distant_source(store: Store) -> None:
     """That a near one is asked for few is seen by the bench: where a machine has much to do, all is far."""
     source = MemorySource({f"{n:03}": b"%d" % n for n in range(300)})
     reading, seen, lock = 0, list[int](), threading.Lock()
@@ -157,7 +157,7 @@ def test_a_far_source_is_asked_for_more_files_at_a_time(store: Store) -> None:
     assert 4 < max(seen) <= 16
 
 
-def test_the_limit_of_the_rate_holds_for_them(small: MemorySource, store: Store) -> None:
+def test_the_rate_limit_applies_to_small_files(small: MemorySource, store: Store) -> None:
     """What a limit lets through at a time is far less than such a file."""
     sizes: list[int] = []
     small.faults.before_read = lambda _, position: sizes.append(position)
