@@ -95,7 +95,7 @@ def complete(bucket: Bucket) -> bool:
     return files == {f"model/{path}": body for path, body in FILES.items()}
 
 
-def test_the_bucket_has_limits(bucket: Bucket) -> None:
+def test_the_test_bucket_refuses_links_renames_and_appends(bucket: Bucket) -> None:
     script = "echo a > a && ! ln a b && ! mv a b && ! chmod 600 a && ! sh -c 'echo c >> a' && cat a && rm a"
     done = bucket.run(bucket.command("sh", "-c", f"cd {bucket.folder}/mount && {script}"))
     assert (done.returncode, done.stdout, bucket.files) == (0, "a\n", {})

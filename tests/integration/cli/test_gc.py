@@ -81,7 +81,9 @@ async def test_only_orphans_that_nothing_mounts_are_deleted(api: Api, control_pl
     assert left == {"model-mounted", "model-owned", "of-others", "labelled-as-managed", "of-a-snapshot"}
 
 
-async def test_an_owner_of_the_same_name_is_another_one(api: Api, control_plane: ControlPlane) -> None:
+async def test_an_owner_with_another_uid_or_an_unknown_kind_does_not_keep_a_claim(
+    api: Api, control_plane: ControlPlane
+) -> None:
     """Kubernetes' own collector deletes the claim as well, a little later; a finalizer keeps it here."""
     now = owner(api, "again")
     body = claim(api, "model-again", now | {"uid": "00000000-0000-0000-0000-000000000000"}, now)

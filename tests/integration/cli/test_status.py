@@ -61,7 +61,7 @@ def test_a_pipe_gets_every_column_in_one_line(cluster: Cluster, fleet: str) -> N
     assert row.split() == [f"cmc/{fleet}", "Downloading", "38/40", "95%", "140.0", "GiB", SHORT]
 
 
-def test_one_node_and_the_formats_for_programs(cluster: Cluster, fleet: str) -> None:
+def test_status_can_be_limited_to_one_node_and_printed_as_json_or_names(cluster: Cluster, fleet: str) -> None:
     admin = cluster.plane.kubeconfig
     cluster.plane.api.create(
         "/apis/larder.dev/v1alpha1/modelnodes",
@@ -99,7 +99,7 @@ def tenant(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("fleet")
-def test_a_tenant_sees_his_namespace_and_what_he_may_not_see(cluster: Cluster, tenant: Path) -> None:
+def test_a_tenant_sees_their_namespace_and_notes_about_kinds_they_may_not_list(cluster: Cluster, tenant: Path) -> None:
     output = piped(tenant, "status")
     assert output.code == 0
     assert [line.split()[0] for line in output.out.splitlines()] == ["MODEL", "bm/team/of-team"]
@@ -181,7 +181,7 @@ def test_a_watch_outlives_the_api_server(cluster: Cluster) -> None:
     cluster.delete("m")
 
 
-def test_a_watch_of_one_node_in_json(cluster: Cluster) -> None:
+def test_a_watch_of_one_node_writes_json_lines(cluster: Cluster) -> None:
     def on(phase: str) -> list[Json]:
         return [{"name": "a", "phase": phase}, {"name": "b", "phase": "Ready"}]
 
@@ -214,7 +214,7 @@ def test_a_watch_ends_where_nobody_reads_it(cluster: Cluster) -> None:
         cluster.delete(name)
 
 
-def test_a_cluster_without_larder(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cluster_without_larders_kinds_is_reported_as_not_found(cluster: Cluster, tmp_path: Path) -> None:
     config = json.loads(cluster.plane.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] += "/apis/nothing-is-here"
     output = piped(kubeconfig.write(config, tmp_path / "config"), "status")

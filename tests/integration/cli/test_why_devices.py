@@ -113,7 +113,7 @@ def claims(cluster: Cluster) -> Iterator[Claims]:
     api.delete(f"/api/v1/namespaces/{namespace}")
 
 
-def test_which_nodes_have_the_model_and_which_fetch_it(claims: Claims) -> None:
+def test_nodes_that_offer_fetch_or_withdraw_the_model_are_named(claims: Claims) -> None:
     claims.classes()
     has, goes, fetches = (
         claims.node("has", "Ready"),

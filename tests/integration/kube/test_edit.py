@@ -27,7 +27,7 @@ async def test_twenty_writers_at_once_lose_nothing(kube: Kube, namespace: str) -
     assert found["metadata"]["labels"] == {"of": "another"}
 
 
-async def test_an_update_of_nothing_is_not_found(kube: Kube, namespace: str) -> None:
+async def test_an_update_of_a_missing_object_raises_not_found(kube: Kube, namespace: str) -> None:
     with pytest.raises(NotFound):
         await update(kube, f"{maps(namespace)}/none", adding("k"))
 
@@ -37,7 +37,7 @@ async def test_a_forbidden_edit_is_refused_with_the_server_s_message(kube: Kube,
         await create_if_missing(kube, maps(namespace), {"metadata": {"name": "Not_A_Name"}})
 
 
-async def test_labels_come_stay_and_go_and_a_repeat_writes_nothing(kube: Kube, namespace: str) -> None:
+async def test_a_label_patch_keeps_other_labels_and_a_repeat_writes_nothing(kube: Kube, namespace: str) -> None:
     path = f"{maps(namespace)}/labelled"
     await create_if_missing(kube, maps(namespace), {"metadata": {"name": "labelled", "labels": {"of": "another"}}})
     for labels in ({"a": "1", "b": "2"}, {"a": None, "c": "3"}):
@@ -50,7 +50,7 @@ async def test_labels_come_stay_and_go_and_a_repeat_writes_nothing(kube: Kube, n
     assert twice == once
 
 
-async def test_create_and_delete_are_goals(kube: Kube, namespace: str) -> None:
+async def test_create_and_delete_are_idempotent(kube: Kube, namespace: str) -> None:
     path, body = f"{maps(namespace)}/m", {"metadata": {"name": "m"}}
     assert [await create_if_missing(kube, maps(namespace), body) for _ in range(2)] == [True, False]
     found = await get_object(kube, path, Object)
@@ -61,7 +61,7 @@ async def test_create_and_delete_are_goals(kube: Kube, namespace: str) -> None:
     assert await get_object(kube, path, Object) is None
 
 
-async def test_metadata_is_read_whole(kube: Kube, namespace: str) -> None:
+async def test_all_metadata_of_an_object_is_decoded(kube: Kube, namespace: str) -> None:
     body = {"metadata": {"name": "m", "annotations": {"a": "1"}, "finalizers": ["larder.dev/test"]}}
     path = f"{maps(namespace)}/m"
     await create_if_missing(kube, maps(namespace), body)
@@ -75,7 +75,7 @@ async def test_metadata_is_read_whole(kube: Kube, namespace: str) -> None:
     assert await get_object(kube, path, Object) is None
 
 
-async def test_a_list_is_whole_and_may_be_narrowed(kube: Kube, namespace: str) -> None:
+async def test_a_list_can_be_narrowed_by_a_label_selector(kube: Kube, namespace: str) -> None:
     for name in ("a", "b", "c"):
         await create_if_missing(kube, maps(namespace), {"metadata": {"name": name, "labels": {"name": name}}})
     chosen = await list_objects(kube, maps(namespace), Object, {"labelSelector": "name in (a,b)"})

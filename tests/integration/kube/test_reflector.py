@@ -119,7 +119,7 @@ async def touch(kube: Kube, namespace: str, name: str) -> str:
                 return str(changed["metadata"]["resourceVersion"])
 
 
-async def test_it_lists_in_pages_and_follows_every_change(kube: Kube, namespace: str) -> None:
+async def test_the_reflector_lists_in_pages_and_follows_every_change(kube: Kube, namespace: str) -> None:
     names = [f"m{number}" for number in range(12)]
     await create(kube, namespace, *names)
     async with watching(kube, namespace, page=5) as watched:
@@ -136,7 +136,7 @@ async def test_it_lists_in_pages_and_follows_every_change(kube: Kube, namespace:
     assert watched.deleted == {"m5": 1}
 
 
-async def test_it_sees_only_what_it_selects(kube: Kube, namespace: str) -> None:
+async def test_the_reflector_sees_only_objects_that_match_its_selectors(kube: Kube, namespace: str) -> None:
     await create(kube, namespace, "mine", "other")
     await create(kube, namespace, "labelled", team="a")
     async with (
@@ -151,7 +151,7 @@ async def test_it_sees_only_what_it_selects(kube: Kube, namespace: str) -> None:
         assert by_name.names() == {"mine"}
 
 
-async def test_a_line_of_six_megabytes_arrives(kube: Kube, namespace: str) -> None:
+async def test_a_watch_event_of_six_megabytes_is_received(kube: Kube, namespace: str) -> None:
     async with watching(kube, namespace) as watched:
         body = {"metadata": {"name": "large"}, "data": {"text": "<" * 1_000_000}}
         await create_if_missing(kube, maps(namespace), body)
@@ -191,7 +191,9 @@ async def test_cut_connections_are_opened_again_without_a_list(kube: Kube, names
     assert not watched.deleted
 
 
-async def test_it_survives_a_restart_of_the_api_server(kube: Kube, namespace: str, control_plane: ControlPlane) -> None:
+async def test_the_reflector_survives_a_restart_of_the_api_server(
+    kube: Kube, namespace: str, control_plane: ControlPlane
+) -> None:
     names = [f"m{number}" for number in range(20)]
     await create(kube, namespace, *names)
     async with watching(kube, namespace) as watched:

@@ -65,7 +65,7 @@ def order(tmp_path: Path) -> SourceOrder:
     )
 
 
-def test_a_child_reads_what_it_is_asked_to(order: SourceOrder) -> None:
+def test_a_child_process_returns_the_metadata_of_a_model(order: SourceOrder) -> None:
     reading = Child(COMMAND).read(order)
     assert reading.metadata
     assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 9)
@@ -90,7 +90,9 @@ def test_a_child_reads_what_it_is_asked_to(order: SourceOrder) -> None:
         (CONFINED + "os.write(os.memfd_create('x'), b'x')", "with code 1"),
     ],
 )  # fmt: skip
-def test_a_child_that_dies_or_hands_back_nonsense_is_a_reason(order: SourceOrder, body: str, phrase: str) -> None:
+def test_a_child_that_dies_or_returns_an_invalid_result_is_reported_with_a_reason(
+    order: SourceOrder, body: str, phrase: str
+) -> None:
     reading = script(body).read(order)
     assert (reading.reason, reading.metadata) == ("MetadataFailed", None)
     assert phrase in reading.message
@@ -159,7 +161,7 @@ def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path
     assert (large.reason, "MiB of memory" in large.message) == ("MetadataFailed", True)
 
 
-def test_a_reading_that_nobody_waits_for_is_ended_at_once(order: SourceOrder) -> None:
+def test_a_cancelled_reading_ends_at_once(order: SourceOrder) -> None:
     asked, answer_now = threading.Event(), threading.Event()
 
     def answer(_: ScriptedRequest) -> bytes:

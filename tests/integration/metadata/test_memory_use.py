@@ -61,7 +61,7 @@ CASES: dict[str, Callable[[], dict[str, bytes]]] = {  # made when needed: they t
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_growth_is_bounded(name: str, tmp_path: Path) -> None:
+def test_memory_growth_is_bounded_for_hostile_files(name: str, tmp_path: Path) -> None:
     for path, body in CASES[name]().items():
         (tmp_path / path).write_bytes(body)
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]

@@ -127,7 +127,7 @@ def test_links_open_only_while_they_are_valid_and_without_a_token(hub: Hub, mode
     assert httpx.get(_link(hub), timeout=60).status_code == 200
 
 
-def test_ranges_have_their_edges_right(hub: Hub, model: Path) -> None:
+def test_ranges_at_and_beyond_the_end_are_answered_correctly(hub: Hub, model: Path) -> None:
     hub.push("acme/llama", model)
     link, data = _link(hub), (model / LARGE).read_bytes()
     tail = httpx.get(link, headers={"Range": f"bytes={len(data) - 3}-{len(data) + 99}"}, timeout=60)

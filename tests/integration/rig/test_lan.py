@@ -24,7 +24,7 @@ def lan(tmp_path: Path) -> Iterator[Lan]:
     lan.stop()
 
 
-def test_a_thread_comes_back_and_its_sockets_stay(lan: Lan) -> None:
+def test_a_thread_returns_to_its_own_network_and_its_sockets_stay_in_the_other(lan: Lan) -> None:
     before = OWN.readlink()
     with within_network(lan.network):
         assert OWN.readlink() != before

@@ -83,7 +83,7 @@ def test_branches_tags_and_commits_lead_to_a_commit_without_its_history(git: Git
         git.resolve("m.git", "ab" * 20)
 
 
-def test_parts_of_files_come_from_lfs_and_from_the_fetch(git: Git) -> None:
+def test_ranges_are_read_from_git_and_lfs_with_a_single_batch_request(git: Git) -> None:
     git.repositories.push("m", FILES)
     source = git.source("m.git")
     config, weights = source.resolve().files
@@ -93,7 +93,7 @@ def test_parts_of_files_come_from_lfs_and_from_the_fetch(git: Git) -> None:
     assert len([asked for asked in git.server.asked if asked.target.endswith("/objects/batch")]) == len(batches) == 1
 
 
-def test_many_versions_of_a_file_cost_one(git: Git) -> None:
+def test_only_the_latest_of_many_versions_of_a_file_is_fetched(git: Git) -> None:
     for number in range(20):
         git.repositories.push("m", {"a.txt": b"%d\n" % number * 200})
     source = git.source("m.git")

@@ -91,7 +91,7 @@ def test_lists_every_page(hub: Hub, folder: Path, open_repo: Open) -> None:
     assert len(open_repo().resolve().files) == 27
 
 
-def test_the_token_goes_to_the_hub_and_never_to_its_store(hub: Hub, folder: Path, open_repo: Open) -> None:
+def test_the_token_is_sent_to_the_hub_and_never_to_its_cdn(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder, access=RepositoryAccess(frozenset({"hf_good"})))
     hub.journal.clear()
     source = open_repo(credentials=GOOD)
@@ -157,7 +157,7 @@ def test_a_name_that_leaves_the_directory_is_unsafe(hub: Hub, folder: Path, open
     ],
 )
 @pytest.mark.parametrize("path", ["/api/models/*/revision/*", "/api/models/*/tree/*"])
-def test_a_refused_listing_is_reported_at_once_and_asked_once(
+def test_a_refused_listing_is_reported_without_a_retry(
     hub: Hub, folder: Path, open_repo: Open, fault: Refuse, error: type[LarderError], path: str
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -170,7 +170,7 @@ def test_a_refused_listing_is_reported_at_once_and_asked_once(
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_after_a_listing_that_was_asked_to_wait_nothing_is_asked_of_the_hub_until_then(
+def test_no_request_follows_a_rate_limited_listing_until_its_time_is_over(
     hub: Hub, folder: Path, open_repo: Open, status: int
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -184,7 +184,7 @@ def test_after_a_listing_that_was_asked_to_wait_nothing_is_asked_of_the_hub_unti
     assert len(hub.journal.requests()) == 1
 
 
-def test_a_listing_waits_as_long_as_a_file_was_asked_to(hub: Hub, folder: Path, open_repo: Open) -> None:
+def test_a_listing_respects_the_wait_requested_for_a_file(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     hub.journal.clear()
@@ -195,9 +195,7 @@ def test_a_listing_waits_as_long_as_a_file_was_asked_to(hub: Hub, folder: Path, 
     assert len(hub.journal.requests()) == 1
 
 
-def test_a_listing_continues_when_the_time_that_the_hub_asked_for_is_over(
-    hub: Hub, folder: Path, open_repo: Open
-) -> None:
+def test_a_listing_succeeds_once_the_requested_wait_is_over(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     hub.faults.add(Refuse(429, 0.2), "/api/models/*", times=1)
@@ -256,7 +254,7 @@ def test_a_store_on_an_address_that_is_not_opened_is_refused(hub: Hub, folder: P
         source.open(weights_of(source))
 
 
-def test_a_hub_that_is_missing_or_invalid(hub: Hub, folder: Path) -> None:
+def test_a_missing_or_invalid_hub_is_reported(hub: Hub, folder: Path) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     for endpoint, phrase in (("http://127.0.0.1:9", "cannot be listed"), (hub.store_endpoint, "status|wants")):
         source = open_source(parse_uri(f"hf://{REPO}"), ANONYMOUS, SourceSettings(hf_endpoint=endpoint))

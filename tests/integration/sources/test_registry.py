@@ -73,7 +73,9 @@ def test_a_layer_by_zstd_is_refused(registry: Registry, repository: str, open_ur
         open_uri(f"{repository}:v1").resolve()
 
 
-def test_an_index_of_one_is_that_one_and_of_two_is_refused(registry: Registry, repository: str, open_uri: Open) -> None:
+def test_an_index_with_one_manifest_is_followed_and_one_with_two_is_refused(
+    registry: Registry, repository: str, open_uri: Open
+) -> None:
     entries = []
     for number in (1, 2):
         digest = registry.push(repository, f"m{number}", {"w": b"%d" % number})

@@ -84,7 +84,7 @@ def test_buckets_in_front_of_the_host_are_listed_and_read(virtual: S3, looked_up
     assert looked_up == {f"bucket.{DOMAIN}"}
 
 
-def test_parts_are_requested_there_too(virtual: S3, looked_up: set[str]) -> None:
+def test_part_lengths_are_requested_at_the_virtual_host_of_the_bucket(virtual: S3, looked_up: set[str]) -> None:
     virtual.path("cut").mkdir()
     parts = TransferConfig(multipart_threshold=2**20, multipart_chunksize=5 * 2**20)
     virtual.client().upload_fileobj(io.BytesIO(bytes(6 * 2**20)), "cut", "m/y z", Config=parts)
@@ -109,7 +109,7 @@ def test_a_secret_leads_to_its_own_endpoint(behind_tls: S3, bundle: Path) -> Non
     agents.close()
 
 
-def test_its_keys_stay_where_it_does_not_name_that_host(behind_tls: S3, bundle: Path) -> None:
+def test_keys_are_not_sent_to_an_endpoint_that_the_secret_does_not_name(behind_tls: S3, bundle: Path) -> None:
     settings = SourceSettings(allow_addresses=OPENED, ca_bundle=str(bundle))
     secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint))
     source = open_source(parse_uri("s3://bucket/m"), secret, settings)
@@ -119,7 +119,7 @@ def test_its_keys_stay_where_it_does_not_name_that_host(behind_tls: S3, bundle: 
     source.close()
 
 
-def test_its_addresses_are_checked_as_those_of_any_host(behind_tls: S3, bundle: Path) -> None:
+def test_the_address_of_an_endpoint_from_a_secret_is_checked_like_any_other(behind_tls: S3, bundle: Path) -> None:
     secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), (place_of(behind_tls),))
     source = open_source(parse_uri("s3://bucket/m"), secret, SourceSettings(ca_bundle=str(bundle)))
     for act in (source.resolve, lambda: source.open(File("x", 3))):
@@ -128,7 +128,7 @@ def test_its_addresses_are_checked_as_those_of_any_host(behind_tls: S3, bundle: 
     source.close()
 
 
-def test_a_bundle_for_s3_alone_comes_before_that_for_all(behind_tls: S3, bundle: Path) -> None:
+def test_the_ca_bundle_for_s3_takes_precedence_over_the_general_one(behind_tls: S3, bundle: Path) -> None:
     other = ssl.get_default_verify_paths().cafile
     settings = SourceSettings(allow_addresses=OPENED, ca_bundle=other, s3_ca_bundle=str(bundle))
     secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), (place_of(behind_tls),))

@@ -120,7 +120,7 @@ def test_a_bit_that_flips_unnoticed_by_the_server_is_found(shop: Shop, kind: str
     assert not (shop.to / "weights.safetensors").exists()
 
 
-def test_one_part_is_the_whole(shop: Shop) -> None:
+def test_the_digest_of_a_single_part_is_that_of_the_whole_object(shop: Shop) -> None:
     client = shop.s3.client()
     upload = client.create_multipart_upload(Bucket=shop.bucket, Key=KEY, ChecksumAlgorithm="SHA256")["UploadId"]
     named = {"Bucket": shop.bucket, "Key": KEY, "UploadId": upload}
@@ -131,7 +131,7 @@ def test_one_part_is_the_whole(shop: Shop) -> None:
     assert shop.fetch()[0] == 0
 
 
-def test_parts_of_different_lengths_leave_the_size_to_check(shop: Shop) -> None:
+def test_an_object_with_parts_of_different_lengths_is_verified_by_size_alone(shop: Shop) -> None:
     """As s3fs cuts what is written to it; here first and count alone would look like parts of one length."""
     client = shop.s3.client()
     upload = client.create_multipart_upload(Bucket=shop.bucket, Key=KEY, ChecksumAlgorithm="CRC32")["UploadId"]

@@ -98,7 +98,7 @@ def test_a_file_of_unknown_origin_is_fetched(site: Site, server: ScriptedServer,
     assert site.placed.read_bytes() == FIRST
 
 
-def test_many_are_not_fetched_again(tmp_path: Path) -> None:
+def test_many_unchanged_files_without_digests_are_not_fetched_again(tmp_path: Path) -> None:
     files = {f"f{n}": os.urandom(1000) for n in range(20)} | {"empty": b""}
     command = Command(tmp_path / "dir", MemorySource(files, digests=False))
     assert command.run() == 0

@@ -30,7 +30,7 @@ def test_the_directory_has_the_files_instead_of_the_archive(name: str, tmp_path:
     assert (fetched.to / "m/config.json").stat().st_mode & 0o777 == 0o644
 
 
-def test_again_it_puts_right_what_is_missing_or_wrong_and_leaves_other_files(tmp_path: Path) -> None:
+def test_a_second_fetch_repairs_missing_and_changed_files_and_keeps_other_files(tmp_path: Path) -> None:
     fetched = command(tmp_path, "m.zip", zipped(FILES))
     assert fetched.run() == 0
     (fetched.to / "m/config.json").write_bytes(b"changed")
@@ -40,7 +40,7 @@ def test_again_it_puts_right_what_is_missing_or_wrong_and_leaves_other_files(tmp
 
 
 @pytest.mark.parametrize("case", ["outside", "absolute link", "device", "setuid", "encrypted", "cut gzip", "lying zip"])
-def test_an_unsafe_or_damaged_one_is_refused_with_a_line_and_nothing_placed(case: str, tmp_path: Path) -> None:
+def test_an_unsafe_or_damaged_archive_is_refused_in_one_line_and_nothing_is_unpacked(case: str, tmp_path: Path) -> None:
     name, body, reason, phrase = REFUSED[case]
     fetched = command(tmp_path, name, body)
     assert fetched.run() == 1
@@ -51,7 +51,7 @@ def test_an_unsafe_or_damaged_one_is_refused_with_a_line_and_nothing_placed(case
 
 
 @pytest.mark.parametrize("name", [".larder/x", ".larder-holder"])
-def test_a_member_in_the_place_of_what_is_our_own_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_archive_with_a_member_under_a_reserved_name_is_refused(name: str, tmp_path: Path) -> None:
     fetched = command(tmp_path, "m.tar", tar(FILES, member(name)))
     assert fetched.run() == 1
     assert fetched.error.startswith("UnsafePath: ")

@@ -30,7 +30,7 @@ def fetch(uri: str, environ: dict[str, str], to: Path) -> dict[str, bytes]:
     return {p.relative_to(to).as_posix(): p.read_bytes() for p in to.rglob("*") if p.is_file()}
 
 
-def test_s3_object_and_prefix(s3: S3, tmp_path: Path) -> None:
+def test_an_archive_in_s3_is_unpacked_by_object_or_prefix(s3: S3, tmp_path: Path) -> None:
     bucket = f"bucket-{uuid.uuid4().hex}"
     s3.path(bucket).mkdir()
     s3.put(bucket, "models/m.tar.gz", tar_gz(FILES))
@@ -44,14 +44,14 @@ def test_s3_object_and_prefix(s3: S3, tmp_path: Path) -> None:
     assert set(fetch(f"s3://{bucket}/models", environ, tmp_path / "two")) == {"m.tar.gz", "other.tar"}
 
 
-def test_google(gcs: Gcs, tmp_path: Path) -> None:
+def test_an_archive_in_google_cloud_storage_is_unpacked(gcs: Gcs, tmp_path: Path) -> None:
     bucket = f"bucket-{uuid.uuid4().hex}"
     gcs.make_bucket(bucket)
     gcs.put(bucket, "m/m.zip", zipped(FILES))
     assert fetch(f"gs://{bucket}/m", {"STORAGE_EMULATOR_HOST": gcs.endpoint}, tmp_path / "dir") == FILES
 
 
-def test_azure(azure: Azure, tmp_path: Path) -> None:
+def test_an_archive_in_azure_is_unpacked(azure: Azure, tmp_path: Path) -> None:
     container = f"container-{uuid.uuid4().hex}"
     azure.make_container(container)
     azure.put(container, "m.tgz", tar_gz(FILES))
@@ -62,7 +62,7 @@ def test_azure(azure: Azure, tmp_path: Path) -> None:
     assert fetch(f"az://{azure.account}/{container}/m.tgz", environ, tmp_path / "dir") == FILES
 
 
-def test_hub_with_one_file(hub: Hub, tmp_path: Path) -> None:
+def test_a_hub_repository_of_one_archive_is_unpacked(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "pushed").mkdir()
     (tmp_path / "pushed" / "m.tar").write_bytes(tar(FILES))
     hub.push("org/archive", tmp_path / "pushed")
@@ -70,7 +70,7 @@ def test_hub_with_one_file(hub: Hub, tmp_path: Path) -> None:
     assert fetch("hf://org/archive", environ, tmp_path / "dir") == FILES
 
 
-def test_registry_with_layers_that_are_tars(registry: Registry, tmp_path: Path) -> None:
+def test_tar_layers_of_a_registry_are_unpacked_and_repaired(registry: Registry, tmp_path: Path) -> None:
     repository = f"org/{uuid.uuid4().hex}"
     weights = {"m/model.safetensors": FILES["m/model.safetensors"]}
     layers = {"m": ("tar+gzip", tar_gz(weights)), "m/config.json": ("raw", b"{}"), "d": ("tar", tar({"d/a": b"a"}))}
@@ -83,7 +83,7 @@ def test_registry_with_layers_that_are_tars(registry: Registry, tmp_path: Path) 
     assert fetch(uri, environ, to) == {**FILES, "d/a": b"a"}
 
 
-def test_registry_with_layers_in_one_another_s_way(registry: Registry, tmp_path: Path) -> None:
+def test_registry_layers_with_conflicting_files_are_refused(registry: Registry, tmp_path: Path) -> None:
     repository = f"org/{uuid.uuid4().hex}"
     registry.push_model_pack(repository, "v1", {"a": ("tar", tar({"w": b"1"})), "b": ("tar", tar({"w": b"2"}))})
     environ = {"HOME": str(tmp_path), "LARDER_REGISTRIES": registry.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"}
@@ -94,7 +94,7 @@ def test_registry_with_layers_in_one_another_s_way(registry: Registry, tmp_path:
     assert [path.name for path in to.iterdir()] == [".larder"]
 
 
-def test_local_directory(tmp_path: Path) -> None:
+def test_an_archive_in_a_local_directory_is_unpacked_and_kept(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "m.zip").write_bytes(zipped(FILES))
     environ = {"LARDER_LOCAL_ROOTS": str(tmp_path / "there")}
@@ -125,7 +125,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def test_https(site: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+def test_an_archive_from_an_https_server_is_unpacked(site: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     address, environ = site
     (tmp_path / "site" / "m.tar.gz").write_bytes(tar_gz(FILES))
     assert fetch(f"{address}/m.tar.gz", environ, tmp_path / "dir") == FILES

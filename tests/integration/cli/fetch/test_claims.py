@@ -13,7 +13,7 @@ URIS = ["pvc://team/models/llama", "pvc://team:models/llama", "pvc://models/llam
 
 @pytest.mark.parametrize("uri", URIS)
 @pytest.mark.parametrize("command", ["fetch", "inspect"])
-def test_it_is_refused_with_what_to_do_instead(tmp_path: Path, uri: str, command: str) -> None:
+def test_a_claim_uri_is_refused_with_advice_to_use_a_pod_that_mounts_it(tmp_path: Path, uri: str, command: str) -> None:
     stdout, stderr = io.StringIO(), io.StringIO()
     if command == "fetch":
         code = run_fetch(uri, tmp_path / "dir", {}, stdout, stderr)

@@ -50,19 +50,19 @@ def private_hub(hub: Hub, tmp_path: Path) -> Hub:
     return hub
 
 
-def test_a_token_of_the_hub_s_own_client(both: Both, private_hub: Hub, tmp_path: Path) -> None:
+def test_the_token_file_of_the_hub_client_is_used(both: Both, private_hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("hf_good\n")
     both("hf://env/model", {"HF_ENDPOINT": private_hub.endpoint}, {"HF_HOME": str(tmp_path)})
 
 
-def test_keys_and_endpoint_of_s3(both: Both, s3: S3) -> None:
+def test_s3_keys_and_endpoint_are_taken_from_the_environment(both: Both, s3: S3) -> None:
     bucket = f"env-{uuid.uuid4().hex}"
     s3.put(bucket, "m/config.json", CONFIG)
     keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
     both(f"s3://{bucket}/m", {"AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_DEFAULT_REGION": s3.region}, keys)
 
 
-def test_a_profile_of_the_aws_tools(both: Both, s3: S3, tmp_path: Path) -> None:
+def test_a_profile_of_the_aws_config_files_is_used(both: Both, s3: S3, tmp_path: Path) -> None:
     bucket = f"env-{uuid.uuid4().hex}"
     s3.put(bucket, "m/config.json", CONFIG)
     lines = ["[rig]", f"aws_access_key_id = {s3.access_key}", f"aws_secret_access_key = {s3.secret_key}"]
@@ -72,7 +72,7 @@ def test_a_profile_of_the_aws_tools(both: Both, s3: S3, tmp_path: Path) -> None:
     both(f"s3://{bucket}/m", {"AWS_ENDPOINT_URL": s3.endpoint}, {"AWS_PROFILE": "rig", **files})
 
 
-def test_a_key_file_of_google(both: Both, gcs: Gcs, tmp_path: Path) -> None:
+def test_a_google_service_account_key_file_is_used(both: Both, gcs: Gcs, tmp_path: Path) -> None:
     bucket = f"env-{uuid.uuid4().hex}"
     gcs.make_bucket(bucket)
     gcs.put(bucket, "m/config.json", CONFIG)
@@ -83,7 +83,7 @@ def test_a_key_file_of_google(both: Both, gcs: Gcs, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"])
-def test_an_account_of_azure(both: Both, azure: Azure, kind: str) -> None:
+def test_azure_keys_tokens_and_connection_strings_are_used(both: Both, azure: Azure, kind: str) -> None:
     container = f"env-{uuid.uuid4().hex}"
     azure.make_container(container)
     azure.put(container, "m/config.json", CONFIG)
@@ -98,7 +98,9 @@ def test_an_account_of_azure(both: Both, azure: Azure, kind: str) -> None:
 
 
 @pytest.mark.parametrize("variable", ["DOCKER_CONFIG", "HOME"])
-def test_an_account_of_a_registry(both: Both, registry: Registry, tmp_path: Path, variable: str) -> None:
+def test_the_docker_config_gives_access_to_a_private_registry(
+    both: Both, registry: Registry, tmp_path: Path, variable: str
+) -> None:
     repository = f"env/{uuid.uuid4().hex}"
     registry.push(repository, "v1", {"config.json": CONFIG})
     registry.tokens.private.add(repository)
@@ -109,7 +111,7 @@ def test_an_account_of_a_registry(both: Both, registry: Registry, tmp_path: Path
     both(f"oci://{registry.name}/{repository}:v1", {"LARDER_REGISTRIES": registry.endpoint}, {variable: value})
 
 
-def test_an_authority_is_named_by_any_of_the_usual_variables(tmp_path: Path) -> None:
+def test_the_usual_ca_bundle_variables_are_honoured(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

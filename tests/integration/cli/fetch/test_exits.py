@@ -90,7 +90,7 @@ def test_an_inspection_asks_again_where_that_helps() -> None:
     assert done.stderr.startswith("SourceNotFound: ")
 
 
-def test_no_directory_is_not_this_one(model: Path, tmp_path: Path) -> None:
+def test_an_empty_target_directory_is_refused(model: Path, tmp_path: Path) -> None:
     done = run("fetch", f"local://{model}", "--to", "", LARDER_LOCAL_ROOTS=str(tmp_path))
     assert done.returncode == 2
     assert "--to: the path is empty; name a directory" in done.stderr

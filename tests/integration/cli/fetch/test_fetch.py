@@ -124,7 +124,7 @@ def test_a_link_on_the_way_is_not_followed(command: Command, tmp_path: Path) -> 
     assert command.tree() == FILES
 
 
-def test_stop_ends_it_with_what_it_has(command: Command) -> None:
+def test_a_stopped_fetch_keeps_the_received_bytes(command: Command) -> None:
     stop, never = threading.Event(), threading.Event()
 
     def stop_halfway(path: str, position: int) -> None:

@@ -65,7 +65,9 @@ def python(script: str, cache: Path, *arguments: str, **environ: str) -> str:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout  # noqa: S603 - ours
 
 
-def test_huggingface_hub_reads_it_as_its_own_cache(hub: Hub, commit: str, tmp_path: Path) -> None:
+def test_huggingface_hub_reads_the_fetched_layout_offline_as_its_own_cache(
+    hub: Hub, commit: str, tmp_path: Path
+) -> None:
     cache = tmp_path / "cache"
     done = fetch(hub, cache, f"hf://{REPO}", "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -82,7 +84,7 @@ def test_huggingface_hub_reads_it_as_its_own_cache(hub: Hub, commit: str, tmp_pa
     assert {path: (Path(folder) / path).read_bytes() for path in FILES} == FILES
 
 
-def test_again_it_moves_only_what_is_missing_or_damaged(hub: Hub, commit: str, tmp_path: Path) -> None:
+def test_a_second_fetch_transfers_only_missing_or_damaged_files(hub: Hub, commit: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert fetch(hub, cache).returncode == 0
     assert json.loads(fetch(hub, cache, f"hf://{REPO}", "-o", "json").stdout)["fetched"] == 0
@@ -123,7 +125,7 @@ def test_a_new_commit_shares_its_files_and_a_branch_has_its_own_reference(
     assert read_offline(cache)["refs"] == {REPO: ["main", "refs/pr/1"]}
 
 
-def test_nothing_is_named_before_every_byte_is_verified(hub: Hub, commit: str, tmp_path: Path) -> None:
+def test_refs_and_snapshots_appear_only_after_every_file_is_verified(hub: Hub, commit: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     hub.faults.add(Corrupt(offset=2**20))
     done = fetch(hub, cache)
@@ -158,7 +160,7 @@ def size_below(folder: Path) -> int:
     return 0
 
 
-def test_only_models_of_a_hub_fit(tmp_path: Path) -> None:
+def test_the_hub_layout_is_refused_for_other_sources(tmp_path: Path) -> None:
     done = larder("fetch", f"local://{tmp_path}", "--to", str(tmp_path / "cache"), "--layout", "hub")
     assert (done.returncode, done.stderr.partition(":")[0]) == (1, "InvalidURI")
     assert "leave out --layout" in done.stderr

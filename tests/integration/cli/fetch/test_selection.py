@@ -69,7 +69,7 @@ def test_json_output_lists_what_is_left_out(hub: Hub, tmp_path: Path) -> None:
     assert (whole["files"], whole["leftOut"]) == (len(FILES), {})
 
 
-def test_patterns_choose(hub: Hub, tmp_path: Path) -> None:
+def test_allow_and_ignore_patterns_select_the_fetched_files(hub: Hub, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path / "to", "--allow", "*.json", "--allow", "*.model", "--ignore", "tok*")
     assert done.returncode == 0
     assert names(tmp_path / "to") == {"config.json"}

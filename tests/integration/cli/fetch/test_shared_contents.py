@@ -10,7 +10,7 @@ ONE = {"weights": b"0123456789" * 100_000, "one": b"1"}
 TWO = {**ONE, "two": b"2"}
 
 
-def test_the_directory_of_one_is_deleted_and_the_other_lacks_nothing(tmp_path: Path) -> None:
+def test_deleting_the_directory_of_one_model_takes_no_file_from_the_other(tmp_path: Path) -> None:
     one, two = (Command(tmp_path / name, MemorySource(files)) for name, files in (("one", ONE), ("two", TWO)))
     assert (one.run(), two.run()) == (0, 0)
     shutil.rmtree(one.to)
@@ -20,7 +20,7 @@ def test_the_directory_of_one_is_deleted_and_the_other_lacks_nothing(tmp_path: P
     assert two.source.served_bytes == served
 
 
-def test_in_one_directory_only_what_the_second_has_more_is_fetched_and_deleting_that_leaves_the_first(
+def test_two_models_in_one_directory_share_equal_files_and_stay_independent(
     tmp_path: Path,
 ) -> None:
     one, two = (Command(tmp_path / "both", MemorySource(files)) for files in (ONE, TWO))

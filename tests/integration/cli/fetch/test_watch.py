@@ -33,11 +33,11 @@ def test_a_source_that_only_drips_is_abandoned(progress: Progress) -> None:
     assert looks(StallWatch(progress, 0), progress, bytes_a_second=1, trouble_every_s=20) is SLOW
 
 
-def test_a_source_that_is_cut_short_but_flows_is_not(progress: Progress) -> None:
+def test_an_often_interrupted_source_that_delivers_enough_bytes_is_not_abandoned(progress: Progress) -> None:
     assert looks(StallWatch(progress, 0), progress, bytes_a_second=20_000, trouble_every_s=2) is None
 
 
-def test_small_files_that_come_one_by_one_are_not(progress: Progress) -> None:
+def test_small_files_arriving_one_by_one_are_not_taken_for_a_stall(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     for second in range(1, 200):
         progress.receive(5)
@@ -52,12 +52,12 @@ def test_a_listing_or_an_answer_that_never_comes_is_abandoned(progress: Progress
     assert isinstance(looks(StallWatch(Progress(), 0), Progress()), Unreachable)
 
 
-def test_a_disk_is_waited_for(progress: Progress) -> None:
+def test_a_slow_disk_is_not_taken_for_a_stall(progress: Progress) -> None:
     progress.receive(10**9)
     assert looks(StallWatch(progress, 0), progress) is None
 
 
-def test_a_source_that_requests_time_is_not_given_up_meanwhile(progress: Progress) -> None:
+def test_a_source_is_not_abandoned_during_a_wait_that_it_requested(progress: Progress) -> None:
     for begun in (progress, Progress()):
         watch = StallWatch(begun, 0)
         with begun.requesting():
@@ -83,7 +83,7 @@ def test_a_server_that_keeps_requesting_time_is_abandoned(progress: Progress) ->
     assert watch.check(POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S) is progress.failure
 
 
-def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
+def test_a_listing_received_after_a_long_wait_renews_the_stall_deadline() -> None:
     progress = Progress()
     watch = StallWatch(progress, 0)
     progress.failure = RateLimited("later", 100)
@@ -94,7 +94,7 @@ def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
     assert watch.check(140 + STALL_TIMEOUT_S) is SLOW
 
 
-def test_a_server_that_ignores_ranges_is_waited_for_while_it_sends_what_is_here(progress: Progress) -> None:
+def test_skipped_bytes_of_a_server_that_ignores_ranges_count_as_progress(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     progress.failure = SLOW  # it broke off before
     watch.check(0)

@@ -42,7 +42,7 @@ def test_163_shards_are_described_by_their_headers_in_two_requests_a_shard(hub: 
     assert len(hub.journal.requests("*.safetensors", host="hub")) == SHARDS
 
 
-def test_more_than_the_headers_is_not_read(hub: Hub, tmp_path: Path) -> None:
+def test_only_the_headers_of_large_files_are_read(hub: Hub, tmp_path: Path) -> None:
     folder = tmp_path / "sparse"
     write_model(folder, data_bytes=1_000)
     hub.push("inspect/sparse", folder)
