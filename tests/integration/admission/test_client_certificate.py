@@ -65,7 +65,7 @@ def cluster(
         yield running
 
 
-def test_the_api_server_is_answered(cluster: LarderCluster) -> None:
+def test_a_request_with_the_api_servers_client_certificate_is_answered(cluster: LarderCluster) -> None:
     with pytest.raises(CallRefused, match=r"spec\.storageLimit: 0 is too small"):
         cluster.api.create(*refused_group("wrong"))
 
@@ -97,7 +97,7 @@ def test_no_other_caller_is_admitted(cluster: LarderCluster, authority: Authorit
         _post(cluster, tmp_path, Authority("webhook-clients").issue(NAME), path)
 
 
-def test_an_outage_shows_users_the_path(cluster: LarderCluster) -> None:
+def test_an_unreachable_webhook_exposes_its_secret_path_in_the_error(cluster: LarderCluster) -> None:
     """Why docs/security.md recommends the certificate: the API server puts the URL into its error."""
     settings = WebhookSettings(
         AtUrl(f"https://{LOOPBACK}:{free_port()}"), cluster.plane.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT
@@ -113,7 +113,9 @@ def test_agents_need_no_certificate(cluster: LarderCluster, tmp_path: Path) -> N
     assert _post(cluster, tmp_path, None, "/v1/credentials") == 401
 
 
-def test_an_api_server_with_another_name_is_told_what_is_wrong(cluster: LarderCluster, authority: Authority) -> None:
+def test_a_client_certificate_with_another_name_is_refused_with_the_reason(
+    cluster: LarderCluster, authority: Authority
+) -> None:
     ca = cluster.state / "clients.crt"
     ca.write_bytes(authority.ca_pem)
     environ = {"LARDER_ADMISSION_CLIENT_CA": str(ca), "LARDER_ADMISSION_CLIENT_NAMES": "another"}

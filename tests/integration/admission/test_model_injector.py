@@ -145,7 +145,7 @@ def test_a_wrong_annotation_is_refused(annotations: dict[str, str], message: str
     assert message in str(refusal.value)
 
 
-def test_both_webhooks_give_one_pod_its_models(models: AdmissionSite) -> None:
+def test_both_webhooks_add_their_model_to_the_same_pod(models: AdmissionSite) -> None:
     pod = models.create(plain_pod("both", {INJECT: "m1", "larder.dev/model": "llama"}))
     [container] = pod["spec"]["containers"]
     paths = {m["mountPath"] for m in container["volumeMounts"]}

@@ -85,7 +85,7 @@ def test_a_model_in_use_is_not_deleted(site: AdmissionSite) -> None:
     assert not site.api.answers(f"{BASE}/used")
 
 
-def test_writes_that_want_nothing_new_are_not_even_sent(site: AdmissionSite) -> None:
+def test_writes_of_metadata_or_status_alone_are_not_sent_for_review(site: AdmissionSite) -> None:
     site.api.create(BASE, _base_model("touched"))
     before = len(site.server.calls.of("touched"))
     site.api.patch(f"{BASE}/touched", {"metadata": {"finalizers": ["test.larder.dev/f"], "labels": {"a": "b"}}})

@@ -71,19 +71,19 @@ def test_a_mount_without_a_model_is_refused(site: AdmissionSite) -> None:
     assert "request the model by annotation" in _refusal(site, _thief("plain"))
 
 
-def test_a_forged_annotation_opens_nothing(site: AdmissionSite) -> None:
+def test_a_forged_model_annotation_does_not_permit_a_store_mount(site: AdmissionSite) -> None:
     message = _refusal(site, _thief("forger", **{MODELS: "team-a_private@beef"}))
     assert "volume 'stolen' mounts" in message
 
 
 @pytest.mark.parametrize("path", [PRIVATE, f"/{PRIVATE}", "/var/lib", "/"])
-def test_a_pod_with_a_model_of_its_own_gets_no_other(path: str, site: AdmissionSite) -> None:
+def test_a_pod_with_its_own_model_cannot_mount_another(path: str, site: AdmissionSite) -> None:
     pod = _thief("guest", path)
     pod["metadata"]["annotations"] = base_model_pod("guest", "llama")["metadata"]["annotations"]
     assert "volume 'stolen' mounts" in _refusal(site, pod)
 
 
-def test_the_names_of_our_volumes_open_nothing(site: AdmissionSite) -> None:
+def test_a_host_path_under_our_volume_name_is_replaced_by_the_model(site: AdmissionSite) -> None:
     pod = base_model_pod("renamed", "llama")
     pod["spec"]["volumes"] = [{"name": "larder-model", "hostPath": {"path": PRIVATE}}]
     made = site.api.create(f"{site.pods}?dryRun=All", pod)

@@ -89,7 +89,7 @@ def reserved(api: Api, node: Json) -> list[str]:
     return [each["name"] for each in json.loads(lease["metadata"]["annotations"][RESERVED_ANNOTATION])]
 
 
-async def test_allocation_and_node_come_in_one_write(api: Api, one: ExtenderReplica, node: Json) -> None:
+async def test_the_allocation_and_the_node_are_written_together(api: Api, one: ExtenderReplica, node: Json) -> None:
     pod = create_pod(api, "asks", {CARD: 1})
     assert await one.bind(pod, name_of(node)) == ""
     bound = read(api, pod)

@@ -70,7 +70,7 @@ def test_a_pod_that_replaces_a_failed_one_gets_its_claim_back(tenant: Tenant) ->
     assert tenant.claims()["data-train-0"]["metadata"]["uid"] == uid
 
 
-def test_gates_of_others_stay_and_a_queue_of_kueue_goes_first(tenant: Tenant) -> None:
+def test_foreign_gates_stay_and_claims_wait_for_admission_by_kueue(tenant: Tenant) -> None:
     pods = pod_template([template()], "data")
     pods["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.org/held"}]
     tenant.create("jobs", job("train", pods))

@@ -54,7 +54,7 @@ def test_the_nodes_own_agent_gets_manifest_and_credentials(site: Site, client: h
     assert credentials.headers["cache-control"] == "no-store"
 
 
-def test_another_nodes_agent_gets_neither(site: Site, client: httpx.Client, cache: str) -> None:
+def test_an_agent_gets_no_manifest_or_credentials_of_another_node(site: Site, client: httpx.Client, cache: str) -> None:
     (entry,) = site.entries("a", cache)
     for answer in (
         client.get(f"/v1/manifests/{entry['manifest']}", headers=token_of(site, "b")),

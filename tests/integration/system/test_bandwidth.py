@@ -25,7 +25,7 @@ def limit(site: Site, group: str, value: str | None) -> None:
     site.until(lambda: agent(site)[LIMIT] == expected, f"the agent to have the limit {expected}")
 
 
-def test_another_limit_holds_for_the_download_that_runs(site: Site) -> None:
+def test_a_changed_bandwidth_limit_applies_to_a_running_download(site: Site) -> None:
     labels = {"pace": site.name("p")}
     group = site.group(labels, bandwidthLimit=str(SLOW))
     site.label("c", labels)

@@ -50,7 +50,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 pytestmark = pytest.mark.usefixtures("claims_namespace")
 
 
-def test_from_no_claim_to_metadata(site: Site) -> None:
+def test_a_model_on_a_missing_claim_becomes_ready_once_the_claim_is_bound_and_read(site: Site) -> None:
     name = site.name("claim")
     model = on(site, name)
     reported = site.wait_reason("ClusterBaseModel", model, "PVCNotFound")
@@ -73,7 +73,7 @@ def test_from_no_claim_to_metadata(site: Site) -> None:
     assert spec["modelFormat"] == {"name": "safetensors"}, "what the user wrote stays"
 
 
-def test_a_model_is_read_once(site: Site) -> None:
+def test_a_model_is_read_once_and_again_only_on_a_refresh(site: Site) -> None:
     model = ready_model(site, claim(site))
     end_job(site, model)
     for program in site.cluster.controllers:
@@ -139,7 +139,7 @@ def test_a_claim_that_is_lost_or_deleted_is_reported(site: Site) -> None:
     site.wait_ready("ClusterBaseModel", model)
 
 
-def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that(site: Site) -> None:
+def test_the_job_is_the_first_consumer_of_a_wait_for_first_consumer_claim(site: Site) -> None:
     name, model, job = on_a_claim_that_waits(site)
     assert "its storage class waits for" in site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
     assert site.status("ClusterBaseModel", model)["state"] == "In_Transit"
@@ -156,7 +156,7 @@ def holder(site: Site, name: str, node: str, job: str = "") -> str:
     return str(site.api.create(PODS, pod)["metadata"]["name"])
 
 
-def test_a_claim_for_one_pod_is_read_when_it_is_free(site: Site) -> None:
+def test_a_read_write_once_pod_claim_is_read_after_the_pod_that_uses_it_is_gone(site: Site) -> None:
     name = claim(site, "ReadWriteOncePod")
     pod = holder(site, name, "a")
     model = on(site, name)
@@ -168,7 +168,7 @@ def test_a_claim_for_one_pod_is_read_when_it_is_free(site: Site) -> None:
 
 
 @pytest.mark.parametrize("job", ["", "training"])
-def test_a_claim_for_one_node_is_read_there(site: Site, job: str) -> None:
+def test_the_job_for_a_read_write_once_claim_runs_on_the_node_of_its_volume(site: Site, job: str) -> None:
     name = claim(site, "ReadWriteOnce")
     holder(site, name, "b", job)
     model = on(site, name)
@@ -319,7 +319,7 @@ def test_the_job_is_deleted_with_its_model(site: Site) -> None:
     site.until(lambda: jobs_of(site, model) == [], "the Job to be gone")
 
 
-def test_a_namespaced_model_is_on_a_claim_of_its_own_namespace(site: Site) -> None:
+def test_a_namespaced_model_may_only_use_a_claim_of_its_own_namespace(site: Site) -> None:
     name, model = claim(site), site.name("own")
     path = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/basemodels"
     body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": model},

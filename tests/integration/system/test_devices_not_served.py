@@ -46,7 +46,7 @@ def driver(site: Site, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory)
     process.stop()
 
 
-def test_the_controller_says_it_once_and_models_come_and_go(site: Site) -> None:
+def test_the_controller_logs_the_missing_kind_once_and_still_serves_models(site: Site) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     (controller,) = site.cluster.controllers
@@ -58,7 +58,7 @@ def test_the_controller_says_it_once_and_models_come_and_go(site: Site) -> None:
     site.until(lambda: site.entries(NODE, model) == [], "its files to go")
 
 
-def test_the_driver_waits_and_says_why(site: Site, driver: tuple[Process, Path]) -> None:
+def test_the_driver_waits_and_reports_that_the_api_is_not_served(site: Site, driver: tuple[Process, Path]) -> None:
     process, status = driver
     site.until(lambda: status.exists() and "does not serve resource.k8s.io/v1" in status.read_text(), "the reason")
 
@@ -71,7 +71,7 @@ def test_the_driver_waits_and_says_why(site: Site, driver: tuple[Process, Path])
     assert not (status.parents[2] / "plugins_registry" / f"{DRIVER}-reg.sock").exists()
 
 
-def test_a_pod_that_claims_a_model_learns_the_reason(site: Site, why: Why) -> None:
+def test_larder_why_reports_the_missing_api_for_a_pod_that_claims_a_model(site: Site, why: Why) -> None:
     name = site.name("pod")
     site.pod({"metadata": {"name": name}, "spec": POD})
     assert "! claims: DevicesNotServed: the API server does not serve resource.k8s.io/v1" in why(f"pod/{name}")

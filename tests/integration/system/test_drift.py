@@ -86,7 +86,7 @@ def test_a_branch_that_moved_is_reported_and_nothing_moves(watched: Site) -> Non
     assert drifted(watched, name)["status"] == "False"
 
 
-def test_a_branch_that_is_followed_is_taken(watched: Site) -> None:
+def test_a_following_model_takes_the_new_revision_of_its_branch(watched: Site) -> None:
     uri = watched.push()
     name = watched.base_model(uri, nodeSelector=GPU)
     old = watched.wait_ready(KIND, name)["resolvedRevision"]
@@ -98,7 +98,7 @@ def test_a_branch_that_is_followed_is_taken(watched: Site) -> None:
     wait_drifted(watched, name, "False")
 
 
-def test_a_look_that_fails_leaves_a_ready_model_ready(watched: Site) -> None:
+def test_a_failed_drift_check_leaves_a_ready_model_ready(watched: Site) -> None:
     uri = watched.push()
     name = watched.base_model(uri, nodeSelector=GPU)
     watched.wait_ready(KIND, name)
@@ -109,7 +109,7 @@ def test_a_look_that_fails_leaves_a_ready_model_ready(watched: Site) -> None:
     wait_drifted(watched, name, "False")
 
 
-def test_a_server_that_asks_to_be_left_alone_is(watched: Site) -> None:
+def test_drift_checks_pause_for_all_models_of_a_rate_limiting_server(watched: Site) -> None:
     uri, other = watched.push(), watched.push()
     name, neighbour = watched.base_model(uri, nodeSelector=GPU), watched.base_model(other, nodeSelector=GPU)
     for model in (name, neighbour):
@@ -127,7 +127,7 @@ def test_a_server_that_asks_to_be_left_alone_is(watched: Site) -> None:
     assert watched.ready_condition(KIND, neighbour)["status"] == "True"
 
 
-def test_a_commit_is_never_looked_at(watched: Site) -> None:
+def test_a_model_pinned_to_a_commit_is_never_checked_for_drift(watched: Site) -> None:
     uri = watched.push()
     repo = repo_of(uri)
     name = watched.base_model(f"{uri}@{watched.hub.head(repo)}", nodeSelector=GPU)

@@ -254,7 +254,7 @@ def device_claim(site: Site, model: str) -> str:
     return name
 
 
-def test_a_node_of_two_groups_evicts_where_both_say_so(site: Site, limited: LimitedNode) -> None:
+def test_a_node_of_two_groups_evicts_only_if_both_groups_allow_it(site: Site, limited: LimitedNode) -> None:
     other = site.group(limited.labels, storageLimit="5Mi")
     site.until(lambda: site.status("ModelCacheNodeGroup", other).get("nodes") == [NODE], "both groups to count")
     old = limited.add_ready("old", 3)
@@ -297,7 +297,7 @@ def test_programs_that_are_killed_in_the_middle_lose_and_double_nothing(site: Si
     site.cluster.aim_webhooks(site.cluster.controllers[0])
 
 
-def test_a_model_that_is_used_while_it_drains_comes_back(site: Site, limited: LimitedNode) -> None:
+def test_a_draining_model_that_a_pod_begins_to_use_is_kept(site: Site, limited: LimitedNode) -> None:
     old = limited.add_ready("old", 3)
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")
@@ -312,7 +312,7 @@ def test_a_model_that_is_used_while_it_drains_comes_back(site: Site, limited: Li
     assert limited.is_evicted(old)
 
 
-def test_the_waiting_model_is_deleted_in_the_middle(site: Site, limited: LimitedNode) -> None:
+def test_deleting_the_waiting_model_cancels_an_eviction_under_way(site: Site, limited: LimitedNode) -> None:
     old = limited.add_ready("old", 3)
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")

@@ -11,7 +11,7 @@ from rig.larder.site import Site
 from tests.integration.system.turns import assert_one_at_a_time, downloading
 
 
-def test_an_api_server_that_restarts(site: Site) -> None:
+def test_models_are_served_after_the_api_server_restarts(site: Site) -> None:
     before = site.cache()
     site.wait_ready("ClusterModelCache", before)
     site.cluster.plane.restart_apiserver()
@@ -32,7 +32,7 @@ def test_a_killed_leader_is_replaced(site: Site) -> None:
     site.cluster.aim_webhooks(site.cluster.controllers[0])
 
 
-def test_one_node_of_a_group_at_a_time(site: Site) -> None:
+def test_a_group_limited_to_one_concurrent_node_downloads_one_node_at_a_time(site: Site) -> None:
     labels = {"slow": site.name("s")}
     group = site.group(labels, maxConcurrentNodes=1, bandwidthLimit="1500k")
     for node in ("a", "b", "c"):

@@ -71,7 +71,7 @@ def wait_phase(site: Site, model: str, phase: str) -> Json:
     return site.status(KIND, model)
 
 
-def test_the_examples_of_the_specification(site: Site) -> None:
+def test_the_specifications_example_model_and_deployment_work(site: Site) -> None:
     """Its Model, its Deployment, and the pod that it says comes of them."""
     model: Json = yaml.safe_load((EXAMPLES / "model.yaml").read_text())
     name = model["metadata"]["name"]

@@ -112,7 +112,7 @@ def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
     assert condition(site, name, "ModelReady")["status"] == "True"
 
 
-def test_another_revision_rolls_the_pods(site: Site) -> None:
+def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
     uri = site.push()
     model = site.base_model(uri, nodeSelector=GPU)
     before = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
@@ -138,7 +138,7 @@ def test_another_revision_rolls_the_pods(site: Site) -> None:
                or len(site.api.get(pods)["items"]) == 1, "the old pod to go")  # fmt: skip
 
 
-def test_an_autoscaler_has_the_number_of_pods_and_a_fixed_one_is_kept(site: Site) -> None:
+def test_the_autoscaler_sets_the_number_of_pods_and_a_fixed_number_is_enforced(site: Site) -> None:
     name = serve(site, ready_model(site), replicas={"min": 2})
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two")
     site.api.patch(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": 5}})

@@ -45,7 +45,7 @@ def clear(site: Site, **objects: str) -> None:
         site.until(lambda kind=kind, name=name: site.is_gone(kind, name), f"{name} to go")  # type: ignore[misc]
 
 
-def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
+def test_kubectl_tables_show_status_nodes_and_sizes(site: Site, kubectl: Kubectl) -> None:
     uri = site.push()
     cache = site.cache(uri)
     model = site.base_model(uri, nodeSelector={"kubernetes.io/hostname": "c"})
@@ -70,7 +70,7 @@ def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
     clear(site, ClusterModelCache=cache, ClusterBaseModel=model)
 
 
-def test_nulls_mean_nothing_said(site: Site, kubectl: Kubectl) -> None:
+def test_null_fields_of_a_manifest_are_treated_as_unset(site: Site, kubectl: Kubectl) -> None:
     cache, model = site.name("null"), site.name("null")
     spec = {"storageUri": site.push(), "nodeGroup": "gpus"}
     nothing = {"pvSpec": None, "pvcSpec": None, "modelSize": None, "credentialsSecret": None, "nodeGroups": None}

@@ -24,7 +24,7 @@ def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -
         yield site
 
 
-def test_the_other_kinds_are_served_and_the_missing_ones_when_they_come(site: Site) -> None:
+def test_other_kinds_are_served_and_missing_ones_are_picked_up_once_installed(site: Site) -> None:
     cache = site.cache()
     site.wait_ready("ClusterModelCache", cache)
     named = {"name": site.name("pod"), "annotations": {"ome.io/base-model-name": "any"}}

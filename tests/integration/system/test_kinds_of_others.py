@@ -80,7 +80,7 @@ def managed(site: Site) -> str:
     return name
 
 
-def test_objects_that_do_not_ask_are_not_touched(site: Site) -> None:
+def test_objects_of_another_product_that_did_not_opt_in_are_not_touched(site: Site) -> None:
     before = [declare(site, uri) for uri in (site.push(), "oci://n/x/b/bucket/o/y", "file:///raid")]
     seen = [site.get(MODEL, name) for name in before]
     managed(site)  # by now the others would have been served, too
@@ -91,7 +91,7 @@ def test_objects_that_do_not_ask_are_not_touched(site: Site) -> None:
         assert site.is_gone(MODEL, name), "nothing of ours holds it"
 
 
-def test_pods_of_others_are_not_touched(site: Site) -> None:
+def test_pods_with_another_products_models_are_not_changed(site: Site) -> None:
     for model in (declare(site, site.push()), "no-such-model"):
         name = site.name("pod")
         admitted = site.pod(pod(name, model))
@@ -100,7 +100,7 @@ def test_pods_of_others_are_not_touched(site: Site) -> None:
         site.delete_pod(name)
 
 
-def test_a_model_that_asks_is_served_though_its_kind_lacks_our_fields(site: Site) -> None:
+def test_a_model_that_opts_in_is_served_although_its_kind_lacks_our_status_fields(site: Site) -> None:
     name = managed(site)
     status = site.status(MODEL, name)
     assert status["nodesReady"] == ["a"]

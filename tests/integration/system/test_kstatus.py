@@ -38,7 +38,7 @@ def history(site: Site, kind: str, name: str, end: Status) -> list[Status]:
     return statuses
 
 
-def test_the_life_of_a_cache(site: Site, kubectl_wait: Wait) -> None:
+def test_kstatus_follows_a_cache_from_creation_to_deletion(site: Site, kubectl_wait: Wait) -> None:
     name = site.name("life")
     spec = {"storageUri": site.push(size_bytes=4 * 2**20), "nodeGroup": "gpus"}
     body = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ClusterModelCache", "metadata": {"name": name}}

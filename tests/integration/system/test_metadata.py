@@ -69,7 +69,7 @@ def declare(site: Site, uri: str, annotations: dict[str, str] | None = None, **s
     return site.create(KIND, name, {"storage": storage, **spec}, annotations=annotations or {})
 
 
-def test_it_arrives_in_status_and_spec_before_any_node_has_the_model(site: Site, why: Why) -> None:
+def test_metadata_is_in_status_and_spec_before_any_node_has_the_model(site: Site, why: Why) -> None:
     name = declare(site, site.push(files=repository()))
     assert wait_reported(site, KIND, name, "Read")["status"] == "True"
     spec, found = site.get(KIND, name)["spec"], values(site, KIND, name)
@@ -89,14 +89,14 @@ def test_fields_that_the_user_wrote_stay_and_the_rest_is_filled(site: Site) -> N
     assert spec["modelFormat"]["name"] == "mine"
 
 
-def test_a_cache_has_it_in_its_status(site: Site) -> None:
+def test_the_metadata_of_a_cache_is_in_its_status(site: Site) -> None:
     name = site.cache(site.push(files=repository()))
     wait_reported(site, CACHE, name, "Read")
     assert values(site, CACHE, name)["architectures"] == ["LlamaForCausalLM"]
     site.wait_ready(CACHE, name)
 
 
-def test_neither_another_node_nor_another_leader_reads_again_but_a_new_revision_does(site: Site) -> None:
+def test_metadata_is_read_again_for_a_new_revision_but_not_for_another_node_or_leader(site: Site) -> None:
     uri = site.push(files=repository())
     name = declare(site, uri)
     wait_reported(site, KIND, name, "Read")

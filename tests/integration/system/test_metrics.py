@@ -114,7 +114,7 @@ def test_a_model_that_is_not_ready_has_a_name_until_it_is_deleted(site: Site) ->
     site.until(lambda: name not in (leader(site) or {name}), "the model to be forgotten")
 
 
-def test_only_the_leader_knows_what_only_a_leader_knows(site: Site) -> None:
+def test_only_the_leader_exports_the_metrics_of_a_leader(site: Site) -> None:
     """But for the moments in which the lead changes hands."""
 
     def reported() -> bool:

@@ -70,7 +70,7 @@ def admitted(site: Site, body: Json) -> Json:
     return made[0]
 
 
-def test_from_the_claim_to_a_pod_and_to_its_end(site: Site) -> None:
+def test_a_model_cache_serves_pods_from_its_claim_until_it_is_deleted(site: Site) -> None:
     cache = declare(site)
     job = job_of(site, cache)
     status = site.status(KIND, cache)

@@ -29,7 +29,7 @@ def test_a_base_model_goes_to_the_nodes_of_its_selector(site: Site) -> None:
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
 
 
-def test_s3_with_credentials_from_a_labelled_secret(site: Site) -> None:
+def test_an_s3_prefix_is_fetched_with_credentials_from_a_labelled_secret(site: Site) -> None:
     bucket = site.name("bucket")
     site.s3.put(bucket, "models/m/config.json", b"{}")
     site.s3.put(bucket, "models/m/sub/weights.bin", b"w" * 100_000)
@@ -51,7 +51,7 @@ def test_a_file_by_https_is_reported_as_verified_by_size(site: Site) -> None:
     assert [e["verified"] for e in entries if e["id"] == cache] == ["size"]
 
 
-def test_two_objects_share_one_entry_and_one_may_go(site: Site) -> None:
+def test_two_objects_share_an_entry_that_survives_the_deletion_of_one(site: Site) -> None:
     uri, name = site.push(), site.name("shared")
     site.cache(uri, name=name)
     site.base_model(f"{uri}@main", name=name, nodeSelector={"kubernetes.io/hostname": "a"})
@@ -82,7 +82,7 @@ def test_the_second_object_with_an_id_and_another_source_is_reported(site: Site)
     site.wait_ready("ClusterBaseModel", name)
 
 
-def test_a_changed_uri_is_fetched_beside_the_old_one(site: Site) -> None:
+def test_a_changed_uri_is_served_and_its_old_revision_removed(site: Site) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     old = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     second = site.push()

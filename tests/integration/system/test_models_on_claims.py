@@ -78,7 +78,7 @@ def ready(site: Site, version: str = "") -> str:
     return model
 
 
-def test_from_the_claim_over_the_job_to_ready_and_to_its_end(site: Site) -> None:
+def test_a_model_is_downloaded_to_its_claim_becomes_ready_and_is_deleted_with_its_objects(site: Site) -> None:
     model = declare(site, version="3.1", credentialsSecret="absent", nodeSelector={"disk": "fast"})
     assert site.get(KIND, model)["spec"]["source"]["huggingFace"]["revision"] == "main"
     job = job_of(site, model)
@@ -167,7 +167,7 @@ def test_another_version_is_downloaded_beside_the_files_and_then_served(site: Si
     site.until(lambda: not holds(site.status(KIND, model), "Updating"), "the update to be over")
 
 
-def test_an_update_leaves_the_versions_that_pods_mount_on_the_claim(site: Site) -> None:
+def test_an_update_keeps_the_versions_that_running_pods_mount(site: Site) -> None:
     model = ready(site, version="1")
     whole = {"name": "m", "mountPath": "/m", "readOnly": True}
     for mount, stays in (

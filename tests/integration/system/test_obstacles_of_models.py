@@ -63,7 +63,7 @@ def finish(site: Site, model: str, storage_class: str = CLASS) -> None:
     site.delete(KIND, model)
 
 
-def test_a_storage_class_that_is_created_later(site: Site) -> None:
+def test_a_claim_waits_for_a_missing_storage_class_that_is_created_later(site: Site) -> None:
     later = site.name("later")
     model = declare(site, storage_class=later)
     message = says(site, model, "StorageClassNotFound")
@@ -74,7 +74,7 @@ def test_a_storage_class_that_is_created_later(site: Site) -> None:
     site.api.delete(f"{CLASSES}/{later}")
 
 
-def test_a_claim_that_is_not_bound_for_a_minute(site: Site, why: Why) -> None:
+def test_a_claim_unbound_for_a_minute_is_reported(site: Site, why: Why) -> None:
     model = declare(site)
     message = says(site, model, "ClaimNotBound")
     assert f"claim model-{model} has not been bound for 1 min: provisioner kubernetes.io/no-provisioner" in message
@@ -83,7 +83,7 @@ def test_a_claim_that_is_not_bound_for_a_minute(site: Site, why: Why) -> None:
     finish(site, model)
 
 
-def test_a_quota_that_refuses_the_job(site: Site) -> None:
+def test_a_job_refused_by_a_quota_is_reported_and_created_later(site: Site) -> None:
     quotas = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
     counted = len(site.api.get(JOBS)["items"])
     quota = {"metadata": {"name": "no-more-jobs"}, "spec": {"hard": {"count/jobs.batch": str(counted)}}}
@@ -96,7 +96,7 @@ def test_a_quota_that_refuses_the_job(site: Site) -> None:
     finish(site, model)
 
 
-def test_a_name_that_a_training_job_needs_as_well(site: Site) -> None:
+def test_a_claim_name_shared_with_a_training_job_is_reported_as_a_conflict(site: Site) -> None:
     """Its claim `model` of worker 0 is called like that of a Model; the first one gets it."""
     workers = {"Worker": role(claims=("model",))}
     first = train(site, roles=workers)
@@ -124,7 +124,7 @@ def test_a_name_that_a_training_job_needs_as_well(site: Site) -> None:
     finish(site, model)
 
 
-def test_a_model_that_is_deleted_and_recreated_at_once(site: Site) -> None:
+def test_a_model_recreated_right_after_its_deletion_gets_a_claim_and_job_of_its_own(site: Site) -> None:
     """Kubernetes collects the claim and the Job of the first a little later; the second has those of its own."""
     model = declare(site)
     first = job_of(site, model)

@@ -19,7 +19,7 @@ def gc(site: Site, *arguments: str) -> dict[str, str]:
     return {words[1]: " ".join(words) for words in lines if len(words) > 2}
 
 
-def test_claims_of_a_model_and_a_job_that_were_deleted_alone(site: Site) -> None:
+def test_orphaned_claims_of_a_model_and_a_training_job_are_found_and_deleted(site: Site) -> None:
     model, job, stays = ready_model(site), train(site), train(site)
     (left,) = wait_claims(site, job, 1)
     (owned,) = wait_claims(site, stays, 1)

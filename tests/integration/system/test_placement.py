@@ -40,7 +40,7 @@ def large_model(site: Site) -> tuple[str, str]:
     return site.push(files={"weights.bin": content}), f"*{hashlib.sha256(content).hexdigest()}"
 
 
-def test_a_preferred_pod_takes_a_node_of_the_group_and_rather_one_with_the_files(site: Site) -> None:
+def test_a_preferred_pod_runs_in_the_group_and_prefers_a_node_with_the_files(site: Site) -> None:
     slot, (uri, stalled) = {"slot": site.name()}, large_model(site)
     cache = site.cache(uri, group=site.group(slot))
     revision = resolved(site, "ClusterModelCache", cache)

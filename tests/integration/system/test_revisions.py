@@ -182,7 +182,7 @@ def is_reported_with_room(site: Site, name: str) -> bool:
     return updating.get("reason") == "InsufficientStorage" and phrase != [] and phrase[0] in updating["message"]
 
 
-def test_an_edit_to_a_source_that_is_not_there_leaves_the_old_one_serving(site: Site) -> None:
+def test_an_edit_to_a_missing_source_leaves_the_old_revision_serving(site: Site) -> None:
     name = site.base_model(nodeSelector={"gpu": "yes"})
     old = site.wait_ready(KIND, name)["servingRevision"]
     site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")

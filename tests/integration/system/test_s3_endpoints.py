@@ -66,7 +66,7 @@ def put_model(site: Site) -> str:
     return f"s3://{bucket}/m"
 
 
-def test_a_model_comes_from_where_its_secret_leads(elsewhere: Site) -> None:
+def test_a_model_is_fetched_from_the_endpoint_in_its_secret(elsewhere: Site) -> None:
     keys = put_secret(elsewhere, f"127.0.0.1:{elsewhere.s3.port}")
     cache = elsewhere.cache(put_model(elsewhere), credentialsSecret=keys)
     revision = elsewhere.wait_ready("ClusterModelCache", cache)["resolvedRevision"]

@@ -43,7 +43,7 @@ def test_a_cache_of_some_files_and_a_status_that_lists_the_others(site: Site) ->
     assert site.labels("a")[f"model-cache-ready-{cache}"] == "true"
 
 
-def test_a_base_model_may_change(site: Site) -> None:
+def test_the_file_selection_of_a_base_model_can_be_changed(site: Site) -> None:
     uri = site.push(files=repository())
     model = site.base_model(uri, nodeSelector={"kubernetes.io/hostname": "c"})
     whole = site.wait_ready("ClusterBaseModel", model)

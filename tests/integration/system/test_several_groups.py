@@ -27,7 +27,7 @@ def places(site: Site, cache: str, group: str, count: int) -> set[str]:
     return found
 
 
-def test_a_cache_of_two_groups(site: Site) -> None:
+def test_a_cache_of_two_groups_is_stored_once_on_every_node_of_both(site: Site) -> None:
     other, both = {"other": site.name("other")}, site.name("both")
     site.label("c", other)
     group = site.group(other)

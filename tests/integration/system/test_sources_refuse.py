@@ -52,7 +52,7 @@ def test_a_cache_keeps_its_uri(site: Site) -> None:
         site.api.patch(path, {"spec": {"storageUri": "hf://a/other"}})
 
 
-def test_a_repository_that_is_not_there(site: Site) -> None:
+def test_a_missing_repository_is_reported(site: Site) -> None:
     name = site.cache("hf://nobody/nothing")
     site.until(lambda: site.status("ClusterModelCache", name).get("storageStatus") == "Failed", "the cache to fail")
     condition = site.ready_condition("ClusterModelCache", name)
@@ -60,12 +60,12 @@ def test_a_repository_that_is_not_there(site: Site) -> None:
     assert "nobody/nothing" in condition["message"]
 
 
-def test_a_revision_that_is_not_there(site: Site) -> None:
+def test_a_missing_revision_is_reported(site: Site) -> None:
     name = site.cache(f"{site.push()}@v9")
     assert "v9" in site.wait_reason("ClusterModelCache", name, "RevisionNotFound")
 
 
-def test_a_bucket_that_is_not_there(site: Site) -> None:
+def test_a_missing_bucket_is_reported(site: Site) -> None:
     name = site.cache("s3://no-such-bucket/model", credentialsSecret=SECRET)
     assert "no-such-bucket" in site.wait_reason("ClusterModelCache", name, "SourceNotFound")
 
@@ -77,7 +77,7 @@ def _secret(site: Site, token: str, labels: dict[str, str]) -> str:
     return str(name)
 
 
-def test_a_wrong_token_and_a_right_one(site: Site) -> None:
+def test_a_wrong_token_is_reported_and_the_right_one_succeeds(site: Site) -> None:
     uri = site.push(access=RepositoryAccess(frozenset({"the-right-token"})))
     wrong = _secret(site, "a-wrong-token", {"larder.dev/credentials": "true"})
     denied = site.cache(uri, credentialsSecret=wrong)
@@ -93,7 +93,7 @@ def test_a_secret_that_is_not_labelled_is_not_used(site: Site) -> None:
     assert "larder.dev/credentials=true" in site.wait_reason("ClusterModelCache", name, "AuthDenied")
 
 
-def test_over_the_limit_says_the_numbers_and_stops_nobody_else(site: Site) -> None:
+def test_a_model_over_the_storage_limit_is_reported_with_numbers_and_blocks_no_other(site: Site) -> None:
     labels = {"small": site.name("s")}
     site.label("c", labels)
     group = site.group(labels, storageLimit="3Mi")
@@ -115,7 +115,7 @@ def place_of(content: bytes) -> str:
     return f"*{hashlib.sha256(content).hexdigest()}"
 
 
-def test_bytes_that_do_not_match_their_digest(site: Site) -> None:
+def test_a_digest_mismatch_is_reported_and_clears_once_the_source_is_right(site: Site) -> None:
     content = os.urandom(300_000)
     uri = site.push(files={"weights.safetensors": content, "config.json": b"{}"})
     site.hub.faults.add(Corrupt(), place_of(content))
@@ -126,7 +126,7 @@ def test_bytes_that_do_not_match_their_digest(site: Site) -> None:
     site.wait_ready("ClusterModelCache", name)
 
 
-def test_a_truncated_body_is_gone_on_with(site: Site) -> None:
+def test_a_download_with_truncated_responses_resumes(site: Site) -> None:
     content = os.urandom(3_000_000)
     uri = site.push(files={"weights.safetensors": content})
     site.hub.faults.add(Truncate(1_000_000), place_of(content), times=3)
@@ -137,7 +137,7 @@ def test_a_truncated_body_is_gone_on_with(site: Site) -> None:
     assert any(seen.range and not seen.range.startswith("bytes=0-") for seen in asked)
 
 
-def test_a_name_that_leaves_the_directory(site: Site) -> None:
+def test_a_file_name_that_escapes_its_directory_is_reported_as_unsafe(site: Site) -> None:
     repo = site.name("org/escape")
     uri = site.push(files={"config.json": b"{}"}, repo=repo)
     content = site.folder / "passwd"
@@ -178,7 +178,7 @@ def of_a_secret_for_s3(site: Site, uri: str, **storage: object) -> str:
     return name
 
 
-def test_another_sources_key_is_sent_nowhere(site: Site) -> None:
+def test_keys_of_another_source_are_not_sent(site: Site) -> None:
     uri = site.push(access=RepositoryAccess(frozenset({"t"})))
     name = of_a_secret_for_s3(site, uri)
 
@@ -192,6 +192,6 @@ def test_another_sources_key_is_sent_nowhere(site: Site) -> None:
     assert site.hub.journal.requests(f"*{repo}*") == []
 
 
-def test_another_sources_key_is_not_taken_as_a_token(site: Site) -> None:
+def test_a_secret_key_that_belongs_to_another_source_is_refused_at_creation(site: Site) -> None:
     with pytest.raises(CallRefused, match=r"secretKey names 'AWS_SECRET_ACCESS_KEY', which is not sent as a token"):
         of_a_secret_for_s3(site, site.push(), parameters={"secretKey": "AWS_SECRET_ACCESS_KEY"})

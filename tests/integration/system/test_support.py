@@ -161,7 +161,7 @@ def bundle(site: Site, planted: None, tmp_path_factory: pytest.TempPathFactory) 
     return run(site, ENGINEER, tmp_path_factory.mktemp("support"))[0]
 
 
-def test_no_secret_is_in_it(bundle: Bundle) -> None:
+def test_a_bundle_contains_no_secret(bundle: Bundle) -> None:
     found = {
         (file, mark)
         for file in bundle.files()
@@ -220,7 +220,7 @@ def test_pods_and_settings_are_reported_without_their_secrets(bundle: Bundle) ->
     assert about["server"]["major"] == "1"
 
 
-def test_logs_are_in_it_with_those_before_a_restart(bundle: Bundle) -> None:
+def test_a_bundle_contains_the_current_and_the_previous_log(bundle: Bundle) -> None:
     log = bundle.text(f"logs/{POD}/controller.log")
     assert "this is the log of now" in log
     assert "kept-in-the-log" in log

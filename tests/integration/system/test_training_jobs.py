@@ -45,7 +45,7 @@ def _storage(site: Site) -> Iterator[None]:
     site.api.delete(f"{CLASSES}/{CLASS}")
 
 
-def test_a_job_from_its_claims_to_its_success(site: Site) -> None:
+def test_a_training_job_creates_claims_and_pods_and_succeeds_with_its_master(site: Site) -> None:
     job = train(site, roles={"Master": role(), "Worker": role(2)})
     names = {f"data-{job}-master-0", f"data-{job}-worker-0", f"data-{job}-worker-1"}
     assert wait_claims(site, job, 3).keys() == names
@@ -85,7 +85,7 @@ def test_a_deleted_pod_gets_its_claims_back(site: Site) -> None:
     site.delete(KIND, job)
 
 
-def test_scaled_down_and_up_again_a_replica_finds_its_claim(site: Site) -> None:
+def test_a_replica_reuses_its_claim_after_scaling_down_and_up(site: Site) -> None:
     job = train(site, roles={"Worker": role(2)})
     running(site, job, 2)
     claims = {name: claim["metadata"]["uid"] for name, claim in owned(site, CLAIMS, job).items()}
@@ -201,7 +201,7 @@ def test_a_job_is_deleted_with_its_claims_after_its_ttl(site: Site) -> None:
     site.until(lambda: not owned(site, CLAIMS, job), "its claims to go")
 
 
-def test_two_jobs_whose_claim_names_collide(site: Site) -> None:
+def test_colliding_claim_names_of_two_jobs_are_reported_as_a_conflict(site: Site) -> None:
     stem = site.name("x")
     first = train(site, f"a-{stem}", {"Worker": role(claims=("data",))})
     claim = f"data-a-{stem}-worker-0"
@@ -382,7 +382,7 @@ def test_larder_why_explains_a_job(site: Site, why: Why) -> None:
     site.delete(KIND, job)
 
 
-def test_the_example_of_the_proposal(site: Site) -> None:
+def test_the_corrected_example_of_the_proposal_works(site: Site) -> None:
     """Its YAML with the names mended: the mount names the volume, has a mountPath, and so does the template."""
     worker = yaml.safe_load(
         """

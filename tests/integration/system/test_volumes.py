@@ -237,7 +237,7 @@ def test_a_claim_that_is_never_bound_is_reported_on_the_pod_and_its_owner(
     end(site, namespace, "web-0")
 
 
-def test_a_tenant_s_claim_of_the_same_name_is_left_to_him(site: Site, model: str, namespace: str) -> None:
+def test_a_tenant_s_claim_of_the_same_name_is_not_touched(site: Site, model: str, namespace: str) -> None:
     own = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}, "storageClassName": "none"}
     before = site.api.create(path(namespace, _CLAIMS), {"metadata": {"name": model}, "spec": own})
     site.until(lambda: site.api.answers(path(namespace, _CLAIMS, model)), "the claim")

@@ -97,7 +97,7 @@ def test_gates_go_when_a_node_has_the_files_although_the_leader_was_killed(site:
         site.delete_pod(pod)
 
 
-def test_a_pod_on_a_node_without_the_files_is_told_how_far_they_are(site: Site, stalled: Arrival) -> None:
+def test_a_pod_on_a_node_without_the_files_gets_events_about_their_progress(site: Site, stalled: Arrival) -> None:
     pod = run(site, stalled.name, "preferred", starts=False)
     site.until(lambda: bool(site.pod_node(pod)), "the pod to be placed")
     node = site.pod_node(pod)
@@ -232,7 +232,7 @@ def test_a_missing_model_or_revision_is_reported_on_the_pod_and_its_owner(site: 
     site.until(lambda: not site.api.get(selected)["items"], "the pod to go")
 
 
-def test_a_tenant_who_writes_gate_and_annotations_himself_gets_nothing_by_it(site: Site) -> None:
+def test_gates_and_annotations_forged_by_a_tenant_have_no_effect(site: Site) -> None:
     forged = plain_pod(site.name("forged"))
     forged["spec"]["schedulingGates"] = [{"name": GATE}, {"name": HELD}]
     name = forged["metadata"]["name"]

@@ -29,7 +29,7 @@ def label(site: Site) -> Iterator[dict[str, str]]:
     site.label("c", {"why": None})
 
 
-def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) -> None:
+def test_a_model_that_does_not_fit_is_reported_with_a_remedy(site: Site, why: Why, label: dict[str, str]) -> None:
     group = site.group(label, storageLimit="3Mi")
     name = site.cache(site.push(size_bytes=8 * 2**20), group=group)
     site.wait_reason("ClusterModelCache", name, "InsufficientStorage")
@@ -46,7 +46,7 @@ def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) 
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
 
 
-def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
+def test_missing_or_wrong_credentials_are_reported_with_a_remedy(site: Site, why: Why) -> None:
     bare = site.cache(site.upload())
     site.wait_reason("ClusterModelCache", bare, "AuthDenied")
     output = why(f"clustermodelcache/{bare}", exits=1)
@@ -65,7 +65,7 @@ def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
     assert "a-wrong-token" not in output
 
 
-def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
+def test_a_pod_waiting_for_a_ready_label_is_explained(site: Site, why: Why) -> None:
     nowhere = {"why": site.name("nowhere")}
     name, pod = site.base_model(nodeSelector=nowhere), site.name("early")
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
@@ -83,7 +83,7 @@ def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
     site.label("c", {"why": None})
 
 
-def test_a_pod_that_its_own_selector_keeps_from_the_nodes_with_the_model(
+def test_a_pod_whose_selector_excludes_the_nodes_with_the_model_is_explained(
     site: Site, why: Why, label: dict[str, str]
 ) -> None:
     name, pod = site.base_model(nodeSelector=label), site.name("elsewhere")
@@ -96,14 +96,14 @@ def test_a_pod_that_its_own_selector_keeps_from_the_nodes_with_the_model(
     site.delete_pod(pod)
 
 
-def test_a_pod_that_requests_nothing(site: Site, why: Why) -> None:
+def test_a_pod_that_requests_no_model_is_reported_as_such(site: Site, why: Why) -> None:
     pod = site.name("plain")
     site.pod(plain_pod(pod, {}))
     assert "AsksForNoModel" in why(f"pod/{pod}").splitlines()[0]
     site.delete_pod(pod)
 
 
-def test_a_node_without_an_agent(site: Site, why: Why) -> None:
+def test_a_node_without_an_agent_is_reported(site: Site, why: Why) -> None:
     bare = site.name("bare")
     site.cluster.nodes.add(bare, {"why": bare})
     try:
@@ -117,7 +117,7 @@ def test_a_node_without_an_agent(site: Site, why: Why) -> None:
         site.cluster.nodes.remove(bare)
 
 
-def test_objects_without_a_problem(site: Site, why: Why) -> None:
+def test_no_problems_are_reported_for_a_ready_cache(site: Site, why: Why) -> None:
     name = site.cache()
     site.wait_ready("ClusterModelCache", name)
     first = f"ClusterModelCache {name}: no problems found"
@@ -125,7 +125,7 @@ def test_objects_without_a_problem(site: Site, why: Why) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
-def test_a_workload_whose_pods_admission_refuses(site: Site, why: Why, kind: str) -> None:
+def test_a_workload_whose_pods_admission_refuses_is_explained(site: Site, why: Why, kind: str) -> None:
     name, short = site.name("web"), {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "Job": "job"}
     path = create_workload(site, kind, name, base_model_pod("any", "nobody"))
     phrase = "there is no BaseModel 'nobody' in namespace default and no ClusterBaseModel of that name"
@@ -165,7 +165,7 @@ def test_a_deployment_whose_model_failed_ends_with_1(site: Site, why: Why) -> No
     site.api.delete(f"{path}/{name}")
 
 
-def test_a_tenant_asks_about_what_is_his(site: Site, why: Why, tmp_path: Path) -> None:
+def test_a_tenant_with_rights_in_one_namespace_can_ask_about_its_objects(site: Site, why: Why, tmp_path: Path) -> None:
     """With rights in one namespace only, a user sees its workloads and models, and a clear refusal of the rest."""
     team, name = site.name("team"), site.name("web")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": team}})
