@@ -16,7 +16,7 @@ def test_the_floor_is_auto_a_percentage_or_bytes(floor: str) -> None:
     assert not read_settings(NEEDED).refuse_root_disk
 
 
-def test_arguments() -> None:
+def test_arguments_set_node_root_api_url_and_listen_address() -> None:
     settings = read_settings([*NEEDED, "--listen", "[::1]:9"])
     assert (settings.node_name, settings.root, settings.api_url) == ("n1", Path("/r"), "https://c:8443")
     assert parse_address(settings.listen) == ("::1", 9)
@@ -54,6 +54,6 @@ def test_invalid_settings_are_refused(wrong: list[str]) -> None:
         read_settings([*NEEDED, *wrong])
 
 
-def test_the_program_says_what_is_wrong_and_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_argument_is_reported_and_ends_the_program_with_code_two(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*NEEDED, "--listen", "8081"]) == 2
     assert "HOST:PORT" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def hard(name: str, target: str) -> ArchiveEntry:
         ([], None),
     ],
 )
-def test_by_its_name_only_an_archive_alone_is_one(names: list[str], kind: Kind | None) -> None:
+def test_only_a_single_file_is_recognised_as_an_archive_by_its_name(names: list[str], kind: Kind | None) -> None:
     assert [kind_of(file) for file in find_archives([File(name, 1) for name in names])] == ([kind] if kind else [])
 
 
@@ -61,7 +61,7 @@ def test_an_archive_that_only_a_newer_version_knows_is_refused_with_the_reason()
         kind_of(File("w", 1, archive="tar.zst"))
 
 
-def test_files_links_and_directories() -> None:
+def test_files_and_links_become_members_with_their_contents_path_and_directories_do_not() -> None:
     entries = [
         directory("./"), directory("./d/"), file("./d/a", 3), symbolic("./d/b", "a"), symbolic("c", "d/../d/b"),
         hard("e", "./d/a"), file("empty", 0),

@@ -25,7 +25,7 @@ def test_files_of_one_directory_are_adjacent() -> None:
     check_together({"": ["config.json", "d/x"], "a.tar": ["d/a", "d/e/a"], "b.tar": ["d/b", "d/e/b"]}, LIMITS)
 
 
-def test_files_of_the_source_itself_are_no_members() -> None:
+def test_conflicts_among_the_sources_own_files_are_not_checked() -> None:
     check_together({"": ["README", "readme"], "a.tar": ["a"]}, LIMITS)
 
 
@@ -58,7 +58,7 @@ def test_members_count_over_all_archives() -> None:
         decide_members(entries("e"), limits, totals)
 
 
-def test_those_that_were_unpacked_before_count() -> None:
+def test_members_of_archives_unpacked_before_count_towards_the_limit() -> None:
     totals, limits = ArchiveTotals(), UnpackLimits(100, 4)
     count_names(["d/a", "d/b"], limits, totals)
     decide_members(entries("c"), limits, totals)
@@ -66,7 +66,7 @@ def test_those_that_were_unpacked_before_count() -> None:
         decide_members(entries("e"), limits, totals)
 
 
-def test_all_together_have_a_limit_with_those_beside_them() -> None:
+def test_archives_and_the_files_beside_them_share_one_limit() -> None:
     check_together({"": ["d/a"], "a.tar": ["d/b"], "b.tar": ["d/c"]}, UnpackLimits(0, 4))
     with pytest.raises(TooManyFiles, match="the model has more than 4 members"):
         check_together({"": ["e/a"], "a.tar": ["d/b"], "b.tar": ["d/c"]}, UnpackLimits(0, 4))

@@ -105,7 +105,7 @@ def test_credentials_come_from_the_mounted_secret_and_go_to_its_hosts(claim: Cla
     assert claim.opened_with == Credentials({"HF_TOKEN": "t"}, ("hub.example.org",))
 
 
-def test_a_limit_slows_it_down(claim: Claim) -> None:
+def test_the_bandwidth_limit_slows_down_a_download(claim: Claim) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
     assert claim.fill("--limit=10000", stop=stop) != 0

@@ -79,7 +79,7 @@ def test_another_revision_is_not_written(tmp_path: Path) -> None:
     assert files_in(tmp_path) == {}
 
 
-def test_a_stop_ends_it(tmp_path: Path) -> None:
+def test_a_stopped_fill_raises_stopped(tmp_path: Path) -> None:
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):

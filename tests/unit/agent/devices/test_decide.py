@@ -161,7 +161,7 @@ RECORDS = st.lists(NAMES).map(",".join)
 
 
 @given(QUANTITIES, QUANTITIES, RECORDS, OURS, st.one_of(st.none(), st.text(max_size=5)))
-def test_it_settles_from_anything_and_touches_nothing_of_others(
+def test_the_node_converges_from_any_state_and_foreign_resources_are_unchanged(
     capacity: dict[str, str], allocatable: dict[str, str], record: str, offered: dict[str, int], text: str | None
 ) -> None:
     info = NodeInfo("n1", kube_cap=offered, kube_alloc=dict(offered))

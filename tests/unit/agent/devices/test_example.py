@@ -21,7 +21,7 @@ def filled(plugin: ExampleDevices) -> NodeInfo:
     return info
 
 
-def test_the_file_is_what_is_offered(tmp_path: Path) -> None:
+def test_the_plugin_offers_the_current_contents_of_its_file(tmp_path: Path) -> None:
     extended = {"larder.dev/example-gpu": 2}
     plugin = written(tmp_path, allocatable={CARD: 1}, scorer={CARD: 1}, kubecap=extended, kubealloc=extended)
     plugin.new()
@@ -55,7 +55,7 @@ def test_a_missing_file_is_refused_at_the_start(tmp_path: Path) -> None:
         ExampleDevices(tmp_path / "devices.json").start()
 
 
-def test_a_container_learns_which_devices_are_its_own(tmp_path: Path) -> None:
+def test_the_variable_of_a_container_lists_only_its_own_devices(tmp_path: Path) -> None:
     other = "resource/group/gpu/1/cards"
     plugin = written(tmp_path, allocatable={CARD: 1, other: 1})
     plugin.start()

@@ -55,7 +55,7 @@ def test_any_ready_model_matches_a_request_for_any() -> None:
     assert schedule([offered(), offered("qwen", name="n2")], pod(ready_leaf("llama"))).node == "n2"
 
 
-def test_two_leaves_of_one_place_are_of_one_model() -> None:
+def test_the_ready_and_id_leaves_of_a_request_must_belong_to_the_same_model() -> None:
     request = pod("resource/group/model/0/ready", "resource/group/model/0/id/llama")
     assert schedule([offered("llama")], request).node == "n1"
     assert schedule([offered("qwen")], request).node is None
@@ -73,7 +73,7 @@ def test_space_for_more_can_be_requested() -> None:
     assert schedule(nodes, pod(STORE_BYTES, amount=95 * GIB)).node is None
 
 
-def test_a_long_id_is_cut_and_one_model_is_not_another() -> None:
+def test_long_ids_are_shortened_and_stay_distinct() -> None:
     assert id_leaf(LONG) != id_leaf(LONG + "m")
     info = offered(LONG, LONG + "m")
     assert {id_leaf(LONG), id_leaf(LONG + "m"), ready_leaf(LONG)} <= info.allocatable.keys()
@@ -110,7 +110,7 @@ def test_use_is_rounded_so_that_a_download_does_not_write_the_node_all_the_time(
     assert stepped_use(0, 0) == 0
 
 
-def test_it_gives_containers_nothing() -> None:
+def test_the_models_plugin_adds_nothing_to_containers() -> None:
     plugin = ModelDevices(StoreContents)
     plugin.new()
     plugin.start()

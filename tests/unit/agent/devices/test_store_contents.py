@@ -28,7 +28,7 @@ def test_two_revisions_are_one_model() -> None:
     assert ready({KEY: SOUND, ("llama", "r2"): SOUND, ("qwen", "r1"): SOUND}, labels) == ("llama",)
 
 
-def test_a_restarted_agent_knows_them_before_it_knows_its_model_node() -> None:
+def test_a_restarted_agent_counts_ready_models_before_it_knows_its_model_node() -> None:
     early = Observation(0.0, "u", dict.fromkeys(both(), "true"), held={KEY: SOUND})
     assert contents_of(early, SPACE).ready == ("llama",)
 
@@ -50,7 +50,7 @@ def test_available_bytes_follow_from_limit_and_disk(space: Space, expected: tupl
     assert (found.capacity_bytes, found.allocatable_bytes, found.used_bytes) == expected
 
 
-def test_only_other_models_are_a_change() -> None:
+def test_only_a_change_of_the_ready_models_sets_the_changed_event() -> None:
     latest = LatestContents()
     assert not latest.known.is_set()
     latest.note(observation(), SPACE)

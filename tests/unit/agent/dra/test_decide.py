@@ -47,7 +47,7 @@ def _refusal(view: PreparationView) -> str:
     return str(caught.value)
 
 
-def test_a_model_that_is_here_is_given() -> None:
+def test_a_present_or_draining_model_is_given_to_its_claim() -> None:
     for state in (EntryState.PRESENT, EntryState.DRAINING):
         view = _view(state=state)
         assert models_of(view, devices_held(view)) == {MODEL.device: MODEL}
@@ -101,7 +101,7 @@ def test_plugins_are_asked_for_a_container_that_was_given_devices_here() -> None
     assert _asked(_pod(PodInfo(node_name="n", init_containers=given), "main")) == [(0, "main")]
 
 
-def test_requests_alone_or_another_node_ask_nothing() -> None:
+def test_plugins_are_not_asked_without_an_allocation_for_this_container_and_node() -> None:
     asked = {"main": ContainerInfo(requests={"gpu": 1})}
     assert _asked(_pod(PodInfo(node_name="n", running_containers=asked), "main")) == []
     assert _asked(_pod(PodInfo(node_name="m", running_containers={"main": GIVEN}), "main")) == []

@@ -44,7 +44,7 @@ def _plugins(*plugins: _Plugin) -> NodePlugins:
     return NodePlugins(lambda: [GuardedPlugin(each.name, lambda each=each: each) for each in plugins])  # type: ignore[misc]
 
 
-async def test_the_answers_of_all_are_put_together() -> None:
+async def test_the_edits_of_all_plugins_are_merged() -> None:
     other: Allocated = ([], ["/dev/fuse", "/dev/gpu3"], {"GPU": "3", "B": "c"})
     edits = await _plugins(_Plugin("a", GPU), _Plugin("b", other)).allocate(REQUEST)
     assert edits == PluginEdits({"/opt/lib": "/usr/lib/gpu"}, ("/dev/gpu3", "/dev/fuse"), {"GPU": "3", "B": "c"})

@@ -58,7 +58,9 @@ async def test_dropped_fields_are_not_written_again_and_again(publisher: SlicePu
     assert server.names() == [FETCH_DEVICE, OPEN.model.device]
 
 
-async def test_without_taints_what_leaves_is_left_out(publisher: SlicePublisher, server: _OldServer) -> None:
+async def test_leaving_devices_are_not_published_where_taints_are_not_supported(
+    publisher: SlicePublisher, server: _OldServer
+) -> None:
     assert await publisher.publish([OPEN, LEAVING])
     assert server.names() == [FETCH_DEVICE, OPEN.model.device]
     assert not await publisher.publish([OPEN, LEAVING])

@@ -12,7 +12,7 @@ def test_old_runtimes_ignore_devices(runtime: str) -> None:
     "runtime",
     ["containerd://1.7.24", "containerd://2.2.9", "containerd://v10.0.1", "cri-o://1.30.0", "other://0.1.2", ""],
 )
-def test_newer_and_unknown_ones_are_trusted(runtime: str) -> None:
+def test_newer_and_unknown_runtimes_are_assumed_to_support_cdi(runtime: str) -> None:
     assert cdi_problem(runtime) == ""
 
 

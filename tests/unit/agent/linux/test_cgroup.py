@@ -46,7 +46,7 @@ def test_the_least_limit_of_the_groups_around_counts(proc: Path, groups: Path) -
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == 2 * GIB
 
 
-def test_the_first_version_of_groups_counts(proc: Path, groups: Path) -> None:
+def test_limits_of_cgroup_version_1_are_honoured(proc: Path, groups: Path) -> None:
     (proc / "self" / "cgroup").write_text("8:cpu,memory:/pod\n3:freezer:/\n0::/\n")
     limit(groups / "memory" / "pod" / "memory.limit_in_bytes", GIB)
     limit(groups / "memory" / "memory.limit_in_bytes", 2**63 - 4096)
@@ -68,5 +68,5 @@ def test_this_machine_reports_what_its_kernel_does() -> None:
     assert cache_bytes(groups=Path("/nonexistent")) == pytest.approx(int(line.split()[1]) * 1024, rel=0.5)
 
 
-def test_this_machine_reports_something() -> None:
+def test_the_cache_limit_of_this_machine_is_positive() -> None:
     assert cache_bytes() > 0

@@ -65,5 +65,5 @@ async def test_memory_is_returned_once_after_the_start_and_once_after_the_last_o
     assert await Work((0, 0), (0, 0), (2, 0), (1, 1), (0, 2), (0, 2)).run() == [0, 4]
 
 
-async def test_a_download_between_two_looks_counts() -> None:
+async def test_a_download_that_ran_between_two_checks_is_noticed() -> None:
     assert await Work((0, 0), (0, 1), (0, 1)).run() == [0, 1]

@@ -24,7 +24,7 @@ def test_the_condition_says_on_which_disk_the_store_lies(
     assert on_root == ("/models" in reported.message)
 
 
-def test_it_has_the_numbers() -> None:
+def test_the_message_states_the_disk_size_and_the_floor() -> None:
     _, reported = node_conditions(StoreVolume(Path("/models"), on_root_disk=True), 1000 * GIB, 150 * GIB, 1)
     assert "(1000.0 GiB)" in reported.message
     assert "150.0 GiB are kept free" in reported.message

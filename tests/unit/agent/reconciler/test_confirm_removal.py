@@ -9,7 +9,7 @@ GONE = entry(state="Absent")
 ACTION = Remove(GONE, "mn-1", 3)
 
 
-def test_the_request_that_was_acted_on() -> None:
+def test_a_removal_that_the_model_node_still_requests_is_confirmed() -> None:
     assert still_wants_removal(model_node([GONE]), UID, ACTION)
 
 
@@ -26,10 +26,10 @@ def test_the_request_that_was_acted_on() -> None:
         model_node([GONE, entry(state="Present")]),
     ],
 )
-def test_anything_else_is_not(live: ModelNode) -> None:
+def test_a_removal_that_the_model_node_no_longer_requests_is_not_confirmed(live: ModelNode) -> None:
     assert not still_wants_removal(live, UID, ACTION)
 
 
-def test_another_object_of_the_same_name_is_not() -> None:
+def test_a_removal_is_not_confirmed_by_another_model_node_of_the_same_name() -> None:
     assert not still_wants_removal(model_node([GONE]), UID, Remove(GONE, "mn-2", 3))
     assert not still_wants_removal(model_node([GONE], uid=""), "", ACTION)

@@ -75,7 +75,7 @@ def test_a_refused_label_patch_is_waited_out() -> None:
     assert next_due_s(unlabelled) == 101.0
 
 
-def test_slots_go_to_what_is_damaged_then_by_priority_then_by_age() -> None:
+def test_slots_go_first_to_damaged_models_then_by_priority_then_by_age() -> None:
     old, new = entry("old", since="2026-01-01"), entry("new", since="2026-02-01")
     urgent, broken = entry("urgent", since="2026-03-01", priority=5), entry("broken", since="2026-04-01")
     entries = [new, old, broken, urgent]
@@ -141,7 +141,7 @@ def test_downloads_continue_while_the_model_node_is_away_or_another_nodes() -> N
     assert decide(replace(running, model_node=model_node([entry()]), synced=False)) == []
 
 
-def test_another_manifest_for_the_same_revision_starts_over() -> None:
+def test_a_changed_manifest_of_the_same_revision_restarts_the_download() -> None:
     wanted_entry = entry(manifest=OTHER)
     assert decide(observation(wanted_entry, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
     assert decide(observation(wanted_entry, works={KEY: Reserved(DIGEST)})) == [Forget(KEY)]
@@ -224,7 +224,7 @@ class TestRemoval:
     def test_back_to_present_afterwards_starts_over(self) -> None:
         assert decide(observation(entry(), works={KEY: Removed()})) == [Forget(KEY)]
 
-    def test_the_controllers_final_answer_clears_it(self) -> None:
+    def test_a_removed_model_is_forgotten_once_its_entry_is_gone(self) -> None:
         assert decide(observation(works={KEY: Removed()})) == [Forget(KEY)]
 
 

@@ -46,7 +46,7 @@ def test_space_is_given_by_priority_even_if_pods_wait() -> None:
     assert [e.id for e in by_rank(observation(*entries), entries)] == ["b_first", "a_awaited"]
 
 
-def test_entries_that_cannot_start_do_not_delay_one_of_their_namespace_that_can() -> None:
+def test_entries_that_cannot_start_do_not_delay_a_ready_one_of_their_namespace() -> None:
     stuck, ready = [entry(f"a_m{i:03}", since="2026-01-01") for i in range(300)], entry("a_ready", since="2026-02-01")
     others = [entry(f"b_m{i:03}", since="2026-03-01") for i in range(200)]
     works: dict[Key, Work] = {e.key: Reserved(DIGEST) for e in (ready, *others)}
@@ -54,7 +54,7 @@ def test_entries_that_cannot_start_do_not_delay_one_of_their_namespace_that_can(
     assert {a.entry.id for a in actions if isinstance(a, Start)} == {"a_ready", "b_m000"}
 
 
-def test_few_manifests_are_requested_at_one_time_and_those_of_each_namespace_first() -> None:
+def test_only_a_few_manifests_are_requested_at_a_time_and_every_namespace_gets_a_share() -> None:
     entries = [entry(f"a_m{i:04}") for i in range(500)] + [entry("b_m"), entry("c_m")]
     asked = [a.entry.id for a in decide(observation(*entries)) if isinstance(a, Prepare)]
     assert len(asked) == 8

@@ -52,11 +52,11 @@ def test_a_ready_model_that_was_unpacked_is_read() -> None:
         {"model_node": model_node([entry(state="Draining")])},
     ],
 )  # fmt: skip
-def test_nothing_else_is(fields: dict[str, Any]) -> None:
+def test_snapshots_that_are_plain_incomplete_or_already_read_are_not_inspected(fields: dict[str, Any]) -> None:
     assert not any(isinstance(action, Inspect) for action in decide(ready(**fields)))
 
 
-def test_other_files_another_reader_and_an_interruption_that_was_waited_out_are_reasons_to_read_again() -> None:
+def test_a_snapshot_is_read_again_by_another_reader_or_after_the_pause_of_an_interruption() -> None:
     assert inspects(ready(metadata={KEY: msgspec.structs.replace(READ, identity="of another reader")}))
     waiting = ready(metadata={KEY: KILLED}, metadata_due={KEY: 150.0})
     assert next_due_s(waiting) == 150.0
@@ -85,7 +85,7 @@ def reported(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
     return cache
 
 
-def test_an_agent_knows_what_the_one_before_it_read_and_forgets_what_is_wanted_no_more() -> None:
+def test_an_agent_takes_over_the_metadata_of_its_predecessor_for_entries_still_wanted() -> None:
     cache = reported(READ)
     assert cache.metadata == {KEY: READ}
     cache.set_model_node(model_node([]), 101.0)
@@ -93,11 +93,11 @@ def test_an_agent_knows_what_the_one_before_it_read_and_forgets_what_is_wanted_n
     assert reported(READ, "another Node").metadata == {}
 
 
-def test_it_waits_as_long_as_the_one_before_it_would_have() -> None:
+def test_an_interrupted_reading_keeps_its_pause_across_a_restart_of_the_agent() -> None:
     assert 100 + 7 * 60 < reported(KILLED).metadata_due[KEY] < 100 + 13 * 60
 
 
-def test_a_status_of_very_many_keeps_the_metadata_of_the_first() -> None:
+def test_a_status_with_too_many_entries_keeps_metadata_only_for_the_first() -> None:
     large = msgspec.structs.replace(READ, values=UnpackedValues(model_type="x" * 90, licence="y" * 90))
     entries = [EntryStatus(id=str(n), revision="r1", phase="Ready", metadata=large) for n in range(2000)]
     cut = fit_size(ModelNodeStatus(entries=entries))

@@ -55,7 +55,7 @@ def test_draining_drops_the_ready_label_alone_and_keeps_new_pods_away() -> None:
     assert changes == {READY: None, DRAINING: "true"}
 
 
-def test_absent_drops_both() -> None:
+def test_an_absent_entry_loses_its_ready_and_snapshot_labels() -> None:
     dropped = label_changes(observation(entry(state="Absent"), held={KEY: SOUND}, labels=[*both(), DRAINING]))
     assert dropped == {READY: None, SNAPSHOT: None}
 

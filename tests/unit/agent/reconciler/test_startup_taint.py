@@ -43,7 +43,7 @@ def failing(of: Entry, for_s: float, reason: str = "InsufficientStorage") -> Fai
         ("node.kubernetes.io/not-ready", "NoSchedule", False),
     ],
 )
-def test_one_taint_alone_is_ours(key: str, effect: str, ours: bool) -> None:  # noqa: FBT001 - a case of the table
+def test_only_the_two_known_no_schedule_keys_are_startup_taints(key: str, effect: str, ours: bool) -> None:  # noqa: FBT001 - a case of the table
     assert is_startup_taint({"key": key, "effect": effect, "value": "any"}) is ours
 
 
@@ -57,7 +57,7 @@ def test_without_the_taint_nothing_is_removed() -> None:
     assert startup_taint_removal(tainted(entry(), state=gone, held={KEY: SOUND}, labels=both())) is None
 
 
-def test_the_labels_come_first() -> None:
+def test_the_labels_are_set_before_the_startup_taint_is_removed() -> None:
     actions = decide(tainted(entry(), held={KEY: SOUND}))
     assert [type(a) for a in actions] == [ChangeLabels]
 
@@ -73,14 +73,14 @@ def test_the_labels_come_first() -> None:
     ],
     ids=["missing", "not granted", "damaged", "downloading", "one of two"],
 )
-def test_it_stays_while_a_model_is_on_its_way(waiting: Observation) -> None:
+def test_the_taint_stays_while_a_model_is_being_fetched_or_repaired(waiting: Observation) -> None:
     assert startup_taint_removal(waiting) is None
 
 
 @pytest.mark.parametrize(
     "other", [entry(state="Draining"), entry(state="Absent"), entry(uri="pvc://team/claim"), entry(manifest="")]
 )
-def test_it_does_not_wait_for_what_the_agent_does_not_fetch(other: Entry) -> None:
+def test_the_taint_does_not_wait_for_entries_that_the_agent_does_not_fetch(other: Entry) -> None:
     assert startup_taint_removal(tainted(other)) == GO
 
 

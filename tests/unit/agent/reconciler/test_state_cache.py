@@ -48,7 +48,7 @@ def test_models_that_no_entry_names_are_forgotten() -> None:
     assert cache.skipped == set()
 
 
-def test_a_replaced_node_and_one_tainted_again_wait_for_their_model_node_from_then() -> None:
+def test_the_wait_for_the_model_node_restarts_if_the_node_is_replaced_or_tainted_again() -> None:
     def since_s(node: OwnNodeState, now_s: float) -> float:
         cache.set_node(node, now_s)
         assert cache.node == node
@@ -92,7 +92,7 @@ def test_bytes_that_two_snapshots_share_are_freed_by_neither() -> None:
 PLAN = DownloadPlan(Manifest("hf://o/m", "r1", ()))
 
 
-def test_unfinished_files_may_go_where_the_node_may_evict_and_every_manifest_is_here() -> None:
+def test_unfinished_files_may_be_dropped_only_if_the_node_may_evict_and_all_plans_are_known() -> None:
     cache = StateCache()
     assert cache.unfinished_to_keep() is None
     cache.set_model_node(model_node([entry()]), 0.0)
@@ -112,7 +112,7 @@ def test_a_download_that_is_no_longer_wanted_lets_others_retry() -> None:
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_a_manifest_that_is_forgotten_lets_the_others_ask_again() -> None:
+def test_forgetting_a_plan_lets_waiting_downloads_retry() -> None:
     cache = short()
     cache.plans = {("given-up", "r1"): PLAN}
     cache.set_model_node(model_node([entry(), entry("other")], storage_limit=10), 6.0)
@@ -129,7 +129,7 @@ def waiting(shortage: int, space: Space) -> StateCache:
     return cache
 
 
-def test_a_look_that_finds_no_space_left_lets_nothing_ask() -> None:
+def test_a_measurement_without_enough_new_space_triggers_no_retry() -> None:
     cache = waiting(500, Space(used=100, disk_free=1000, floor=50))
     for now_s, space in enumerate((Space(100, disk_free=1499, floor=50), Space(200, disk_free=900, floor=50))):
         cache.set_space(space, now_s)
@@ -164,7 +164,7 @@ def test_a_large_shortage_is_reported_again_when_it_is_notably_less() -> None:
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_no_figures_of_a_shortage_stay_forever() -> None:
+def test_a_failed_reservation_is_retried_after_five_minutes_at_the_latest() -> None:
     cache = waiting(0, Space(used=100))
     cache.set_space(Space(used=100), 299.0)
     assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S

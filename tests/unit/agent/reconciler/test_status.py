@@ -38,7 +38,7 @@ def only(statuses: list[EntryStatus]) -> EntryStatus:
         (Removing(), "Pending"),
     ],
 )
-def test_the_way_to_a_snapshot(work: Work | None, phase: str) -> None:
+def test_each_stage_of_a_download_has_its_phase(work: Work | None, phase: str) -> None:
     status = only(entry_statuses(observation(entry(), works={KEY: work} if work else {})))
     assert (status.phase, status.observed, status.reason) == (phase, "Present", "")
 
@@ -49,7 +49,7 @@ def test_ready_is_reported_when_both_labels_are_on_the_node() -> None:
     assert only(entry_statuses(observation(entry(), held={KEY: SOUND}, labels=both()[1:]))).phase == "Downloading"
 
 
-def test_a_failure_has_its_reason_and_message_until_the_next_try_gets_further() -> None:
+def test_a_failure_is_reported_until_the_next_attempt_gets_further() -> None:
     failed = {KEY: failure(entry(), 1.0, "AuthDenied")}
     status = only(entry_statuses(observation(entry(), failures=failed)))
     assert (status.phase, status.reason, status.message) == ("Failed", "AuthDenied", "AuthDenied it is")
@@ -63,7 +63,7 @@ def test_a_failure_has_its_reason_and_message_until_the_next_try_gets_further() 
     assert (moved.phase, moved.reason, moved.attempts) == ("Downloading", "", 0)
 
 
-def test_the_answer_to_another_attempt_is_not_reported() -> None:
+def test_a_waiting_entry_does_not_report_the_failure_of_an_earlier_attempt() -> None:
     for reason in ("InsufficientStorage", "SourceChanged"):
         failed = {KEY: failure(entry(), 1.0, reason)}
         waiting = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Reserved(DIGEST)})))
@@ -81,7 +81,7 @@ def test_a_failure_of_an_earlier_request_is_forgotten() -> None:
     assert only(entry_statuses(observation(entry(), failures=failed))).phase == "Pending"
 
 
-def test_a_download_says_what_it_is_trying_again() -> None:
+def test_a_retrying_download_reports_the_reason_of_the_last_failure() -> None:
     work = Fetching(DIGEST, Cause("Unreachable", "connection refused"))
     status = only(entry_statuses(observation(entry(), works={KEY: work})))
     assert (status.phase, status.reason, status.message) == ("Downloading", "Unreachable", "connection refused")

@@ -49,13 +49,13 @@ def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
         ]
 
 
-def test_changed_figures_and_texts_are_not_a_transition() -> None:
+def test_changed_figures_and_messages_are_no_transition() -> None:
     assert transition_fields(status(entry("Failed", message="need 5"), used=1)) == transition_fields(
         status(entry("Failed", message="need 6"), used=2, disk_free=9)
     )
 
 
-def test_a_phase_a_limit_or_a_generation_is_one() -> None:
+def test_a_changed_phase_limit_or_generation_is_a_transition() -> None:
     known = transition_fields(status(entry("Ready")))
     assert transition_fields(status(entry("Repairing"))) != known
     assert transition_fields(status(entry("Ready"), limit=5)) != known
@@ -77,7 +77,9 @@ GIB = 2**30
         ({"reserved": 0}, {"reserved": 2 * GIB}, True),
     ],
 )
-def test_a_figure_moves_by_a_step(before: dict[str, int], after: dict[str, int], *, moved: bool) -> None:
+def test_a_figure_counts_as_changed_only_beyond_a_step(
+    before: dict[str, int], after: dict[str, int], *, moved: bool
+) -> None:
     assert figures_changed(status(**after), status(**before)) is moved
 
 
@@ -144,13 +146,13 @@ async def test_a_download_is_reported_in_steps_and_not_all_the_time(rounds: Roun
     assert writes[8] == 3
 
 
-async def test_a_transition_waits_for_nobody(rounds: Rounds) -> None:
+async def test_a_transition_is_written_at_once_and_only_once(rounds: Rounds) -> None:
     assert await rounds.look(status(entry("Downloading")), 0) == 1
     assert await rounds.look(status(entry("Ready")), 1) == 2
     assert await rounds.look(status(entry("Ready")), 10_000) == 2, "what is written already is not written again"
 
 
-async def test_a_run_writes_the_offers(rounds: Rounds) -> None:
+async def test_the_writer_writes_an_offered_status(rounds: Rounds) -> None:
     running = asyncio.create_task(rounds.status_writer.run())
     rounds.status_writer.offer(status(entry("Ready"), used=7))
     await _until(lambda: bool(rounds.node.written))

@@ -63,7 +63,7 @@ async def test_health_and_readiness_say_what_is_missing() -> None:
         assert ((await bad.get("/readyz")).status_code, (await bad.get("/readyz")).text) == (503, "not yet\n")
 
 
-async def test_errors_in_our_own_code_are_seen_where_the_loop_survived_them() -> None:
+async def test_internal_errors_that_the_loop_survived_are_shown_in_health_and_metrics() -> None:
     async with client(error=KeyError(("secret-model", "r1"))) as http:
         health, metrics = await http.get("/healthz"), await http.get("/metrics")
     assert health.status_code == 200
@@ -71,7 +71,7 @@ async def test_errors_in_our_own_code_are_seen_where_the_loop_survived_them() ->
     assert 'larder_internal_errors_total{part="Stop"} 1.0' in metrics.text
 
 
-async def test_a_part_that_is_switched_on_reports_too_and_does_not_make_the_agent_ill() -> None:
+async def test_an_enabled_extension_adds_to_health_and_metrics_without_failing_them() -> None:
     async with client(extension=Extended()) as http:
         health, metrics = await http.get("/healthz"), await http.get("/metrics")
     assert (health.status_code, health.text) == (200, "ok\ntoys are left out\n")

@@ -7,7 +7,7 @@ from agent.server.server import build_server
 
 
 @pytest.mark.looptime
-async def test_it_polls_every_second_and_stops_at_once_on_request() -> None:
+async def test_the_server_ticks_every_second_and_stops_at_once_on_request() -> None:
     server, looks = build_server(FastAPI()), list[float]()
     look = server.on_tick
 

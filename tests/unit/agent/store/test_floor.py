@@ -14,7 +14,7 @@ sizes = st.integers(0, 2**50)
     ("text", "expected"),
     [("0", 0), ("1073741824", GIB), ("50Gi", 50 * GIB), ("15%", 150 * GIB), ("2.5%", 25 * GIB), ("auto", GIB)],
 )
-def test_bytes_a_percentage_or_auto(text: str, expected: int) -> None:
+def test_a_floor_may_be_bytes_a_percentage_or_auto(text: str, expected: int) -> None:
     assert parse_floor(text).bytes_of(1000 * GIB, on_root_disk=False) == expected
 
 
@@ -25,7 +25,7 @@ def test_on_the_nodes_root_disk_more_stays_free_than_kubelet_evicts_at() -> None
 
 
 @pytest.mark.parametrize("text", ["", "-1", "100%", "a%", "half", "5 %"])
-def test_anything_else_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_floor_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="write for example 15% or 50Gi"):
         parse_floor(text)
 
@@ -49,12 +49,12 @@ def test_only_the_root_disk_is_refused_and_only_where_that_was_asked(
 
 
 @given(sizes, sizes)
-def test_a_download_under_way_stops_below_the_floor_and_not_for_the_rest_of_last_blocks(free: int, floor: int) -> None:
+def test_a_running_download_stops_only_well_below_the_floor(free: int, floor: int) -> None:
     if free >= floor:
         assert shortage(free, floor) == ""
     if free < floor * 15 // 16:
         assert "resumes" in shortage(free, floor)
 
 
-def test_the_shortage_has_its_numbers() -> None:
+def test_the_shortage_message_states_free_and_reserved_space() -> None:
     assert "the disk has 1.0 GiB free, but 37.5 GiB must stay free" in shortage(GIB, 37 * GIB + GIB // 2)

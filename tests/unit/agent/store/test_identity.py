@@ -12,7 +12,7 @@ def test_revisions_of_one_repository_are_one_source() -> None:
     assert source_key("hf://org/repo@main") == source_key("hf://org/repo@0123abc")
 
 
-def test_other_places_are_other_sources() -> None:
+def test_uris_of_different_places_have_different_source_keys() -> None:
     uris = ["hf://org/repo@main", "hf://org/other@main", "s3://buck/org/repo", "https://host/org/repo", "odd"]
     assert len({source_key(uri) for uri in uris}) == len(uris)
 

@@ -12,7 +12,7 @@ def test_members_of_an_archive_are_named_after_it() -> None:
     assert not any(belongs_to(key, {"0" * 64}) for key in keys)
 
 
-def test_it_is_none_of_what_the_source_itself_has() -> None:
+def test_contents_of_members_differ_from_those_of_the_source_itself() -> None:
     members = DownloadPlan(members_manifest(ARCHIVE, [File("a", 1)])).contents()
     beside = DownloadPlan(Manifest("hf://org/repo@r", "", (File("a", 1),))).contents()
     assert members.keys().isdisjoint(beside)

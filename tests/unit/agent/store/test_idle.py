@@ -14,7 +14,7 @@ def test_unchanged_files_count_another_round_and_changed_ones_start_over() -> No
 
 
 @given(st.lists(st.integers(0, 2**63), min_size=1, max_size=20))
-def test_however_time_stamps_jump_only_looks_that_found_the_same_count(stamps: list[int]) -> None:
+def test_the_idle_count_is_the_number_of_equal_time_stamps_in_a_row(stamps: list[int]) -> None:
     counts: dict[str, Idle] = {}
     for stamp in stamps:
         counts = count_round(counts, {"a": stamp})

@@ -25,7 +25,7 @@ def test_an_exact_fit_is_accepted_and_one_byte_more_is_not(need: int, promised: 
 
 
 @given(need=sizes, promised=sizes, used=sizes, limit=sizes, disk_free=sizes, floor=sizes)
-def test_when_the_shortage_has_gone_it_fits(
+def test_a_download_fits_once_the_reported_shortage_is_freed(
     need: int, promised: int, used: int, limit: int, disk_free: int, floor: int
 ) -> None:
     missing = shortage(need, promised, StoreCapacity(used, limit, disk_free, floor))
@@ -37,11 +37,11 @@ def test_when_the_shortage_has_gone_it_fits(
         assert why_refused(need, promised, StoreCapacity(used - missing + 1, limit, disk_free + missing - 1, floor))
 
 
-def test_nothing_needed_is_accepted_even_over_the_limit() -> None:
+def test_a_download_that_needs_no_bytes_is_accepted_even_over_the_limit() -> None:
     assert why_refused(0, 5, StoreCapacity(used=100, limit=10, disk_free=0, floor=7)) == ""
 
 
-def test_the_refusal_has_all_numbers() -> None:
+def test_the_refusal_states_all_numbers() -> None:
     message = why_refused(900, 11, StoreCapacity(used=222, limit=1000, disk_free=555, floor=44))
     for part in ("need 900 bytes", "have 500 bytes", "limit 1000 bytes", "used 222 bytes", "others 11 bytes"):
         assert part in message
@@ -49,7 +49,7 @@ def test_the_refusal_has_all_numbers() -> None:
     assert "to keep free 44 bytes" in message
 
 
-def test_the_refusal_says_how_to_fix_it() -> None:
+def test_the_refusal_suggests_a_remedy() -> None:
     assert "raise storageLimit" in why_refused(2000, 0, StoreCapacity(0, 1000, 10**9, 0))
     assert "never" in why_refused(2000, 0, StoreCapacity(0, 1000, 10**9, 0))
     assert "remove a model or raise storageLimit" in why_refused(600, 0, StoreCapacity(500, 1000, 10**9, 0))
@@ -65,7 +65,9 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=30))
-def test_a_step_for_one_key_leaves_the_others_and_no_promise_is_negative(taken: list[tuple[str, str, int]]) -> None:
+def test_a_change_of_one_reservation_leaves_the_others_and_none_becomes_negative(
+    taken: list[tuple[str, str, int]],
+) -> None:
     ledger = Ledger()
     for name, key, size in taken:
         others = ledger.reserved(but=key)

@@ -51,7 +51,7 @@ def test_a_single_archive_is_written_in_the_old_format() -> None:
     assert msgspec.structs.replace(mark, manifest="d").encode() == OLD
 
 
-def test_several_and_what_is_beside_them_are_read_as_they_were_written(tmp_path: Path, place: Path) -> None:
+def test_several_archives_and_a_file_beside_them_are_read_back_as_written(tmp_path: Path, place: Path) -> None:
     mark = completed_of(manifest(*ARCHIVES.values(), CONFIG), "m", {"config.json": CONFIG.sha256}, (ONE, TWO))
     snapshot = read_snapshot(Layout(tmp_path), written(place, mark.encode()))
     assert snapshot is not None
@@ -64,7 +64,7 @@ def test_several_and_what_is_beside_them_are_read_as_they_were_written(tmp_path:
     assert ["-" in keys[path] for path in ("a", "b", "config.json")] == [True, True, False]
 
 
-def test_one_beside_a_file_is_distinguished_from_it(tmp_path: Path, place: Path) -> None:
+def test_a_single_archive_and_the_file_beside_it_are_told_apart(tmp_path: Path, place: Path) -> None:
     mark = completed_of(manifest(ARCHIVES["a.tar"], CONFIG), "m", {"config.json": CONFIG.sha256}, (ONE,))
     snapshot = read_snapshot(Layout(tmp_path), written(place, mark.encode()))
     assert snapshot is not None
@@ -88,7 +88,7 @@ def test_a_mark_with_an_unlisted_file_is_invalid(tmp_path: Path, place: Path) ->
     assert read_snapshot(Layout(tmp_path), written(place, torn)) is None
 
 
-def test_without_a_digest_of_one_of_them_all_is_verified_by_size(tmp_path: Path, place: Path) -> None:
+def test_a_snapshot_with_one_archive_without_a_digest_is_verified_by_size(tmp_path: Path, place: Path) -> None:
     bare = ArchiveContents(msgspec.structs.replace(ARCHIVES["b.tar"], digest=""), TWO.files)
     mark = completed_of(manifest(*ARCHIVES.values()), "m", {}, (ONE, bare))
     snapshot = read_snapshot(Layout(tmp_path), written(place, mark.encode()))

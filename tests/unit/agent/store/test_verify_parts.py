@@ -68,7 +68,7 @@ def test_a_file_that_is_too_short_or_too_long_is_found(body: bytes, part_bytes: 
             fed(digest, other, len(body)).verify()
 
 
-def test_a_known_value() -> None:
+def test_the_digest_of_parts_matches_a_value_computed_by_openssl() -> None:
     """Ten times `a` in parts of four, by openssl."""
     fed("md5-parts:1C06F341515FE359BACC890CA66AA673-3-4", b"a" * 10, 10).verify()
 
@@ -76,7 +76,7 @@ def test_a_known_value() -> None:
 @pytest.mark.parametrize(
     "value", ["", "zz-1-9", "%s", "%s-1", "%s-1-0", "%s-1-09", "%s-01-9", "%s-1-9-9", "%s-2-5 ", "%s-1-1", "%s-2-9"]
 )
-def test_a_value_that_is_none_of_such_a_file_is_never_found(value: str) -> None:
+def test_a_malformed_value_never_matches(value: str) -> None:
     """It is held against that of one part, whose bytes are not looked at one by one."""
     body = b"123456789"
     over = digest_of("crc32", body, 9).partition(":")[2].partition("-")[0]
@@ -85,7 +85,7 @@ def test_a_value_that_is_none_of_such_a_file_is_never_found(value: str) -> None:
 
 
 @pytest.mark.parametrize("digest", ["crc32-parts:00-1-" + "9" * 5000, "crc32-parts:00-1-٣", "md5-parts:-1-1"])
-def test_a_length_that_cannot_be_is_no_failure_of_another_kind(digest: str) -> None:
+def test_an_impossible_part_count_or_length_raises_only_digest_mismatch(digest: str) -> None:
     with pytest.raises(DigestMismatch):
         fed(digest, b"123456789", 9).verify()
 

@@ -24,7 +24,7 @@ def settle(
     return found
 
 
-def test_the_example_of_the_docstring() -> None:
+def test_the_docstrings_example_holds() -> None:
     controller, received, found = ConcurrencyController(4, 16, 0.0, 1), 0.0, list[int]()
     for sample, rate in enumerate([20, 30, 40, 40, 60, 80, 80, 85, 85, 85, 85], 1):
         received += rate * 1e6 * 0.5
@@ -32,7 +32,7 @@ def test_the_example_of_the_docstring() -> None:
     assert found == [4, 4, 4, 8, 8, 8, 16, 16, 16, 16, 8]
 
 
-def test_a_near_server_tries_once_and_stays_as_it_began() -> None:
+def test_a_nearby_server_gets_one_trial_and_then_the_initial_connections() -> None:
     found = settle(4, 16, link=1e9, connection=1e9)
     assert set(found) == {4, 8}
     assert found.count(8) <= 15
@@ -57,12 +57,12 @@ def test_a_trial_follows_as_soon_as_the_processors_are_free() -> None:
     assert 8 in found[30:45]
 
 
-def test_a_far_server_gets_as_many_as_it_takes() -> None:
+def test_connections_to_a_distant_server_grow_up_to_the_useful_number() -> None:
     assert settle(4, 16, link=1e9, connection=1e9 / 16)[-1] == 16
     assert settle(1, 16, link=1e9, connection=1e9 / 4)[-1] == 4
 
 
-def test_a_single_file_that_comes_slowly_gets_a_few_at_once() -> None:
+def test_a_slow_single_file_gets_a_few_connections() -> None:
     assert settle(1, 16, link=1e8, connection=1e8, seconds=0.9) == [1] * 4 + [4] * 5
     assert settle(1, 2, link=1e8, connection=1e8, seconds=0.9)[-1] == 2
     assert set(settle(1, 16, link=1e9, connection=1e9, seconds=0.9)) == {1}
@@ -85,12 +85,12 @@ def test_a_download_that_is_about_to_end_is_left_alone() -> None:
     assert {controller.observe(rate * second, rate * (4 - second), float(second), 0.0) for second in range(1, 5)} == {4}
 
 
-def test_nothing_is_decided_before_anything_came() -> None:
+def test_no_trial_is_made_before_the_first_bytes_arrive() -> None:
     controller = ConcurrencyController(4, 16, 0.0, 1)
     assert {controller.observe(0, ENDLESS, tick * TICK_S, 0.0) for tick in range(600)} == {4}
 
 
-def test_it_retries_later() -> None:
+def test_a_further_trial_is_made_later_if_conditions_change() -> None:
     controller, received = ConcurrencyController(4, 16, 0.0, 1), 0
     for second in range(1, 40):  # near
         received += 10**9

@@ -84,7 +84,7 @@ def path_of(slow: Slow, progress: Progress | None = None, rate_limiter: RateLimi
     return DownloadContext(slow, rate_limiter or RateLimiter(), progress, lambda _: None, threading.Event(), slow.clock)
 
 
-def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(segmented: SegmentedFile) -> None:
+def test_time_spent_on_skipped_bytes_does_not_count_against_the_wanted_ones(segmented: SegmentedFile) -> None:
     """All of it takes a minute and a half, and what comes after is no slower than what came before."""
     slow, segment, progress = Slow(rate=11_000), second_half(segmented), Progress()
     receive(path_of(slow, progress), segmented, segment, memoryview(bytearray(2**18)))
@@ -102,7 +102,7 @@ def test_skipped_bytes_may_be_too_slow(segmented: SegmentedFile) -> None:
     assert segmented.missing_bytes == HALF
 
 
-def test_a_stop_ends_what_is_passed_over(segmented: SegmentedFile) -> None:
+def test_a_stop_ends_the_skipping_of_bytes(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1e6), second_half(segmented)
     path = path_of(slow)
     slow.before_pass = path.stop.set
@@ -112,7 +112,7 @@ def test_a_stop_ends_what_is_passed_over(segmented: SegmentedFile) -> None:
     assert segmented.missing_bytes == HALF
 
 
-def test_a_limit_gives_what_is_passed_over_in_grains(segmented: SegmentedFile) -> None:
+def test_a_rate_limit_is_drawn_in_small_grains_while_skipping(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1e6), second_half(segmented)
     path = path_of(slow, rate_limiter=RateLimiter(rate=1e-3, clock=lambda: slow.now))
     slow.now = 1e9  # the bucket is full: one grain, on credit

@@ -27,7 +27,7 @@ def test_waits_longer_each_time_and_gives_up() -> None:
         tried.pause(Unreachable("gone"), 100)
 
 
-def test_progress_has_no_end() -> None:
+def test_retries_are_unlimited_while_bytes_arrive() -> None:
     clock = Clock()
     tried = retry_budget(clock)
     for missing in range(100, 0, -1):
@@ -136,7 +136,7 @@ def test_a_failure_that_someone_must_act_on_is_raised_even_while_others_wait() -
         tried.pause(AuthDenied("no"), 100)
 
 
-def test_a_server_that_requests_more_than_there_is_time_for_is_left() -> None:
+def test_a_requested_wait_beyond_the_budget_raises_rate_limited() -> None:
     with pytest.raises(RateLimited):
         retry_budget(Clock()).pause(RateLimited("later", 3600), 100)
 

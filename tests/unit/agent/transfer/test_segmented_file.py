@@ -108,7 +108,7 @@ def test_bytes_of_an_earlier_boot_count_only_if_a_digest_verifies_them(tmp_path:
     assert held_ranges(tmp_path, KEY, 1000, digest=False).size_bytes == 0
 
 
-def test_a_map_without_its_file_says_nothing_of_the_next_one(tmp_path: Path) -> None:
+def test_a_leftover_map_without_its_file_is_ignored(tmp_path: Path) -> None:
     reported = tmp_path / f"{KEY}.map"
     reported.write_text("boot\n0 1000\n")
     with begun(1000, tmp_path) as segmented:
@@ -141,7 +141,7 @@ def test_sharing_ends_the_segment_of_the_thread_that_fetches_the_rest() -> None:
         assert segmented.share() is None
 
 
-def test_starting_over_drops_what_was_taken_before() -> None:
+def test_starting_over_discards_all_segments_taken_before() -> None:
     with begun(1000) as segmented:
         before, segment = segmented.hashing, taken(segmented.take_segment())
         put(segmented, segment, 400)
@@ -258,7 +258,7 @@ def catch_up(segmented: SegmentedFile) -> int:
     return unhashed.size_bytes
 
 
-def test_a_receiver_hashes_its_own_bytes_unless_someone_is_at_it() -> None:
+def test_a_receiver_hashes_its_own_bytes_unless_another_thread_is_hashing() -> None:
     with begun(100) as segmented:
         segment = taken(segmented.take_segment())
         put(segmented, segment, 40)

@@ -12,7 +12,7 @@ def test_a_body_that_flows_is_not_abandoned() -> None:
     assert [pace.observe(1000, 1.0) for _ in range(50)] == [None] * 50
 
 
-def test_a_limit_lowers_what_is_asked_of_one_body() -> None:
+def test_a_rate_limit_lowers_the_rate_required_of_a_body() -> None:
     pace = StallDetector(least_rate=1000, window_s=10)
     assert [pace.observe(500, 1.0, limit=2000) for _ in range(20)] == [None] * 20
 
