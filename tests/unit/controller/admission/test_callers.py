@@ -61,7 +61,7 @@ async def test_without_the_key_nothing_of_the_body_is_read(path: str, key: str) 
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/admission//mutate-pods", f"/admission/{KEY}"])
-async def test_there_is_no_way_in_without_a_key(path: str) -> None:
+async def test_a_request_without_a_key_in_its_path_is_not_found(path: str) -> None:
     answer, read = await _post(path, Callers(lambda: (KEY,)))
     assert (answer.status_code, read) == (404, 0)
 
@@ -104,7 +104,7 @@ async def test_neither_logs_nor_metrics_show_the_key() -> None:
     assert not any(key in f"{logs} {counted}" for key in (KEY, OTHER))
 
 
-def test_a_changed_file_of_keys_is_taken_up_and_a_broken_one_is_not(tmp_path: Path) -> None:
+def test_a_changed_key_file_is_reloaded_and_an_invalid_one_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"{KEY}\n")
     keys = KeyFile(file)

@@ -24,7 +24,7 @@ from controller.admission.settings import AdmissionSettings
         ("/library", "/library"),
     ],
 )
-def test_a_directory_of_its_own_is_taken(path: str, plain: str) -> None:
+def test_a_separate_directory_is_accepted_as_a_mount_path(path: str, plain: str) -> None:
     assert checked_mount_path(path) == plain
 
 
@@ -49,7 +49,7 @@ def test_a_directory_of_its_own_is_taken(path: str, plain: str) -> None:
         *("/usr", "/var", "/bin", "/lib/x", "/opt", "/home", "/root"),
     ],
 )
-def test_the_container_s_own_places_are_refused(path: str) -> None:
+def test_system_directories_of_the_container_are_refused(path: str) -> None:
     with pytest.raises(InvalidPath, match="use a separate directory such as /opt/ml/model"):
         checked_mount_path(path)
 
@@ -64,7 +64,7 @@ def test_the_container_s_own_places_are_refused(path: str) -> None:
         *("/opt/jdk-21", "/usr/local/cuda-12.4/models", "/opt/nvidia/x", "/data/cron.d", "/opt/miniconda3"),
     ],
 )
-def test_no_model_comes_where_programs_load_code_from(path: str) -> None:
+def test_directories_that_programs_load_code_from_are_refused(path: str) -> None:
     """Its author would run code in the pods of others."""
     with pytest.raises(InvalidPath, match="use a separate directory such as /opt/ml/model"):
         checked_mount_path(path)

@@ -62,7 +62,7 @@ async def test_a_refusal_is_short_however_much_the_pod_has_to_list(
     assert len(capsys.readouterr().out) < 10_000
 
 
-async def test_the_request_s_namespace_counts(catalog: MemoryCatalog) -> None:
+async def test_the_namespace_of_the_request_decides_which_model_is_meant(catalog: MemoryCatalog) -> None:
     answer = await _answer(
         catalog, "/mutate-pods", admission_review("Pod", namespace="team", object=base_model_pod("p", "llama"))
     )
@@ -78,7 +78,7 @@ async def test_the_request_s_namespace_counts(catalog: MemoryCatalog) -> None:
         admission_review("Deployment", object={}),
     ],
 )
-async def test_reviews_that_do_not_concern_us_pass_unchanged(review: dict[str, Any], catalog: MemoryCatalog) -> None:
+async def test_irrelevant_reviews_pass_unchanged(review: dict[str, Any], catalog: MemoryCatalog) -> None:
     assert await _answer(catalog, "/mutate-pods", review) == {"uid": "u-1", "allowed": True}
     assert catalog.lookups == 0
 
@@ -145,7 +145,7 @@ async def test_a_wrong_object_is_refused(catalog: MemoryCatalog) -> None:
     assert answer["status"]["reason"] == "UnknownGroup"
 
 
-async def test_deletion_asks_for_users(catalog: MemoryCatalog) -> None:
+async def test_deleting_a_model_in_use_is_refused_with_its_users(catalog: MemoryCatalog) -> None:
     catalog.users = {"team_llama": ["team/pod-1"]}
     old = {"metadata": {"name": "llama", "namespace": "team"}, "spec": {}}
     review = admission_review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
@@ -175,7 +175,7 @@ class BrokenCatalog(MemoryCatalog):
         (KeyError("x"), "KeyError"),
     ],
 )
-async def test_a_failure_of_ours_is_an_answer_without_a_stack_trace(error: Exception, phrase: str) -> None:
+async def test_an_internal_failure_is_answered_without_a_stack_trace(error: Exception, phrase: str) -> None:
     broken = BrokenCatalog()
     broken.error = error
     answer = await _answer(broken, "/validate", admission_review("ClusterBaseModel", "DELETE", name="x", oldObject={}))

@@ -50,7 +50,7 @@ def test_the_namespace_is_the_users_choice_else_the_contexts(
     assert seen == [namespace]
 
 
-def test_one_namespace_and_all_of_them_exclude_each_other(tmp_path: Path) -> None:
+def test_the_options_for_one_and_for_all_namespaces_are_mutually_exclusive(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         parsed(tmp_path, "-A", "-n", "mine")
 
@@ -81,7 +81,7 @@ def test_a_failure_is_one_line_with_a_remedy(
     assert (output.out, output.err.count("\n")) == ("", 1)
 
 
-def test_no_cluster_is_a_line_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_cluster_is_reported_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def act(kube: Kube) -> int:
         await kube.request("GET", "/x")
         return 0

@@ -94,7 +94,7 @@ async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(clus
         *(("pvc://ns/claim/dir", reason, True) for reason in BLOCKING_REASONS),
     ],
 )
-async def test_pods_get_a_claim_that_was_looked_at(
+async def test_a_model_on_a_claim_is_usable_only_if_its_status_is_current_and_it_was_checked(
     source: str,
     reason: str,
     kept_away: bool,  # noqa: FBT001 - a parameter
@@ -114,7 +114,7 @@ async def test_pods_get_a_claim_that_was_looked_at(
 
 
 @pytest.mark.parametrize(("metadata", "kept_away"), [("Reading", True), ("Skipped", False), ("Written", False)])
-async def test_one_pod_binds_a_claim_and_the_others_wait_for_its_look(
+async def test_one_pod_binds_an_unbound_claim_and_others_wait_until_it_is_read(
     metadata: str,
     kept_away: bool,  # noqa: FBT001 - a parameter
     catalog: StateCatalog,
@@ -136,7 +136,9 @@ async def test_one_pod_binds_a_claim_and_the_others_wait_for_its_look(
         assert found(catalog.base_model("ns", "m")).message.startswith("pod first binds PVC claim")
 
 
-async def test_models_of_others_are_named_and_not_looked_at(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_a_model_of_another_product_is_described_as_unmanaged(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
     cluster.ownership.set_foreign("BaseModel", foreign=True)
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
     cluster.models.set_unmanaged("BaseModel", Key("team", "m"), base_model("team", "m"))
@@ -177,7 +179,9 @@ async def test_a_namespace_sees_the_names_of_its_own_models_and_of_shared_ones(
     assert set(catalog.names("elsewhere")) == {"shared"}
 
 
-async def test_why_pods_cannot_have_a_model_cache(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_a_model_cache_that_is_not_ready_is_described_with_the_reason(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
     declared = model_cache()
     cluster.model_caches.upsert(declared)
     assert [m.reason for m in catalog.model_caches("team")] == ["Pending"]

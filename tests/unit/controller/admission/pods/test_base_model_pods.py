@@ -52,7 +52,7 @@ def test_a_disabled_model_of_the_namespace_does_not_fall_back(
         inject(base_model_pod("p", "llama"), "team", catalog, settings)
 
 
-def test_init_containers_get_it_and_sidecars_do_not(rewrite: Rewrite) -> None:
+def test_init_containers_get_the_model_and_sidecars_do_not(rewrite: Rewrite) -> None:
     pod = base_model_pod("p", "llama", "main", "istio-proxy")
     pod["spec"]["initContainers"] = [{"name": "warm-up"}]
     after, _ = rewrite(pod)

@@ -18,7 +18,9 @@ def asking(*containers: str, **annotations: str) -> Json:
     return pod
 
 
-def test_the_kind_decides_between_two_of_one_name(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
+def test_the_kind_annotation_selects_among_models_of_the_same_name(
+    catalog: MemoryCatalog, settings: AdmissionSettings
+) -> None:
     def recorded(pod: Json) -> str:
         patch = inject(pod, "team", catalog, settings).patch
         return next(str(p["value"]) for p in patch if p["path"].endswith("larder.dev~1models"))
@@ -28,7 +30,9 @@ def test_the_kind_decides_between_two_of_one_name(catalog: MemoryCatalog, settin
     assert recorded(asking(kind="ClusterBaseModel")) == "llama@c0ffee"
 
 
-def test_a_kind_that_has_no_such_name_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
+def test_a_model_that_the_required_kind_does_not_have_is_refused(
+    catalog: MemoryCatalog, settings: AdmissionSettings
+) -> None:
     with pytest.raises(
         ModelNotFound, match=r"no BaseModel 'llama' is visible from namespace default, .* requires that kind"
     ):

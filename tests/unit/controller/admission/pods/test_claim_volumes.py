@@ -49,26 +49,26 @@ def test_a_kserve_pod_mounts_the_part_of_the_cache_that_it_asked_for(catalog: Me
     assert pod["spec"]["containers"][0]["volumeMounts"][0]["subPath"] == "x"
 
 
-def test_another_revision_than_the_first_has_a_hash_in_its_claim_s_name(catalog: MemoryCatalog) -> None:
+def test_the_claim_of_a_later_revision_has_a_hash_in_its_name(catalog: MemoryCatalog) -> None:
     claim = claim_of(admit(kserve_pod("p", "s3://bucket/m/sub"), catalog), "kserve-pvc-source")["claimName"]
     assert claim == hashed_name(SnapshotVolume("long", "r2"))
     assert claim.startswith("long-")
     assert claim != hashed_name(SnapshotVolume("long", "r3"))
 
 
-def test_a_model_of_a_namespace_never_takes_the_name_of_one_of_the_cluster(catalog: MemoryCatalog) -> None:
+def test_the_claim_of_a_namespaced_model_has_a_hashed_name(catalog: MemoryCatalog) -> None:
     claim = claim_of(admit(base_model_pod("p", "llama"), catalog, "team"), "larder-model")["claimName"]
     assert claim == hashed_name(SnapshotVolume("team_llama", "beef"))
     assert claim.startswith("llama-")
 
 
-def test_a_name_that_another_claim_has_is_left_to_it(catalog: MemoryCatalog) -> None:
+def test_a_claim_gets_a_hashed_name_if_a_tenants_claim_has_the_models_name(catalog: MemoryCatalog) -> None:
     catalog.claims["default", "llama"] = "a claim of the tenant's own"
     claim = claim_of(admit(base_model_pod("p", "llama"), catalog), "larder-model")["claimName"]
     assert claim == hashed_name(SnapshotVolume("llama", "c0ffee"))
 
 
-def test_a_pod_that_requests_a_host_path_gets_one(catalog: MemoryCatalog) -> None:
+def test_a_pod_that_requests_a_host_path_mounts_the_host_path(catalog: MemoryCatalog) -> None:
     asking = base_model_pod("p", "llama")
     asking["metadata"]["annotations"][MOUNT] = "hostPath"
     pod = admit(asking, catalog)
@@ -76,7 +76,7 @@ def test_a_pod_that_requests_a_host_path_gets_one(catalog: MemoryCatalog) -> Non
     assert read_claims(pod["metadata"]["annotations"]) == {}
 
 
-def test_any_other_way_to_mount_is_refused_with_those_there_are(catalog: MemoryCatalog) -> None:
+def test_an_unknown_mount_method_is_refused_with_the_valid_ones(catalog: MemoryCatalog) -> None:
     asking = base_model_pod("p", "llama")
     asking["metadata"]["annotations"][MOUNT] = "nfs"
     with pytest.raises(MountConflict, match=r"larder\.dev/mount is 'nfs'; write claim or hostPath"):

@@ -42,7 +42,7 @@ def test_a_pod_that_requests_devices_gets_our_scheduler_and_the_request() -> Non
         assert warnings == ()
 
 
-def test_a_pod_of_our_scheduler_gets_the_request_whatever_it_asks() -> None:
+def test_a_pod_that_names_our_scheduler_gets_the_device_request_beside_its_own_resources() -> None:
     has = {"resources": {"limits": {"cpu": "2"}, "claims": []}}
     spec, _ = changed(pod(None, SCHEDULER_NAME, containers=[{"name": "main"} | has]))
     resources = spec["containers"][0]["resources"]

@@ -158,7 +158,7 @@ def test_a_recreated_pod_gets_the_serving_revision(catalog: MemoryCatalog, rewri
     assert len(after["spec"]["nodeSelector"]) == 2
 
 
-def test_a_file_of_a_pod_that_comes_back_stays_where_it_was(rewrite: Rewrite) -> None:
+def test_the_single_file_of_a_recreated_pod_keeps_its_path(rewrite: Rewrite) -> None:
     pod = came_back(rewrite, kserve_pod("p", "s3://bucket/m/sub/one.bin"))
     assert rewrite(pod)[0] == pod
 

@@ -60,7 +60,7 @@ def test_the_path_beyond_the_cached_uri_becomes_the_sub_path(
 @pytest.mark.parametrize(
     "uri", ["s3://bucket/m2", "s3://bucket/m-chat/x", "s3://other/m", "hf://o/m", "hf://o/m:v2", "gs://b/m"]
 )
-def test_without_a_match_the_pod_keeps_its_own_way(uri: str, rewrite: Rewrite) -> None:
+def test_a_pod_whose_uri_matches_no_cache_keeps_its_download(uri: str, rewrite: Rewrite) -> None:
     pod = kserve_pod("p", uri)
     after, warnings = rewrite(pod)
     why = after["metadata"]["annotations"].pop(WHY)
@@ -77,7 +77,7 @@ def test_a_pod_whose_annotation_is_not_true_is_left_alone(value: str, rewrite: R
     assert warnings
 
 
-def test_the_cluster_s_switch_leaves_all_alone(catalog: MemoryCatalog) -> None:
+def test_switching_the_cache_off_leaves_all_downloads_unchanged(catalog: MemoryCatalog) -> None:
     off = AdmissionSettings(model_cache_enabled=False)
     found = inject(kserve_pod("p", "s3://bucket/m"), "default", catalog, off)
     assert [op["path"] for op in found.patch] == ["/metadata/annotations/larder.dev~1not-cached"]
@@ -185,7 +185,9 @@ def test_a_pod_without_the_mount_gets_it_in_the_server(rewrite: Rewrite) -> None
         {"nodeSelector": {ready_label("short"): "no"}},
     ],
 )
-def test_an_obstacle_leaves_the_pod_alone(obstacle: dict[str, Any], rewrite: Rewrite) -> None:
+def test_a_conflicting_volume_mount_or_selector_leaves_the_download_unchanged(
+    obstacle: dict[str, Any], rewrite: Rewrite
+) -> None:
     pod = kserve_pod("p", "s3://bucket/m")
     pod["spec"] |= obstacle
     after, warnings = rewrite(pod)
@@ -204,7 +206,7 @@ def test_kserve_s_own_second_pass_is_undone(rewrite: Rewrite) -> None:
     assert twice == rewrite(kserve_pod("p", "s3://bucket/m/x"))[0]
 
 
-def test_a_path_that_the_cache_has_not_is_left_alone(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+def test_a_path_missing_from_the_cache_leaves_the_download_unchanged(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     catalog.paths = {"short": {"config.json", "onnx/model.onnx"}}
     assert (
         "onnx"
@@ -255,7 +257,7 @@ def test_long_reasons_are_cut(rewrite: Rewrite) -> None:
     assert len(warnings[0]) <= 256
 
 
-def test_a_pod_may_request_both(rewrite: Rewrite) -> None:
+def test_a_pod_may_request_a_base_model_and_a_kserve_cache(rewrite: Rewrite) -> None:
     after, _ = rewrite(kserve_pod("p", "s3://bucket/m", annotations={BASE_MODEL: "llama"}))
     assert read_models(after) == [("llama", "c0ffee"), ("short", "r1")]
     assert len(after["spec"]["nodeSelector"]) == 4

@@ -69,7 +69,7 @@ def variables(pod: Json, container: int = 0) -> dict[str, str]:
     return {v["name"]: v["value"] for v in pod["spec"]["containers"][container].get("env", [])}
 
 
-def test_a_model_of_any_kind_is_named_alike(models: MemoryCatalog) -> None:
+def test_models_of_every_kind_are_requested_by_the_same_annotation(models: MemoryCatalog) -> None:
     assert mounts(admit(models, "llama-3")) == {"/opt/ml/model": "llama-3"}
     assert mounts(admit(models, "mistral")) == {"/mnt/models": "mistral"}
     assert list(mounts(admit(models, "own"))) == ["/opt/ml/model"]
@@ -78,7 +78,7 @@ def test_a_model_of_any_kind_is_named_alike(models: MemoryCatalog) -> None:
     assert list(mounts(admit(models, "BaseModel/twice"))) == ["/opt/ml/model"]
 
 
-def test_the_pod_names_its_snapshot_and_selects_the_nodes_that_have_it(models: MemoryCatalog) -> None:
+def test_a_pod_with_a_named_model_gets_selectors_labels_claims_and_variables(models: MemoryCatalog) -> None:
     pod = admit(models, "mistral")
     assert pod["spec"]["nodeSelector"] == {ready_label("mistral"): "true", snapshot_label("mistral", "r7"): "true"}
     assert pod["metadata"]["labels"][uses_label("mistral")] == "true"
@@ -173,7 +173,7 @@ def test_the_hub_s_layout_needs_a_model_of_the_hub(models: MemoryCatalog) -> Non
         admit(models, "mistral", layout="hub")
 
 
-def test_it_composes_with_the_other_annotations(models: MemoryCatalog) -> None:
+def test_a_named_model_may_be_combined_with_a_base_model(models: MemoryCatalog) -> None:
     pod = twice(models, plain_pod("p", {NAMED_MODELS: "mistral", BASE_MODEL: "own"}))
     assert list(mounts(pod)) == ["/opt/ml/model", "/mnt/models"]
     assert variables(pod)["MODEL_PATH"] in ("/opt/ml/model", "/mnt/models")

@@ -27,7 +27,7 @@ def test_equal_documents_need_no_patch(document: dict[str, Any]) -> None:
     assert json_patch(document, document) == []
 
 
-def test_only_what_differs_is_named() -> None:
+def test_the_patch_contains_only_the_differences() -> None:
     before = {"a": {"x/y": "1"}, "l": [{"n": 1}, {"n": 2}], "gone": 1}
     after = {"a": {"x/y": "2", "m~n": "3"}, "l": [{"n": 1}, {"n": 3}]}
     assert json_patch(before, after) == [
@@ -38,5 +38,5 @@ def test_only_what_differs_is_named() -> None:
     ]
 
 
-def test_true_is_not_accepted_as_one() -> None:
+def test_the_number_one_and_true_are_different_values() -> None:
     assert json_patch({"a": 1}, {"a": True}) == [{"op": "replace", "path": "/a", "value": True}]

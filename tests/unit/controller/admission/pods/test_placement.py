@@ -209,7 +209,7 @@ def test_a_preferred_pod_waits_through_a_claim_of_its_own(models: MemoryCatalog)
     assert pod["metadata"]["annotations"][CLAIMS_ANNOTATION] == f"{claim}=one@r1"
 
 
-def test_on_a_host_path_it_waits_for_the_directory(models: MemoryCatalog) -> None:
+def test_a_preferred_pod_with_a_host_path_waits_for_the_directory_to_exist(models: MemoryCatalog) -> None:
     asking = named("one")
     asking["metadata"]["annotations"][MOUNT] = "hostPath"
     assert admit(models, asking)["spec"]["volumes"][0]["hostPath"]["type"] == "Directory"
@@ -237,7 +237,7 @@ def test_a_model_on_a_claim_is_not_placed_at_all(models: MemoryCatalog) -> None:
         (ON_MISSING_ANNOTATION, "die", "on-missing is 'die'; write wait or fail"),
     ],
 )
-def test_any_other_value_is_refused_with_what_to_write(
+def test_an_invalid_placement_value_is_refused_with_the_valid_ones(
     models: MemoryCatalog, annotation: str, value: str, message: str
 ) -> None:
     for pod in (named("one"), base_model_pod("p", "llama"), kserve_pod("p", "s3://bucket/one")):

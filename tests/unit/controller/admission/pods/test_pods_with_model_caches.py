@@ -67,7 +67,7 @@ def test_a_kserve_pod_gets_the_part_of_the_cache_that_it_names() -> None:
     assert "nodeSelector" not in pod["spec"]
 
 
-def test_a_part_that_is_missing_leaves_the_download() -> None:
+def test_a_part_missing_from_the_cache_leaves_the_download_unchanged() -> None:
     pod = injected(kserve_pod("p", f"{URI}/70b"), own(), paths={"team_modelcache_llama": {"8b/config.json"}})
     assert pod["spec"]["initContainers"]
 

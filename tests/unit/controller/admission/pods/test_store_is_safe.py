@@ -69,7 +69,7 @@ def test_another_snapshot_under_our_name_is_replaced(rewrite: Rewrite) -> None:
     ]
 
 
-def test_marks_that_nobody_asked_for_go(rewrite: Rewrite) -> None:
+def test_forged_marks_of_models_not_requested_are_removed(rewrite: Rewrite) -> None:
     pod = plain_pod("p", {"larder.dev/models": "private@r", "kept": "x"})
     pod["metadata"]["labels"] = {uses_label("private"): "true", "app": "x"}
     pod["spec"]["nodeSelector"] = {
@@ -83,7 +83,7 @@ def test_marks_that_nobody_asked_for_go(rewrite: Rewrite) -> None:
     assert after["spec"]["nodeSelector"] == {ready_label("of-the-user"): "true"}
 
 
-def test_a_rewritten_spec_without_the_question_loses_the_volume(rewrite: Rewrite) -> None:
+def test_a_copied_pod_that_no_longer_requests_its_model_loses_the_volume(rewrite: Rewrite) -> None:
     after, _ = rewrite(base_model_pod("p", "llama"))
     del after["metadata"]["annotations"]["ome.io/base-model-name"]
     copied, _ = rewrite(after)
@@ -106,7 +106,7 @@ def test_an_ephemeral_container_gets_the_store_read_only(rewrite: Rewrite) -> No
     assert found.warnings
 
 
-def test_an_ephemeral_container_that_runs_or_only_reads_is_left(rewrite: Rewrite) -> None:
+def test_a_running_or_read_only_ephemeral_container_is_left_unchanged(rewrite: Rewrite) -> None:
     reading = _debugged(rewrite, {"name": "larder-model", "mountPath": "/r", "readOnly": True})
     running = _debugged(rewrite, {"name": "larder-model", "mountPath": "/rw"})
     assert protect(reading, {}, ROOT).patch == ()

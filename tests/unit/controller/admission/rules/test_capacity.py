@@ -57,7 +57,7 @@ def test_a_size_that_is_known_to_be_too_small_is_reported(written: dict[str, Any
     assert len(size_warnings(written)) == warned
 
 
-async def test_a_write_is_answered_with_them_and_allowed() -> None:
+async def test_a_write_is_allowed_with_the_capacity_warning() -> None:
     catalog = MemoryCatalog(groups={"small": group("small", {}, storage_limit="1Gi")})
 
     async def answered(written: dict[str, Any]) -> list[str]:

@@ -57,7 +57,7 @@ def _cache(uri: str = "s3://bucket/m", **spec: object) -> dict[str, Any]:
     "uri", ["hf://o/m", "hf://o/m@v1", "hf://o/m:v1", "s3://bucket/m", "s3://bucket@eu-west-1/m", "https://h/f.bin"]
 )
 @pytest.mark.parametrize("kind", ["BaseModel", "ClusterBaseModel"])
-def test_models_by_uri_are_taken(kind: str, uri: str) -> None:
+def test_models_with_valid_uris_are_accepted(kind: str, uri: str) -> None:
     assert check_write(kind, _base(uri), ()) == []
 
 
@@ -107,7 +107,7 @@ def test_secret_keys_that_may_be_a_token_or_are_never_read_are_accepted(uri: str
     assert check_write("BaseModel", _base(uri, key=secret, parameters={"secretKey": key}), ()) == []
 
 
-def test_claims_are_taken_in_the_form_of_their_scope() -> None:
+def test_claim_uris_are_accepted_in_the_form_of_their_scope() -> None:
     assert check_write("BaseModel", _base("pvc://claim/sub/path"), ()) == []
     assert check_write("ClusterBaseModel", _base("pvc://ns/claim/sub"), ()) == []
     assert check_write("ClusterBaseModel", _base("pvc://ns:claim/sub"), ()) == []
@@ -277,7 +277,7 @@ def test_a_long_affinity_is_for_administrators() -> None:
         ("larder.dev/drift", "follow", "Manual", "write Follow or Manual"),
     ],
 )
-def test_an_annotation_that_counts_for_nothing_is_reported(
+def test_an_annotation_with_an_invalid_value_is_reported_as_ignored(
     annotation: str, wrong: str, right: str, phrase: str
 ) -> None:
     def reported(value: str) -> list[str]:
@@ -289,7 +289,7 @@ def test_an_annotation_that_counts_for_nothing_is_reported(
     assert reported(right) == []
 
 
-def test_writes_that_want_nothing_new_are_not_looked_at() -> None:
+def test_writes_without_a_change_of_the_spec_are_not_checked() -> None:
     old = _cache("gone://x")
     assert needs_check(old, None)
     assert needs_check(old, _cache())
@@ -305,7 +305,7 @@ def test_a_model_in_use_stays_with_its_users_named() -> None:
         check_delete_model("ClusterBaseModel x", [f"a/{i}" for i in range(7)])
 
 
-def test_a_group_that_caches_name_stays() -> None:
+def test_a_group_that_caches_name_cannot_be_deleted() -> None:
     caches = [CatalogModel("ClusterModelCache", "", n, n, "s3://bucket/m", groups=("g", n)) for n in ("b", "a")]
     check_delete_group("other", caches)
     with pytest.raises(InUse, match="is used by ClusterModelCaches a, b; delete those first"):

@@ -48,18 +48,18 @@ def test_the_model_that_lacks_space_is_previewed_by_default() -> None:
     assert results(found) == [("b", "evict #1"), ("a", "evict #2"), ("used", "keep: in use by ns/pod")]
 
 
-def test_a_model_by_its_size_where_its_agent_has_said_nothing() -> None:
+def test_the_size_of_the_model_counts_if_its_agent_reported_no_shortage() -> None:
     found = asked(node(), model="new")
     assert found.lines[1] == "new (Failed): 60 B needed, 30 B free"
     assert [v for _, v in results(found)][:2] == ["evict #1", "evict #2"]
 
 
-def test_models_that_are_here_or_not_wanted_need_nothing() -> None:
+def test_a_model_that_is_present_or_not_wanted_needs_no_eviction() -> None:
     assert asked(node(), model="a").lines[1] == "a is on this node"
     assert asked(node(), model="other").lines[1] == "other should not be on this node"
 
 
-def test_so_many_bytes_beside_those_that_wait_already() -> None:
+def test_bytes_given_as_an_argument_are_added_to_what_waiting_models_need() -> None:
     enough = asked(node(), need_bytes=10)
     assert enough.lines[1:] == ("10 B needed, 0 B free", "45 B can be evicted in total: enough")
     too_much = asked(node(), need_bytes=50)
@@ -67,12 +67,12 @@ def test_so_many_bytes_beside_those_that_wait_already() -> None:
     assert results(too_much)[0] == ("b", "evictable")
 
 
-def test_a_lower_priority_takes_less() -> None:
+def test_a_lower_priority_may_evict_fewer_models() -> None:
     low = asked(node(), need_bytes=10, priority=-1)
     assert ("a", "keep: priority 0 is higher than -1") in results(low)
 
 
-def test_the_order_where_nothing_lacks_space() -> None:
+def test_evictable_models_are_listed_in_order_if_no_model_lacks_space() -> None:
     found = asked(node())
     assert "no model lacks room" in found.lines[1]
     assert results(found)[:2] == [("b", "evictable"), ("a", "evictable")]

@@ -29,7 +29,7 @@ def test_a_claim_whose_owner_cannot_be_read_is_kept_with_the_reason() -> None:
     assert kept(claim("a", UnknownOwner("Model x", "forbidden"))) == {"a": "forbidden"}
 
 
-def test_the_table_says_what_happened_to_each() -> None:
+def test_the_table_shows_the_result_for_each_claim() -> None:
     (orphan,) = orphaned_claims([claim("model-llama")])
     assert list(lines_of([(orphan, "deleted")], 0)) == [
         "NAMESPACE  CLAIM        SIZE  OWNER        RESULT",

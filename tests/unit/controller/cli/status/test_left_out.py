@@ -20,7 +20,7 @@ def test_copies_are_distinguished_from_what_patterns_leave_out() -> None:
     assert left_out_message(LeftOut(files=1, size=10, names=["a"])).endswith("which saves 10 B: a")
 
 
-def test_the_report_has_a_line_for_it_beside_the_problems() -> None:
+def test_files_left_out_are_reported_as_a_note_and_not_as_a_problem() -> None:
     body = {"metadata": {"name": "m"}, "status": {"leftOut": LEFT}}
     report = report_of(CLUSTER_MODEL_CACHE, msgspec.convert(body, ObservedModel))
     assert len(report.notes) == 1

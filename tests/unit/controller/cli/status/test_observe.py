@@ -53,7 +53,7 @@ def names(seen: VisibleModels) -> list[str]:
     return [m.metadata.name for listing in seen.listings for m in listing.models]
 
 
-async def test_one_namespace_or_all_of_them(tmp_path: Path) -> None:
+async def test_models_of_one_namespace_or_of_all_are_listed(tmp_path: Path) -> None:
     for everywhere, expected in ((False, "mine"), (True, "all")):
         seen = await read(Objects(EVERYTHING), tmp_path, everywhere=everywhere)
         assert (names(seen), seen.notes) == ([expected, "cbm", "cmc", "mc", "mdl", "tj"], ())
@@ -83,7 +83,7 @@ async def test_users_who_may_not_list_all_namespaces_see_their_own(tmp_path: Pat
         (dict.fromkeys(MINE_AND_SHARED, 404), NotFound),
     ],
 )
-async def test_it_fails_where_nothing_can_be_read_or_the_server_fails(
+async def test_the_command_fails_if_nothing_can_be_read_or_the_server_fails(
     tmp_path: Path, codes: dict[str, int], kind: type[KubeError]
 ) -> None:
     server = Objects(EVERYTHING)

@@ -106,7 +106,7 @@ def test_without_models_it_says_where_it_looked() -> None:
     assert printed() == "no models are declared, in any namespace or cluster-wide\n"
 
 
-def test_wide_leaves_nothing_out_and_continues_node_by_node() -> None:
+def test_wide_output_shows_every_column_and_a_line_per_node() -> None:
     shown = printed(FLEET, width=80, output="wide").splitlines()
     assert shown[0].split() == ["MODEL", "STATE", "READY", "DONE", "SIZE", "REASON", "REVISION", "NODES", "SOURCE"]
     assert "38 Ready, 2 Failed" in shown[1]
@@ -116,12 +116,12 @@ def test_wide_leaves_nothing_out_and_continues_node_by_node() -> None:
     assert by_node[-1][1:] == [FLEET.model, "Failed", "0%", "InsufficientStorage"]
 
 
-def test_wide_says_where_a_status_does_not_name_all_nodes() -> None:
+def test_wide_output_notes_that_a_status_does_not_list_all_nodes() -> None:
     large = model("m", nodesTotal=5000, nodesReadyCount=4999, nodes=[on("a", "Failed", reason="R", message="m")])
     assert printed(large, output="wide").splitlines()[-1] == "cmc/m: its status lists 1 of 5000 nodes"
 
 
-def test_one_node_shows_the_state_of_each_model_there() -> None:
+def test_status_of_one_node_shows_the_state_of_each_model_on_it() -> None:
     elsewhere = model("other", nodes=[on("b", "Ready")])
     shown = on_node([FLEET, elsewhere], NODES[39])
     head, row, problem = printed(*shown, node=NODES[39]).splitlines()

@@ -43,7 +43,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
         f"jwt eyJhbGciOiJSUzI1.{SECRET}.{SECRET}",
     ],
 )
-def test_secrets_in_a_text(text: str) -> None:
+def test_secrets_in_text_are_removed(text: str) -> None:
     found = scrub_text(text)
     assert SECRET not in found
     assert REMOVED in found
@@ -67,12 +67,12 @@ def test_text_that_is_no_secret_stays(text: str) -> None:
 
 
 @given(st.text(max_size=300))
-def test_a_second_pass_changes_nothing(text: str) -> None:
+def test_scrubbing_text_twice_changes_nothing(text: str) -> None:
     once = scrub_text(text)
     assert scrub_text(once) == once
 
 
-def test_access_keys_of_clouds_go() -> None:
+def test_cloud_access_keys_are_removed() -> None:
     assert scrub_text("as AKIAABCDEFGHIJKLMNOP now") == f"as {REMOVED} now"
 
 

@@ -104,7 +104,7 @@ def test_a_bundle_has_the_fields_of_a_node_that_placement_reads() -> None:
     assert reported["status"] == {"capacity": {"cpu": "8"}}
 
 
-def test_the_keys_that_choose_nodes() -> None:
+def test_label_keys_of_selectors_and_affinities_are_collected() -> None:
     terms = [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     models: list[Json] = [
@@ -145,7 +145,7 @@ def test_urgent_files_of_a_bundle(item: Json, *, urgent: bool) -> None:
     assert is_urgent(item) is urgent
 
 
-def test_a_line_of_figures() -> None:
+def test_a_model_node_is_summarised_in_one_line() -> None:
     entries = [{"reason": "AuthDenied"}, {"reason": "AuthDenied"}, {}]
     model_node = {
         "metadata": {"name": "a", "generation": 4},

@@ -54,7 +54,9 @@ def event(reason: str, message: str = "the claim 'llama' cannot be created: exce
         (PodSurroundings(claims={"llama": claim(ours=False)}), Severity.STOP, "NameConflict"),
     ],
 )
-def test_the_state_of_a_claim(around: PodSurroundings, severity: Severity, reason: str) -> None:
+def test_the_state_of_a_claim_is_reported_with_its_severity(
+    around: PodSurroundings, severity: Severity, reason: str
+) -> None:
     (found,) = claim_findings(POD, around)
     assert (found.severity, found.about, found.reason) == (severity, "claim/llama", reason)
 
@@ -100,7 +102,7 @@ def replica(label: str = CLAIMS_LABEL, *claims: str) -> ObservedPod:
     ],
 )
 @pytest.mark.parametrize("label", [CLAIMS_LABEL, JOB_LABEL])
-def test_the_state_of_a_claim_from_a_template(
+def test_the_state_of_a_templates_claim_is_reported_with_its_severity(
     label: str, around: PodSurroundings, severity: Severity, reason: str
 ) -> None:
     (found,) = template_claim_findings(replica(label), around)

@@ -24,7 +24,7 @@ def test_owners_in_a_circle_end(links: dict[str, list[str]]) -> None:
     assert descendants("a", known) <= known.keys()
 
 
-def test_the_kinds_of_owners_that_nobody_has_read() -> None:
+def test_owners_that_were_not_read_are_found_by_kind() -> None:
     known = {m.uid: m for m in (owned("root"), owned("a", "root"))}
     assert unknown_owners(known) == set()
     assert unknown_owners({"a": known["a"]}) == {("x/v1", "K")}

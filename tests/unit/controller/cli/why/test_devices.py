@@ -94,7 +94,7 @@ def test_without_a_driver_or_the_classes_the_pod_is_told_so() -> None:
     assert answers(around(claim(request("m")), classes=frozenset()), cluster).keys() == {"NoDeviceClass", "NoDriver"}
 
 
-def test_without_the_api_nothing_else_is_said() -> None:
+def test_without_the_dra_api_only_that_is_reported() -> None:
     assert answers(around(None, served=False)).keys() == {"DevicesNotServed"}
 
 
@@ -104,12 +104,12 @@ def test_objects_that_may_not_be_read_are_not_taken_for_missing() -> None:
     assert answers(around(None, hidden=("resourceclaims",))).keys() == {"NotShown"}
 
 
-def test_a_claim_that_does_not_exist_yet_is_made_from_its_template_or_by_someone() -> None:
+def test_a_missing_claim_is_reported_differently_for_templates_and_named_claims() -> None:
     assert answers(around(None)).keys() == {"ClaimNotCreated"}
     assert answers(around(None, claims=(PodClaim("m", claim_name="c"),))).keys() == {"ClaimNotFound"}
 
 
-def test_an_allocated_claim_needs_no_more_words() -> None:
+def test_an_allocated_claim_is_reported_with_its_device_and_node_alone() -> None:
     assert answers(around(claim(request("m"), node="a"))) == {"Allocated": "claim/c: holds m-1 on node/a"}
 
 

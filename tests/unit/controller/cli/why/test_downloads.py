@@ -37,7 +37,7 @@ CLUSTER = ClusterView(**LED)
         ("Failed", "AuthDenied", "AuthDenied", True),
     ],
 )
-def test_its_own_status_is_the_answer(state: str, reason: str, summary: str, failed: bool) -> None:  # noqa: FBT001
+def test_the_diagnosis_follows_the_status_of_the_cache(state: str, reason: str, summary: str, failed: bool) -> None:  # noqa: FBT001
     write = WriteCacheStatus(cast("CacheStatus", state), reason, "m", is_stalled=failed)
     found = cache(status=status_of(cache(), write, STAMP))
     diagnosis = why_model_cache(found, CLUSTER)
@@ -49,7 +49,7 @@ def test_a_cache_that_nobody_has_seen_waits_for_the_controller() -> None:
 
 
 @pytest.mark.parametrize("text", ["mc/llama", "modelcache/llama", "modelcaches.serving.kserve.io/llama"])
-def test_it_is_named_like_the_others(text: str) -> None:
+def test_a_model_cache_is_found_by_its_short_singular_and_full_name(text: str) -> None:
     assert parse_subject(text).within("team") == Subject("ModelCache", "team", "llama")
 
 

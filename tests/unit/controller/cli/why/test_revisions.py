@@ -35,7 +35,7 @@ def test_a_source_that_could_not_be_checked_is_reported() -> None:
     assert reasons(answer) == set()
 
 
-def test_a_refresh_under_way_is_waited_for_and_one_that_cannot_be_answered_stops() -> None:
+def test_a_pending_refresh_is_reported_as_waiting_and_an_unanswerable_one_as_a_problem() -> None:
     def asked(*conditions: Condition) -> DeclaredModel:
         found = model(*conditions)
         return replace(found, demand=replace(found.demand, refresh="2", refreshed="1"))
@@ -48,7 +48,7 @@ def test_a_refresh_under_way_is_waited_for_and_one_that_cannot_be_answered_stops
     assert "Unchanged" in reasons(answered, Severity.FACT)
 
 
-def test_no_space_for_both_revisions_stops_the_new_one() -> None:
+def test_missing_space_for_both_revisions_is_reported_as_a_problem() -> None:
     updating = reported("InsufficientStorage", "pods get r1; a: need 5, have 3", "Updating", "True")
     answer = of_model(seen(model(updating)))
     assert "InsufficientStorage" in reasons(answer, Severity.STOP)
@@ -65,7 +65,7 @@ def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
     assert "MultipleRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in output
 
 
-def test_old_files_say_who_keeps_them_and_how_far_they_are() -> None:
+def test_old_files_still_in_use_are_reported_with_their_users() -> None:
     kept = reported("InUse", "revision r0 on a: kept while in use by ns/p", "Removing", "True")
     answer = of_model(seen(model(kept)))
     assert "InUse" in reasons(answer, Severity.WAIT)

@@ -65,5 +65,5 @@ def test_a_job_that_the_controller_has_not_seen() -> None:
 
 
 @pytest.mark.parametrize("word", ["tj", "trainingjob", "TrainingJobs", "trainingjobs.larder.dev"])
-def test_every_name_of_the_kind(word: str) -> None:
+def test_a_training_job_is_found_by_every_name_of_its_kind(word: str) -> None:
     assert parse_subject(f"{word}/x").within("team").kind == "TrainingJob"

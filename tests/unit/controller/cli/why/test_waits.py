@@ -64,6 +64,6 @@ def test_a_pod_on_a_node_is_told_how_far_the_node_is() -> None:
     assert "OnNode" in messages(waiting("a"), seen())
 
 
-def test_a_pod_whose_revision_its_node_will_not_get_has_to_go() -> None:
+def test_a_pod_whose_revision_its_node_will_never_get_is_reported_as_a_problem() -> None:
     found = why_pod(waiting("a", "m@r0"), seen(nodes=(node("a", GPU),)))
     assert "NotListed" in reasons(found, Severity.STOP)

@@ -62,14 +62,14 @@ from tests.builders.why import (
 )
 
 
-def test_nothing_is_in_the_way_of_what_is_well() -> None:
+def test_no_findings_are_reported_for_a_healthy_model_node_and_group() -> None:
     assert reasons(of_model(seen())) == set()
     assert of_model(seen()).summary == "no problems found"
     assert reasons(why_node("a", seen())) == set()
     assert reasons(why_group("gpus", seen())) == set()
 
 
-def test_no_replica_leads() -> None:
+def test_a_missing_or_silent_leader_is_reported() -> None:
     for leader in (LeaseHolder(), LeaseHolder("controller-0", silent=True)):
         assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NoLeader"}
     assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
@@ -109,7 +109,7 @@ def test_no_replica_leads() -> None:
         (at_a(model_node("a", observed_generation=1)), "NotPlaced", Severity.WAIT),
     ],
 )
-def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Severity) -> None:
+def test_a_problem_of_one_node_is_reported_for_its_model(cluster: ClusterView, reason: str, weight: Severity) -> None:
     assert reason in reasons(of_model(cluster), weight)
     if reason not in ("NotPlaced", "NotClaimed"):
         assert reason in reasons(why_node("a", cluster), weight)
@@ -138,7 +138,7 @@ def test_a_taint_is_named_where_there_is_no_agent() -> None:
     assert "(node taints: gpu:NoSchedule)" in text
 
 
-def test_an_agent_that_is_older_than_the_protocol_is_not_blamed_when_it_is_not() -> None:
+def test_a_current_agent_is_not_reported_as_too_old() -> None:
     assert "OldAgent" not in reasons(why_node("a", at_a(node_with_model("a"))))
 
 
@@ -149,13 +149,13 @@ def test_a_node_in_several_groups_has_the_smallest_limit() -> None:
     )
 
 
-def test_a_store_over_its_limit() -> None:
+def test_a_store_over_its_limit_is_reported() -> None:
     found = node_with_model("a", used=200)
     limited = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, storage_limit=100))
     assert "OverLimit" in reasons(why_node("a", at_a(limited)), Severity.STOP)
 
 
-def test_files_and_labels_that_do_not_agree() -> None:
+def test_files_and_labels_that_do_not_match_are_reported() -> None:
     bare = seen(nodes=(node("a", GPU), node("b", GPU | LABELS)))
     assert "MissingLabels" in reasons(why_node("a", bare), Severity.STOP)
     stray = seen(nodes=(node("a", GPU | LABELS | {ready_label("gone"): "true"}),))
@@ -174,7 +174,7 @@ def test_a_group_says_whether_idle_models_make_room() -> None:
     assert "idle models are evicted to make room" in render(why_group("gpus", seen(groups=(lru,))))
 
 
-def test_a_group_whose_nodes_are_also_in_one_that_says_never() -> None:
+def test_a_group_names_nodes_where_another_group_forbids_eviction() -> None:
     lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
     nodes = (node("a", GPU), node("b", GPU | {"zone": "x"}))
     some = render(why_group("gpus", seen(groups=(lru, group("zone", {"zone": "x"})), nodes=nodes)))
@@ -188,7 +188,7 @@ def test_a_token_of_an_earlier_node_has_a_remedy() -> None:
     assert "restart the agent's pod in case its token belongs to an earlier node" in render(of_model(refused))
 
 
-def test_a_model_that_larder_leaves_alone_is_waited_for_by_nobody() -> None:
+def test_an_unmanaged_model_is_not_reported_as_unobserved() -> None:
     found = declared(cluster_model("m", GPU, uri="vendor://x"))
     answer = of_model(seen(replace(found, status=msgspec.structs.replace(found.status, observed_generation=0))))
     assert "NotObserved" not in reasons(answer)
@@ -203,7 +203,7 @@ def test_a_model_that_larder_leaves_alone_is_waited_for_by_nobody() -> None:
         ({"app.kubernetes.io/part-of": "larder"}, {}, "NotObserved"),
     ],
 )
-async def test_a_model_of_another_product(
+async def test_another_products_model_is_reported_as_unmanaged_unless_it_opts_in(
     tmp_path: Path, labels: dict[str, str], annotations: dict[str, str], reason: str
 ) -> None:
     found = cluster_model("m", GPU, annotations=annotations)
@@ -232,16 +232,16 @@ def test_a_model_that_was_evicted_on_a_node_is_reported_with_a_remedy() -> None:
 @pytest.mark.parametrize(
     ("reason", "weight"), [(r, Severity.WAIT if r in TRANSIENT else Severity.STOP) for r in REMEDIES]
 )
-def test_a_source_that_is_not_resolved(reason: str, weight: Severity) -> None:
+def test_an_unresolved_source_is_reported_with_its_reason(reason: str, weight: Severity) -> None:
     assert reason in reasons(of_model(unresolved(reported(reason, "words"))), weight)
 
 
-def test_a_source_that_is_being_asked() -> None:
+def test_a_source_being_resolved_is_reported_as_waiting() -> None:
     for cluster in (unresolved(), unresolved(reported("Resolving"))):
         assert reasons(of_model(cluster), Severity.WAIT) == {"Resolving"}
 
 
-def test_credentials() -> None:
+def test_a_missing_or_wrong_secret_is_reported() -> None:
     assert "NoSecret" in reasons(of_model(unresolved(reported("AuthDenied", "wants some"))), Severity.STOP)
     named = seen(declared(base_model("team", "m", secret="reader"), says=[reported("AuthDenied")]))
     text = render(of_model(named))
@@ -249,7 +249,7 @@ def test_credentials() -> None:
     assert "NoSecret" not in text
 
 
-def test_no_node_matches() -> None:
+def test_a_model_that_matches_no_node_is_reported_with_its_selectors() -> None:
     cluster = seen(declared(cluster_model("m", {"gpu": "no", "zone": "x"})))
     text = render(of_model(cluster))
     assert "none of 2 nodes matches; gpu=no is on 0, zone=x is on 0" in text
@@ -287,7 +287,7 @@ def test_a_reason_in_the_model_itself_is_reported_instead_of_missing_nodes(
         ("True", "ClaimInUse", Severity.STOP),
     ],
 )
-def test_problems_of_a_claim(status: str, reason: str, weight: Severity) -> None:
+def test_problems_of_a_models_claim_are_reported(status: str, reason: str, weight: Severity) -> None:
     model = cluster_model("m", GPU, uri="pvc://team:claim/x")
     ready = Condition(type="Ready", status=status, reason=reason, message="words", last_transition_time="t")
     metadata = Condition(
@@ -318,12 +318,12 @@ def test_the_metadata_of_a_model_or_the_reason_for_its_absence_is_reported() -> 
     assert "Model" not in reasons(of_model(seen(forged)), Severity.FACT)
 
 
-def test_the_nodes_that_still_list_what_is_deleted() -> None:
+def test_nodes_that_still_list_a_deleted_model_are_named() -> None:
     gone = declared(cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"))
     assert "nodes that still list it: a, b" in render(of_model(seen(gone)))
 
 
-def test_a_disabled_model() -> None:
+def test_a_disabled_model_is_reported() -> None:
     model = cluster_model("m", GPU)
     off = msgspec.structs.replace(model, spec=msgspec.structs.replace(model.spec, disabled=True))
     assert reasons(of_model(seen(declared(off))), Severity.STOP) == {"Disabled"}
@@ -336,13 +336,13 @@ def test_the_older_object_of_the_same_id_is_named() -> None:
     assert "ClusterBaseModel m is older" in render(answer)
 
 
-def test_new_pods_that_still_get_the_old_revision() -> None:
+def test_an_old_revision_that_still_serves_new_pods_is_reported() -> None:
     found = declared(cache("m", "gpus"))
     old = replace(found, demand=replace(found.demand, serving="r0"))
     assert "NewRevision" in reasons(of_model(seen(old)), Severity.WAIT)
 
 
-def test_a_spec_that_was_not_checked() -> None:
+def test_a_spec_that_was_not_yet_observed_is_reported() -> None:
     found = declared(cache("m", "gpus"))
     late = replace(found, meta=meta("m", generation=9))
     assert "NotObserved" in reasons(of_model(seen(late)), Severity.WAIT)
@@ -384,7 +384,9 @@ def injected_pod(**fields: Any) -> ObservedPod:
         ({"serving.kserve.io/enable-model-cache": "true", "larder.dev/not-cached": "no cache"}, "team", "NotCached"),
     ],
 )
-def test_a_pod_that_was_given_nothing(annotations: dict[str, str], namespace: str, reason: str) -> None:
+def test_a_pod_that_was_given_no_model_is_reported_with_the_reason(
+    annotations: dict[str, str], namespace: str, reason: str
+) -> None:
     assert reason in reasons(why_pod(pod(annotations, namespace=namespace), seen()), Severity.STOP)
 
 
@@ -402,7 +404,7 @@ def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
     assert "Unschedulable: Insufficient cpu" in render(answer)
 
 
-def test_a_label_that_no_node_has() -> None:
+def test_a_label_that_no_node_has_is_reported_with_the_models_state() -> None:
     cluster = at_a(node_with_model("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
     state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
     cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
@@ -412,7 +414,7 @@ def test_a_label_that_no_node_has() -> None:
     assert "larder why clustermodelcache/m" in render(answer)
 
 
-def test_a_label_that_no_node_will_have() -> None:
+def test_a_label_that_no_node_can_ever_get_is_reported() -> None:
     cluster = seen(declared(cluster_model("m", {"gpu": "no"})), nodes=(node("a", GPU),))
     assert "NoNodes" in reasons(why_pod(injected_pod(), cluster), Severity.STOP)
 
@@ -432,7 +434,7 @@ def test_a_label_that_no_node_will_have() -> None:
          "does not match the pod's node affinity"),
     ],
 )  # fmt: skip
-def test_reasons_that_keep_a_pod_from_a_node_with_its_model(
+def test_an_obstacle_on_the_only_node_with_the_model_is_reported(
     where: ObservedNode, spec: dict[str, Any], phrase: str
 ) -> None:
     answer = why_pod(injected_pod(**spec), seen(nodes=(where,)))
@@ -449,18 +451,18 @@ def test_reasons_that_keep_a_pod_from_a_node_with_its_model(
         Toleration(key="t", value="v", effect="NoSchedule"),
     ],
 )
-def test_a_taint_that_is_tolerated(toleration: Toleration) -> None:
+def test_a_tolerated_taint_does_not_exclude_a_node(toleration: Toleration) -> None:
     where = node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoSchedule")])
     answer = why_pod(injected_pod(tolerations=[toleration]), seen(nodes=(where,)))
     assert "Fits" in reasons(answer, Severity.FACT)
 
 
-def test_a_selector_that_someone_removed() -> None:
+def test_a_removed_selector_is_reported() -> None:
     answer = why_pod(injected_pod(node_selector={ready_label("m"): "true"}), seen())
     assert "SelectorRemoved" in reasons(answer, Severity.STOP)
 
 
-def test_a_model_that_nobody_declares_any_more_and_an_older_revision() -> None:
+def test_a_pod_with_an_undeclared_model_or_an_older_revision_is_reported() -> None:
     assert "NoObject" in reasons(why_pod(injected_pod(), seen(declared(cache("other", "gpus")))))
     newer = declared(cache("m", "gpus", revision="r2"))
     assert "OlderRevision" in reasons(why_pod(injected_pod(), seen(newer)), Severity.FACT)
@@ -481,7 +483,7 @@ def test_a_user_who_may_not_list_nodes_sees_what_the_model_reports_about_them() 
     assert "NoObject" not in reasons(why_pod(injected_pod(), unseen))
 
 
-def test_the_state_of_a_placed_pod() -> None:
+def test_the_state_of_a_placed_pod_is_reported() -> None:
     running = injected_pod(node_name="a", status=ObservedPodStatus(phase="Running"))
     assert reasons(why_pod(running, seen())) == {"Model"}, "the model's own status is not known here"
     ended = injected_pod(node_name="a", status=ObservedPodStatus(phase="Failed", reason="NodeAffinity"))
@@ -490,7 +492,7 @@ def test_the_state_of_a_placed_pod() -> None:
     assert "NotReady" in reasons(why_pod(injected_pod(node_name="a"), lost), Severity.STOP)
 
 
-def test_a_group_without_nodes() -> None:
+def test_groups_and_nodes_that_do_not_exist_and_groups_without_nodes_are_reported() -> None:
     cluster = seen(groups=(group("gpus", {"gpu": "no"}),))
     assert reasons(why_group("gpus", cluster), Severity.STOP) == {"NoNodes"}
     assert reasons(why_group("nobody", cluster), Severity.STOP) == {"NotFound"}
@@ -560,7 +562,7 @@ def test_subjects_are_parsed(text: str, subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "/x", "isvc/", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
-def test_an_argument_that_names_no_subject(text: str) -> None:
+def test_an_invalid_subject_is_refused_with_what_to_write(text: str) -> None:
     with pytest.raises(ValueError, match="write "):
         parse_subject(text)
 

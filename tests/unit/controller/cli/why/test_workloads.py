@@ -125,7 +125,7 @@ def test_a_container_that_does_not_start_is_reported_with_its_pod() -> None:
         (workload(asks={BASE_MODEL: "other"}), "ModelNotFound"),
     ],
 )
-def test_obstacles_are_reported(found: ObservedWorkload, reason: str) -> None:
+def test_obstacles_of_a_workload_are_reported(found: ObservedWorkload, reason: str) -> None:
     assert reason in findings_of(why_workload(found, seen()), Severity.STOP)
 
 
@@ -151,7 +151,7 @@ def test_a_workload_that_is_complete_or_scaled_to_zero_is_no_problem(found: Obse
 
 
 @pytest.mark.parametrize(("state", "weight"), [("Ready", "."), ("In_Transit", "~"), ("Failed", "!")])
-def test_its_model_is_reported_and_a_failed_one_fails_the_command(state: str, weight: str) -> None:
+def test_the_model_of_a_workload_is_reported_and_a_failed_one_fails_the_command(state: str, weight: str) -> None:
     answer = why_workload(workload(), seen(model(state)))
     (reported,) = (f for f in answer.findings if f.reason == "Model")
     assert (reported.severity, reported.about) == (weight, "BaseModel team/m")
@@ -177,7 +177,7 @@ def test_models_that_any_pod_can_name_are_reported(text: str) -> None:
     assert "ModelNotFound" not in findings_of(answer, Severity.STOP)
 
 
-def test_a_name_that_no_model_has_and_one_that_several_have() -> None:
+def test_unknown_and_ambiguous_model_names_are_reported() -> None:
     cached = cache("m", "gpus")
     known = DeclaredModel(cache_demand("ClusterModelCache", cached), cached.metadata, cached.status)
     both = seen(model(), known)
