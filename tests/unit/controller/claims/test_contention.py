@@ -71,7 +71,7 @@ def test_a_pod_that_ends_holds_its_volume_and_waits_for_none() -> None:
     assert waits(RWO, pod("a", "n1", STARTED), pod("b", "n2", MOUNTING, ends="now")) == []
 
 
-def test_two_that_only_just_came_do_not_wait_for_each_other() -> None:
+def test_two_pods_that_just_started_mounting_are_not_reported_as_waiting() -> None:
     assert waits(RWO, pod("a", "n1", MOUNTING), pod("b", "n2", MOUNTING)) == []
 
 

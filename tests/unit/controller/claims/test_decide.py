@@ -82,7 +82,7 @@ def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, An
     assert ready(after(replace(seen, claim=claim(), allowed=True)))[0] == "In_Transit"
 
 
-def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that() -> None:
+def test_an_unbound_wait_for_first_consumer_claim_gets_a_job_and_admits_the_first_pod() -> None:
     seen = model(claim=claim("Pending", volume=""), waits_for_consumer=True)
     assert ready(seen) == ("In_Transit", "False", "WaitForFirstConsumer")
     assert len(starts(seen)) == 1
@@ -99,7 +99,7 @@ def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that() -> Non
         assert reported(decide(unread, NOW)).claim_result.ready.message.endswith("waits for the first pod that uses it")
 
 
-def test_pods_wait_while_the_controller_may_not_look() -> None:
+def test_pods_wait_while_the_controller_may_not_read_the_claim() -> None:
     seen = model(claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
     assert ready(seen) == ("In_Transit", "Unknown", "NotPermitted")
     assert "persistentvolumeclaims" in reported(decide(seen, NOW)).claim_result.ready.message
@@ -108,7 +108,7 @@ def test_pods_wait_while_the_controller_may_not_look() -> None:
     assert again <= 60, "nobody tells when the right is given"
 
 
-def test_a_right_that_is_lost_keeps_no_pod_from_what_was_read() -> None:
+def test_a_lost_permission_does_not_block_pods_of_a_model_already_read() -> None:
     seen = replace(read(model()), claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
     assert ready(seen) == ("Ready", "True", "NotPermitted")
     assert "persistentvolumeclaims" in reported(decide(seen, NOW)).claim_result.ready.message
@@ -185,7 +185,7 @@ def test_metadata_stays_known_when_a_later_reading_fails() -> None:
     assert (ready(failed)[0], metadata(failed)) == ("Ready", ("False", "MetadataMissing"))
 
 
-def test_fields_of_another_claim_go_where_this_one_cannot_be_read() -> None:
+def test_fields_read_from_an_earlier_claim_are_removed_if_the_present_one_cannot_be_read() -> None:
     seen = replace(read(model()), spec={**FILLED, "vendor": "v", "modelType": "mine"})
     moved = replace(seen, claim=claim(uid="claim-2"), job=job(), pods=(handed_in(EMPTY),))
     (write, *_) = decide(moved, NOW)
@@ -212,7 +212,7 @@ def test_a_job_that_hangs_is_reported_and_its_reason_kept_when_it_is_abandoned()
     assert not takes(given_up)
 
 
-def test_nobody_gets_a_model_that_nobody_has_checked_however_often_a_job_gives_up() -> None:
+def test_an_unchecked_model_is_never_usable_however_often_its_job_gives_up() -> None:
     seen, now = after(replace(model(), job=job(LATE))), NOW
     for wait_minutes in (1, 2, 4, 8, 15, 15):
         assert ready(seen) == ("In_Transit", "False", "DeadlineExceeded")
@@ -228,13 +228,13 @@ def test_nobody_gets_a_model_that_nobody_has_checked_however_often_a_job_gives_u
     assert ready(read(seen, now=now + timedelta(minutes=15))) == ("Ready", "True", "OnClaim")
 
 
-def test_a_job_that_was_ended_when_it_had_seen_the_model_leaves_it_usable() -> None:
+def test_a_job_that_ended_after_finding_the_model_leaves_it_usable() -> None:
     early = handed_in(Reading(reason="Unfinished", message="it is being read"), "Failed")
     seen = after(replace(model(), job=job(LATE), pods=(early,)))
     assert (ready(seen), metadata(seen)) == (("Ready", "True", "OnClaim"), ("False", "DeadlineExceeded"))
 
 
-def test_a_job_that_gives_up_later_takes_nothing_back() -> None:
+def test_a_later_job_that_gives_up_does_not_change_what_was_found() -> None:
     seen = read(model())
     asked = replace(seen, demand=replace(seen.demand, refresh="1"))
     assert ready(after(replace(asked, job=job(LATE))))[0] == "Ready"
@@ -250,7 +250,7 @@ def test_a_model_is_ready_without_a_reading_when_the_user_skips_it_or_wrote_ever
 
 
 @pytest.mark.parametrize("reason", BLOCKING_REASONS)
-def test_pods_wait_whatever_holds_the_job_up(reason: str) -> None:
+def test_pods_wait_whatever_blocks_the_job(reason: str) -> None:
     late = after(replace(model(), status=with_metadata(reason), job=job(LATE)))
     assert ready(late) == ("In_Transit", "False", reason)
     assert not takes(late)
@@ -269,7 +269,7 @@ def test_a_refused_job_is_reported_with_the_server_s_message() -> None:
     assert "exceeded quota" in reported(decide(seen, NOW)).claim_result.ready.message
 
 
-def test_a_claim_for_one_pod_is_not_contended_for() -> None:
+def test_a_read_write_once_pod_claim_is_not_read_while_a_pod_uses_it() -> None:
     busy = model(claim=claim("Bound", "ReadWriteOncePod"), users=(user("web"),))
     assert starts(busy) == []
     assert ready(busy) == ("In_Transit", "False", "ClaimInUse")
@@ -355,7 +355,7 @@ VIEWS = st.builds(
 
 
 @given(VIEWS)
-def test_pods_come_only_where_someone_has_looked_or_nobody_is_to(seen: ClaimView) -> None:
+def test_a_model_is_usable_only_if_it_was_checked_or_no_check_is_due(seen: ClaimView) -> None:
     kept = reported(decide(seen, NOW)).metadata
     looked = kept is not None and not (kept.missing or kept.unchecked)
     unbound = seen.waits_for_consumer and seen.claim is not None and seen.claim.status.phase != "Bound"
@@ -366,7 +366,7 @@ def test_pods_come_only_where_someone_has_looked_or_nobody_is_to(seen: ClaimView
 
 
 @given(VIEWS)
-def test_every_state_is_reported_and_looked_at_again(seen: ClaimView) -> None:
+def test_every_state_is_reported_and_requeued(seen: ClaimView) -> None:
     actions = decide(seen, NOW)
     assert isinstance(actions[-1], Requeue)
     write = reported(actions)

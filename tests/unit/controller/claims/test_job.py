@@ -26,7 +26,7 @@ def pod_spec(body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_it_can_do_nothing_but_read_the_claim() -> None:
+def test_the_job_can_only_read_the_claim() -> None:
     spec = pod_spec(manifest())
     (container,) = spec["containers"]
     assert spec["automountServiceAccountToken"] is False
@@ -39,14 +39,14 @@ def test_it_can_do_nothing_but_read_the_claim() -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
-def test_it_ends_and_is_cleaned_up() -> None:
+def test_the_job_has_a_deadline_a_retry_limit_and_a_ttl() -> None:
     spec = manifest()["spec"]
     assert spec["activeDeadlineSeconds"]
     assert spec["ttlSecondsAfterFinished"]
     assert spec["backoffLimit"]
 
 
-def test_its_image_is_pulled_with_the_secrets_that_the_chart_names() -> None:
+def test_the_image_is_pulled_with_the_secrets_of_the_chart() -> None:
     assert "imagePullSecrets" not in pod_spec(manifest())
     assert pod_spec(manifest(pull_secrets=[{"name": "mirror"}]))["imagePullSecrets"] == [{"name": "mirror"}]
 
@@ -61,7 +61,7 @@ def test_the_model_owns_the_job() -> None:
     )
 
 
-def test_it_goes_to_the_node_that_has_the_volume() -> None:
+def test_the_job_runs_on_the_node_that_has_the_volume() -> None:
     toleration = {"key": "gpu", "operator": "Exists"}
     spec = pod_spec(manifest(holder=user(node="n7", tolerations=[toleration]), tolerations=[{"key": "mine"}]))
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]

@@ -74,7 +74,7 @@ def test_a_job_without_a_result_says_why(end: ObservedCondition | None, pods: li
         (None, {"exit_code": 0}, "JobFailed"),
     ],
 )
-def test_an_early_report_shows_that_someone_looked(
+def test_an_early_report_proves_that_the_path_was_found(
     end: ObservedCondition | None, how: dict[str, object], reason: str
 ) -> None:
     early = encode_reading(Reading(reason=UNFINISHED, message="it is being read")).decode()
@@ -102,15 +102,15 @@ def test_obstacles_of_a_job_are_reported_while_they_last(pods: list[JobPod], rea
 
 
 @pytest.mark.parametrize("pods", [[], [waiting("ContainerCreating")], [waiting("PodInitializing")], [job_pod()]])
-def test_a_job_that_just_began_is_hindered_by_nothing(pods: list[JobPod]) -> None:
+def test_a_job_that_just_started_is_still_running(pods: list[JobPod]) -> None:
     assert outcome_of(job(), pods, NOW) == StillRunning()
 
 
-def test_a_job_whose_pod_was_deleted_is_not_one_that_gets_none() -> None:
+def test_a_job_whose_pod_was_deleted_is_still_running() -> None:
     assert outcome_of(job(age_s=60, failed=1), [], NOW) == StillRunning()
     assert outcome_of(job(age_s=60, terminating=1), [], NOW) == StillRunning()
 
 
-def test_the_newest_pod_speaks_for_a_job() -> None:
+def test_the_newest_pod_decides_the_outcome_of_a_job() -> None:
     old = waiting("ImagePullBackOff", age_s=100)
     assert outcome_of(job(age_s=200), [old, job_pod(age_s=10)], NOW) == StillRunning()

@@ -32,7 +32,7 @@ def test_another_claim_or_sub_path_is_read() -> None:
     assert len({first.job, rebound.job, moved.job}) == 3
 
 
-def test_a_new_value_of_the_annotation_asks_once() -> None:
+def test_a_new_value_of_the_refresh_annotation_causes_one_reading() -> None:
     seen = replace(read(view()), demand=replace(view().demand, refresh="1"))
     order = order_of(seen, NOW)
     assert order
@@ -68,7 +68,7 @@ def test_a_reading_that_failed_is_not_retried_once_the_user_wrote_it() -> None:
     assert order_of(seen, NOW + timedelta(days=1)) is None
 
 
-def test_a_path_that_is_missing_is_searched_for_again_whatever_the_user_wrote() -> None:
+def test_a_missing_path_is_checked_again_even_if_the_user_wrote_every_field() -> None:
     missing = Reading(found=False, reason="PathNotFound", message="nothing there")
     seen = replace(read(view(), missing), spec=WRITTEN)
     assert order_of(seen, NOW) is None
@@ -88,7 +88,7 @@ def test_two_readings_never_share_a_job() -> None:
 
 
 @pytest.mark.parametrize("time", ["", "yesterday", "2026-01-01T00:00:00"])
-def test_a_time_that_someone_wrote_into_is_long_ago(time: str) -> None:
+def test_an_invalid_timestamp_of_a_reading_counts_as_long_ago(time: str) -> None:
     seen = read(view(), EMPTY)
     assert seen.status.metadata
     kept = msgspec.structs.replace(seen.status.metadata, time=time)
@@ -102,7 +102,7 @@ def test_names_of_jobs_are_short_and_fit_labels() -> None:
     assert len(order.job) <= 63
 
 
-def test_empty_fields_are_filled_and_written_ones_never() -> None:
+def test_empty_fields_are_filled_and_fields_set_by_the_user_are_kept() -> None:
     values = read(view()).status.metadata
     assert values
     assert fields_to_write({}, values, values.values) == FILLED
@@ -125,7 +125,7 @@ def test_a_new_reading_replaces_the_fields_that_an_earlier_one_wrote() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"modelType": 7}, {"parameters": "many"}])
-def test_a_status_that_someone_wrote_into_fills_nothing(values: dict[str, object]) -> None:
+def test_invalid_values_in_the_status_fill_no_field(values: dict[str, object]) -> None:
     assert fields_to_write({}, None, values) == {}
 
 

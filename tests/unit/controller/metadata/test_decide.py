@@ -60,11 +60,11 @@ def test_a_resolved_model_is_read_once() -> None:
         {"conflict": True},
     ],
 )
-def test_nothing_is_read_of_what_no_pod_gets(fields: dict[str, Any]) -> None:
+def test_metadata_is_not_read_for_a_model_that_no_pod_gets(fields: dict[str, Any]) -> None:
     assert decide(view(**fields), NOW) == []
 
 
-def test_metadata_stays_while_a_new_revision_is_fetched_and_is_read_again_for_its_pods() -> None:
+def test_metadata_is_kept_until_pods_get_the_new_revision_and_then_read_again() -> None:
     done = read(view())
     fetching = replace(done, demand=replace(done.demand, resolution=resolution("r2")))
     assert decide(fetching, NOW) == []
@@ -75,7 +75,7 @@ def test_metadata_stays_while_a_new_revision_is_fetched_and_is_read_again_for_it
     assert not reads(new, 1e9)
 
 
-def test_the_same_files_under_another_revision_name_are_others() -> None:
+def test_a_changed_manifest_of_the_same_revision_is_read_again() -> None:
     done = read(view())
     assert reads(replace(done, demand=replace(done.demand, resolution=resolution(manifest="other"))))
 
@@ -112,7 +112,7 @@ def test_a_field_that_the_user_empties_is_filled_again() -> None:
     assert decide(emptied, NOW)[0] == WriteSpec({"maxTokens": 8192})
 
 
-def test_nothing_is_read_where_all_is_written_unless_asked() -> None:
+def test_nothing_is_read_if_the_user_wrote_every_field_until_a_refresh() -> None:
     seen = view(spec=WRITTEN)
     assert reported(decide(seen, NOW)).condition.reason == "Written"
     assert not reads(seen)
@@ -126,7 +126,7 @@ def test_skipping_by_the_user_prevents_readings_and_keeps_earlier_metadata() -> 
     assert reported(decide(replace(before, skip=True), NOW)).metadata == before.status.metadata
 
 
-def test_a_cache_has_it_in_its_status_alone() -> None:
+def test_metadata_of_a_cache_is_written_to_its_status_alone() -> None:
     done = read(view(spec=None))
     assert done.spec is None
     assert done.status.metadata
@@ -146,7 +146,7 @@ def test_a_failed_reading_is_retried_with_growing_delays() -> None:
     assert read(seen, READ, now).spec == FILLED
 
 
-def test_a_source_that_is_away_takes_nothing_from_what_is_known() -> None:
+def test_an_unreachable_source_keeps_the_metadata_of_earlier_files() -> None:
     flipped = read(moved(read(view()), "r2"), AWAY)
     assert flipped.spec == FILLED
     assert flipped.status.metadata
@@ -155,7 +155,7 @@ def test_a_source_that_is_away_takes_nothing_from_what_is_known() -> None:
     assert read(flipped, QWEN).spec == {"modelType": "qwen2", "modelParameterSize": "500M"}
 
 
-def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
+def test_metadata_of_earlier_files_is_removed_if_the_new_ones_describe_no_model() -> None:
     flipped = read(moved(read(view(spec={"vendor": "v"})), "r2"), EMPTY)
     assert flipped.spec == {"vendor": "v"}
     assert flipped.status.metadata
@@ -190,7 +190,7 @@ VIEWS = st.builds(
 
 
 @given(VIEWS)
-def test_only_what_is_empty_or_ours_is_written(seen: MetadataView) -> None:
+def test_only_fields_that_are_empty_or_written_by_larder_are_changed(seen: MetadataView) -> None:
     last = seen.status.metadata
     ours = ome_fields(msgspec.convert(last.values, Metadata)) if last else {}
     for action in decide(seen, NOW):
@@ -206,7 +206,7 @@ def test_repeated_reports_are_identical(seen: MetadataView) -> None:
     assert after(once).spec == once.spec
 
 
-def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
+def test_files_that_crash_the_reader_are_read_again_only_on_a_refresh_or_new_revision() -> None:
     broken = read(read(view()), Reading(reason="MetadataFailed", message="the process that reads was killed"))
     before = read(moved(read(view()), "r2"), Reading(reason="MetadataFailed", message="killed"))
     for seen in (broken, before):
@@ -222,7 +222,7 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
     assert reads(moved(broken, "r3"))
 
 
-def test_a_reading_that_was_interrupted_is_retried_slowly_and_given_up_at_last() -> None:
+def test_an_interrupted_reading_is_retried_with_growing_pauses_and_finally_abandoned() -> None:
     killed = Reading(reason="MetadataInterrupted", message="the process was killed from outside")
     seen, now, waits = read(read(view(), AWAY), killed), NOW, list[float]()
     while reported(decide(seen, now)).condition.reason == "MetadataInterrupted":
@@ -237,7 +237,7 @@ def test_a_reading_that_was_interrupted_is_retried_slowly_and_given_up_at_last()
     assert not reads(seen, 1e9)
 
 
-def test_another_reader_reads_again_what_the_one_before_broke_on() -> None:
+def test_a_newer_reader_version_reads_again_what_crashed_the_older() -> None:
     broken = read(view(), Reading(reason="MetadataFailed", message="killed"))
     assert not reads(broken, 1e9)
     assert broken.status.metadata

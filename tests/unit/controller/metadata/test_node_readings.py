@@ -48,7 +48,7 @@ def test_a_reading_by_a_node_fills_status_and_spec_like_one_of_the_source() -> N
     assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
 
 
-def test_fields_that_the_user_wrote_win() -> None:
+def test_fields_written_by_the_user_take_precedence_over_a_nodes_metadata() -> None:
     mine = {"modelType": "mine", "maxTokens": 1}
     assert heard(read(view(spec=mine), EMPTY), a=READ).spec == {**FILLED, **mine}
 
@@ -60,13 +60,13 @@ def test_metadata_of_nodes_is_ignored_if_the_source_has_it() -> None:
         assert heard(seen, a=OTHER) == seen
 
 
-def test_another_node_that_says_the_same_changes_nothing_nor_does_one_that_leaves_or_fails() -> None:
+def test_known_metadata_does_not_change_when_nodes_agree_leave_or_fail() -> None:
     done = heard(read(view(), EMPTY), b=READ)
     for reports in ({"a": READ}, {}, {"a": BROKEN}, {"a": BROKEN, "b": READ}):
         assert heard(done, **reports) == done
 
 
-def test_two_that_differ_take_it_away_until_a_refresh_whatever_they_say_then() -> None:
+def test_contradicting_nodes_remove_the_metadata_until_a_refresh() -> None:
     both = {"a": READ, "b": OTHER}
     for before in (read(view(spec={"vendor": "v"}), EMPTY), heard(read(view(spec={"vendor": "v"}), EMPTY), b=OTHER)):
         torn = heard(before, **both)
@@ -106,14 +106,14 @@ def test_a_node_that_changes_its_report_is_no_longer_trusted() -> None:
             assert heard(torn, a=saying(value)) == torn
 
 
-def test_a_node_that_contradicts_one_that_left_is_named_with_it() -> None:
+def test_a_conflict_names_the_node_that_left_and_the_one_that_contradicts_it() -> None:
     torn = heard(heard(read(view(), EMPTY), b=READ), a=OTHER)
     assert reason(torn) == "MetadataConflict"
     assert "nodes a and b report different metadata" in reported(decide(torn, NOW)).condition.message
 
 
 @pytest.mark.parametrize("earlier", [view(), moved(heard(read(view(), EMPTY), a=READ), "r2")], ids=["new", "flipped"])
-def test_the_first_failure_of_files_stays_until_values_come_unless_it_was_an_interruption(
+def test_the_first_lasting_failure_is_kept_until_metadata_is_reported(
     earlier: MetadataView,
 ) -> None:
     failures = [Reading(reason=r, message=f"{r} {n}") for r in ("MetadataMissing", "MetadataFailed") for n in (1, 2)]

@@ -89,9 +89,7 @@ async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(service: R
     assert service.reader.result_of(KEY, ONE) is None
 
 
-async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keeps(
-    service: ReaderRig, model: Path
-) -> None:
+async def test_the_same_files_are_not_read_again_within_ten_minutes(service: ReaderRig, model: Path) -> None:
     resolution = service.keep(listed(service, model))
     await service.read(resolution)
     service.reader.discard(KEY)
@@ -116,7 +114,9 @@ async def test_without_its_secret_nothing_is_read(service: ReaderRig, model: Pat
     assert (await service.read(service.keep(listed(service, model)), secret="missing")).reason == "AuthDenied"
 
 
-async def test_a_list_that_is_gone_or_of_another_revision_is_a_reason(service: ReaderRig, model: Path) -> None:
+async def test_a_missing_manifest_or_one_of_another_revision_is_reported_as_source_changed(
+    service: ReaderRig, model: Path
+) -> None:
     resolution = service.keep(listed(service, model))
     other = await service.read(replace(resolution, revision="another"))
     assert (other.reason, "another revision" in other.message) == ("SourceChanged", True)

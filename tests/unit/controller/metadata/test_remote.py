@@ -32,7 +32,7 @@ def reading_of(files: Mapping[str, bytes], left_out: int = 0) -> Reading:
     return read_remote(source, source.resolve(), left_out, allowance())
 
 
-def test_the_small_files_and_the_headers_are_read_and_no_more() -> None:
+def test_only_small_files_and_headers_are_read() -> None:
     source = MemorySource(FILES)
     reading = read_remote(source, source.resolve(), 0, allowance())
     assert reading.metadata
@@ -74,7 +74,7 @@ def test_a_directory_of_the_controller_s_own_machine_is_read(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"a": NaN}', b"\xff", b'{"a": 1, "a": 2}', b"[" * 10_000])
-def test_files_that_lie_are_a_reason(body: bytes) -> None:
+def test_a_malformed_configuration_is_reported_as_malformed_metadata(body: bytes) -> None:
     reading = reading_of(FILES | {"config.json": body})
     assert reading.reason == "MetadataMalformed"
     assert "config.json" in reading.message
@@ -89,7 +89,7 @@ def test_the_answer_is_bounded_and_printable() -> None:
     assert len(encode_reading(reading)) <= MAX_BYTES
 
 
-def test_the_sources_own_reason_comes_through() -> None:
+def test_the_error_of_the_source_is_the_reason_of_the_reading() -> None:
     source = MemorySource(FILES)
     manifest = source.resolve()
     source.faults.on_open = [RateLimited("later", 10.0)]

@@ -54,5 +54,5 @@ def test_the_first_node_by_name_represents_those_that_agree() -> None:
         {"metadata": msgspec.structs.replace(OTHER, values=None, reason="MetadataConflict")},
     ],
 )
-def test_no_other_report_counts(fields: dict[str, Any]) -> None:
+def test_reports_that_do_not_match_the_entry_revision_or_node_are_ignored(fields: dict[str, Any]) -> None:
     assert heard(cluster(b={}, a={"metadata": OTHER, **fields})) == [("b", "llama")]

@@ -42,5 +42,5 @@ def test_a_first_condition_comes_last() -> None:
         (Metadata(), "no metadata is known"),
     ],
 )
-def test_a_model_in_a_line(found: Metadata, line: str) -> None:
+def test_a_model_is_described_in_one_line(found: Metadata, line: str) -> None:
     assert line_of(found) == line

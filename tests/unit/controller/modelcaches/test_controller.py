@@ -15,7 +15,7 @@ from tests.builders.model_caches import cache, claim
 KEY = ModelCacheKey("team", "llama")
 
 
-def test_a_cache_and_its_claim_wake_it_and_nothing_else() -> None:
+def test_a_cache_is_woken_by_changes_of_itself_and_its_claim_only() -> None:
     cluster = fresh_cluster()
     woken = WokenKeys(cluster)
     cluster.model_caches.upsert(cache())
@@ -32,7 +32,7 @@ def test_a_cache_and_its_claim_wake_it_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("deleted", "mounted", "wakes"), [(True, "llama", True), (True, "x", False), (False, "llama", False)]
 )
-def test_the_end_of_a_pod_that_mounts_it_wakes_a_deleted_cache_alone(deleted: bool, mounted: str, wakes: bool) -> None:  # noqa: FBT001
+def test_the_end_of_a_pod_wakes_only_a_deleted_cache_it_mounted(deleted: bool, mounted: str, wakes: bool) -> None:  # noqa: FBT001
     cluster = fresh_cluster()
     cluster.model_caches.upsert(cache(deleted=deleted, status=ModelCacheStatus(claim="llama")))
     cluster.users.upsert(pod("p", "a", claims=[mounted], namespace="team"))

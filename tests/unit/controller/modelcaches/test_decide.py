@@ -77,7 +77,7 @@ def test_a_source_that_does_not_answer_is_reported_with_its_reason() -> None:
     assert written(seen).is_stalled
 
 
-def test_with_its_claim_it_starts_one_download() -> None:
+def test_a_download_is_started_once_the_claim_exists() -> None:
     seen = view(claim=claim("Pending"), limit_bytes_s=7)
     order = one(StartDownload, seen).order
     assert (order.job, order.claim, order.revision, order.limit_bytes_s) == (current_job(seen), "llama", "r1", 7)
@@ -93,7 +93,7 @@ def test_a_repository_of_a_hub_is_downloaded_at_its_commit() -> None:
     assert one(StartDownload, replace(seen, answer=plain)).order.uri == "hf://o/m@abc"
 
 
-def test_while_it_downloads_it_says_how_far_it_is() -> None:
+def test_the_progress_of_a_download_is_reported_and_never_decreases() -> None:
     seen = view(claim=claim(), job=job(), pods=(pod("Running"),), percent=35)
     assert result(seen) == ("Downloading", "Downloading")
     assert written(seen).fields["percent"] == 35
@@ -129,7 +129,7 @@ def test_a_claim_deleted_manually_is_recreated_and_refilled() -> None:
     assert has(StartDownload, again)
 
 
-def test_a_claim_that_is_going_is_waited_for() -> None:
+def test_a_terminating_claim_is_reported_and_waited_for() -> None:
     found = claim()
     going = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, deletion_timestamp=STAMP))
     for seen in (view(claim=going), view(cache(status=READY), claim=going)):
@@ -206,7 +206,7 @@ def test_a_refresh_ends_a_pause() -> None:
     assert written(view(asked, claim=claim())).fields["refreshed"] == "now"
 
 
-def test_a_refresh_starts_no_second_job_beside_one_that_runs() -> None:
+def test_a_refresh_keeps_the_name_of_a_running_job() -> None:
     found = cache()
     asked = msgspec.structs.replace(
         found, metadata=msgspec.structs.replace(found.metadata, annotations={"larder.dev/refresh": "now"})
@@ -221,7 +221,7 @@ def test_a_job_for_an_earlier_selection_is_deleted_first() -> None:
     assert result(seen) == ("pvcCreated", "Starting")
 
 
-def test_a_new_claim_is_filled_without_the_pause_of_the_last_one() -> None:
+def test_a_new_claim_clears_the_pause_of_an_earlier_download() -> None:
     paused = cache(status=ModelCacheStatus(attempts=9, retry_at="2026-06-01T12:30:00Z"))
     assert written(view(paused)).fields["retry_at"] == ""
 
@@ -318,7 +318,7 @@ def test_a_download_whose_secret_is_gone_is_stopped_and_says_what_continues_it()
 
 
 @pytest.mark.parametrize(("age_s", "pause_s"), [(1, 5), (100, 25), (1_000_000, 300)])
-def test_the_longer_a_deleted_cache_is_in_use_the_more_rarely_its_pods_are_listed(age_s: int, pause_s: int) -> None:
+def test_the_pods_of_a_deleted_cache_in_use_are_listed_less_often_over_time(age_s: int, pause_s: int) -> None:
     used = view(cache(deleted=True, status=READY), claim=claim(), users=("web-1",))
     assert one(Requeue, used, seconds=age_s).after_s == pause_s
 
@@ -348,7 +348,7 @@ def test_a_deleted_cache_waits_for_its_users() -> None:
     assert not has(DeleteClaim, used)
 
 
-def test_then_its_job_its_claim_and_its_volume_go() -> None:
+def test_the_job_claim_and_volume_of_an_unused_deleted_cache_are_deleted() -> None:
     gone = cache(deleted=True, status=READY)
     free = view(gone, claim=claim(), job=job(), users=())
     assert has(DeleteJob, free)

@@ -23,7 +23,7 @@ def pod_of(body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_it_has_no_token_and_no_privilege() -> None:
+def test_the_job_has_no_token_and_no_privileges() -> None:
     spec = pod_of(manifest())
     (container,) = spec["containers"]
     assert spec["automountServiceAccountToken"] is False
@@ -34,7 +34,7 @@ def test_it_has_no_token_and_no_privilege() -> None:
     assert [v for v in spec["volumes"] if "secret" in v] == []
 
 
-def test_it_downloads_what_was_resolved_at_the_allowed_rate() -> None:
+def test_the_job_downloads_the_resolved_revision_and_files_at_the_allowed_rate() -> None:
     (container,) = pod_of(manifest())["containers"]
     assert container["args"] == [
         "--to=/models/model", "--revision=r1", "--limit=9", "--allow=*.json", "--duplicate-weights=keep", "--no-pickle",
@@ -50,7 +50,7 @@ def test_a_secret_of_its_own_namespace_is_mounted_with_the_sources_keys_alone() 
     assert spec["containers"][0]["args"][-5:-2] == ["--credentials=/credentials", "--host=hub", "--host=*.cdn"]
 
 
-def test_it_runs_where_the_cache_says() -> None:
+def test_the_job_has_the_node_selector_of_the_cache() -> None:
     found = pod_of(manifest(node_selector={"gpu": "yes"}))["nodeSelector"]
     assert found == {"kubernetes.io/os": "linux", "gpu": "yes"}
 

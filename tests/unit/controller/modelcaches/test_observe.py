@@ -55,7 +55,7 @@ async def test_only_a_job_of_the_cache_counts(tmp_path: Path, ours: bool) -> Non
     assert (seen.job is not None) == ours
 
 
-async def test_pods_that_carry_the_label_of_a_job_are_read_as_one_page(tmp_path: Path) -> None:
+async def test_only_one_page_of_the_pods_of_a_job_is_read(tmp_path: Path) -> None:
     endless = {"metadata": {"continue": "more"}, "items": []}
     server = Objects({f"{JOBS}/{JOB}": job_body(ours=True), PODS: endless})
     async with connected(server.answer, tmp_path) as kube:
@@ -63,7 +63,7 @@ async def test_pods_that_carry_the_label_of_a_job_are_read_as_one_page(tmp_path:
     assert server.asked.count(f"GET {PODS}") == 1
 
 
-async def test_a_download_is_told_that_its_secret_is_gone(tmp_path: Path) -> None:
+async def test_a_missing_secret_of_a_download_is_noticed(tmp_path: Path) -> None:
     server = Objects({f"{JOBS}/{JOB}": job_body(ours=True), PODS: {"metadata": {}, "items": []}})
     async with connected(server.answer, tmp_path) as kube:
         seen = await observer(kube, cluster_with(credentials_secret="hub")).view(KEY, None)

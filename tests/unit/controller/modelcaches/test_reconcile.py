@@ -20,7 +20,7 @@ KEY = ModelCacheKey("team", "llama")
 
 
 @pytest.mark.parametrize(("deleted", "left"), [(True, []), (False, ["larder.dev/finalizer"])])
-async def test_switched_off_it_delays_no_deletion(tmp_path: Path, deleted: bool, left: list[str]) -> None:  # noqa: FBT001
+async def test_a_disabled_controller_delays_no_deletion(tmp_path: Path, deleted: bool, left: list[str]) -> None:  # noqa: FBT001
     found = cache(deleted=deleted)
     stored: dict[str, Any] = msgspec.to_builtins(found)
     stored["metadata"]["resourceVersion"] = found.metadata.resource_version

@@ -16,7 +16,7 @@ def manifest(claim_spec: dict[str, Any] | None = None, volume_spec: dict[str, An
     return StorageManifest(cache().metadata, "llama", 2**30, template)
 
 
-def test_without_templates_it_is_a_claim_of_the_default_class() -> None:
+def test_a_cache_without_templates_gets_a_claim_of_the_default_class() -> None:
     body = manifest().claim_body()
     assert body["spec"] == {
         "accessModes": ["ReadWriteOnce"],
@@ -26,7 +26,7 @@ def test_without_templates_it_is_a_claim_of_the_default_class() -> None:
     assert body["metadata"]["ownerReferences"][0]["uid"] == "u1"
 
 
-def test_class_modes_and_size_are_the_users() -> None:
+def test_class_access_modes_and_size_of_pvc_spec_are_used() -> None:
     asked = {"storageClassName": "nfs", "accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "5Gi"}}}
     spec = manifest(asked).claim_body()["spec"]
     assert {name: spec[name] for name in asked} == asked
@@ -36,7 +36,7 @@ def test_an_empty_class_is_kept_as_written() -> None:
     assert manifest({"storageClassName": ""}).claim_body()["spec"]["storageClassName"] == ""
 
 
-def test_with_a_pv_spec_both_are_made_for_each_other() -> None:
+def test_a_pv_spec_creates_a_volume_and_a_claim_bound_to_each_other() -> None:
     made = manifest(volume_spec={"csi": S3, "accessModes": ["ReadWriteMany"], "mountOptions": ["allow-delete"]})
     volume, bound = made.volume_body(), made.claim_body()["spec"]
     assert (made.volume, bound["volumeName"], bound["storageClassName"]) == ("llama-team", "llama-team", "")
@@ -65,7 +65,7 @@ def test_with_a_pv_spec_both_are_made_for_each_other() -> None:
         ({}, {"csi": S3 | {"nodePublishSecretRef": {"name": "s", "namespace": "kube-system"}}}, "namespace team"),
     ],
 )
-def test_nothing_else_may_be_asked_for(claim_spec: Any, volume_spec: Any, named: str) -> None:
+def test_other_fields_of_pvc_spec_and_pv_spec_are_refused(claim_spec: Any, volume_spec: Any, named: str) -> None:
     assert named in "; ".join(ClaimTemplate("team", claim_spec, volume_spec).problems(DRIVERS))
 
 

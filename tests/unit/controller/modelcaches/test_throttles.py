@@ -9,7 +9,7 @@ from tests.builders.model_caches import NOW, job, pod
 
 
 @pytest.mark.parametrize(("limits", "found"), [([], 0), ([0, 0], 0), ([0, 5, 9], 5)])
-def test_the_slowest_node_that_it_may_run_on_sets_the_rate(limits: list[int], found: int) -> None:
+def test_the_slowest_node_sets_the_rate_limit(limits: list[int], found: int) -> None:
     assert rate_limit(limits) == found
 
 

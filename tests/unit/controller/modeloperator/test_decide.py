@@ -43,7 +43,7 @@ def pause(view: DownloadedModelView) -> float:
     return min(action.after_s for action in actions(view) if isinstance(action, Requeue))
 
 
-def test_without_a_claim_it_is_queued_and_pending() -> None:
+def test_a_model_without_a_claim_is_pending_in_the_queue() -> None:
     view = build.view(position=7)
     assert ProvisionClaim() in actions(view)
     found = written(view)
@@ -83,7 +83,7 @@ def test_a_running_job_is_checked_every_fifteen_seconds() -> None:
     assert pause(view) == 15.0
 
 
-def test_a_job_that_succeeded_makes_it_ready() -> None:
+def test_a_succeeded_job_makes_the_model_ready() -> None:
     done = pod("Succeeded", DownloadReport(revision="abc"))
     view = build.view(claim=build.claim(), job=build.job("Complete"), pods=(done,))
     found = written(view)
@@ -120,19 +120,19 @@ def test_ready_outlives_its_job() -> None:
     assert not any(isinstance(action, StartModelDownload) for action in actions(view))
 
 
-def test_a_deleted_claim_resets_it() -> None:
+def test_a_deleted_claim_resets_the_model_to_pending() -> None:
     found = written(build.view(build.model(build.served())))
     assert found.phase == "Pending"
     assert (found.fields["downloaded"], found.fields["claim_uid"], found.fields["progress"]) == ("", "", 0)
 
 
-def test_a_claim_that_is_being_deleted_loses_its_job_so_that_it_can_go() -> None:
+def test_the_job_of_a_claim_being_deleted_is_deleted() -> None:
     view = build.view(build.model(build.served()), claim=build.claim(deleted=True), job=build.job())
     assert DeleteModelJob() in actions(view)
 
 
 @pytest.mark.parametrize("what", ["claim", "job"])
-def test_nothing_that_is_not_ours_is_adopted(what: str) -> None:
+def test_foreign_claims_and_jobs_are_never_adopted(what: str) -> None:
     foreign: dict[str, Any] = {"claim": build.claim()}
     foreign[what] = build.claim(ours=False) if what == "claim" else build.job(labels={}, owner_references=[])
     view = build.view(**foreign)
@@ -204,7 +204,7 @@ def test_an_update_keeps_what_is_served_and_what_pods_mount(
     assert start.download.kept == kept
 
 
-def test_a_claim_grows_with_its_model_and_what_lacked_space_starts_again() -> None:
+def test_a_claim_that_is_too_small_grows_and_the_failed_download_is_retried() -> None:
     failed = pod("Failed", DownloadReport(reason="InsufficientStorage", message="10 GiB more"))
     job = build.job("Failed", size="10Gi")
     small = build.view(claim=build.claim(size="10Gi", capacity="10Gi"), job=job, pods=(failed,))
@@ -264,7 +264,7 @@ def test_a_deleted_model_leaves_the_queue() -> None:
     job=st.sampled_from([None, build.job(), build.job("Complete"), build.job("Failed"), build.job(wanted="1" * 16)]),
     refused=st.sampled_from(["", "quota"]),
 )
-def test_it_never_writes_two_states_nor_starts_a_job_beside_another(
+def test_one_status_is_written_and_no_job_starts_beside_another(
     status: ModelObjectStatus, claim: Any, job: Any, refused: str
 ) -> None:
     view = build.view(build.model(status), claim=claim, job=job, job_refused=refused)

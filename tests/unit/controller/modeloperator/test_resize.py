@@ -22,7 +22,7 @@ def test_a_claim_is_compared_with_the_size_of_its_model(
     assert found is None or says in found.message
 
 
-def test_a_claim_without_a_volume_and_a_refused_change() -> None:
+def test_an_unbound_claim_is_not_resized_and_a_refused_resize_is_reported() -> None:
     assert resize_of(build.view(claim=build.claim("Pending", size="10Gi"))) is None
     refused = resize_of(build.view(claim=build.claim(size="10Gi"), growth_refused="the class does not support resize"))
     assert refused is not None

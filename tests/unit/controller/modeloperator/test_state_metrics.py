@@ -43,7 +43,7 @@ def test_each_download_counts_once() -> None:
     assert (value("downloaded_bytes_total"), value("reused_bytes_total")) == (70, 30)
 
 
-def test_the_decision_says_how_a_download_ended() -> None:
+def test_a_finished_download_records_its_outcome_and_bytes() -> None:
     done = pod("Succeeded", DownloadReport(revision="abc", downloaded_bytes=70, reused_bytes=30))
     view = build.view(claim=build.claim(), job=build.job("Complete"), pods=(done,))
     (write,) = (a for a in decide(view, build.NOW + timedelta(seconds=90)) if isinstance(a, WriteModelStatus))

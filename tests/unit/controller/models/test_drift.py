@@ -72,11 +72,11 @@ def demand(name: str, uri: str = "") -> Demand:
         ("ftp://nobody/serves", True),
     ],
 )
-def test_only_what_can_move_is_worth_a_look(uri: str, pinned: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_uris_with_a_commit_or_digest_are_pinned(uri: str, pinned: bool) -> None:  # noqa: FBT001 - a parameter of the test
     assert is_pinned(uri) is pinned
 
 
-async def test_the_first_look_falls_anywhere_into_the_period_and_zero_is_never() -> None:
+async def test_the_first_drift_check_is_spread_over_the_period_and_period_zero_disables_checks() -> None:
     looking = Looking()
     assert looking.watch.next_check_in_s("uid-m") == PERIOD_S / 2
     looking.now += PERIOD_S
@@ -96,7 +96,7 @@ async def test_the_upstream_revision_is_known_until_it_is_reset() -> None:
     assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
 
 
-async def test_a_look_that_runs_when_the_source_is_asked_for_real_does_not_count() -> None:
+async def test_a_drift_check_under_way_is_discarded_when_the_source_is_resolved() -> None:
     looking = Looking()
     looking.released.clear()
     looking.watch.start(ModelKey("ClusterModelCache", "", "m"), demand("m"))
@@ -118,7 +118,7 @@ async def test_a_failure_is_checked_again_soon_and_a_refusal_after_a_period() ->
     assert (looking.message("n"), looking.watch.next_check_in_s("uid-n")) == ("AuthDenied", PERIOD_S)
 
 
-async def test_a_server_that_asks_to_be_left_alone_is_for_all_its_models() -> None:
+async def test_a_rate_limit_pauses_the_drift_checks_of_all_models_of_that_server() -> None:
     looking = Looking(answers={"uid-m": RateLimited("slower", 2000.0)})
     await looking.look("m")
     assert (looking.message("m"), looking.watch.next_check_in_s("uid-m")) == ("RateLimited", 2200)
@@ -132,7 +132,7 @@ async def test_a_server_that_asks_to_be_left_alone_is_for_all_its_models() -> No
     assert looking.asked == ["uid-m", "uid-s", "uid-n"]
 
 
-async def test_a_few_are_asked_at_one_time() -> None:
+async def test_at_most_two_drift_checks_run_at_a_time() -> None:
     looking = Looking()
     looking.released.clear()
     for name in ("m", "n", "o"):

@@ -74,11 +74,11 @@ READY, DOWNLOADING = node("a", Phase.READY), node("b", Phase.DOWNLOADING)
         *((view(node("a", Phase.FAILED, reason=word)), "InProgress", "InProgress") for word in TRANSIENT),
     ],
 )
-def test_models_on_nodes(seen: ModelView, cache: Status, base_model: Status) -> None:
+def test_kstatus_of_models_on_nodes(seen: ModelView, cache: Status, base_model: Status) -> None:
     assert (of_cache(seen), of_base_model(seen)) == (cache, base_model)
 
 
-def test_a_new_revision_on_its_way_is_in_progress_and_one_that_cannot_come_is_failed() -> None:
+def test_an_arriving_revision_is_in_progress_and_a_stuck_one_has_failed() -> None:
     serving = replace(READY, serving=READY.status)
     coming = replace(node("a", Phase.DOWNLOADING), serving=READY.status)
     stuck = replace(node("a", Phase.FAILED, reason="InsufficientStorage"), serving=READY.status)
@@ -87,7 +87,7 @@ def test_a_new_revision_on_its_way_is_in_progress_and_one_that_cannot_come_is_fa
     assert of_base_model(view(serving, serving="r2")) == "Current"
 
 
-def test_a_yielding_model_is_neither_in_progress_nor_stuck() -> None:
+def test_a_disabled_model_is_neither_reconciling_nor_stalled() -> None:
     status = cache_status(off := view(disabled=True), report(off), ClusterModelCacheStatus(), STAMP)
     assert not {c.type for c in status.conditions} & set(ABNORMAL)
 
@@ -112,7 +112,7 @@ def of_claim(seen: ClaimView) -> Status:
         (read(on_claim()), "Current"),
     ],
 )
-def test_models_on_claims(seen: ClaimView, status: Status) -> None:
+def test_kstatus_of_models_on_claims(seen: ClaimView, status: Status) -> None:
     assert of_claim(seen) == status
 
 
@@ -131,7 +131,7 @@ SERVING: Json = {"conditions": ["Available=True"], "ready_replicas": 2, "replica
         (service(deployment=deployment(conditions=["Available=False", "Progressing=False"])), "Failed"),
     ],
 )  # fmt: skip
-def test_services(seen: ServiceView, status: Status) -> None:
+def test_kstatus_of_services(seen: ServiceView, status: Status) -> None:
     assert kstatus(shown(status_of(seen, {}, STAMP))) == status
 
 
@@ -149,7 +149,7 @@ def test_a_model_being_deleted_or_not_yet_observed_is_not_current() -> None:
     assert kstatus(ready | {"metadata": {"generation": 3, "deletionTimestamp": STAMP}}) == "Terminating"
 
 
-def test_they_go_when_they_hold_no_more_and_what_others_said_stays() -> None:
+def test_conditions_that_no_longer_hold_are_removed_and_foreign_ones_are_kept() -> None:
     before = [
         Condition(type=kind, status="True", reason="R", message="", last_transition_time="t") for kind in
         ("Reconciling", "Stalled", "Drifted", "Theirs")

@@ -33,7 +33,7 @@ async def test_targets_have_readiness_message_and_progress(observer: ModelObserv
     assert (other.name, other.ready, other.agent_ready, other.status) == ("b", False, False, None)
 
 
-async def test_only_nodes_that_could_answer_delay_a_deletion(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_only_nodes_with_a_running_agent_delay_a_deletion(observer: ModelObserver, cluster: ClusterState) -> None:
     for name in ("a", "b"):
         cluster.model_nodes.upsert(model_node(name, entry("m")))
     assert view(observer, CACHE).remaining == ()
@@ -43,7 +43,7 @@ async def test_only_nodes_that_could_answer_delay_a_deletion(observer: ModelObse
     assert view(observer, CACHE).remaining == ()
 
 
-async def test_a_second_object_of_the_same_source_takes_what_the_first_was_resolved_to(
+async def test_a_second_object_of_the_same_source_adopts_the_existing_resolution(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
     cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="hf://org/m:main", uid="second"))
@@ -51,7 +51,9 @@ async def test_a_second_object_of_the_same_source_takes_what_the_first_was_resol
     assert view(observer, CACHE).existing is None
 
 
-async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_a_reserved_entry_is_reused_only_if_the_model_allows_reuse(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
     reserved = entry("kept", "r0", claims=[], manifest=DIGEST, size=7)
     cluster.model_nodes.upsert(model_node("a", reserved))
     model = cluster_model("kept", {})

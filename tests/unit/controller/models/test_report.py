@@ -236,7 +236,7 @@ def test_a_model_that_all_nodes_gave_up_is_not_ready() -> None:
     assert "to make room for new" in next(c.message for c in status.conditions if c.type == "Ready")
 
 
-def test_other_nodes_are_still_waited_for() -> None:
+def test_a_cache_with_an_evicted_node_still_waits_for_its_other_nodes() -> None:
     assert cache(view(node("a", "Ready"), evicted("b"), node("c", "Downloading"))).storage_status == "Downloading"
 
 
@@ -252,7 +252,7 @@ def test_a_node_with_too_many_models_of_the_namespace_is_named_and_counts_as_fai
     assert "a: TooManyModels: namespace team has 500 models" in found.message
 
 
-def test_while_a_source_refuses_the_state_is_one_and_the_same_in_every_phase_of_an_attempt() -> None:
+def test_a_refusing_source_is_reported_alike_in_every_phase_of_an_attempt() -> None:
     phrase = "503 (attempt 3; the next is at 12:00:08 UTC)"
     found = [
         report(view(node("a", phase, reason="Unreachable", message=phrase, attempts=3)))

@@ -78,7 +78,7 @@ def demand(uri: str = "hf://org/m", secret: str = "") -> Demand:
     return replace(cache_demand("ClusterModelCache", cache("m", uri=uri, revision="")), secret=secret)
 
 
-async def test_a_failure_that_waits_for_someone_is_retried_ever_later_up_to_half_an_hour(asking: Asking) -> None:
+async def test_a_failure_that_needs_action_is_retried_with_delays_of_up_to_half_an_hour(asking: Asking) -> None:
     waits = []
     for _ in range(7):
         await asking.ask(demand(secret="missing"))
@@ -88,7 +88,7 @@ async def test_a_failure_that_waits_for_someone_is_retried_ever_later_up_to_half
     assert asking.reason() == "AuthDenied"
 
 
-async def test_a_changed_object_is_asked_at_once_and_counted_again(asking: Asking) -> None:
+async def test_a_changed_object_is_resolved_at_once_with_a_new_back_off(asking: Asking) -> None:
     await asking.ask(demand(secret="missing"))
     await asking.ask(demand(secret="missing"))
     assert (asking.waits_s(1), asking.waits_s(2)) == (120, 0)
@@ -105,7 +105,7 @@ async def test_a_passing_failure_is_retried_soon(asking: Asking, hub: ScriptedSe
     assert asking.waits_s() == 2
 
 
-async def test_the_hubs_own_time_is_kept(asking: Asking, hub: ScriptedServer) -> None:
+async def test_the_retry_time_stated_by_the_hub_is_respected(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(429, b"{}", Retry_After="100")
     await asking.ask(demand())
     assert (asking.reason(), asking.waits_s()) == ("RateLimited", 125)
@@ -131,13 +131,13 @@ async def test_another_refresh_does_not_wait_for_the_last_ones_failure(asking: A
     assert asking.resolver.wait_s("uid-m", 1, "now") == 60
 
 
-async def test_a_look_requests_the_commit_alone(asking: Asking, hub: ScriptedServer) -> None:
+async def test_a_drift_check_requests_only_the_commit(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(200, b'{"id": "org/m", "sha": "' + b"c" * 40 + b'"}', Content_Type="application/json")
     assert await asking.resolver.upstream_of(demand()) == "c" * 40
     assert [a.target for a in hub.asked] == ["/api/models/org/m/revision/main"]
 
 
-async def test_a_question_is_asked_once_at_a_time(asking: Asking) -> None:
+async def test_the_same_question_is_not_asked_twice_at_a_time(asking: Asking) -> None:
     for _ in range(5):
         asking.resolver.start(KEY, demand(secret="missing"), 1)
     async with asyncio.timeout(60):
@@ -146,7 +146,7 @@ async def test_a_question_is_asked_once_at_a_time(asking: Asking) -> None:
     assert asking.waits_s() == 60
 
 
-async def test_many_refreshes_are_one_question_at_a_time(asking: Asking, hub: ScriptedServer) -> None:
+async def test_many_refreshes_cause_one_request_at_a_time(asking: Asking, hub: ScriptedServer) -> None:
     for number in range(20):
         asking.resolver.start(KEY, replace(demand(), refresh=str(number)), 1)
     async with asyncio.timeout(60):
@@ -233,7 +233,7 @@ async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(
     await resolver.stop()
 
 
-async def test_only_one_resolution_waits_of_a_model_that_keeps_changing(asking: Asking) -> None:
+async def test_resolutions_of_a_model_that_keeps_changing_do_not_pile_up(asking: Asking) -> None:
     resolver = Resolver(
         asking.resolver.secrets, asking.resolver.manifests, asking.resolver.settings, lambda: asking.now,
         asking.done.put_nowait, _most, per_minute=1,

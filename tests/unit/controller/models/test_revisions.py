@@ -37,7 +37,7 @@ def kinds(seen: ModelView) -> list[type]:
     return [type(action) for action in decide(seen, NOW, 600)]
 
 
-def test_a_refresh_asks_whatever_the_generation_until_it_is_answered() -> None:
+def test_a_refresh_resolves_the_source_again_until_it_is_answered() -> None:
     assert kinds(view(node("a", "Ready"), refresh="1")) == [Resolve, WriteStatus]
     assert kinds(view(node("a", "Ready"), refresh="1", refreshed="1")) == [WriteStatus]
     assert kinds(view(node("a", "Ready"), refreshed="1")) == [WriteStatus], "taken away again"
@@ -60,13 +60,13 @@ def test_a_newer_revision_of_another_object_is_recorded_and_the_refresh_stays_re
     assert decide(seen, NOW, 600) == [RecordResolution(R3, 7, "1")]
 
 
-def test_only_who_follows_asks_when_the_source_has_drifted() -> None:
+def test_only_a_following_model_resolves_a_drifted_source() -> None:
     assert kinds(view(node("a", "Ready"), upstream="r3")) == [WriteStatus]
     assert kinds(view(node("a", "Ready"), follows=True, upstream="r3")) == [Resolve, WriteStatus]
     assert kinds(view(node("a", "Ready"), follows=True, upstream="r2")) == [WriteStatus]
 
 
-def test_an_answer_that_contradicts_the_last_look_is_written_down() -> None:
+def test_an_answer_that_contradicts_the_last_drift_check_is_recorded() -> None:
     seen = view(node("a", "Ready"), follows=True, upstream="r3", answer=ResolverAnswer(R2))
     assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "else it would be asked again and again"
 
@@ -88,7 +88,7 @@ def test_drifted_says_what_the_source_has_and_how_to_take_it() -> None:
     assert reported(cache(view(node("a", "Ready"), upstream="r3", follows=True)), "Drifted").reason == "Following"
 
 
-def test_drifted_clears_by_itself_and_keeps_what_a_failed_look_cannot_know() -> None:
+def test_the_drifted_condition_keeps_its_last_result_through_failed_checks_and_then_clears() -> None:
     moved = view(node("a", "Ready"), upstream="r3")
     first = cache(moved)
     lost = cache(replace(moved, upstream=Upstream("", LOST), status=first), first, LATER)
@@ -112,14 +112,14 @@ def test_a_refresh_ends_though_its_answer_was_reported_elsewhere() -> None:
     assert reported(cache(withdrawn, asked), "Refreshed").reason == "Withdrawn"
 
 
-def test_a_refresh_of_what_conflicts_is_not_said_to_be_asked() -> None:
+def test_a_refresh_of_a_model_in_conflict_reports_the_conflict() -> None:
     asked = view(refresh="1")
     seen = replace(asked, conflict=replace(asked.demand, name="older", uid="uid-older"))
     assert kinds(seen) == [WriteStatus]
     assert reported(cache(seen), "Refreshed").reason == "NameConflict"
 
 
-def test_an_answer_for_real_ends_what_a_failed_look_left() -> None:
+def test_a_successful_resolution_clears_the_unknown_state_of_a_failed_drift_check() -> None:
     lost = cache(replace(view(node("a", "Ready")), upstream=Upstream("", LOST)))
     asked = recorded_status(RecordResolution(R2, 1, "1"), lost, LATER, 3)
     assert reported(asked, "Drifted").status == "False"
@@ -182,7 +182,7 @@ def test_a_node_without_the_old_revision_keeps_a_model_from_being_ready() -> Non
     assert (status.ready, status.node_status) == ("1/2", {"a": "ready", "b": "downloading"})
 
 
-def test_files_kept_for_pods_name_them_and_a_removal_reports_its_progress() -> None:
+def test_the_removing_condition_names_the_pods_in_the_way_and_the_removed_bytes() -> None:
     used = PendingRemoval("a", "r0", in_use=True, users=("ns/p1", "ns/p2", "ns/p3", "ns/p4"))
     going = PendingRemoval("b", "r0", done_bytes=3 * 2**30, total_bytes=10 * 2**30)
     seen = view(node("a", "Ready"), node("b", "Ready"), removals=(going, used))
@@ -249,7 +249,7 @@ def views(draw: st.DrawFn) -> ModelView:
 
 
 @given(views())
-def test_recording_an_answer_settles_it(seen: ModelView) -> None:
+def test_a_recorded_answer_is_not_recorded_again_and_ends_its_refresh(seen: ModelView) -> None:
     """Whatever is recorded is not recorded again, and leaves no drift and no refresh that it answers."""
     for action in decide(seen, NOW, 600):
         if not isinstance(action, RecordResolution) or seen.answer is None:
@@ -272,7 +272,7 @@ def test_recording_an_answer_settles_it(seen: ModelView) -> None:
 
 
 @given(views())
-def test_pods_get_another_revision_only_where_it_is(seen: ModelView) -> None:
+def test_pods_get_another_revision_only_once_a_live_node_is_ready_with_it(seen: ModelView) -> None:
     after, serving = report(seen), seen.demand.serving
     status = cache_status(seen, after, ClusterModelCacheStatus(), STAMP)
     if serving and after.serving != serving:

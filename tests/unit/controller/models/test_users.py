@@ -24,7 +24,7 @@ def in_world(cluster: ClusterState) -> Demand:
     return demand
 
 
-def test_users_hold_it_beyond_the_time_that_nodes_have() -> None:
+def test_users_delay_a_deletion_beyond_the_deadline_for_nodes() -> None:
     held = replace(view(deleted_at=STAMP), users=("InferenceService team/svc", "pod team/p"))
     for now in (NOW, NOW + timedelta(days=1)):
         first, again = decide(held, now, 600)
@@ -35,7 +35,7 @@ def test_users_hold_it_beyond_the_time_that_nodes_have() -> None:
     assert decide(replace(held, users=()), NOW, 600) == [RemoveFinalizer()]
 
 
-def test_users_that_memory_has() -> None:
+def test_known_users_are_services_and_running_pods_with_the_model_mounted() -> None:
     cluster = fresh_cluster()
     demand = in_world(cluster)
     assert known_users(cluster, demand) == ()
@@ -67,7 +67,7 @@ def test_users_of_a_model_on_a_claim_mount_that_claim() -> None:
     assert known_users(cluster, demand) == ("pod ns/p",)
 
 
-async def test_users_as_they_are_now() -> None:
+async def test_live_users_include_pods_and_services_from_the_api_server() -> None:
     demand = in_world(fresh_cluster())
     catalog = MemoryCatalog(users={"m": ["a/p"]}, services={"ClusterBaseModel//m": ["b/s"]})
     assert await live_users(catalog, demand) == ("InferenceService b/s", "pod a/p")

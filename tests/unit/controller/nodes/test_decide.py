@@ -143,7 +143,7 @@ def test_a_claim_never_creates_an_entry() -> None:
     assert decide(view(demand(on_claim=True, resolution=None), spec=spec_of()), NOW, PACE) == []
 
 
-def test_removal_asks_for_users_first() -> None:
+def test_users_are_listed_before_an_entry_is_drained() -> None:
     assert decide(view(spec=spec_of(entry()), statuses=[entry_status("Ready")]), NOW, PACE) == [ListUsers()]
 
 
@@ -187,13 +187,13 @@ def test_a_drain_continues_once_no_new_claim_can_get_the_model() -> None:
     assert decide(closed, NOW + timedelta(seconds=PACE.drain_s), PACE) == [ListUsers()]
 
 
-def test_an_entry_that_a_live_read_still_wants_stays_until_memory_knows() -> None:
+def test_an_entry_stays_while_a_live_read_finds_an_object_that_wants_it() -> None:
     seen = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     wanted = replace(seen, acknowledged={KEY: NOW}, users={}, unwanted=frozenset())
     assert decide(wanted, NOW + timedelta(seconds=31), PACE) == [Requeue(30)]
 
 
-def test_users_that_came_in_the_meantime_bring_it_back() -> None:
+def test_users_found_after_the_drain_make_the_entry_present_again() -> None:
     seen = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     used = replace(seen, acknowledged={KEY: NOW}, users={KEY: ("ns/late",)})
     back = written(decide(used, NOW + timedelta(seconds=31), PACE))[KEY]
@@ -207,7 +207,7 @@ def test_the_serving_revision_stays_while_a_new_source_is_not_resolved() -> None
     assert (kept.state, kept.uri) == ("Present", before.uri)
 
 
-def test_wanted_again_while_draining_is_present_again() -> None:
+def test_a_draining_entry_that_is_wanted_again_becomes_present() -> None:
     back = written(decide(view(demand(), spec=spec_of(entry("Draining"))), NOW, PACE))[KEY]
     assert back.state == "Present"
 
@@ -266,7 +266,7 @@ def test_another_nodes_model_node_that_larder_did_not_make_is_left_alone() -> No
     assert "delete it (kubectl delete modelnode n)" in foreign_model_node_message(seen.model_node, "node-1")
 
 
-def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> None:
+def test_unknown_snapshots_are_drained_only_if_live_reads_find_no_object_or_user() -> None:
     unknown = view(spec=spec_of(), statuses=[entry_status("Unknown", "")])
     assert decide(unknown, NOW, PACE) == [ConfirmUnwanted()]
     confirmed = replace(unknown, unwanted=frozenset({KEY}))
@@ -346,7 +346,7 @@ def test_an_entry_that_is_removed_already_is_dropped_though_it_is_held() -> None
     assert written(decide(held, NOW, PACE)) == {}
 
 
-def test_files_of_held_objects_that_no_entry_names_stay_unknown() -> None:
+def test_unlisted_files_of_held_objects_are_not_confirmed_for_removal() -> None:
     other = ("other", "r1")
     reported = view(spec=spec_of(), statuses=[entry_status("Unknown", ""), entry_status("Unknown", "", other)])
     assert entries_to_confirm(replace(reported, retained=HELD), NOW, PACE) == {other}
@@ -360,7 +360,7 @@ ages = st.none() | st.integers(0, 100)
 
 
 @given(states, phases, states, ages, st.booleans(), st.booleans(), st.booleans())
-def test_nothing_becomes_absent_without_live_looks_at_the_pods_and_the_objects(
+def test_entries_become_absent_only_after_live_reads_of_pods_and_objects(
     state: str,
     phase: str,
     observed: str,
@@ -411,7 +411,7 @@ def test_more_models_than_a_model_node_takes_stop_neither_placement_nor_removal(
     assert len(msgspec.json.encode(list(entries.values()))) < 600 * 1024
 
 
-def test_listed_models_stay_and_the_oldest_of_a_namespace_come_first() -> None:
+def test_listed_models_stay_and_new_ones_are_added_oldest_first_per_namespace() -> None:
     capacity = ModelNodeCapacity(10, 10**6)
     first = written(decide(crowded(view(*(of_namespace("a", i) for i in range(20))), capacity), NOW, PACE))
     assert [key[0] for key in first] == [f"a_m{i:04}" for i in range(5)]
@@ -421,7 +421,7 @@ def test_listed_models_stay_and_the_oldest_of_a_namespace_come_first() -> None:
     assert {key[0] for key in second.keys() - first.keys()} == {"b_m0000", "b_m0001", "c_m0000"}
 
 
-def test_a_new_revision_that_finds_no_space_leaves_the_serving_one_in_its_place() -> None:
+def test_a_new_revision_without_a_place_leaves_the_serving_one_listed() -> None:
     capacity = ModelNodeCapacity(2, 10**6)
     here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
     reported = [entry_status("Ready", key=("a_m0000", "old")), entry_status("Ready", key=("a_m0001", "r1"))]

@@ -200,7 +200,7 @@ def test_an_evicted_model_is_not_fetched_while_the_other_is_there() -> None:
     assert sum(play.evicted.values()) == 1
 
 
-def test_it_returns_when_there_is_space() -> None:
+def test_an_evicted_model_returns_once_there_is_space() -> None:
     play = full()
     play.go_on()
     play.limit = 180
@@ -209,7 +209,7 @@ def test_it_returns_when_there_is_space() -> None:
     assert play.entries["old"].evicted_for == ""
 
 
-def test_it_returns_when_what_it_made_room_for_is_no_longer_wanted() -> None:
+def test_an_evicted_model_returns_once_the_other_is_no_longer_wanted() -> None:
     play = full()
     play.go_on()
     del play.demands["new"]
@@ -218,7 +218,7 @@ def test_it_returns_when_what_it_made_room_for_is_no_longer_wanted() -> None:
 
 
 @pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
-def test_it_is_requested_again_by_its_own_object(change: Mapping[str, Any]) -> None:
+def test_an_evicted_model_returns_if_its_object_gets_priority_or_a_pin(change: Mapping[str, Any]) -> None:
     play = full()
     play.go_on()
     play.want("old", 90, **change)
@@ -226,7 +226,7 @@ def test_it_is_requested_again_by_its_own_object(change: Mapping[str, Any]) -> N
     assert play.state("old") == "Present"
 
 
-def test_it_is_requested_again_by_another_object() -> None:
+def test_an_evicted_model_returns_if_another_object_requests_it() -> None:
     play = full()
     play.go_on()
     play.demands["second"] = replace(play.demands["old"], uid="uid-second", name="second")
@@ -242,7 +242,7 @@ def test_a_lower_priority_does_not_bring_it_back() -> None:
     assert (play.state("old"), play.entries["old"].priority) == ("Absent", -1)
 
 
-def test_the_group_switches_back_in_the_middle() -> None:
+def test_an_eviction_under_way_is_cancelled_if_the_group_forbids_eviction() -> None:
     play = full()
     play.control()
     play.evicts = False
@@ -250,7 +250,7 @@ def test_the_group_switches_back_in_the_middle() -> None:
     assert (play.state("old"), play.entries["old"].evicted_for) == ("Present", "")
 
 
-def test_the_group_switches_back_afterwards() -> None:
+def test_an_evicted_model_is_wanted_again_if_the_group_forbids_eviction() -> None:
     play = full()
     play.go_on()
     play.evicts = False
@@ -258,7 +258,7 @@ def test_the_group_switches_back_afterwards() -> None:
     assert (play.state("old"), play.phase("old")) == ("Present", "Failed")
 
 
-def test_the_waiting_model_disappears_in_the_middle() -> None:
+def test_an_eviction_is_cancelled_if_the_waiting_model_is_deleted() -> None:
     play = full()
     play.control()
     del play.demands["new"]
@@ -286,7 +286,7 @@ def test_a_pod_that_memory_does_not_know_drops_no_label() -> None:
     assert Requeue(PACE.users_s) in actions
 
 
-def test_pods_are_listed_only_where_something_could_go() -> None:
+def test_pods_are_not_listed_if_every_model_is_in_use() -> None:
     play = full()
     play.used_by[("old", "r1")] = ("ns/pod",)
     play.go_on(3)
@@ -301,7 +301,7 @@ def test_a_pin_that_memory_has_not_seen_keeps_the_files() -> None:
     assert play.held[("old", "r1")] == 90
 
 
-def test_two_that_lack_space_are_served_one_after_the_other() -> None:
+def test_two_models_without_space_are_served_in_turn_by_one_eviction() -> None:
     play = full()
     play.want("newer", 15)
     play.go_on(20)
@@ -433,7 +433,7 @@ def one_leaves_while_another_comes() -> Play:
     return play
 
 
-def test_removals_that_happen_anyway_count_first() -> None:
+def test_pending_removals_are_awaited_before_anything_is_evicted() -> None:
     play = one_leaves_while_another_comes()
     play.go_on(8)
     assert (play.phase("new"), play.phase("idle"), play.evicted) == ("Ready", "Ready", Counter())
@@ -508,7 +508,7 @@ models = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(models, st.booleans())
-def test_models_do_not_push_each_other_out_for_ever(
+def test_models_do_not_evict_each_other_endlessly(
     found: Sequence[tuple[int, int, bool, int]],
     lags: bool,  # noqa: FBT001 - drawn
 ) -> None:

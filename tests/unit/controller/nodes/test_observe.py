@@ -83,7 +83,7 @@ async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, c
     assert observer.view("a", (), NOW) is None
 
 
-async def test_models_in_use_are_known_from_memory_and_live(
+async def test_models_in_use_are_found_in_memory_and_by_live_reads(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m")))
@@ -118,7 +118,7 @@ async def test_a_claim_that_holds_a_model_is_a_use_from_memory_until_it_is_relea
     assert view(observer).in_use == frozenset()
 
 
-async def test_pods_wait_for_what_they_were_given_and_mount_until_it_is_complete(
+async def test_a_pods_model_is_awaited_on_its_node_until_it_is_ready(
     observer: NodeObserver, cluster: ClusterState
 ) -> None:
     cluster.users.upsert(pod("p", "a", [KEY], annotations={"larder.dev/models": "m@r1"}))
@@ -228,7 +228,9 @@ async def test_claims_are_not_read_where_models_are_no_devices(
     assert (seen.acknowledged, seen.offered) == ({KEY: NOW}, {})
 
 
-async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, cluster: ClusterState) -> None:
+async def test_the_acknowledgement_of_a_drain_counts_from_its_first_observation(
+    observer: NodeObserver, cluster: ClusterState
+) -> None:
     later = NOW + timedelta(seconds=20)
     cluster.model_nodes.upsert(drains(observed="Present"))
     assert view(observer).acknowledged == {}
@@ -237,7 +239,7 @@ async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObs
     assert view(observer, now=later).acknowledged == {KEY: NOW}
 
 
-async def test_another_drain_is_acknowledged_again(observer: NodeObserver, cluster: ClusterState) -> None:
+async def test_a_new_drain_needs_a_new_acknowledgement(observer: NodeObserver, cluster: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
     cluster.model_nodes.upsert(drains())
     assert (await closed(observer)).acknowledged == {KEY: NOW}

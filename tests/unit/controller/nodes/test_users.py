@@ -93,5 +93,5 @@ def test_nobody_holds_a_model_by_writing_its_labels_into_a_selector(spec: Json) 
     assert users(pod("p", spec, labels=labels, annotations=claims)) == {}
 
 
-def test_pods_with_nothing_of_ours_are_nobodys_users() -> None:
+def test_pods_without_larders_volumes_or_labels_are_no_users() -> None:
     assert users(pod("p", {}), {"metadata": {"name": "bare"}}, pod("q", selecting("gpu"))) == {}

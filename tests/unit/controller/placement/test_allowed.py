@@ -55,7 +55,9 @@ def allows(pattern: str, uri: str) -> bool:
         ),
     ],
 )  # fmt: skip
-def test_patterns_end_at_boundaries(pattern: str, allowed: list[str], refused: list[str]) -> None:
+def test_patterns_match_only_at_boundaries_of_hosts_and_paths(
+    pattern: str, allowed: list[str], refused: list[str]
+) -> None:
     assert {uri: allows(pattern, uri) for uri in allowed} == dict.fromkeys(allowed, True)
     assert {uri: allows(pattern, uri) for uri in refused} == dict.fromkeys(refused, False)
 

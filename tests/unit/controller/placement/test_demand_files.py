@@ -41,7 +41,7 @@ def demand(model: BaseModel, files: Selection | None = WHOLE) -> Demand:
     return base_model_demand("ClusterBaseModel", model, files=files)
 
 
-def test_both_kinds_say_the_same_in_their_own_ways() -> None:
+def test_caches_and_base_models_express_the_same_file_selection() -> None:
     fields = {"allow_patterns": ["*.json", "a,b"], "duplicate_weights": "skip", "allow_pickle": False}
     assert cache(**fields).selection == make_selection(["*.json", "a,b"], duplicates="skip", pickle=False)
     wished = base(allowPatterns="*.json", ignorePatterns="x\ny", duplicateWeights="skip", allowPickle="false")
@@ -68,7 +68,7 @@ def test_the_command_line_does_not_know_the_clusters_choice_and_believes_the_sta
     assert demand(base(), None).resolution is not None
 
 
-def test_other_files_are_a_conflict_and_the_same_are_none() -> None:
+def test_a_different_file_selection_is_a_conflict_and_an_equal_one_is_not() -> None:
     older = demand(base(SOME.key, allowPatterns="*.json", duplicateWeights="skip"))
     same, whole = cache(allow_patterns=["*.json"], duplicate_weights="skip"), cache()
     assert conflict_of(same, [older, same]) is None

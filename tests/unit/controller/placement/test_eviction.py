@@ -73,7 +73,7 @@ def test_an_idle_model_may_be_evicted() -> None:
         (entry(), None, "not Ready (Pending)"),
     ],
 )
-def test_models_that_stay_have_a_reason(given_entry: Entry, status: EntryStatus | None, why: str) -> None:
+def test_a_model_that_cannot_be_evicted_has_a_reason(given_entry: Entry, status: EntryStatus | None, why: str) -> None:
     assert why in weighed(given_entry, status).block_reason
 
 
@@ -85,7 +85,7 @@ def test_a_lower_priority_need_not_be_idle_for_long() -> None:
     assert weighed(entry(priority=-1), ready(since=ago(seconds=1))).block_reason == ""
 
 
-def test_time_alone_lets_the_same_priority_go() -> None:
+def test_a_model_of_equal_priority_becomes_evictable_after_an_hour() -> None:
     assert weighed(entry(), ready(since=ago(minutes=50))).due_s == 600
     assert weighed(entry(), ready()).due_s is None
 
@@ -149,7 +149,7 @@ def test_nothing_is_evicted_that_is_worth_more_than_what_stays(found: list[Candi
         assert sum(c.frees_bytes for c in before) < shortage
 
 
-def test_those_that_lack_space_are_served_as_their_agent_does() -> None:
+def test_models_without_space_are_ordered_by_priority_then_age() -> None:
     entries = [entry("late", since="2"), entry("soon", since="1"), entry("high", priority=5, since="3"), entry("fits")]
     statuses = {s.key: s for s in (short("late"), short("soon"), short("high", 7), ready("fits"))}
     assert [n.key[0] for n in needs(entries, statuses, 0)] == ["high", "soon", "late"]
@@ -162,7 +162,7 @@ def test_a_status_of_another_state_is_not_a_shortage() -> None:
     assert needs([entry()], {}, 0) == []
 
 
-def test_available_bytes_exclude_pending_downloads() -> None:
+def test_available_bytes_exclude_used_and_reserved_space() -> None:
     status = ModelNodeStatus(used=100, disk_free=500, floor=50, entries=[ready("here", frees=90), short("short")])
     entries = [entry("here"), entry("short"), entry("unheard"), entry("gone", state="Absent", evicted_for="here")]
     assert available_bytes(entries, status, 300) == 300 - 100 - 50 - 50
@@ -183,7 +183,7 @@ def replace_size(given_entry: Entry, size: int) -> Entry:
     return Entry(**{f: getattr(given_entry, f) for f in given_entry.__struct_fields__} | {"size": size})
 
 
-def test_a_model_that_comes_back_needs_a_twentieth_to_spare() -> None:
+def test_an_evicted_model_returns_only_with_five_percent_of_space_to_spare() -> None:
     assert entries_that_fit([gone("a", 100)], 104, alone=False) == []
     assert [e.id for e in entries_that_fit([gone("a", 100)], 105, alone=False)] == ["a"]
     assert [e.id for e in entries_that_fit([gone("a", 100)], 100, alone=True)] == ["a"]
@@ -196,11 +196,11 @@ def test_the_most_important_returns_first_and_the_rest_as_far_as_it_fits() -> No
 
 
 @given(st.lists(st.integers(0, 100), max_size=6), st.integers(0, 300), st.booleans())
-def test_no_more_comes_back_than_there_is_space(sizes: list[int], room: int, alone: bool) -> None:  # noqa: FBT001 - drawn
+def test_returning_models_never_exceed_the_available_space(sizes: list[int], room: int, alone: bool) -> None:  # noqa: FBT001 - drawn
     back = entries_that_fit([gone(f"m{i}", size) for i, size in enumerate(sizes)], room, alone=alone)
     assert sum(e.size for e in back) <= room
 
 
-def test_a_need_that_is_asked_again_takes_nothing() -> None:
+def test_no_model_is_evicted_for_a_shortage_of_zero_bytes() -> None:
     assert plan_eviction(0, [weighed(entry(), ready())]).victims == ()
     assert replace(NEED, shortage_bytes=0).priority == 0

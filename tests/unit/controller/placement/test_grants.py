@@ -87,7 +87,7 @@ def test_new_grants_never_exceed_the_limit(nodes: list[Contender], g: int, h: in
 
 
 @given(contenders)
-def test_asking_again_changes_nothing(nodes: list[Contender]) -> None:
+def test_deciding_again_keeps_all_grants(nodes: list[Contender]) -> None:
     first = decide_grants(nodes, {"g": 2, "h": 1})
     reported = [
         Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, priority=c.priority)

@@ -6,11 +6,11 @@ from tests.builders.cluster import group
 DEFAULT = NodeLimits(7, 3)
 
 
-def test_a_node_in_no_group_has_the_default() -> None:
+def test_a_node_in_no_group_has_the_default_limits() -> None:
     assert limits_of([], DEFAULT) == DEFAULT
 
 
-def test_a_node_in_several_has_the_smallest_of_each() -> None:
+def test_a_node_in_several_groups_has_the_smallest_of_each_limit() -> None:
     found = [group("a", {}, storage_limit="5Gi", bandwidth_limit="1M"), group("b", {}, storage_limit="1Ti")]
     assert limits_of(found, DEFAULT) == NodeLimits(5 * 2**30, 10**6)
     assert limits_of([*found, group("c", {}, storage_limit="1k", bandwidth_limit=500)], DEFAULT) == NodeLimits(

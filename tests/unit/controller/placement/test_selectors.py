@@ -37,7 +37,7 @@ def test_labels_must_all_match() -> None:
         ("Sometimes", "gpu", ["a100"], False),
     ],
 )
-def test_operators(operator: str, key: str, values: list[str], expected: bool) -> None:  # noqa: FBT001 - the expectation
+def test_affinity_operators_match_as_in_kubernetes(operator: str, key: str, values: list[str], expected: bool) -> None:  # noqa: FBT001 - the expectation
     expression = {"key": key, "operator": operator, "values": values}
     assert matches_affinity(required({"matchExpressions": [expression]}), "n", LABELS) is expected
 

@@ -34,7 +34,7 @@ def test_a_namespace_gets_half_and_leaves_the_rest_for_others() -> None:
     assert len(admitted(greedy, many("", 300), capacity)) == 300
 
 
-def test_those_who_come_together_share_equally() -> None:
+def test_namespaces_that_arrive_together_share_equally() -> None:
     found = admitted([], [*many("a", 2000), *many("b", 2000), *many("c", 5)], ModelNodeCapacity(1000, 10**9))
     counts = Counter(namespace_of(e.id) for e in found)
     assert counts["a"] in range(330, 334)

@@ -68,7 +68,7 @@ def test_the_first_pod_has_both_created() -> None:
     assert decide(replace(USED, claim=claim(), is_ours=True)) == [Provision(MANIFEST), Requeue(60.0)]
 
 
-def test_while_both_are_there_nothing_happens() -> None:
+def test_nothing_is_created_if_claim_and_volume_exist() -> None:
     assert decide(replace(USED, claim=claim(), is_ours=True, volume=volume("c1"))) == [Withdraw()]
 
 

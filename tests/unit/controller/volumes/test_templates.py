@@ -53,7 +53,7 @@ def test_the_claim_names_its_volume_and_has_the_same_class_and_modes() -> None:
     assert claim["resources"] == {"requests": {"storage": "5000"}}
 
 
-def test_a_template_changes_what_is_not_ours() -> None:
+def test_a_template_may_set_capacity_class_and_mount_options() -> None:
     template = VolumeTemplate(
         {"capacity": {"storage": "1Ti"}, "storageClassName": "models", "mountOptions": ["noatime"]},
         {"resources": {"requests": {"storage": "1Gi"}}},
@@ -91,7 +91,7 @@ NAMES = st.from_regex(r"[a-z]([-a-z.]{0,250}[a-z])?", fullmatch=True)
 
 
 @given(NAMES, NAMES)
-def test_every_name_fits_an_object(name: str, namespace: str) -> None:
+def test_generated_names_are_valid_object_names(name: str, namespace: str) -> None:
     wanted = SnapshotVolume(name, "r")
     for made in (
         hashed_name(wanted),
@@ -128,7 +128,7 @@ def test_names_that_are_cut_alike_stay_different() -> None:
         "a=b@" + "c" * 20_000,
     ],
 )
-def test_an_annotation_that_says_nothing_is_ignored(text: str) -> None:
+def test_an_invalid_claims_annotation_is_ignored(text: str) -> None:
     found: dict[str, Any] = read_claims({CLAIMS_ANNOTATION: text})
     assert found == {}
 
