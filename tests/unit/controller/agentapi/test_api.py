@@ -110,7 +110,7 @@ async def test_an_agent_is_known_by_its_node(api: Api) -> None:
         (review(node_name="gone"), "no node gone"),
     ],
 )
-async def test_others_are_refused(api: Api, answer: Json, phrase: str) -> None:
+async def test_tokens_that_are_not_of_an_agent_on_its_own_node_are_refused(api: Api, answer: Json, phrase: str) -> None:
     api.objects.objects[f"{NODES}/a"] = {"metadata": {"name": "a", "uid": "uid-a"}}
     api.trust(answer)
     with pytest.raises(DeniedError, match=phrase):
@@ -130,7 +130,7 @@ async def test_a_node_that_memory_does_not_know_yet_is_read_live(api: Api) -> No
     assert (await api.authenticator.agent_of(BEARER["Authorization"])).node == "new"
 
 
-async def test_reports_do_not_cost_a_review_each_and_a_token_ends_soon(api: Api) -> None:
+async def test_a_reviewed_token_is_cached_for_reports_but_only_briefly(api: Api) -> None:
     for _ in range(20):
         assert (await api.report({"entries": []})).status_code == 204
     assert api.objects.asked == [f"POST {REVIEWS}"]
@@ -177,7 +177,7 @@ async def test_a_failure_of_the_api_server_is_not_treated_as_a_refusal(api: Api)
 
 
 @pytest.mark.parametrize("lease", [None, {"metadata": {}}, {"metadata": 5}])
-async def test_without_a_leader_reports_are_to_be_sent_again(api: Api, lease: Json | None) -> None:
+async def test_reports_are_answered_with_503_while_no_leader_is_known(api: Api, lease: Json | None) -> None:
     api.leading = False
     if lease is not None:
         api.objects.objects["/lease"] = lease
@@ -247,7 +247,7 @@ def reviews(api: Api) -> int:
     return api.objects.asked.count(f"POST {REVIEWS}")
 
 
-async def test_a_node_that_asks_too_often_is_told_when_to_retry(api: Api) -> None:
+async def test_a_node_that_exceeds_its_rate_is_told_when_to_retry(api: Api) -> None:
     api.cluster.caches.upsert(cache("m"))
     burst = RATES["credentials"].burst
     with capture_logs() as logs:
@@ -309,7 +309,7 @@ async def test_good_tokens_of_many_nodes_may_come_from_one_address(api: Api) -> 
         assert (await ask(api, f"good.{i}", "/v1/progress")).status_code == 400
 
 
-async def test_an_api_server_that_is_away_is_held_against_nobody(api: Api) -> None:
+async def test_requests_during_an_outage_of_the_api_server_do_not_count_against_their_senders(api: Api) -> None:
     api.objects.down = True
     for i in range(2 * STRANGERS.burst):
         assert (await ask(api, f"token.{i}")).status_code == 503
@@ -327,7 +327,7 @@ async def test_an_api_server_that_is_away_is_held_against_nobody(api: Api) -> No
         ("", ""),
     ],
 )
-def test_addresses_that_count_as_one(address: str, site: str) -> None:
+def test_addresses_are_grouped_by_ipv4_address_or_ipv6_network(address: str, site: str) -> None:
     assert site_of(address) == site
 
 

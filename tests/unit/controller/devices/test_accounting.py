@@ -64,7 +64,7 @@ amounts = st.lists(st.integers(0, 50), max_size=4)
 
 
 @given(amounts, amounts)
-def test_devices_that_are_taken_are_given_back(running: list[int], init: list[int]) -> None:
+def test_taking_and_giving_back_devices_restores_the_used_amount(running: list[int], init: list[int]) -> None:
     info = node(memory=7, cards=1)
     pod = PodInfo(
         running_containers={f"r{i}": container(memory=each) for i, each in enumerate(running)},

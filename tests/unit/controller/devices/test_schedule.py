@@ -231,7 +231,7 @@ BOARDS = a_node({f"gpugrp1/{b}/gpugrp0/{p}/gpu/{c}/cards": 1 for b in range(2) f
         ),
     ],
 )
-def test_allocations(
+def test_allocations_and_scores_match_the_table(
     node: dict[str, Any], pod: dict[str, Any], score: float, expected: dict[str, dict[str, str]]
 ) -> None:
     decision = schedule([node], pod)
@@ -390,7 +390,7 @@ def test_a_pod_without_device_requests_fits_everywhere() -> None:
     assert (decision.node, decision.scores, decision.reasons) == ("a", {"a": 0.0, "b": 0.0}, {})
 
 
-def test_no_nodes() -> None:
+def test_scheduling_without_nodes_gives_an_empty_decision() -> None:
     assert schedule([], {}) == DeviceDecision(None, PodInfo(), {}, {})
 
 

@@ -21,7 +21,7 @@ amounts = st.integers(0, 2**63 - 1)
         (0, 0, 0, [1], False, ScoredUse(fits=False, score=0.0, used_by_pod=1, used_by_node=1)),
     ],
 )
-def test_leftover(
+def test_leftover_reports_whether_requests_fit_and_the_share_in_use(
     allocatable: int, by_pod: int, by_node: int, requests: list[int], *, init: bool, expected: ScoredUse
 ) -> None:
     assert leftover(allocatable, by_pod, by_node, requests, init=init) == expected
@@ -37,7 +37,9 @@ def test_leftover(
         (0, 0, [0], ScoredUse(fits=True, score=0.0, used_by_pod=0, used_by_node=0)),
     ],
 )
-def test_enum(allocatable: int, by_pod: int, requests: list[int], expected: ScoredUse) -> None:
+def test_enum_reports_whether_requests_fit_and_the_share_of_bits_in_use(
+    allocatable: int, by_pod: int, requests: list[int], expected: ScoredUse
+) -> None:
     assert enum(allocatable, by_pod, 0b0110, requests, init=False) == expected
 
 
@@ -58,7 +60,7 @@ def test_a_number_or_the_name_chooses_the_scorer(resource: str, number: int, sco
 
 
 @given(amounts, amounts, amounts, st.lists(amounts, max_size=4), st.booleans())
-def test_scores_are_shares(allocatable: int, by_pod: int, more: int, requests: list[int], init: bool) -> None:  # noqa: FBT001 - hypothesis passes it by place
+def test_scores_are_fractions(allocatable: int, by_pod: int, more: int, requests: list[int], init: bool) -> None:  # noqa: FBT001 - hypothesis passes it by place
     for scorer in (leftover, enum):
         scored = scorer(allocatable, by_pod, by_pod + more, requests, init=init)
         assert 0.0 <= scored.score <= 1.0

@@ -52,7 +52,7 @@ async def test_a_pod_that_alternates_wakes_nobody() -> None:
     await reader.stop()
 
 
-async def test_a_pod_that_hangs_is_asked_once() -> None:
+async def test_a_hanging_pod_is_asked_for_its_progress_only_once() -> None:
     asked = list[str]()
 
     async def read(address: str) -> None:
@@ -93,5 +93,5 @@ async def test_only_a_short_and_valid_answer_of_a_pod_is_read(body: bytes, found
         assert await read_progress("127.0.0.1", port) == found
 
 
-async def test_nothing_listens() -> None:
+async def test_a_pod_that_does_not_listen_reports_no_progress() -> None:
     assert await read_progress("127.0.0.1", free_port()) is None

@@ -25,7 +25,7 @@ HAS = {ready_label(M): "true", snapshot_label(M, R): "true"}
         ({ready_label(M): "true"}, True, ModelPreference.HAS_ROOM),
     ],
 )
-def test_the_preference_of_a_node(labels: dict[str, str], has_room: bool, expected: ModelPreference) -> None:  # noqa: FBT001 - a table
+def test_labels_and_room_give_the_preference(labels: dict[str, str], has_room: bool, expected: ModelPreference) -> None:  # noqa: FBT001 - a table
     assert model_preference([(M, R)], labels, has_room=has_room) == expected
 
 
@@ -52,7 +52,7 @@ _NODES = st.tuples(
 
 
 @given(st.lists(_NODES, max_size=8), st.booleans())
-def test_priorities_are_what_the_scheduler_takes(nodes: list[ScoredNode], wants_models: bool) -> None:  # noqa: FBT001 - hypothesis
+def test_priorities_are_valid_and_models_outrank_devices(nodes: list[ScoredNode], wants_models: bool) -> None:  # noqa: FBT001 - hypothesis
     found = priorities(nodes, wants_models=wants_models)
     assert len(found) == len(nodes)
     for (_, fit, models), priority in zip(nodes, found, strict=True):

@@ -25,7 +25,7 @@ def test_fields_that_only_a_scheduler_may_write_are_left_out() -> None:
     assert (container.dev_requests, container.allocate_from, requested.info.node_name) == ({}, {}, "")
 
 
-def test_pods_that_ask_the_same_have_the_same_key() -> None:
+def test_pods_with_equal_requests_have_the_same_key() -> None:
     one, other = device_pod("p", {CARD: 1, card("1"): 1}), device_pod("q", {card("1"): 1, CARD: 1})
     assert (
         requested_devices(one).key == requested_devices(other).key != requested_devices(device_pod("r", {CARD: 1})).key

@@ -121,7 +121,7 @@ def cards(*reservations: Any) -> list[str]:
     return [place for info in found for place in info.running_containers["main"].allocate_from.values()]
 
 
-async def test_pods_that_come_during_a_write_share_the_next_one(node: Node) -> None:
+async def test_reservations_made_during_a_write_share_the_next_write(node: Node) -> None:
     found = await node.reserve_at_once("p", "q", "r", "s")
     assert node.server.written == [{"p"}, {"p", "q", "r", "s"}]
     assert sorted(cards(*found)) == sorted(_CARDS)
@@ -164,7 +164,7 @@ async def test_a_reservation_of_a_later_attempt_stays(node: Node) -> None:
     assert node.server.written[-1] == set()
 
 
-async def test_each_change_of_a_refused_write_is_tried_alone(node: Node) -> None:
+async def test_reservations_of_a_refused_write_are_retried_one_by_one(node: Node) -> None:
     node.server.most_entries = 2
     found = await node.reserve_at_once("p", "q", "r")
     assert [len(written) for written in node.server.written] == [1, 2]

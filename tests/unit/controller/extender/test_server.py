@@ -74,7 +74,7 @@ def args(**fields: Any) -> dict[str, Any]:
     return {"Pod": pod_json("p", {CARD: 1}), "Nodes": None, "NodeNames": ["a", "b"]} | fields
 
 
-async def test_filter_and_prioritize_answer_in_the_names_of_go(extender: Extender) -> None:
+async def test_filter_and_prioritize_answer_with_the_field_names_of_kube_scheduler(extender: Extender) -> None:
     found = (await extender.ask("filter", args())).json()
     assert found == {
         "NodeNames": ["a"],
@@ -111,7 +111,7 @@ async def test_a_bind_that_fails_says_why(extender: Extender) -> None:
 
 
 @pytest.mark.parametrize("key", ["wrong", KEY, extender_key(KEY)[:-1] + "0"])
-async def test_strangers_and_the_key_of_admission_are_unknown(extender: Extender, key: str) -> None:
+async def test_wrong_keys_and_the_admission_key_are_answered_with_not_found(extender: Extender, key: str) -> None:
     answer = await extender.ask("filter", args(), key)
     assert (answer.status_code, answer.text) == (404, "Not Found")
     assert not Callers(lambda: [KEY]).denial(KEY, {})
@@ -133,7 +133,7 @@ async def test_hostile_bodies_are_refused(extender: Extender, body: bytes, statu
     assert (await extender.ask("filter", body)).status_code == status
 
 
-async def test_before_the_cluster_is_read_nothing_is_answered(extender: Extender) -> None:
+async def test_requests_are_answered_with_503_until_the_cluster_state_is_complete(extender: Extender) -> None:
     extender.ready = False
     assert (await extender.ask("filter", args())).status_code == 503
 

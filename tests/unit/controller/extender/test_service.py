@@ -56,7 +56,7 @@ async def test_nodes_that_have_the_model_come_first() -> None:
     assert (await service().filter(args())).node_names == list(NODES)
 
 
-async def test_a_model_of_another_namespace_counts_as_none() -> None:
+async def test_a_model_of_another_namespace_adds_no_score() -> None:
     assert set((await scores(args(models="other_llama@c0ffee"))).values()) == {0}
 
 
@@ -66,7 +66,7 @@ async def test_devices_decide_where_a_pod_may_go_and_models_which_of_these_is_be
     assert await scores(asked) == {"has": 0, "fetches": 0, "room": 4, "full": 1, "leaves": 0}
 
 
-async def test_a_pod_that_fits_nowhere_is_refused_only_when_it_is_asked_about_again() -> None:
+async def test_a_pod_without_a_fitting_node_is_refused_only_on_a_later_request() -> None:
     """The scheduler may have seen a change before us, and would not ask again after a refusal."""
     asked, found, now = args({CARD: 2}), service(), time.monotonic()
     found.clock = lambda: now

@@ -51,7 +51,7 @@ def test_nodes_of_two_groups_are_named_with_them() -> None:
     assert overlapping(decide(GroupMember("a", 0, ()))).status == "False"
 
 
-def test_only_a_few_of_many_such_nodes_are_named() -> None:
+def test_only_a_few_of_many_overlapping_nodes_are_named() -> None:
     message = overlapping(decide(*(GroupMember(f"n{i}", 0, ("h",)) for i in range(500)))).message
     assert "n2 is also in h; and 497 more nodes" in message
     assert len(message) < 300

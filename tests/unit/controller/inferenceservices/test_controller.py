@@ -63,7 +63,7 @@ def test_the_end_of_the_last_user_wakes_a_model_that_waits_for_it(cluster: Clust
     assert woken.take() == {MODEL, SERVICE}
 
 
-def test_a_service_that_takes_another_model_lets_the_first_go(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_service_that_changes_its_model_wakes_the_former_model(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.services.upsert(service())
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
     woken.take()

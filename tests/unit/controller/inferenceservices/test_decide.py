@@ -45,7 +45,7 @@ def test_no_pod_is_requested_before_the_model_is_ready(model: ServedModel) -> No
     assert named(decide(view(model, replicas=SCALED))) == ["Service"]
 
 
-def test_a_new_deployment_has_its_number_in_a_name_of_its_own_too() -> None:
+def test_a_new_deployment_also_gets_its_replicas_applied_by_a_separate_field_manager() -> None:
     seen = view(replicas={"min": 3})
     assert named(decide(seen)) == ["Service", "Deployment", "number"]
     assert manifest(seen)["spec"]["replicas"] == 3
@@ -65,7 +65,7 @@ def test_an_autoscaler_s_number_is_not_stated() -> None:
 
 
 @pytest.mark.parametrize("replicas", [{"min": 1}, {"min": 0, "max": 5}, {"min": 2, "max": 2}])
-def test_an_autoscaler_of_ours_that_is_not_wanted_is_deleted(replicas: dict[str, int]) -> None:
+def test_an_unwanted_autoscaler_is_deleted_only_if_it_is_ours(replicas: dict[str, int]) -> None:
     seen = view(deployment=deployment(), replicas=replicas, autoscaler=owned())
     assert decide(seen)[-1] == RemoveObject("HorizontalPodAutoscaler", "made-1")
     assert "-HorizontalPodAutoscaler" not in named(
@@ -73,11 +73,11 @@ def test_an_autoscaler_of_ours_that_is_not_wanted_is_deleted(replicas: dict[str,
     )
 
 
-def test_none_of_them_is_a_number() -> None:
+def test_zero_replicas_are_stated_in_the_manifest() -> None:
     assert manifest(view(replicas={"min": 0}), "number")["spec"] == {"replicas": 0}
 
 
-def test_pods_follow_a_model_that_is_not_ready_just_now_only_where_they_have_it_already() -> None:
+def test_a_deployment_is_only_updated_for_an_unready_model_that_it_already_uses() -> None:
     unready = ServedModel("m", READY.key, "r1", "m@r1", "NodesNotReady", "words")
     assert named(decide(view(unready, deployment=deployment("m@r1")))) == ["Service", "number", "Deployment"]
     assert named(decide(view(unready, deployment=deployment("other@r9")))) == ["Service"]
@@ -104,9 +104,7 @@ def test_another_revision_is_another_template() -> None:
         ),
     ],
 )
-def test_objects_of_others_and_those_being_removed_are_left_alone(
-    fields: dict[str, Any], kind: str, rest: list[str]
-) -> None:
+def test_foreign_objects_are_conflicts_and_left_unchanged(fields: dict[str, Any], kind: str, rest: list[str]) -> None:
     seen = view(replicas=SCALED, **fields)
     assert conflicts(seen) == [kind]
     assert named(decide(seen)) == rest
@@ -116,7 +114,7 @@ def test_a_foreign_autoscaler_is_no_conflict_where_none_is_wanted() -> None:
     assert conflicts(view(autoscaler=SOMEBODY_ELSES)) == []
 
 
-def test_nothing_is_done_for_one_that_is_being_deleted() -> None:
+def test_no_action_is_taken_for_a_service_being_deleted() -> None:
     assert decide(view(metadata={"deletion_timestamp": "t"}, deployment=deployment(), autoscaler=owned())) == []
 
 
@@ -128,7 +126,7 @@ def test_nothing_is_done_for_one_that_is_being_deleted() -> None:
     low=st.integers(0, 3),
     high=st.none() | st.integers(3, 5),
 )
-def test_only_what_is_ours_is_touched_and_one_name_states_the_number(
+def test_only_owned_objects_are_changed_and_only_one_manager_sets_the_replicas(
     model: ServedModel, kube_service: Any, made: Any, scaler: Any, low: int, high: int | None
 ) -> None:
     seen = view(

@@ -16,7 +16,7 @@ from controller.state.keys import ModelKey
 from tests.builders.services import READY, TEMPLATE, service
 
 
-def test_each_is_owned_by_the_service_and_named_as_it() -> None:
+def test_each_object_is_owned_by_and_named_after_its_service() -> None:
     made = service(replicas={"min": 1, "max": 2})
     for manifest in (deployment_of(made, READY, replicas=1), kube_service_of(made), autoscaler_of(made)):
         (owner,) = manifest["metadata"]["ownerReferences"]
@@ -42,7 +42,7 @@ def test_the_template_is_the_user_s_with_what_requests_the_model() -> None:
     assert written["metadata"]["labels"] == {"mine": "yes"}, "what was decoded is not changed"
 
 
-def test_labels_and_annotations_that_are_ours_are_not_the_user_s() -> None:
+def test_a_user_cannot_override_larders_own_labels() -> None:
     written: dict[str, Any] = {"metadata": {"labels": {"larder.dev/inference-service": "x"}, "annotations": None}}
     found = template_of(service(template=TEMPLATE | written), READY)
     assert found["metadata"]["labels"]["larder.dev/inference-service"] == "svc"
@@ -74,7 +74,7 @@ def test_an_autoscaler_scales_by_cpu_unless_told_otherwise() -> None:
     assert autoscaler_of(service(replicas={"min": 1, "max": 4, "metrics": [own]}))["spec"]["metrics"] == [own]
 
 
-def test_urls_and_paths() -> None:
+def test_the_url_and_api_path_of_a_service() -> None:
     assert url_of(service()) == "http://svc.team.svc:8080"
     assert url_of(service(port=80)) == "http://svc.team.svc"
     assert path_of("Service", "team", "svc") == "/api/v1/namespaces/team/services/svc"

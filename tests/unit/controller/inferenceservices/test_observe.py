@@ -76,7 +76,7 @@ def known(observer: ServiceObserver) -> tuple[str, str]:
     return found.reason, found.serves
 
 
-async def test_a_model_that_pods_can_use(observer: ServiceObserver, cluster: ClusterState) -> None:
+async def test_a_ready_model_is_served_with_its_revision(observer: ServiceObserver, cluster: ClusterState) -> None:
     cluster.cluster_base_models.upsert(model())
     found = observer.model(service())
     assert (found.ready, found.title, found.revision) == (True, "ClusterBaseModel m", "r1")

@@ -23,7 +23,7 @@ def reported(seen: ServiceView, refused: dict[str, str] | None = None, kind: str
     return found.status, found.reason, found.message
 
 
-def test_it_waits_for_its_model_with_the_model_s_message() -> None:
+def test_a_service_that_waits_for_its_model_reports_the_models_message() -> None:
     assert reported(view(MISSING)) == (
         "False",
         "ModelNotFound",
@@ -54,7 +54,9 @@ def test_it_waits_for_its_model_with_the_model_s_message() -> None:
         ({}, "False", "Progressing", "0 of 2 pods are ready"),
     ],
 )  # fmt: skip
-def test_its_pods_determine_its_status(fields: dict[str, Any], ready: str, reason: str, phrase: str) -> None:
+def test_the_status_of_a_service_follows_the_pods_of_its_deployment(
+    fields: dict[str, Any], ready: str, reason: str, phrase: str
+) -> None:
     found = reported(view(deployment=deployment(wanted=2, **fields), replicas={"min": 2}))
     assert found[:2] == (ready, reason)
     assert phrase in found[2]
@@ -72,12 +74,12 @@ def test_pods_that_serve_continue_though_the_model_is_gone() -> None:
     assert reported(seen, kind="ModelReady")[:2] == ("False", "ModelNotFound")
 
 
-def test_stopped_is_not_ready_and_says_by_what() -> None:
+def test_a_service_scaled_to_zero_is_reported_as_stopped() -> None:
     status: dict[str, Any] = {"conditions": ["Available=True"]}
     assert reported(view(deployment=deployment(wanted=0, **status), replicas={"min": 0}))[:2] == ("False", "Stopped")
 
 
-def test_a_name_that_is_taken_and_a_refusal_come_first() -> None:
+def test_name_conflicts_and_refusals_are_reported_before_anything_else() -> None:
     theirs = deployment(meta=Meta(name="svc", uid="theirs"), conditions=["Available=True"], ready_replicas=1)
     found = reported(view(deployment=theirs), {"Service": "no"})
     assert found[:2] == ("False", "NameConflict")
@@ -90,7 +92,7 @@ def test_a_name_that_is_taken_and_a_refusal_come_first() -> None:
     )
 
 
-def test_figures_and_the_time_of_a_change() -> None:
+def test_status_figures_are_current_and_conditions_keep_their_transition_times() -> None:
     seen = view(deployment=deployment(replicas=3, ready_replicas=2))
     status = status_of(seen, {}, STAMP)
     assert (status.replicas, status.ready_replicas, status.serving_revision) == (3, 2, "r1")
@@ -112,7 +114,7 @@ def with_status(seen: ServiceView, *conditions: Condition) -> ServiceView:
     return ServiceView(service, seen.model, seen.deployment)
 
 
-def test_pods_read_before_the_last_one_was_ready_block_nothing() -> None:
+def test_pods_read_before_the_deployment_was_complete_are_ignored() -> None:
     unscheduled = ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes are available")
     stale = ClaimPod(metadata=Meta(name="p", namespace="team"), status=PodStatus(conditions=[unscheduled]))
     served: dict[str, Any] = {"conditions": ["Available=True"], "replicas": 2, "updated_replicas": 2}

@@ -8,5 +8,5 @@ from controller.manager.look_delay import look_delay_s
 @pytest.mark.parametrize(
     ("delay_s", "waiting", "expected_s"), [(15, 0, 15), (15, 19, 15), (15, 100, 90), (15, 5000, 300), (600, 5000, 600)]
 )
-def test_many_objects_are_each_looked_at_more_rarely(delay_s: float, waiting: int, expected_s: float) -> None:
+def test_objects_of_a_crowded_namespace_are_checked_less_often(delay_s: float, waiting: int, expected_s: float) -> None:
     assert look_delay_s(delay_s, waiting) == expected_s

@@ -58,7 +58,7 @@ async def test_a_reason_is_reported_once_an_hour_and_a_new_state_at_once(recorde
     assert recorder.take() == [("p0", "Waiting")]
 
 
-async def test_five_pods_get_the_event_and_their_owner_one(recorder: PodRecorder) -> None:
+async def test_at_most_five_pods_get_an_event_and_their_owner_gets_one(recorder: PodRecorder) -> None:
     await recorder.events.report("key", pods(100), "Gone", "m")
     assert recorder.take() == [("p0", "Gone"), ("web", "Gone"), *((f"p{i}", "Gone") for i in range(1, 5))]
 

@@ -35,7 +35,7 @@ def cluster() -> ClusterState:
     return fresh_cluster()
 
 
-def test_a_replica_that_does_not_lead_says_nothing(cluster: ClusterState) -> None:
+def test_only_the_leader_exports_state_metrics(cluster: ClusterState) -> None:
     cluster.caches.upsert(cache("llama", "gpus"))
     assert shown(cluster, leading=False) == {}
     assert shown(cluster)["larder_workqueue_depth"] == {(): 3}

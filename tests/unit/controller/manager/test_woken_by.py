@@ -49,7 +49,7 @@ def woken(cluster: ClusterState) -> WokenKeys:
     return woken
 
 
-def test_a_new_leader_wants_everything(woken: WokenKeys) -> None:
+def test_a_new_leader_wakes_every_key(woken: WokenKeys) -> None:
     woken.enqueue_all()
     assert woken.take() == nodes("a", "b", "c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
@@ -239,7 +239,7 @@ def test_a_pod_that_waits_is_woken_by_labels_of_its_files_wherever_they_appear(
     assert woken.take() == set()
 
 
-def test_a_pod_that_waits_on_a_node_is_woken_by_what_the_node_says_of_its_model(
+def test_a_pod_waiting_on_a_node_is_woken_by_changes_of_its_model_there(
     cluster: ClusterState, woken: WokenKeys
 ) -> None:
     cluster.users.upsert(pod("user", "a", phase="Pending", annotations={"larder.dev/models": "llama@r1"}))
@@ -254,7 +254,9 @@ def test_a_pod_that_waits_on_a_node_is_woken_by_what_the_node_says_of_its_model(
     assert waits() <= woken.take()
 
 
-def test_a_place_that_is_won_or_lost_wakes_the_model(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_change_of_whether_a_node_has_room_for_a_model_wakes_the_model(
+    cluster: ClusterState, woken: WokenKeys
+) -> None:
     cluster.unplaced.set("a", {("llama", "r1"): "full"})
     assert woken.take() == caches("llama")
     cluster.unplaced.set("a", {("llama", "r1"): "full, by other numbers"})

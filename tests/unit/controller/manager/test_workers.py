@@ -64,7 +64,7 @@ async def test_a_failing_reconcile_affects_one_key_and_is_retried() -> None:
 @pytest.mark.parametrize(
     ("error", "result"), [(Unreachable("away"), "error"), (StaleError("old"), "requeue"), (KeyError("x"), "error")]
 )
-async def test_a_stale_cache_is_no_error(error: Exception, result: str) -> None:
+async def test_reconciles_are_counted_by_result_and_a_stale_cache_is_a_requeue(error: Exception, result: str) -> None:
     metrics = Metrics()
     served = Workers(lambda: True, metrics)
 
@@ -79,7 +79,7 @@ async def test_a_stale_cache_is_no_error(error: Exception, result: str) -> None:
     assert shown['larder_reconcile_time_seconds_count{controller="groups"}'] == 1
 
 
-async def test_errors_that_no_code_foresees_are_reported_from_those_that_it_does() -> None:
+async def test_only_unforeseen_errors_count_as_internal_errors() -> None:
     metrics = Metrics()
     served = workers(RecordingReconciler(), metrics)
     for error in (Unreachable("away"), StaleError("old"), KeyError("x"), TypeError("y")):

@@ -8,7 +8,7 @@ from shared.api.model_node import ModelNodeSpec
 READY = Condition(type="Ready", status="True", reason="Stocked", last_transition_time="t")
 
 
-def test_keys_of_others_stay_and_ours_are_replaced() -> None:
+def test_foreign_status_fields_are_kept_and_our_own_are_replaced() -> None:
     found = {"state": "Failed", "nodesReady": ["a"], "nodesFailed": ["b"], "theirs": {"deep": [1]}, "phase": "x"}
     status = BaseModelStatus(state="Ready", nodes_ready=["c"])
     assert merged(found, status) == {"state": "Ready", "nodesReady": ["c"], "theirs": {"deep": [1]}, "phase": "x"}

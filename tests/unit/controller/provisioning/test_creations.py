@@ -14,7 +14,7 @@ from shared.kube.errors import Refused
 KEY = DownloadedModelKey("team", "llama")
 
 
-async def test_a_refusal_is_kept_until_the_claim_exists_and_both_wake_the_key() -> None:
+async def test_a_refused_claim_is_remembered_until_created_and_both_results_wake_the_key() -> None:
     clock, internal, woken = asyncio.get_running_loop().time, list[object](), asyncio.Queue[DownloadedModelKey]()
     settings = ProvisionSettings(rate=1e6, burst=1e6, settle_s=0)
     provisioner = Provisioner(settings, clock, CollectorRegistry(), lambda *found: internal.append(found))

@@ -22,7 +22,7 @@ def order(second: int, owner: str = "", index: int = 0) -> ProvisionOrder:
     return ProvisionOrder(f"2026-01-01T00:00:{second:02}Z", owner, index)
 
 
-def test_a_retry_comes_before_older_owners_and_the_tail_after_younger_ones() -> None:
+def test_retries_come_first_then_owners_by_age_then_the_tail() -> None:
     queue = ProvisionQueue()
     queue.push("a", "tail", order(0), Tier.TAIL)
     queue.push("a", "young", order(9))

@@ -151,7 +151,7 @@ async def test_a_flow_that_keeps_failing_delays_no_other(rig: Rig) -> None:
     await rig.until(lambda: len(rig.created) == 101)
 
 
-async def test_hanging_requests_leave_slots_for_others_and_one_flow_hangs_once(rig: Rig) -> None:
+async def test_hanging_requests_of_some_namespaces_leave_a_slot_for_others(rig: Rig) -> None:
     hanging = 0
     end = asyncio.Event()
 
@@ -388,7 +388,7 @@ async def test_in_order_of_arrival_a_failure_delays_everybody() -> None:
 
 
 @pytest.mark.looptime
-async def test_a_new_leader_serves_the_oldest_owner_first_whatever_order_its_reconcilers_ask_in() -> None:
+async def test_a_new_leader_serves_requests_by_the_age_of_their_owners() -> None:
     rig = Rig(settle_s=0.5)
     for number in reversed(range(100)):
         rig.ask(number, order=ProvisionOrder(f"2026-01-01T00:00:{number:02}Z"))

@@ -26,7 +26,7 @@ def test_only_failures_of_the_server_affect_all(error: KubeError, expected: bool
     assert concerns_all(error, others_succeed=False) is expected
 
 
-def test_a_server_that_serves_others_meanwhile_is_not_down_but_may_still_request_a_pause() -> None:
+def test_a_timeout_pauses_only_its_namespace_if_others_succeed_but_a_busy_server_pauses_all() -> None:
     assert not concerns_all(Unreachable("no answer within 30 s"), others_succeed=True)
     assert concerns_all(Busy("429 TooManyRequests: too many requests", 1, 429), others_succeed=True)
 

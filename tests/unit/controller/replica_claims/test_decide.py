@@ -46,7 +46,7 @@ def test_a_pod_is_released_once_all_its_claims_exist() -> None:
     assert not any(isinstance(action, ReleasePod) for action in next_steps(READY, LEAVING))
 
 
-def test_missing_claims_are_created_and_named_on_the_controllers_alone() -> None:
+def test_missing_claims_are_created_and_reported_without_a_warning() -> None:
     actions = next_steps(READY, MISSING)
     assert [a.claim for a in actions if isinstance(a, CreateClaim)] == [MISSING]
     assert (reported(actions), actions[-1]) == (("WaitingForClaims", False), LOOK_AGAIN)
@@ -76,7 +76,7 @@ def test_a_claim_that_the_queue_repeats_by_itself_is_delayed() -> None:
 @pytest.mark.parametrize(
     ("holder", "message"), [("Job team/other", "belongs to Job team/other"), ("", "belongs to no workload")]
 )
-def test_a_claim_of_somebody_else_stops_everything(holder: str, message: str) -> None:
+def test_a_claim_of_another_workload_is_reported_and_blocks_the_pod(holder: str, message: str) -> None:
     actions = next_steps(MISSING, ReplicaClaim("data-train-0", {}, ClaimState.TAKEN, holder=holder))
     withdraw, report, again = actions
     assert (withdraw, again) == (WithdrawPending(), LOOK_AGAIN)

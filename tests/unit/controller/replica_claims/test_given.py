@@ -31,7 +31,7 @@ def pod_of_a_stateful_set(**annotations: str) -> Json:
     return pod
 
 
-def test_a_claim_of_the_pods_own_stays_its_own_on_a_second_pass() -> None:
+def test_a_second_pass_does_not_take_over_a_pods_own_claim() -> None:
     pod = pod_of_a_stateful_set()
     give_claims(pod, KINDS)
     assert pod["metadata"]["annotations"][GIVEN_ANNOTATION] == "data"
@@ -63,7 +63,7 @@ def test_admission_replaces_a_record_that_someone_else_wrote() -> None:
     ],
     ids=["one", "one that is not mounted", "one without a template", "empty", "long", "none"],
 )
-def test_a_record_only_leaves_templates_out(record: str | None, mounted: set[str], given: list[str]) -> None:
+def test_the_annotation_can_only_exclude_templates(record: str | None, mounted: set[str], given: list[str]) -> None:
     annotations = {} if record is None else {GIVEN_ANNOTATION: record}
     assert [t.name for t in mounted_templates(TEMPLATES, "db-0", mounted, annotations)] == given
 

@@ -41,7 +41,7 @@ def owner(kind: str, name: str = "train", api_version: str = "") -> dict[str, An
         ("train-0", {}, {}, owner("Job", api_version="example.org/v1"), "train-0"),
     ],
 )
-def test_the_identity_of_a_pod(
+def test_the_identity_of_a_pod_follows_from_its_controller_and_index(
     name: str, labels: dict[str, str], annotations: dict[str, str], controller: dict[str, Any], identity: str
 ) -> None:
     assert identity_of(name, labels, annotations, controller) == identity

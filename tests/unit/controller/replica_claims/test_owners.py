@@ -94,7 +94,7 @@ async def test_a_controller_that_is_deleted_or_being_deleted_owns_nothing(tmp_pa
         assert (found.reason, word in found.message) == (OWNER_GONE, True)
 
 
-async def test_a_controller_that_may_not_be_read_says_which_value_of_the_chart(tmp_path: Path) -> None:
+async def test_an_unreadable_controller_is_reported_with_the_chart_value_to_set(tmp_path: Path) -> None:
     server = chain(("Job", "train"))
     server.refused[f"{PATHS['Job'][1]}/train"] = 403
     found = await owner_of(server, tmp_path, reference("Job", "train"))
@@ -130,7 +130,7 @@ async def test_pods_of_one_workload_share_a_read_for_ten_seconds(tmp_path: Path)
     assert len(server.asked) == 2
 
 
-async def test_a_reference_with_the_uid_of_another_workload_says_nothing_about_that(tmp_path: Path) -> None:
+async def test_a_forged_reference_does_not_affect_lookups_of_the_real_workload(tmp_path: Path) -> None:
     server = chain(("Job", "train"))
     async with serving(server, tmp_path) as kube:
         owners = WorkloadOwners(kube, KINDS, lambda: 0.0)

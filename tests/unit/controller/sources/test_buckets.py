@@ -33,7 +33,7 @@ def test_tokens_given_back_can_be_taken_again() -> None:
     assert [buckets.draw("a") for _ in range(3)] == [0, 0, 1]
 
 
-def test_the_one_that_asked_longest_ago_is_forgotten() -> None:
+def test_the_least_recently_used_bucket_is_forgotten() -> None:
     clock = Clock()
     buckets = Buckets(Rate(1, 1), clock, most=3)
     for name in ("a", "b", "c", "a", "d"):

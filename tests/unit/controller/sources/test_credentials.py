@@ -39,17 +39,17 @@ def secret(labelled: str = "true", hosts: str = "", **values: str) -> dict[str, 
     return {"metadata": metadata, "data": {k: base64.b64encode(v.encode()).decode() for k, v in values.items()}}
 
 
-async def test_values_go_to_the_hosts_that_the_secret_names(secrets: Secrets, objects: Objects) -> None:
+async def test_credentials_are_bound_to_the_hosts_that_the_secret_names(secrets: Secrets, objects: Objects) -> None:
     objects.objects[PATH] = secret(hosts=" Hub.Example , *.cdn.example,", token="t0p")
     assert await secrets.credentials_of(demand()) == Credentials({"token": "t0p"}, ("hub.example", "*.cdn.example"))
 
 
-async def test_by_default_they_go_to_the_schemes_own_hosts(secrets: Secrets, objects: Objects) -> None:
+async def test_credentials_are_bound_to_the_hosts_of_the_scheme_by_default(secrets: Secrets, objects: Objects) -> None:
     objects.objects[PATH] = secret(token="t0p")
     assert "huggingface.co" in (await secrets.credentials_of(demand())).hosts
 
 
-async def test_no_secret_is_no_request(secrets: Secrets, objects: Objects) -> None:
+async def test_a_model_without_a_secret_causes_no_request(secrets: Secrets, objects: Objects) -> None:
     assert (await secrets.credentials_of(demand(""))).values == {}
     assert objects.asked == []
 
@@ -202,7 +202,9 @@ async def test_bytes_that_are_no_text_are_refused_without_showing_them(secrets: 
     "name",
     ["../../larder-system/secrets/hub", "hub/../../../nodes", "hub?x=y", "hub#x", "%2e%2e/x", "Hub", "a b", ".."],
 )
-async def test_a_name_never_leads_to_another_namespace(secrets: Secrets, objects: Objects, name: str) -> None:
+async def test_a_secret_name_with_a_path_is_refused_without_a_request(
+    secrets: Secrets, objects: Objects, name: str
+) -> None:
     objects.objects["/api/v1/namespaces/larder-system/secrets/hub"] = secret(token="t0p")
     with pytest.raises(AuthDenied, match="is not a valid Secret name"):
         await secrets.credentials_of(demand(name))
@@ -229,7 +231,7 @@ MINIO = "https://minio.test:9000"
         (",".join(PUBLIC_SOURCES.patterns), False),
     ],
 )
-async def test_a_secret_leads_the_models_of_namespaces_only_where_they_may_go(
+async def test_an_endpoint_from_a_secret_must_be_an_allowed_source(
     kube: Kube, objects: Objects, patterns: str, *, is_allowed: bool
 ) -> None:
     objects.objects[PATH] = secret(hosts="minio.test", AWS_ENDPOINT_URL=MINIO)

@@ -29,7 +29,7 @@ def test_a_label_of_no_model_wakes_every_snapshot_on_the_node(other: str) -> Non
     assert changed_snapshot_labels(node(X, Y), node(Y, other)) == {X, Y}
 
 
-def test_another_node_of_the_same_name_wakes_all() -> None:
+def test_a_replaced_node_of_the_same_name_counts_as_a_change_of_all_its_labels() -> None:
     assert changed_snapshot_labels(node(Y), node(Y, uid="2")) == {Y}
     assert changed_snapshot_labels(node(Y), node(Y, X, uid="2")) == {X, Y}
 

@@ -47,7 +47,7 @@ def test_membership_follows_nodes_and_groups(cluster: ClusterState) -> None:
     assert cluster.targets_of(demand) == []
 
 
-def test_a_node_that_is_not_the_one_in_memory_is_judged_by_its_own_labels(cluster: ClusterState) -> None:
+def test_group_membership_follows_the_labels_of_the_given_node_object(cluster: ClusterState) -> None:
     assert cluster.membership.of(node("a", {"pool": "cpu"})) == frozenset()
     known = cluster.node("a")
     assert known is not None

@@ -8,7 +8,9 @@ values = st.frozensets(st.sampled_from("abcd"))
 
 
 @given(st.lists(st.tuples(names, values)))
-def test_it_answers_as_a_search_would_and_keeps_nothing_else(steps: list[tuple[str, frozenset[str]]]) -> None:
+def test_the_index_agrees_with_a_full_search_and_keeps_no_empty_entries(
+    steps: list[tuple[str, frozenset[str]]],
+) -> None:
     index: Index[str, str] = Index()
     has: dict[str, frozenset[str]] = {}
     for name, after in steps:

@@ -60,12 +60,14 @@ async def test_any_revision_may_be_wanted_by_what_is_not_resolved_yet(live: Live
     ],
     ids=["other nodes", "on a claim", "being deleted"],
 )
-async def test_objects_that_do_not_want_it_here(live: LiveReader, objects: Objects, found: Object) -> None:
+async def test_models_meant_for_elsewhere_or_being_deleted_are_not_wanted_on_the_node(
+    live: LiveReader, objects: Objects, found: Object
+) -> None:
     put_model(objects, "ClusterBaseModel", found)
     assert await live.wanted("a", [R1]) == frozenset()
 
 
-async def test_the_loser_of_a_conflict_wants_nothing(live: LiveReader, objects: Objects) -> None:
+async def test_the_losing_object_of_a_name_conflict_wants_no_revision(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus"))
     later = cluster_model("m", GPU, uri="s3://bucket/x", creation_timestamp="2026-03-01T00:00:00Z", uid="later")
     put_model(objects, "ClusterBaseModel", later)
@@ -82,7 +84,7 @@ async def test_a_namespaced_model_is_found_by_its_id(live: LiveReader, objects: 
     assert await live.wanted("a", [("team_m", "r1")]) == {("team_m", "r1")}
 
 
-async def test_in_doubt_everything_is_kept(live: LiveReader, objects: Objects) -> None:
+async def test_everything_is_kept_if_the_node_is_unknown_or_a_read_fails(live: LiveReader, objects: Objects) -> None:
     assert await live.wanted("gone", [R1]) == {R1}
     path = object_path(ModelKey("ClusterModelCache", "", "m"))
     objects.objects[path] = {"metadata": {"name": "m"}, "spec": {"storageUri": 5}}
@@ -128,13 +130,13 @@ async def test_an_unpinned_model_may_be_evicted_only_if_all_groups_of_the_node_a
     assert await live.protected("a", [R1]) == {R1}
 
 
-async def test_a_pinned_one_is_spared(live: LiveReader, objects: Objects) -> None:
+async def test_a_pinned_model_is_protected_from_eviction(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus", annotations={"larder.dev/pin": "true"}))
     put_model(objects, "ClusterModelCache", cache("other", "gpus"))
     allow(objects, LRU)
     assert await live.protected("a", [R1, ("other", "r1")]) == {R1}
 
 
-async def test_on_a_node_that_is_not_there_everything_is_spared(live: LiveReader, objects: Objects) -> None:
+async def test_everything_is_protected_on_an_unknown_node(live: LiveReader, objects: Objects) -> None:
     allow(objects, LRU)
     assert await live.protected("gone", [R1]) == {R1}

@@ -8,7 +8,7 @@ from tests.builders.cluster import WokenKeys, fresh_cluster
 from tests.builders.services import service
 
 
-def test_they_appear_and_disappear_with_the_definition() -> None:
+def test_services_appear_and_disappear_with_the_ownership_of_their_kind() -> None:
     cluster = fresh_cluster()
     woken = WokenKeys(cluster)
     sink: ManagedSink[InferenceService] = ManagedSink(

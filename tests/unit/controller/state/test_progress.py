@@ -71,7 +71,7 @@ def test_nodes_that_are_gone_are_forgotten(recorded: Recorded) -> None:
     assert recorded.progress.of("a", KEY) == (0, 0)
 
 
-def test_reports_that_go_to_and_fro_are_no_growth(recorded: Recorded) -> None:
+def test_alternating_reports_do_not_count_as_growth(recorded: Recorded) -> None:
     recorded.report(0)
     assert recorded.progress.grew_at("a") is None, "no byte has come"
     recorded.report(500)
@@ -100,7 +100,7 @@ def test_a_new_grant_begins_again(recorded: Recorded) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 2000)), max_size=60))
-def test_no_sequence_of_reports_moves_more_often_than_there_are_bytes(reports: list[int | None]) -> None:
+def test_progress_advances_at_most_once_per_byte_of_the_model(reports: list[int | None]) -> None:
     recorded, steps, last = Recorded(), 0, None
     for now, done in enumerate(reports, 1):
         recorded.now = now

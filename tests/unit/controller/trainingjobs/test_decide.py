@@ -113,7 +113,7 @@ def test_only_the_next_claims_of_each_role_of_a_large_job_are_queued() -> None:
     assert wanted[-1] == JobReplica("Worker", MOST_QUEUED + 4), "others follow as claims are created"
 
 
-def test_a_job_whose_claims_found_no_space_in_the_queue_asks_again() -> None:
+def test_a_job_whose_claims_found_no_place_in_the_queue_is_requeued() -> None:
     found = Observed(training_job())
     assert only(decide(found.view(), NOW), Requeue) == [Requeue(LOOK_AGAIN_S)]
     for number in range(40):
@@ -126,7 +126,7 @@ def test_masters_come_first() -> None:
     assert [a.replica.role for a in only(decide(found.view(), NOW), ProvisionClaims)] == ["Master", "Worker"]
 
 
-def test_scaled_down_the_pods_go_and_the_claims_stay() -> None:
+def test_scaling_down_deletes_the_pod_and_keeps_the_claim() -> None:
     found = Observed(training_job(Worker=replica_spec(1)))
     found.queue = QueueState(queued=3)
     actions = decide(found.view(claim(), pod(), claim("data-tj-worker-1"), pod("tj-worker-1")), NOW)
@@ -134,7 +134,7 @@ def test_scaled_down_the_pods_go_and_the_claims_stay() -> None:
     assert only(actions, WithdrawClaims) == [WithdrawClaims(frozenset({JobReplica("Worker", 0)}))]
 
 
-def test_scaled_up_again_a_replica_gets_its_claim_back() -> None:
+def test_scaling_up_again_reuses_the_existing_claim() -> None:
     found = Observed(training_job(Worker=replica_spec(2)))
     actions = decide(found.view(claim(), pod(), claim("data-tj-worker-1")), NOW)
     assert (only(actions, ProvisionClaims), created(actions)) == ([], [JobReplica("Worker", 1)])
@@ -188,7 +188,7 @@ def test_a_pod_lost_with_its_node_is_replaced_under_every_policy_and_not_counted
     assert only(actions, WriteJobStatus) == [WriteJobStatus()]
 
 
-def test_after_a_refusal_one_replica_retries_before_the_others() -> None:
+def test_after_a_refusal_a_single_replica_of_the_role_is_tried_first() -> None:
     found = Observed(training_job(Worker=replica_spec(5), Server=replica_spec(1)))
     found.failures.note((KEY, "Worker"), QUOTA)
     actions = decide(found.view(), NOW)
@@ -212,7 +212,7 @@ def test_without_its_service_a_job_gets_no_pods() -> None:
     assert (created(actions), only(actions, CreateService)) == ([], [])
 
 
-def test_a_foreign_object_is_never_used() -> None:
+def test_a_claim_of_a_foreign_owner_is_never_used() -> None:
     found = Observed(training_job())
     actions = decide(found.view(claim(owners=[])), NOW)
     assert (created(actions), only(actions, ProvisionClaims)) == ([], [])
@@ -239,7 +239,7 @@ def test_a_job_is_deleted_after_its_ttl() -> None:
     assert only(decide(found.view(), NOW + timedelta(seconds=60)), DeleteTrainingJob)
 
 
-def test_suspended_the_pods_go() -> None:
+def test_suspending_a_job_deletes_its_pods_and_withdraws_its_claims() -> None:
     found = Observed(training_job(run=RunPolicy(suspend=True)))
     actions = decide(found.view(claim(), pod()), NOW)
     assert deleted(actions) == ["tj-worker-0"]

@@ -59,7 +59,7 @@ def test_a_pod_restarts_in_place_only_where_its_policy_is_one_of_pods(policy: st
     assert pod_of(replica_spec(restart_policy=policy))["spec"]["restartPolicy"] == of_pod
 
 
-def test_claims_come_beside_the_volumes_of_the_template_which_win() -> None:
+def test_volumes_of_the_template_take_precedence_over_claims_of_the_same_name() -> None:
     own = {"name": "scratch", "emptyDir": {}}
     spec = replica_spec(2, template={"spec": {"containers": [], "volumes": [own]}})
     volumes = pod_of(spec)["spec"]["volumes"]

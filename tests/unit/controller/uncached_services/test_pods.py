@@ -34,11 +34,11 @@ def pod(name: str = "p", reason: str = "no cache", *, phase: str = "Pending", as
         (pod(deletion_timestamp="2026-01-01T00:00:00Z"), False),
     ],
 )
-def test_pods_that_asked_and_did_not_get_a_cache(found: Pod, *, uncached: bool) -> None:
+def test_a_live_pod_that_requested_a_cache_and_has_a_reason_is_uncached(found: Pod, *, uncached: bool) -> None:
     assert is_uncached(found) is uncached
 
 
-def test_the_service_is_the_one_that_the_labels_of_its_kind_name() -> None:
+def test_the_service_of_a_pod_is_found_by_the_labels_of_its_kind() -> None:
     assert service_of("InferenceService", pod()) == LLAMA
     assert service_of("LLMInferenceService", pod()) is None
     labels = {"app.kubernetes.io/part-of": "llminferenceservice", "app.kubernetes.io/name": "chat"}
@@ -46,7 +46,7 @@ def test_the_service_is_the_one_that_the_labels_of_its_kind_name() -> None:
     assert service_of("LLMInferenceService", large) == UncachedServiceKey("LLMInferenceService", "team", "chat")
 
 
-def test_a_service_is_announced_for_each_new_reason_and_not_for_each_change_of_a_pod() -> None:
+def test_a_service_is_announced_for_a_new_reason_but_not_for_other_changes() -> None:
     pods, announced = UncachedPods("InferenceService"), list[UncachedServiceKey]()
     pods.changed.listen(announced.append)
     pods.upsert(pod())

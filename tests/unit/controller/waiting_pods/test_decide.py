@@ -84,7 +84,7 @@ def test_few_pods_change_at_a_time_so_that_others_are_served_in_between() -> Non
     assert [a for a in actions if isinstance(a, Requeue)] == [Requeue(0.1)]
 
 
-def test_a_pod_on_a_node_without_the_files_is_told_how_far_they_are() -> None:
+def test_a_pod_on_a_node_without_the_files_gets_an_event_with_their_progress() -> None:
     (says, again) = decide(view(bound(), on_some_node=True))
     assert isinstance(says, ReportOnPods)
     assert (says.reason, says.warn, says.owners) == (WAITING, False, False)
@@ -134,7 +134,7 @@ def test_only_a_pod_that_was_on_its_node_before_the_files_gets_the_hint_about_th
     assert heard["gated"].endswith("is on node a")
 
 
-def test_a_pod_that_requests_it_is_ended_where_the_files_are_missing_and_nowhere_else() -> None:
+def test_a_pod_that_opted_to_fail_is_failed_only_if_its_node_lacks_the_files() -> None:
     failing = bound(fails=True)
     (ends, again) = decide(view(failing))
     assert isinstance(ends, FailPod)
@@ -144,7 +144,7 @@ def test_a_pod_that_requests_it_is_ended_where_the_files_are_missing_and_nowhere
     assert decide(view(waiting(fails=True), on_some_node=True)) == []
 
 
-def test_pods_that_may_not_be_ended_yet_delay_no_other_and_keep_nobody_busy() -> None:
+def test_pods_that_cannot_be_failed_yet_do_not_delay_the_gates_of_others() -> None:
     failing = [bound(f"p{i}", fails=True) for i in range(60)]
     ready = gated(fits=True)
     (opens, again) = decide(view(*failing, ready, on_some_node=True, paused=True))
@@ -153,7 +153,7 @@ def test_pods_that_may_not_be_ended_yet_delay_no_other_and_keep_nobody_busy() ->
 
 
 @pytest.mark.parametrize("lost", [waiting(), gated(), bound()], ids=["unbound", "gated", "bound"])
-def test_a_pod_and_its_owner_are_told_that_the_model_or_revision_is_gone(lost: WaitingPod) -> None:
+def test_a_lost_model_or_revision_is_reported_on_the_pod_and_its_owner(lost: WaitingPod) -> None:
     (event,) = notified(decide(view(lost, declared=False, obtainable=False)))
     assert (event.pods, event.reason, event.warn, event.owners) == ((lost.pod,), REMOVED, True, True)
     (event,) = notified(decide(view(lost, serving="r2", obtainable=False)))
@@ -165,11 +165,11 @@ def test_a_pod_that_has_the_files_is_not_affected_by_the_end_of_its_model() -> N
     assert decide(view(bound(missing=None), declared=False, obtainable=False)) == []
 
 
-def test_pods_that_were_not_checked_are_checked_soon() -> None:
+def test_unchecked_pods_are_checked_again_within_seconds() -> None:
     assert decide(view(gated(), on_some_node=True, undecided=True))[-1] == Requeue(5.0)
 
 
-def test_only_what_waits_for_files_counts_as_waiting() -> None:
+def test_only_pods_that_lack_files_count_as_waiting() -> None:
     seen = view(gated("g"), bound("b"), waiting("w"), bound("h", missing=None), on_some_node=True)
     assert [w.pod.metadata.name for w in seen.pods if seen.waits(w)] == ["g", "b"]
     assert view().waits(waiting())
@@ -191,7 +191,9 @@ facts = st.fixed_dictionaries(dict.fromkeys(("declared", "obtainable", "on_some_
 
 
 @given(st.lists(states, max_size=8), facts)
-def test_nothing_is_done_to_a_pod_that_did_not_ask(pods: list[WaitingPod], known: dict[str, bool]) -> None:
+def test_only_gated_pods_are_ungated_and_only_pods_that_opted_in_are_failed(
+    pods: list[WaitingPod], known: dict[str, bool]
+) -> None:
     actions = decide(view(*pods, **known))
     assert all(any(w.pod is p and w.gated and w.fits for w in pods) for p in ungated(actions))
     ended = [a.pod for a in actions if isinstance(a, FailPod)]

@@ -100,7 +100,7 @@ async def test_a_gated_pod_fits_once_a_node_that_it_may_run_on_has_all_its_model
     assert (found.fits, found.placement, found.gated) == (True, "gated", True)
 
 
-async def test_its_required_affinity_counts(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
+async def test_the_required_affinity_of_a_pod_is_honoured(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["2"]}]}
     affinity = Affinity(node_affinity={"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}})
     cluster.users.upsert(waiting_pod(gated=True, affinity=affinity))
@@ -151,7 +151,7 @@ async def test_the_more_nodes_have_the_files_the_fewer_pods_are_checked_in_a_run
     assert [w.pod.metadata.name for w in (await observer.view(KEY)).pods if w.fits] == ["q"]
 
 
-async def test_a_thousand_pods_of_one_workload_are_one_question(
+async def test_a_thousand_pods_of_one_workload_need_a_single_check(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     cluster.nodes.upsert(node("a", POOL | FILES))
@@ -195,7 +195,7 @@ async def test_a_node_that_is_gone_or_not_ready_is_named(observer: WaitingPodsOb
     assert (await only(observer)).missing == MissingFiles("a", node_ready=False)
 
 
-async def test_a_node_that_will_not_get_the_files_says_why(
+async def test_a_node_that_will_not_get_the_files_is_reported_with_the_reason(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     async def obstacle() -> str:
@@ -216,7 +216,7 @@ async def test_a_node_that_will_not_get_the_files_says_why(
     assert await obstacle() == ""
 
 
-async def test_possible_arrivals_are_distinguished_from_impossible_ones(
+async def test_the_view_shows_whether_a_revision_can_still_arrive(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     seen = await view(observer, waiting_pod())

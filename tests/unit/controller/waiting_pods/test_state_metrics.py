@@ -27,7 +27,7 @@ def shown(metrics: WaitingPodsMetrics) -> dict[tuple[str, str], float]:
     return {(sample.name, sample.labels["placement"]): sample.value for sample in samples}
 
 
-def test_each_pod_counts_once_and_the_oldest_has_its_age() -> None:
+def test_waiting_pods_are_counted_once_with_the_age_of_the_oldest() -> None:
     metrics = WaitingPodsMetrics(lambda: NOW)
     metrics.note(view("m", waiting("p", "gated", 0), waiting("q", "gated", 4), waiting("r", "preferred", 9)))
     metrics.note(view("n", waiting("p", "gated", 0)))

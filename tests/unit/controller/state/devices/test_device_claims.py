@@ -47,7 +47,9 @@ def test_claims_without_models_are_not_kept(claims: DeviceClaims, woken: list[st
     assert woken == []
 
 
-def test_a_deleted_claim_and_one_that_a_new_list_lacks_end_their_use(claims: DeviceClaims, woken: list[str]) -> None:
+def test_a_claim_that_is_deleted_or_missing_from_a_new_list_ends_its_use(
+    claims: DeviceClaims, woken: list[str]
+) -> None:
     claims.replace([device_claim("c", KEY, "a", "p"), device_claim("d", KEY, "a", "q")])
     claims.remove(Key("ns", "c"))
     assert claims.users_of("a", KEY) == ("ns/q",)

@@ -36,12 +36,12 @@ async def test_a_claim_whose_pod_is_not_known_yet_counts(tmp_path: Path) -> None
     assert await _on_node(tmp_path, _claim("c")) == {KEY: ("ns/c (claim)",)}
 
 
-async def test_other_nodes_drivers_and_claims_without_devices_do_not_count(tmp_path: Path) -> None:
+async def test_claims_of_other_nodes_or_drivers_or_without_devices_do_not_count(tmp_path: Path) -> None:
     empty = {"metadata": {"name": "e", "namespace": "ns"}, "status": {}}
     assert await _on_node(tmp_path, _claim("c", node="b"), _claim("d", driver="gpu.example.org"), empty) == {}
 
 
-async def test_nothing_is_asked_where_claims_cannot_hold_models(tmp_path: Path) -> None:
+async def test_no_request_is_made_where_device_claims_are_disabled(tmp_path: Path) -> None:
     assert await _on_node(tmp_path, _claim("c"), enabled=False) == {}
 
 

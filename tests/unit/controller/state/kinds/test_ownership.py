@@ -53,7 +53,7 @@ def test_all_objects_of_our_own_kinds_are_ours(cluster: ClusterState, sink: Mana
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "\ud800", '{"size": "x"}', '{"x": ' + "[" * 10_000, "[" * 10_000])
-def test_a_record_that_someone_wrote_stops_no_other_object(
+def test_an_invalid_record_does_not_affect_other_objects(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
 ) -> None:
     odd = cache("odd", annotations={RECORD_ANNOTATION: text})
@@ -145,7 +145,7 @@ def test_a_record_of_an_earlier_time_does_not_bring_back_an_older_resolution(
     assert resolution.revision == "r2"
 
 
-def test_a_record_is_known_before_it_is_known_whose_kind_it_is(
+def test_a_record_read_before_the_ownership_of_the_kind_is_kept(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}
@@ -160,7 +160,7 @@ def test_a_record_that_is_invalid_counts_for_nothing(text: str) -> None:
     assert with_record(found) == found
 
 
-def test_a_record_does_not_change_with_the_figures_of_a_message() -> None:
+def test_a_record_ignores_messages_and_node_counts() -> None:
     def reported(message: str) -> str:
         ready = Condition(type="Ready", status="False", reason="Downloading", message=message, last_transition_time="t")
         return record_of(msgspec.structs.replace(cache("m").status, conditions=[ready], nodes_total=len(message)))

@@ -11,7 +11,7 @@ def held(clock: Clock, *, needed: bool = True) -> HeldRevisions:
     return HeldRevisions(clock, lambda _: needed)
 
 
-def test_the_time_counts_from_the_flip_however_often_it_is_asked() -> None:
+def test_the_hold_time_counts_from_the_change_of_the_serving_revision() -> None:
     clock = Clock()
     revisions = held(clock)
     revisions.move(demand("m", serving="r0"), demand("m", serving="r1"))
@@ -26,7 +26,7 @@ def test_nothing_is_held_if_no_pod_needs_it() -> None:
     assert held(Clock(), needed=False).left_s(OLD) == 0
 
 
-def test_a_controller_that_saw_no_flip_counts_from_when_it_was_first_asked() -> None:
+def test_the_hold_time_counts_from_the_first_request_if_no_change_was_seen() -> None:
     clock = Clock()
     revisions = held(clock)
     assert revisions.left_s(OLD) == HELD_S
@@ -34,7 +34,7 @@ def test_a_controller_that_saw_no_flip_counts_from_when_it_was_first_asked() -> 
     assert revisions.left_s(OLD) == HELD_S - 1
 
 
-def test_a_revision_that_serves_again_and_one_of_a_deleted_model_begin_again() -> None:
+def test_the_hold_time_restarts_if_the_revision_served_again_or_the_model_was_deleted() -> None:
     clock = Clock()
     revisions = held(clock)
     revisions.move(demand("m", serving="r0"), demand("m", serving="r1"))
@@ -47,7 +47,7 @@ def test_a_revision_that_serves_again_and_one_of_a_deleted_model_begin_again() -
     assert revisions.left_s(OLD) == HELD_S
 
 
-def test_other_nodes_may_get_a_revision_as_long_as_one_may_be_held() -> None:
+def test_a_replaced_revision_counts_as_recent_for_the_hold_time() -> None:
     clock = Clock()
     revisions = held(clock, needed=False)
     revisions.move(demand("m", serving="r0"), demand("m", serving="r1"))

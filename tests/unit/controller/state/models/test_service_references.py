@@ -9,7 +9,7 @@ from tests.builders.services import demand, service
 CLUSTER, OWN = demand(), demand(namespace="team")
 
 
-def test_a_name_means_one_kind() -> None:
+def test_a_reference_by_name_matches_only_its_kind() -> None:
     both = [CLUSTER, OWN, demand(namespace="other"), demand("n")]
     assert model_of(service(), both) == CLUSTER
     assert model_of(service(model=ModelRef(kind="BaseModel", name="m")), both) == OWN
@@ -40,14 +40,14 @@ def test_the_usable_then_the_own_then_the_oldest_cache_of_a_uri_counts() -> None
     assert model_of(asks, [going]) == going, "it has its user until another takes its place"
 
 
-def test_a_claim_is_named_as_the_kind_s_own_form_has_it() -> None:
+def test_a_claim_uri_matches_in_the_form_of_its_scope() -> None:
     own = demand(namespace="team", uri="pvc://claim/dir/llama", on_claim=True)
     cluster = demand(uri="pvc://team/claim/dir", on_claim=True)
     assert model_of(service(storage_uri="pvc://claim/dir/llama"), [own, cluster]) == own
     assert model_of(service(storage_uri="pvc://team/claim/dir"), [own, cluster]) == cluster
 
 
-def test_users_are_those_that_mean_it_and_are_not_being_removed() -> None:
+def test_users_of_a_model_are_services_that_refer_to_it_and_are_not_being_deleted() -> None:
     by_name, by_uri = service("a"), service("b", storage_uri="hf://o/m")
     gone = service("c", metadata={"deletion_timestamp": "t"})
     elsewhere = service("d", model=ModelRef(name="n"))

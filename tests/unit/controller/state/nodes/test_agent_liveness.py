@@ -15,7 +15,7 @@ def liveness(clock: Clock) -> AgentLiveness:
     return AgentLiveness(clock)
 
 
-def test_a_node_without_an_agent_is_away_since_it_was_first_asked_for(liveness: AgentLiveness, clock: Clock) -> None:
+def test_a_node_without_an_agent_counts_as_away_since_the_first_request(liveness: AgentLiveness, clock: Clock) -> None:
     clock.now = 100
     assert liveness.away_s("a") == 0
     clock.now = 130
@@ -54,7 +54,7 @@ def test_a_pod_that_is_not_bound_wakes_no_node(liveness: AgentLiveness) -> None:
     assert liveness.change(unbound, bound) == {"a"}
 
 
-def test_nodes_that_are_gone_leave_nothing(liveness: AgentLiveness) -> None:
+def test_no_state_is_kept_for_deleted_nodes(liveness: AgentLiveness) -> None:
     agent = pod("agent", "a")
     liveness.change(None, agent)
     liveness.change(agent, None)

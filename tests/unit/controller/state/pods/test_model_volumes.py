@@ -58,14 +58,14 @@ def pod(snapshot: str = "llama@r", phase: str = "Pending") -> Pod:
     return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, phase=phase))
 
 
-def test_a_foreign_claim_wakes_only_those_who_follow_every_claim(woken: Woken) -> None:
+def test_a_foreign_claim_wakes_only_listeners_to_every_claim(woken: Woken) -> None:
     woken.volumes.claims.upsert(claim("data", ours=False))
     woken.volumes.claims.remove(Key("team", "data"))
     assert (woken.any, woken.ours) == ([Key("team", "data")] * 2, [])
     assert woken.volumes.known_claims() == set()
 
 
-def test_our_claim_wakes_both_also_when_it_is_deleted(woken: Woken) -> None:
+def test_our_own_claim_wakes_both_listeners_also_on_deletion(woken: Woken) -> None:
     woken.volumes.claims.upsert(claim())
     woken.volumes.claims.remove(LLAMA)
     assert woken.any == woken.ours == [LLAMA] * 2
@@ -87,7 +87,7 @@ def test_a_pod_wakes_its_claim_only_when_what_it_names_changes(woken: Woken) -> 
     assert woken.volumes.pods_of(LLAMA) == []
 
 
-def test_a_volume_that_is_not_ours_is_not_taken_for_one(woken: Woken) -> None:
+def test_a_foreign_volume_is_not_taken_for_a_models_volume(woken: Woken) -> None:
     woken.volumes.volumes.upsert(volume("/etc"))
     woken.volumes.volumes.upsert(volume(name="theirs"))
     assert (woken.ours, woken.volumes.volume_of(LLAMA)) == ([], None)
