@@ -38,7 +38,7 @@ def test_no_index_is_named(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_boto3_is_a_present_one(path: Path) -> None:
+def test_boto3_is_locked_to_a_recent_version(path: Path) -> None:
     """With an unbounded kubernetes, resolvers fall back to boto3 0.0.3 without a word."""
     for name in ("boto3", "botocore"):
         found = pinned(path).get(name, "1.40")
@@ -52,7 +52,7 @@ def test_installed_packages_are_the_locked_ones() -> None:
         assert version(name) == pinned(path)[name]
 
 
-def test_all_files_agree() -> None:
+def test_all_lock_files_agree_on_versions() -> None:
     seen: dict[str, set[str]] = {}
     for path in FILES:
         for name, found in pinned(path).items():

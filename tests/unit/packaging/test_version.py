@@ -21,18 +21,18 @@ def test_the_distribution_has_a_name_that_is_free_on_the_index() -> None:
 
 
 @pytest.mark.parametrize("program", ["agent", "controller"])
-def test_an_image_is_labelled_with_it(program: str) -> None:
+def test_the_dockerfiles_have_the_version(program: str) -> None:
     assert re.findall(r"^ARG VERSION=(.+)$", (ROOT / f"Dockerfile.{program}").read_text(), re.MULTILINE) == [
         __version__
     ]
 
 
 @pytest.mark.parametrize("chart", ["larder", "larder-crds"])
-def test_a_chart_installs_it(chart: str) -> None:
+def test_the_charts_have_the_version_as_app_version(chart: str) -> None:
     assert yaml.safe_load((ROOT / "charts" / chart / "Chart.yaml").read_text())["appVersion"] == __version__
 
 
-def test_a_command_says_it_where_no_distribution_is_installed_as_in_images() -> None:
+def test_the_version_option_works_without_an_installed_distribution() -> None:
     argv = [sys.executable, "-S", "-m", "shared.cli", "--version"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
     assert (done.stdout, done.stderr) == (f"larder {__version__}\n", "")

@@ -33,7 +33,7 @@ def _go(folder: Path, script: str) -> None:
         ("", None),
     ],
 )
-def test_versions(text: str, expected: tuple[int, int] | None) -> None:
+def test_versions_of_go_are_parsed(text: str, expected: tuple[int, int] | None) -> None:
     assert parse_version(text) == expected
 
 
@@ -44,7 +44,7 @@ def test_a_go_on_path_that_is_new_enough_is_taken(version: str) -> None:
 
 
 @pytest.mark.parametrize("found", [None, Found(Path("/usr/bin/go"), "go1.19.8"), Found(Path("/usr/bin/go"), "odd")])
-def test_without_one_the_pinned_go_is_installed(found: Found | None) -> None:
+def test_the_pinned_go_is_installed_if_none_on_the_path_is_new_enough(found: Found | None) -> None:
     assert choose(found, _install_pinned) == PINNED
 
 

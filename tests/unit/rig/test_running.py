@@ -17,7 +17,7 @@ class _Part(Running):
         self.seen.append("stop")
 
 
-def test_it_runs_for_the_time_of_the_block() -> None:
+def test_a_part_runs_for_the_duration_of_the_with_block() -> None:
     with _Part() as part:
         assert part.seen == ["start"]
     assert part.seen == ["start", "stop"]
@@ -30,7 +30,7 @@ def test_a_partial_start_is_stopped() -> None:
     assert part.seen == ["start", "stop"]
 
 
-def test_a_block_that_breaks_is_left_in_order() -> None:
+def test_a_part_is_stopped_when_the_with_block_raises() -> None:
     part = _Part()
     with pytest.raises(KeyError), part:
         raise KeyError

@@ -37,5 +37,5 @@ def test_gaps_are_what_is_missing(ranges: list[ByteRange], size: int) -> None:
 
 
 @given(some_spans)
-def test_the_front_is_the_first_byte_that_is_missing(ranges: list[ByteRange]) -> None:
+def test_the_front_is_the_first_missing_byte(ranges: list[ByteRange]) -> None:
     assert ByteRanges(ranges).front == min(set(range(SIZE + 1)) - bytes_of(ranges))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shared.fair_queue import FairQueue
 
 
-def test_a_flow_with_thousands_is_no_longer_before_the_others_than_one_item() -> None:
+def test_a_flow_with_thousands_of_items_does_not_delay_another_flow() -> None:
     queue: FairQueue[str, int] = FairQueue()
     for i in range(2100):
         queue.push("big", i)

@@ -59,7 +59,7 @@ def test_a_list_without_a_revision_is_named_after_all_that_it_says() -> None:
     assert all(len(r) == 40 for r in revisions)
 
 
-def test_other_bytes_are_refused() -> None:
+def test_a_manifest_with_another_digest_is_refused() -> None:
     manifest = build_manifest("hf://o/m@c", "c", [File("a", 1)])
     with pytest.raises(ValueError, match="does not have the digest"):
         decode_manifest(manifest.encode() + b" ", manifest.digest)
@@ -96,7 +96,7 @@ def test_an_archive_is_reported_and_costs_other_manifests_nothing() -> None:
     assert len({m.revision for m in without_revision if m}) == 3
 
 
-def test_a_form_that_is_not_known_here_is_decoded() -> None:
+def test_an_unknown_archive_format_in_a_manifest_is_decoded() -> None:
     packed = build_manifest("s3://bucket/m", "r", [File("a", 1, archive="later")])
     assert decode_manifest(packed.encode(), packed.digest).files == packed.files
 

@@ -24,7 +24,7 @@ def test_ordinary_names_pass(path: str) -> None:
 
 
 @pytest.mark.parametrize("paths", [["a", "a"], ["a", "b/c", "b"], ["x/y/z", "x"]])
-def test_names_that_conflict(paths: list[str]) -> None:
+def test_conflicting_paths_are_refused(paths: list[str]) -> None:
     with pytest.raises(UnsafePath):
         check_paths(paths)
 

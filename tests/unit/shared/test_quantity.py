@@ -13,7 +13,7 @@ from shared.quantity import format_bytes, parse_quantity
         ("1Ei", 2**60), (".5k", 500), ("007", 7),
     ],
 )  # fmt: skip
-def test_quantities(text: int | str, value: int) -> None:
+def test_quantities_are_parsed_and_rounded_up(text: int | str, value: int) -> None:
     assert parse_quantity(text) == value
 
 

@@ -10,7 +10,7 @@ draws = st.lists(st.tuples(st.floats(0, 10), st.floats(0.1, 30)), max_size=50)
 
 
 @given(draws)
-def test_no_more_is_taken_than_accrued_and_one_draw_on_credit(steps: list[tuple[float, float]]) -> None:
+def test_at_most_the_accrued_tokens_and_one_draw_on_credit_are_taken(steps: list[tuple[float, float]]) -> None:
     bucket, now, taken = TokenBucket(rate=2.0, burst=10.0, filled_at=0.0, tokens=10.0), 0.0, 0.0
     for pause_s, count in steps:
         now += pause_s

@@ -17,7 +17,7 @@ from rig.hub.ranges import Unsatisfiable, parse_range
         ("items=0-1", None),
     ],
 )
-def test_ranges(header: str | None, expected: tuple[int, int] | None) -> None:
+def test_range_headers_are_parsed_as_http_requires(header: str | None, expected: tuple[int, int] | None) -> None:
     assert parse_range(header, 10) == expected
 
 

@@ -92,7 +92,7 @@ def test_groups_of_rigs_that_were_killed_are_swept(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {cgroups.name_of("one"), "somebody-else"}
 
 
-def test_version_2_has_one_hierarchy(tmp_path: Path) -> None:
+def test_a_group_is_created_in_the_single_hierarchy_of_cgroup_version_2(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory")
     assert cgroups.writable(tmp_path)
     cgroups.create("ours", tmp_path)

@@ -38,11 +38,13 @@ def root(definition: Definition) -> Json:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=kind)
-def test_the_files_are_those_of_the_structs(definition: Definition) -> None:
+def test_the_crd_files_are_generated_from_the_structs(definition: Definition) -> None:
     assert (CRDS / f"{definition.name}.yaml").read_text() == render(definition), "run `make crds`"
 
 
-def test_there_are_no_others_and_a_difference_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_are_no_other_crd_files_and_check_reports_a_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert {p.name for p in CRDS.glob("*.yaml")} == {f"{d.name}.yaml" for d in DEFINITIONS}
     assert main([str(tmp_path)]) == 0
     assert main(["--check", str(tmp_path)]) == 0

@@ -52,7 +52,7 @@ def test_a_report_is_small_and_keeps_to_its_bounds(found: Metadata) -> None:
     assert again.context_length == found.context_length
 
 
-def test_the_largest_of_all_keeps_its_numbers() -> None:
+def test_a_report_with_the_largest_values_fits_and_keeps_its_numbers() -> None:
     numbers = {f.name: 2**63 - 1 for f in msgspec.structs.fields(Metadata) if "int" in str(f.type)}
     phrase = {f.name: "x" * 32 for f in msgspec.structs.fields(Metadata) if f.type is str}
     report = reported(Reading(metadata=Metadata(**numbers | phrase, capabilities=("A" * 32,) * 8)), "i" * 20)  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_the_largest_of_all_keeps_its_numbers() -> None:
 
 
 @given(st.text('"\\ab', max_size=1024))
-def test_a_failure_is_small_too(message: str) -> None:
+def test_a_report_of_a_failure_fits_its_bounds(message: str) -> None:
     report = reported(failed("MetadataFailed", message), "i" * 20, 7)
     assert len(msgspec.json.encode(report)) <= MAX_BYTES
     assert (report.reason, report.attempts) == ("MetadataFailed", 7)

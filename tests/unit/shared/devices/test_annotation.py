@@ -148,13 +148,13 @@ anything = st.recursive(
 
 
 @given(anything)
-def test_anything_else_is_read_or_refused(value: Any) -> None:
+def test_arbitrary_values_are_read_back_or_refused(value: Any) -> None:
     with suppress(InvalidDeviceInfo):
         assert parse_pod_info(encode_pod_info(pod_info_from(value))) == pod_info_from(value)
     with suppress(InvalidDeviceInfo):
         assert parse_node_info(encode_node_info(node_info_from(value))) == node_info_from(value)
 
 
-def test_an_enormous_number_is_not_repeated() -> None:
+def test_an_enormous_number_is_not_repeated_in_the_error() -> None:
     with pytest.raises(InvalidDeviceInfo, match=r"requests\['a'\] is an enormous number"):
         pod_info_from({"requests": {"a": 10**5000}})

@@ -106,7 +106,7 @@ def test_public_addresses_may_be_contacted(address: str) -> None:
 
 
 @pytest.mark.parametrize(("address", "why"), REFUSED.items())
-def test_others_are_refused_by_kind(address: str, why: str) -> None:
+def test_special_addresses_are_refused_by_kind(address: str, why: str) -> None:
     assert why_refused(ip_address(address), ()) == why
 
 
@@ -182,7 +182,7 @@ def test_a_closed_port_and_an_unknown_name_are_unreachable() -> None:
         connect(f"{'a' * 64}.invalid", 80, allowed=None, timeout_s=1)
 
 
-def test_each_reading_of_a_local_prefix_must_be_allowed() -> None:
+def test_every_interpretation_of_a_local_nat64_prefix_must_be_allowed() -> None:
     both = ip_address("64:ff9b:1:a01:2:300:c0a8:101")  # 10.1.2.3 behind 48 bits, 192.168.1.1 behind 96
     assert why_refused(both, [ip_network("10.0.0.0/8"), ip_network("0.0.0.0/1")]) == "private or reserved"
 

@@ -75,9 +75,7 @@ def test_reads_chunks_and_answers_that_end_with_the_connection(serve: Serve, cli
         reply(200, b"9\r\nabc", Content_Length="", Transfer_Encoding="chunked", Connection="close"),
     ],
 )
-def test_gives_what_came_before_it_says_that_the_rest_is_missing(
-    serve: Serve, client: HttpClient, answer: bytes
-) -> None:
+def test_a_truncated_body_delivers_its_bytes_before_the_error(serve: Serve, client: HttpClient, answer: bytes) -> None:
     reply_ = client.send(Request(f"{serve(lambda _: answer).url}/x"))
     buffer = memoryview(bytearray(100))
     assert bytes(buffer[: reply_.readinto(buffer)]) == b"abc"
@@ -121,7 +119,7 @@ def test_secrets_follow_within_an_origin_and_never_to_another(serve: Serve, clie
     assert other.asked[0].headers["host"] == f"127.0.0.1:{other.port}"
 
 
-def test_secrets_do_not_come_back_with_a_redirect_that_returns() -> None:
+def test_secrets_are_not_restored_by_a_redirect_back_to_their_origin() -> None:
     there = decide_redirect(Request("https://a.test/x", secrets={"Authorization": "t"}), 302, "https://b.test/x")
     assert decide_redirect(there, 302, "https://a.test/x").secrets == {}
 

@@ -45,7 +45,7 @@ def test_reads_take_what_is_there_without_a_known_round_trip_time() -> None:
         assert least(connected) == 1
 
 
-def test_over_long_round_trips_is_taken_what_comes(near: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_take_what_is_there_over_long_round_trips(near: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.http.connection._NEAR_US", 0)
     Connection(near, 5.0).expect(LARGE)
     assert least(near) == 1

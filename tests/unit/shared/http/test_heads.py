@@ -26,7 +26,7 @@ def test_headers_are_found_whatever_their_case_and_joined() -> None:
         (b"HTTP/1.1 200", True),
     ],
 )
-def test_whether_the_connection_is_kept(text: bytes, *, keep_alive: bool) -> None:
+def test_the_connection_is_kept_as_version_and_header_require(text: bytes, *, keep_alive: bool) -> None:
     assert parse_head(text, "GET").keep_alive is keep_alive
 
 
@@ -66,7 +66,7 @@ def test_ambiguous_heads_are_refused(text: bytes) -> None:
         parse_head(text, "GET")
 
 
-def test_the_same_length_twice_is_clear() -> None:
+def test_a_repeated_equal_content_length_is_accepted() -> None:
     assert parse_head(head(b"Content-Length: 2", b"Content-Length: 2"), "GET").length == 2
 
 

@@ -27,7 +27,7 @@ def fetch(proxies: Proxies, url: str, *, ca: str | None = None, allow: tuple[str
         client.close()
 
 
-def test_plain_http_is_asked_of_the_proxy(proxy: HttpProxy) -> None:
+def test_plain_http_requests_are_sent_through_the_proxy(proxy: HttpProxy) -> None:
     with scripted(lambda _: reply(200, b"abc")) as server:
         assert fetch(Proxies(http=f"http://{proxy.host}"), f"{server.url}/x?y=1") == b"abc"
         assert proxy.asked == [f"GET {server.url}/x?y=1"]

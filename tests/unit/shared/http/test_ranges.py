@@ -54,7 +54,7 @@ def test_requests_a_whole_file_without_a_range(serve: Serve, client: HttpClient)
     assert "range" not in server.asked[0].headers
 
 
-def test_asks_nothing_for_no_bytes(serve: Serve, client: HttpClient) -> None:
+def test_an_empty_range_causes_no_request(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: reply(500))
     assert (read(client, server, 100), read(client, server, 5, 0)) == (b"", b"")
     assert server.asked == []
@@ -91,7 +91,7 @@ def test_no_more_is_read_than_was_promised(serve: Serve, client: HttpClient) -> 
     assert read(client, server) == CONTENT
 
 
-def test_other_statuses_are_what_the_source_says(serve: Serve, client: HttpClient) -> None:
+def test_an_error_status_of_a_range_request_raises_the_sources_error(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: reply(404, b"no"))
     with pytest.raises(SourceNotFound, match="status 404"):
         read(client, server)
@@ -119,7 +119,9 @@ def test_a_link_elsewhere_that_is_refused_is_requested_again(serve: Serve, clien
         (200, {"Content-Length": "100", "ETag": '"f"'}, SourceChanged),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused(status: int, headers: dict[str, str], error: type[LarderError]) -> None:
+def test_a_response_with_a_wrong_range_is_refused(
+    status: int, headers: dict[str, str], error: type[LarderError]
+) -> None:
     with pytest.raises(error):
         decide_skip(status, headers, FILE, ByteRange(10, 20), "h.test")
 
@@ -133,7 +135,9 @@ def test_an_answer_that_does_not_fit_is_refused(status: int, headers: dict[str, 
         (200, {}, 10),
     ],
 )
-def test_an_answer_that_fits(status: int, headers: dict[str, str], skip: int) -> None:
+def test_a_response_with_the_right_range_or_the_whole_file_is_accepted(
+    status: int, headers: dict[str, str], skip: int
+) -> None:
     assert decide_skip(status, headers, FILE, ByteRange(10, 20), "h.test") == skip
 
 

@@ -59,29 +59,29 @@ async def serve() -> AsyncIterator[Serve]:
         yield start
 
 
-async def test_nothing_listens(tmp_path: Path, unused_tcp_port: int) -> None:
+async def test_a_refused_connection_is_explained(tmp_path: Path, unused_tcp_port: int) -> None:
     message = await message_of(tmp_path, f"http://127.0.0.1:{unused_tcp_port}")
     assert "connection refused; check that it is running" in message
 
 
-async def test_a_name_that_nobody_knows(tmp_path: Path) -> None:
+async def test_an_unknown_host_name_is_explained(tmp_path: Path) -> None:
     assert "the host name nobody.invalid cannot be resolved" in await message_of(
         tmp_path, "https://nobody.invalid:6443"
     )
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", b"220 smtp\r\n\r\n"])
-async def test_incomplete_answers(tmp_path: Path, serve: Serve, answer: bytes) -> None:
+async def test_an_incomplete_answer_is_explained(tmp_path: Path, serve: Serve, answer: bytes) -> None:
     port = await serve(answer)
     assert "; check that" in await message_of(tmp_path, f"http://127.0.0.1:{port}")
 
 
-async def test_a_port_without_tls(tmp_path: Path, serve: Serve) -> None:
+async def test_a_port_without_tls_is_explained(tmp_path: Path, serve: Serve) -> None:
     port = await serve(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     assert "it may not be an https port" in await message_of(tmp_path, f"https://127.0.0.1:{port}")
 
 
-async def test_a_certificate_of_someone_else(tmp_path: Path, serve: Serve) -> None:
+async def test_an_untrusted_certificate_is_explained(tmp_path: Path, serve: Serve) -> None:
     mine, theirs = trustme.CA(), trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     theirs.issue_cert("127.0.0.1").configure_cert(context)
@@ -93,5 +93,5 @@ async def test_a_certificate_of_someone_else(tmp_path: Path, serve: Serve) -> No
     assert "CA" in message
 
 
-async def test_an_address_that_is_invalid(tmp_path: Path) -> None:
+async def test_an_invalid_address_is_explained(tmp_path: Path) -> None:
     assert "the address is not a URL; correct it" in await message_of(tmp_path, "not a url")

@@ -55,7 +55,9 @@ async def test_no_change_writes_nothing(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [(409, Conflict), (429, Busy)])
-async def test_gives_up_within_its_time(serve: Serve, code: int, kind: type[Exception]) -> None:
+async def test_an_update_that_meets_only_conflicts_or_a_busy_server_is_abandoned(
+    serve: Serve, code: int, kind: type[Exception]
+) -> None:
     script = Scripted(code)
     with pytest.raises(kind):
         await script.run(serve, mark)
@@ -64,9 +66,7 @@ async def test_gives_up_within_its_time(serve: Serve, code: int, kind: type[Exce
 
 
 @pytest.mark.parametrize(("code", "kind"), [(500, Unreachable), (403, Refused)])
-async def test_does_not_repeat_what_may_have_happened_or_never_will(
-    serve: Serve, code: int, kind: type[Exception]
-) -> None:
+async def test_a_failed_or_refused_update_is_not_repeated(serve: Serve, code: int, kind: type[Exception]) -> None:
     script = Scripted(code)
     with pytest.raises(kind):
         await script.run(serve, mark)

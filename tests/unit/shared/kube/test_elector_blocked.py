@@ -4,7 +4,7 @@ from shared.kube.elector import Elector
 from shared.kube.memory_lock import LockRecord, MemoryLock
 
 
-async def test_after_a_blocked_loop_it_knows_that_it_no_longer_leads() -> None:
+async def test_leadership_is_known_to_be_lost_after_the_event_loop_was_blocked() -> None:
     seen: list[bool] = []
 
     async def work() -> None:

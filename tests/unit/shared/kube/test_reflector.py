@@ -154,7 +154,7 @@ FAULTS: dict[str, Handler] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_under_an_endless_fault_it_neither_ends_nor_floods_nor_forgets(serve: Serve, fault: str) -> None:
+async def test_an_endless_fault_neither_stops_the_reflector_nor_floods_the_server(serve: Serve, fault: str) -> None:
     cluster = Recorder(FAULTS[fault])
     async with cluster.reflected(serve) as reflector:
         await cluster.a_minute_passed.wait()
@@ -168,7 +168,7 @@ async def test_under_an_endless_fault_it_neither_ends_nor_floods_nor_forgets(ser
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_once_the_fault_ends_it_is_level_again(serve: Serve, fault: str) -> None:
+async def test_the_cache_is_current_again_once_the_fault_ends(serve: Serve, fault: str) -> None:
     cluster = Recorder(FAULTS[fault])
     async with cluster.reflected(serve):
         await cluster.until(lambda: len(cluster.troubles) >= 3)
@@ -185,7 +185,9 @@ async def test_once_the_fault_ends_it_is_level_again(serve: Serve, fault: str) -
     ("fault", "least_s", "most_s"),
     [("429 with 1 s", 1, 1.25), ("503 in html", 1, 1.25), ("429 without a time", 1, 1.25)],
 )
-async def test_a_busy_server_gets_its_time(serve: Serve, fault: str, least_s: float, most_s: float) -> None:
+async def test_a_busy_server_is_not_asked_before_its_stated_time(
+    serve: Serve, fault: str, least_s: float, most_s: float
+) -> None:
     cluster = Recorder(FAULTS[fault])
     async with cluster.reflected(serve):
         await cluster.a_minute_passed.wait()
@@ -246,7 +248,7 @@ def after_one(first: Handler, then: Handler, cluster: Recorder) -> Handler:
     return answer
 
 
-async def test_it_requests_pages_bookmarks_and_its_selection(serve: Serve) -> None:
+async def test_the_reflector_requests_pages_bookmarks_and_its_selectors(serve: Serve) -> None:
     cluster = Recorder(stream(then="silence"))
     selection = {"label_selector": "a=b", "field_selector": "metadata.name=m1"}
     async with cluster.reflected(serve, page=2, uniform=lambda low, _: low, **selection) as reflector:

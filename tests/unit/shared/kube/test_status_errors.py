@@ -39,7 +39,7 @@ def test_a_denial_by_a_server_that_has_just_started_is_retried(code: int, messag
     assert error.retryable
 
 
-def test_the_time_to_come_back_is_in_the_body_or_the_header() -> None:
+def test_the_retry_time_is_read_from_the_body_or_the_header() -> None:
     named = error_from_status(429, status(429, details={"retryAfterSeconds": 7}), {"Retry-After": "3"})
     header = error_from_status(503, b"<html>", {"Retry-After": "3"})
     date = error_from_status(503, b"<html>", {"Retry-After": "Fri, 20 Nov 2026 10:00:00 GMT"})

@@ -119,7 +119,7 @@ async def test_the_earliest_of_several_delayed_requests_counts() -> None:
     assert [round(at - began, 3) for at in served] == [2]
 
 
-async def test_an_add_overtakes_the_delay() -> None:
+async def test_adding_a_delayed_key_serves_it_at_once() -> None:
     queue: WorkQueue[str] = WorkQueue(no_error)
     served: list[float] = []
 

@@ -69,18 +69,18 @@ def sparse(folder: Path, config: dict[str, Any], size_bytes: int) -> Metadata:
         ({"torch_dtype": "float32"}, "model.onnx", None),
     ],
 )
-def test_the_type_says_how_many_weights_the_bytes_hold(
+def test_the_dtype_gives_the_number_of_parameters_in_the_weights(
     config: dict[str, Any], path: str, parameters: int | None
 ) -> None:
     found = read_files({"config.json": config, path: bytes(40)})
     assert (found.parameters, found.parameters_from) == (parameters, "estimate" if parameters else "")
 
 
-def test_without_weights_nothing_is_claimed() -> None:
+def test_no_parameters_are_estimated_without_weights() -> None:
     assert read(config_json=config_of("llama-3.1")).parameters is None
 
 
-def test_all_files_of_a_set_count_and_the_other_publication_does_not() -> None:
+def test_all_shards_of_a_set_count_once_and_second_copies_do_not() -> None:
     again = {"consolidated.00.pth": bytes(40), "optimizer.bin": bytes(99)}
     found = read_files({"config.json": LLAMA, **SHARDS, **again})
     assert (found.parameters, found.weight_bytes) == (20, 40)
@@ -92,7 +92,7 @@ def test_the_parts_that_meta_publishes_count_together_at_two_bytes_a_weight() ->
     assert (found.parameters, found.weight_bytes) == (120, 240)
 
 
-def test_a_token_uses_an_unknown_share_of_experts() -> None:
+def test_active_parameters_of_a_mixture_of_experts_are_not_estimated() -> None:
     found = read_files({"config.json": {**LLAMA, "num_local_experts": 8, "num_experts_per_tok": 2}, **SHARDS})
     assert (found.parameters, found.parameters_active) == (20, None)
 
@@ -120,7 +120,7 @@ def test_the_index_knows_the_size_where_a_shard_is_missing(total: float) -> None
     assert read_files({"config.json": LLAMA, **shard}).parameters is None
 
 
-def test_the_same_of_safetensors() -> None:
+def test_the_index_gives_the_size_of_safetensors_if_a_shard_is_missing() -> None:
     shard = {"model-00001-of-00002.safetensors": safetensors({"a": ("BF16", [3])})}
     beside = {"model.safetensors.index.json": {"metadata": {"total_size": 20}, "weight_map": {}}}
     found = read_files({"config.json": {}, **shard, **beside})

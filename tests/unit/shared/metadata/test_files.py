@@ -87,7 +87,7 @@ def test_a_broken_file_that_is_needed_is_named(name: str, tmp_path: Path) -> Non
         read_metadata(DirectoryFiles(str(tmp_path), "model", shown="here"))
 
 
-def test_nothing_is_remarked_of_a_whole_model(files: ModelFiles) -> None:
+def test_a_complete_model_causes_no_remark(files: ModelFiles) -> None:
     assert (dict(files.broken), remark_on(files)) == ({}, "")
 
 

@@ -12,7 +12,7 @@ from tests.builders.model_files import config_of, read, read_files, safetensors
 LLAMA = config_of("llama-3.1")
 
 
-def test_a_language_model() -> None:
+def test_a_language_model_is_described_by_its_configuration() -> None:
     found = read(config_json=LLAMA, tokenizer_config_json={"chat_template": "{{ messages }}"})
     assert found == Metadata(
         model_type="llama",
@@ -98,7 +98,9 @@ def test_a_sentence_transformer_may_use_fewer_positions() -> None:
         ({"quant_method": "torchao", "bits": 4}, "int4", 4),
     ],
 )  # fmt: skip
-def test_quantization(quantizer: dict[str, Any], name: str, bits: int | None) -> None:
+def test_the_quantization_is_read_from_the_configuration(
+    quantizer: dict[str, Any], name: str, bits: int | None
+) -> None:
     for config in ({"quantization_config": quantizer}, {"text_config": {"quantization_config": quantizer}}):
         found = read(config_json=config)
         assert (found.quantization, found.quantization_bits) == (name, bits)
@@ -131,7 +133,9 @@ def test_quantization_by_files_beside_the_configuration() -> None:
         ({"model_type": "bert", "architectures": ["BertForSequenceClassification"]}, ()),
     ],
 )  # fmt: skip
-def test_capabilities(config: dict[str, Any], capabilities: tuple[str, ...]) -> None:
+def test_capabilities_follow_from_configuration_and_classes(
+    config: dict[str, Any], capabilities: tuple[str, ...]
+) -> None:
     assert read(config_json=config).capabilities == capabilities
 
 
@@ -201,7 +205,7 @@ def test_pickles_are_recognised_by_name_and_never_opened() -> None:
     assert (found.format, found.weight_bytes, found.parameters_from) == ("pytorch", 11, "estimate")
 
 
-def test_the_files_of_mistral_and_meta() -> None:
+def test_configurations_in_params_json_of_mistral_and_meta_are_read() -> None:
     mixtral = {"dim": 4096, "n_layers": 32, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8,
                "vocab_size": 32000, "moe": {"num_experts": 8, "num_experts_per_tok": 2}}  # fmt: skip
     found = read(params_json=mixtral)
@@ -235,7 +239,7 @@ def test_a_missing_configuration_is_named() -> None:
         read(notes_txt=b"x")
 
 
-def test_fields_of_ome() -> None:
+def test_metadata_becomes_fields_of_an_ome_model() -> None:
     weights = safetensors({"a.weight": ("F8_E4M3", [1000, 1000]), "a.weight_scale_inv": ("F32", [8, 8])})
     config = {**LLAMA, "quantization_config": {"quant_method": "fp8"}}
     assert ome_fields(read(config_json=config, model_safetensors=weights)) == {
@@ -250,7 +254,7 @@ def test_fields_of_ome() -> None:
     }
 
 
-def test_fields_of_ome_of_a_pipeline() -> None:
+def test_metadata_of_a_pipeline_becomes_fields_of_an_ome_model() -> None:
     index = {"_class_name": "FluxPipeline", "vae": ["diffusers", "AutoencoderKL"],
              "text_encoder": ["transformers", "C"], "text_encoder_2": ["transformers", "T5EncoderModel"]}  # fmt: skip
     assert ome_fields(read(model_index_json=index))["diffusionPipeline"] == {
@@ -265,7 +269,7 @@ def test_fields_of_ome_of_a_pipeline() -> None:
     ("parameters", "label"),
     [(7_000_000_000, "7B"), (1_710_000_000, "1.71B"), (137_022_720, "137.02M"), (671_026_419_200, "671.03B"), (7, "7")],
 )
-def test_sizes_as_ome_writes_them(parameters: int, label: str) -> None:
+def test_parameter_counts_are_abbreviated_as_ome_does(parameters: int, label: str) -> None:
     assert size_label(parameters) == label
 
 

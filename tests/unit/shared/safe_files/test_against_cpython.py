@@ -96,7 +96,7 @@ def test_a_text_stays_text(text: bytes) -> None:
     assert not is_pickle(io.BytesIO(text), len(text))
 
 
-def test_a_text_that_loads_something_is_a_pickle() -> None:
+def test_text_that_is_a_valid_pickle_with_a_global_is_found() -> None:
     assert is_found(b"can\nbe\n.\nand\n")
 
 
@@ -221,7 +221,7 @@ class Counted(io.BytesIO):
 
 
 @pytest.mark.parametrize("line", [b"V" + b"x" * 2**20 + b"\n0", b"P" + b"x" * 2**22 + b"\n0", b"c" + b"m\n" * 2 + b"0"])
-def test_only_so_many_bytes_of_lines_are_read(line: bytes) -> None:
+def test_a_pickle_with_endless_lines_is_read_only_up_to_a_limit(line: bytes) -> None:
     file = Counted(line * (48 * 2**20 // len(line) if len(line) > 9 else 60_000))
     assert is_pickle(file, len(file.getbuffer()))
     assert file.read_bytes < 17 * 2**20

@@ -82,7 +82,7 @@ def safetensors(data: bytes, header_bytes: int = 0, **metadata: str) -> bytes:
     return struct.pack("<Q", len(text)) + text + data
 
 
-def test_the_largest_window_is_declared_as_preset_9_does() -> None:
+def test_the_hand_made_xz_header_equals_that_of_preset_9() -> None:
     ours, theirs = xz_of_the_largest_window(PICKLE), lzma.compress(PICKLE, preset=9)
     assert ours[:24] == theirs[:24]
     assert lzma.decompress(ours) == PICKLE
@@ -102,7 +102,7 @@ def test_nothing_compressed_is_accepted(kind: str, form: str) -> None:
     assert accepting_names(data) == []
 
 
-def test_behind_much_that_is_empty() -> None:
+def test_a_pickle_behind_much_empty_compressed_data_is_refused() -> None:
     assert accepting_names(gzip.compress(b"") + bytes(2**21) + gzip.compress(PICKLE)) == []
     assert accepting_names(gzip.compress(b"N0") + gzip.compress(b"") * 60_000 + gzip.compress(PICKLE)) == []
     named = b"\x1f\x8b\x08\x08" + bytes(6) + b"n" * 2**21 + b"\0"
@@ -274,7 +274,7 @@ def test_a_picture_whose_height_is_a_pickle() -> None:
     assert why(b"GIF89a" + b"\x10\x00\x10\x00" + b"os\nsystem\n)R.", "a.gif") == ""
 
 
-def test_a_window_that_a_file_requests_is_not_taken() -> None:
+def test_memory_is_not_allocated_for_the_sizes_that_a_file_declares() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     data = bytearray(lzma.compress(PICKLE * 1000, format=lzma.FORMAT_ALONE))
     for window in (2**30, 2**31):
@@ -322,7 +322,9 @@ def test_no_wrapping_hides_a_pickle(kinds: list[str], protocol: int) -> None:
     changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=8),
     end=st.integers(0, 10_000),
 )
-def test_broken_input_does_not_break_it(kind: str, name: str, changes: list[tuple[int, int]], end: int) -> None:
+def test_corrupted_input_raises_no_unexpected_error(
+    kind: str, name: str, changes: list[tuple[int, int]], end: int
+) -> None:
     data = bytearray(WRAPS[kind](PICKLE + NOISE[:300]))
     for place, byte in changes:
         data[place % len(data)] = byte

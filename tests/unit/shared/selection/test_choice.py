@@ -31,7 +31,7 @@ def test_the_whole_source_keeps_its_revision() -> None:
 
 
 @given(one=selections, other=selections)
-def test_another_choice_is_another_revision(one: Selection, other: Selection) -> None:
+def test_different_selections_have_different_revisions(one: Selection, other: Selection) -> None:
     assert (one.revision_of("r") == other.revision_of("r")) == (one == other)
     assert one.has_revision(one.revision_of("f" * 40))
     assert one == other or not one.has_revision(other.revision_of("f" * 40))

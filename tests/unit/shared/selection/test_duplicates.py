@@ -197,6 +197,6 @@ def test_every_file_that_is_left_out_has_a_complete_copy_that_stays(sizes: dict[
 
 
 @given(sizes=files)
-def test_nothing_more_is_evicted_the_second_time(sizes: dict[str, int]) -> None:
+def test_leaving_out_copies_again_leaves_out_nothing_more(sizes: dict[str, int]) -> None:
     gone = left(sizes)
     assert left({path: size for path, size in sizes.items() if path not in gone}) == set()

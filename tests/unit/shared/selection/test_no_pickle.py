@@ -12,7 +12,7 @@ from shared.selection.select import select_files
 PLAIN = build_manifest("hf://o/m@c", "c", [File("a", 1)])
 
 
-def test_manifests_of_before_keep_their_digests() -> None:
+def test_manifests_without_the_flag_keep_their_digests_and_allow_pickles() -> None:
     assert PLAIN.encode() == b'{"uri":"hf://o/m@c","revision":"c","files":[{"path":"a","size":1}]}'
     assert decode_manifest(PLAIN.encode(), PLAIN.digest).allow_pickle
 

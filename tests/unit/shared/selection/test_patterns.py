@@ -29,10 +29,10 @@ def test_patterns_mean_what_the_hubs_own_client_means(listed: list[str], allow: 
         ("config.json", "config", False),
     ],
 )
-def test_a_pattern_fits(path: str, pattern: str, fits: bool) -> None:  # noqa: FBT001 - a row of the table
+def test_patterns_match_paths_as_in_the_table(path: str, pattern: str, fits: bool) -> None:  # noqa: FBT001 - a row of the table
     assert is_kept(path, [pattern], []) is fits
     assert is_kept(path, [], [pattern]) is not fits
 
 
-def test_ignore_wins() -> None:
+def test_an_ignore_pattern_takes_precedence_over_an_allow_pattern() -> None:
     assert not is_kept("a.bin", ["*"], ["*.bin"])

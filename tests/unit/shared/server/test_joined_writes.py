@@ -41,7 +41,7 @@ async def test_writes_of_one_turn_of_the_loop_are_sent_together() -> None:
     assert writes.get_extra_info("peername") == "peer"
 
 
-async def test_much_is_sent_at_once_so_that_a_slow_reader_stops_the_writer() -> None:
+async def test_a_large_write_is_sent_at_once_so_that_a_slow_reader_stops_the_writer() -> None:
     writes, recorder = joined()
     piece = b"x" * 40_000
     for _ in range(3):
@@ -51,7 +51,7 @@ async def test_much_is_sent_at_once_so_that_a_slow_reader_stops_the_writer() -> 
     assert recorder.sent == [piece * 2, piece]
 
 
-async def test_a_close_sends_what_waits_and_an_abort_does_not() -> None:
+async def test_closing_sends_pending_writes_and_aborting_drops_them() -> None:
     writes, recorder = joined()
     writes.write(b"bye")
     writes.close()

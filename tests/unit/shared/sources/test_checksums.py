@@ -18,7 +18,7 @@ def test_a_checksum_in_base64_is_a_digest(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "no base64!", "é", "A" * 44])
-def test_anything_else_is_not_one(text: str) -> None:
+def test_a_malformed_base64_checksum_gives_no_digest(text: str) -> None:
     assert base64_digest("md5", text) == ""
 
 
@@ -36,5 +36,5 @@ def test_the_best_of_several_checksums_is_used(reported: tuple[str, ...], chosen
     assert best_digest(_reported(*reported)) == f"{chosen}:{bytes(_BYTES[chosen]).hex()}"
 
 
-def test_without_any_there_is_none() -> None:
+def test_no_valid_checksum_gives_no_digest() -> None:
     assert best_digest({}) == best_digest({"md5": "no base64!"}) == ""

@@ -70,7 +70,7 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
         (HostGrant("h.test", withheld=True, place="h.test:8443"), "add h.test:8443 to the Secret's annotation larder"),
     ],
 )
-def test_a_refusal_says_how_to_fix_it(grant: HostGrant, phrase: str) -> None:
+def test_a_refusal_suggests_a_remedy(grant: HostGrant, phrase: str) -> None:
     assert phrase in str(failure_of(403, {}, RequestSubject("x", HTTPS, grant), NOW))
 
 
@@ -108,7 +108,7 @@ def test_a_person_is_pointed_to_environment_and_files(
 
 
 @pytest.mark.parametrize("text", ["-5", "1e400", "\xb2", "Sun, 06 Nov 1994 08:49:37 +99999999999999999"])
-def test_a_wait_that_is_invalid_is_the_usual_one(text: str) -> None:
+def test_an_invalid_retry_time_is_replaced_by_the_default(text: str) -> None:
     error = failure_of(429, {"Retry-After": text}, RequestSubject("x", HTTPS, HostGrant("host")), 0.0)
     assert isinstance(error, RateLimited)
     assert error.after_s == 30

@@ -117,7 +117,7 @@ def granted(url: str, hosts: tuple[str, ...], defaults: tuple[str, ...] = (), en
     return "sent" if grant.values else "withheld" if grant.withheld else "nothing"
 
 
-def test_values_go_to_named_hosts_only() -> None:
+def test_credentials_are_sent_only_to_named_hosts() -> None:
     assert granted("https://a.test", ("a.test",)) == "sent"
     assert granted("https://b.test", ("a.test",)) == "withheld"
 
@@ -155,7 +155,9 @@ def test_nothing_is_withheld_without_a_value() -> None:
         (OCI_OBJECT_KEYS, ("OCI_CLI_USER", "OCI_CLI_TENANCY", "OCI_CLI_FINGERPRINT"), "OCI_CLI_KEY_CONTENT"),
     ],
 )
-def test_half_of_the_keys_are_never_taken_for_none(keys: SchemeKeys, there: tuple[str, ...], lacks: str) -> None:
+def test_incomplete_keys_are_refused_and_not_treated_as_anonymous(
+    keys: SchemeKeys, there: tuple[str, ...], lacks: str
+) -> None:
     half = Credentials(dict.fromkeys(there, "s3cret"))
     with pytest.raises(AuthDenied, match=rf"but not {lacks}, so no credentials are sent; add {lacks}$") as refused:
         grant_for(origin_of("https://s3.test"), keys, half, defaults=("s3.test",))

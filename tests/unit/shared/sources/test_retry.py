@@ -92,7 +92,7 @@ def test_a_server_that_requests_time_gets_at_least_that(after_s: float, failures
     assert pause_s >= after_s
 
 
-def test_more_time_than_there_is_time_for_is_left_to_the_caller() -> None:
+def test_no_retry_is_made_if_the_wait_exceeds_the_remaining_time() -> None:
     assert pause_before_retry(POLICY, RateLimited("x", 300), 1, 0, MIDDLE) is None
     assert pause_before_retry(POLICY, Unreachable("x"), 1, 119.9, MIDDLE) is None
 

@@ -56,7 +56,7 @@ def pkcs8(key: rsa.RSAPrivateKey) -> str:
     ],
     ids=["1024-65537", "1536-3", "4096-65537"],
 )
-def test_other_lengths(make: Callable[[], rsa.RSAPrivateKey]) -> None:
+def test_signatures_of_keys_with_other_lengths_and_exponents_verify(make: Callable[[], rsa.RSAPrivateKey]) -> None:
     key = make()
     key.public_key().verify(parse_key(pkcs8(key)).sign(b"x"), b"x", padding.PKCS1v15(), hashes.SHA256())
 
@@ -104,7 +104,7 @@ def test_a_key_whose_parts_do_not_fit_together_is_refused() -> None:
         parse_key(pem_of(bytes(damaged), "RSA PRIVATE KEY"))
 
 
-def test_a_long_text_is_not_looked_at() -> None:
+def test_a_key_file_that_is_too_long_is_refused() -> None:
     with pytest.raises(InvalidKey, match="longer than"):
         parse_key(PKCS8 * 20)
 

@@ -40,7 +40,7 @@ def test_a_repository_and_its_revision(text: str, expected: GitUri) -> None:
         "git+http://host.example/a",
     ],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_a_malformed_git_uri_is_refused(text: str) -> None:
     with pytest.raises(InvalidURI):
         parse_uri(text)
 

@@ -107,7 +107,7 @@ def test_experts_of_four_bits_count_two_a_byte_beside_weights_of_eight() -> None
     assert (found.parameters, found.quantization) == (2 * 4 * 8 + 4 * 16, "fp8")
 
 
-def test_weights_as_mlx_packs_them() -> None:
+def test_weights_packed_by_mlx_are_counted() -> None:
     weights = safetensors({"a.weight": ("U32", [4, 8]), "a.scales": ("F16", [4, 1]), "a.biases": ("F16", [4, 1])})
     found = read(config_json={"quantization_config": {"group_size": 64, "bits": 4}}, model_safetensors=weights)
     assert (found.parameters, found.quantization, found.quantization_bits) == (4 * 8 * 8, "int4", 4)
@@ -131,7 +131,7 @@ def test_scales_that_a_model_learns_are_parameters() -> None:
     assert read(config_json=CONFIG, model_safetensors=safetensors(stored)).parameters == 1 + 128 + 32 + 8 + 4
 
 
-def test_active_ones_are_recognised_by_the_names_of_experts() -> None:
+def test_active_parameters_are_recognised_by_the_names_of_experts() -> None:
     experts = {f"mlp.experts.{i}.up.weight": ("BF16", [10]) for i in range(8)}
     stored = {**experts, "mlp.shared_experts.up.weight": ("BF16", [10]), "embed.weight": ("BF16", [100])}
     config = {**CONFIG, "num_experts": 8, "num_experts_per_tok": 2}
@@ -192,7 +192,7 @@ def test_a_huge_header_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("colon", [b":", b" :", b"\n\t :"])
-def test_too_many_keys_are_refused_however_they_are_written(colon: bytes) -> None:
+def test_too_many_keys_are_refused_whatever_the_whitespace(colon: bytes) -> None:
     body = with_header(b"{" + b",".join([b'"a"' + colon + b"0"] * 500_000) + b"}", 0)
     with pytest.raises(MetadataOversized, match="header: has more than"):
         read(config_json={}, model_safetensors=body)

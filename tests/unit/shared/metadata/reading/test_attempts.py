@@ -20,7 +20,7 @@ KILLED = Reading(reason=INTERRUPTED, message="x" * MAX_MESSAGE)
 
 
 @given(st.text(), st.integers(-3, 10**6))
-def test_it_waits_ten_minutes_and_twice_as_long_each_time_up_to_six_hours(identity: str, attempts: int) -> None:
+def test_an_interruption_waits_ten_minutes_doubling_up_to_six_hours(identity: str, attempts: int) -> None:
     waits = [interruption_wait(identity, n) / timedelta(minutes=1) for n in (1, 2, 3, 6, 7, 100)]
     for wait, middle in zip(waits, (10, 20, 40, 320, 360, 360), strict=True):
         assert 0.75 * middle <= wait <= 1.25 * middle
@@ -28,19 +28,19 @@ def test_it_waits_ten_minutes_and_twice_as_long_each_time_up_to_six_hours(identi
     assert interruption_wait(identity, attempts) == interruption_wait(identity, attempts)
 
 
-def test_models_that_were_interrupted_together_do_not_come_back_together() -> None:
+def test_models_interrupted_together_are_retried_at_different_times() -> None:
     waits = {interruption_wait(identity_of(str(n)), 1) for n in range(100)}
     assert max(waits) - min(waits) > timedelta(minutes=3)
 
 
-def test_interruptions_are_counted_by_themselves() -> None:
+def test_interruptions_are_counted_separately_from_other_failures() -> None:
     assert count_attempts("", 0, INTERRUPTED) == 1
     assert count_attempts("Unreachable", 9, INTERRUPTED) == 1
     assert count_attempts(INTERRUPTED, 3, INTERRUPTED) == 4
     assert count_attempts("Unreachable", 3, "Unreachable") == 4
 
 
-def test_after_many_the_files_are_to_blame() -> None:
+def test_a_reading_interrupted_too_often_counts_as_failed() -> None:
     assert given_up(KILLED, MAX_INTERRUPTIONS - 1) == KILLED
     last = given_up(KILLED, MAX_INTERRUPTIONS)
     assert (last.reason, len(last.message)) == (FAILED, MAX_MESSAGE)

@@ -93,7 +93,7 @@ def whole(**metadata: Any) -> str:
         whole(components=MANY),
     ],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_a_malformed_reading_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"it|its|text|number|list"):
         decode_reading(text)
 

@@ -175,7 +175,9 @@ def test_a_value_that_cannot_be_sent_is_refused(serve: Serve, values: dict[str, 
         (302, "", Unreachable),
     ],
 )
-def test_answers_of_the_service(serve: Serve, status: int, code: str, error: type[LarderError]) -> None:
+def test_failures_of_azure_map_to_errors_that_hide_the_signature(
+    serve: Serve, status: int, code: str, error: type[LarderError]
+) -> None:
     server = serve(lambda _: reply(status, x_ms_error_code=code, Location="http://evil.test/"))
     source = source_of(server, Credentials({"AZURE_STORAGE_SAS_TOKEN": "sig=5ecret"}))
     for act in (source.resolve, lambda: source.open(File("w", 1))):

@@ -50,7 +50,7 @@ def test_hosts_that_may_get_a_signed_statement(url: str, hosts: tuple[str, ...],
         ("", (), ""),
     ],
 )
-def test_hosts_that_may_not_get_one(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
+def test_statements_are_refused_for_untrusted_token_uris(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
     with pytest.raises(AuthDenied):
         check_token_uri(url, Credentials(hosts=hosts), endpoint)
 
@@ -110,7 +110,9 @@ def test_a_token_is_requested_once_and_again_before_it_ends(serve: Serve) -> Non
         (reply(200, bytes(100_000)), Unreachable),
     ],
 )
-def test_answers_of_a_token_service(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
+def test_failures_of_a_token_service_map_to_errors_that_hide_the_assertion(
+    serve: Serve, answer: bytes, error: type[LarderError]
+) -> None:
     server = serve(lambda _: answer)
     source = source_of(server.url, GoogleAccount(f"{server.url}/token").key_file())
     with pytest.raises(error) as failed:

@@ -88,7 +88,7 @@ def test_a_weak_tag_or_a_date_makes_a_revision_and_must_be_met_again(
     assert first.revision != second.revision
 
 
-def test_a_server_that_dates_every_answer_now_has_one_revision_and_is_read(
+def test_a_server_that_dates_every_response_with_the_current_time_has_a_stable_revision(
     serve_tls: Make, source_of: Callable[..., HttpsSource]
 ) -> None:
     seconds = count()
@@ -136,7 +136,7 @@ def test_a_server_that_does_not_state_the_size_is_named(
 
 
 @pytest.mark.parametrize(("status", "error"), [(404, SourceNotFound), (403, AuthDenied)])
-def test_refusals(
+def test_a_refused_request_raises_the_error_of_its_status(
     serve_tls: Make, source_of: Callable[..., HttpsSource], status: int, error: type[LarderError]
 ) -> None:
     with pytest.raises(error, match=r"w\.bin"):

@@ -38,7 +38,9 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = (
         (429, "", WITH_TOKEN, RateLimited, "asks to wait"),
     ],
 )
-def test_answers_of_a_hub(status: int, code: str, grant: HostGrant, error: type[LarderError], phrase: str) -> None:
+def test_error_responses_of_a_hub_are_reported_with_a_remedy(
+    status: int, code: str, grant: HostGrant, error: type[LarderError], phrase: str
+) -> None:
     failure = decide_hub_failure(status, {"X-Error-Code": code}, RequestSubject("hf://o/m@main", HUB, grant), 0.0)
     assert type(failure) is error
     assert phrase in str(failure)

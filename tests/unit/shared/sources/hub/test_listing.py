@@ -68,14 +68,14 @@ def test_a_model_without_files_is_invalid(serve: Serve) -> None:
     assert isinstance(failure_of(serve(answers([]))), SourceNotFound)
 
 
-def test_pages_that_go_in_a_circle_are_left(serve: Serve) -> None:
+def test_a_listing_that_repeats_a_page_is_abandoned(serve: Serve) -> None:
     server = serve(lambda asked: answers([], Link=f'<{server.url}{asked.target}>; rel="next"')(asked))
     assert "repeats itself" in str(failure_of(server))
     assert len(server.asked) == 2
 
 
 @pytest.mark.parametrize("link", ["http://[", "http://127.0.0.1:1/x", "file:///etc/passwd"])
-def test_a_page_elsewhere_is_not_asked_for(serve: Serve, link: str) -> None:
+def test_a_next_page_on_another_host_is_not_requested(serve: Serve, link: str) -> None:
     assert isinstance(failure_of(serve(answers([], Link=f'<{link}>; rel="next"'))), AddressRefused | Unreachable)
 
 
@@ -85,7 +85,7 @@ def test_an_endless_redirect_is_abandoned(serve: Serve) -> None:
     assert len(server.asked) < 30
 
 
-def test_a_hub_that_says_nothing_is_left_after_the_time_out(serve: Serve) -> None:
+def test_a_silent_hub_is_abandoned_after_the_read_timeout(serve: Serve) -> None:
     error = failure_of(serve(lambda _: reply(200, b"{", Content_Length="1000")), read_timeout_s=0.3)
     assert isinstance(error, Unreachable)
     assert "timed out" in str(error)

@@ -39,7 +39,7 @@ def paths(source: LocalSource) -> list[str]:
     return [f.path for f in source.resolve().files]
 
 
-def test_a_directory_and_a_file(root: Path) -> None:
+def test_directories_and_single_files_are_listed_and_read(root: Path) -> None:
     assert paths(source_of(root)) == ["config.json", "deep/weights"]
     assert paths(source_of(root, "m/deep/weights")) == ["weights"]
     (root / "m" / "m").write_bytes(b"inner")
@@ -52,7 +52,7 @@ def test_nothing_but_what_is_below_a_named_root_is_served(root: Path, roots: tup
         source_of(root, roots=tuple(text.format(root=root) for text in roots))
 
 
-def test_the_longest_root_is_the_one_that_holds(root: Path) -> None:
+def test_links_are_confined_to_the_longest_matching_root(root: Path) -> None:
     (root / "m" / "out").symlink_to("../other")
     (root / "other").write_bytes(b"beside")
     assert "out" in paths(source_of(root))

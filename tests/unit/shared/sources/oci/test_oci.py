@@ -167,14 +167,14 @@ def test_keys_that_cannot_sign_are_refused(serve: Serve, change: dict[str, str])
         (reply(200, b"[]"), Unreachable),
     ],
 )
-def test_answers_of_the_service(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
+def test_failures_of_object_storage_map_to_errors(serve: Serve, answer: bytes, error: type[LarderError]) -> None:
     source = source_of(serve(lambda asked: reply(404) if asked.method == "HEAD" else answer))
     with pytest.raises(error):
         source.resolve()
     source.close()
 
 
-def test_where_the_service_is() -> None:
+def test_the_endpoint_follows_the_region_of_the_secret_or_the_settings() -> None:
     uri = OciObjectsUri("ns", "bucket", "m")
 
     def requests(settings: SourceSettings, **values: str) -> OciRequests:

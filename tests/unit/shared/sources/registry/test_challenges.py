@@ -21,10 +21,10 @@ from shared.sources.registry.challenges import Challenge, parse_challenge
         ("", Challenge()),
     ],
 )
-def test_a_token_comes_before_a_password(header: str, challenge: Challenge) -> None:
+def test_a_bearer_challenge_takes_precedence_over_basic(header: str, challenge: Challenge) -> None:
     assert parse_challenge(header) == challenge
 
 
 @given(st.text(max_size=200))
-def test_any_header_is_read(header: str) -> None:
+def test_any_challenge_header_is_parsed(header: str) -> None:
     assert parse_challenge(header).scheme in ("", "basic", "bearer")

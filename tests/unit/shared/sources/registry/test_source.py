@@ -171,12 +171,14 @@ def test_names_that_leave_the_directory_are_unsafe(serve: Serve, open_artifact: 
         (reply(503), Unreachable),
     ],
 )
-def test_answers_of_a_registry(serve: Serve, open_artifact: Open, answer: bytes, error: type[LarderError]) -> None:
+def test_invalid_manifests_of_a_registry_are_refused(
+    serve: Serve, open_artifact: Open, answer: bytes, error: type[LarderError]
+) -> None:
     with pytest.raises(error):
         open_artifact(serve(lambda _: answer)).resolve()
 
 
-def test_nulls_of_a_manifest_say_nothing(serve: Serve, open_artifact: Open) -> None:
+def test_null_fields_of_a_manifest_are_ignored(serve: Serve, open_artifact: Open) -> None:
     empty = {"digest": DIGEST, "size": 1, "mediaType": None, "annotations": {TITLE: "w", "x": None}}
     body = json.dumps({"layers": [empty], "manifests": None}).encode()
     assert [f.path for f in open_artifact(serve(lambda _: reply(200, body))).resolve().files] == ["w"]

@@ -62,7 +62,7 @@ def test_the_administrators_endpoint_comes_first() -> None:
     assert asked.grant.values["AWS_SECRET_ACCESS_KEY"] == "s3cret"
 
 
-def test_values_go_to_a_named_endpoint_only_where_the_secret_names_its_host() -> None:
+def test_credentials_reach_a_named_endpoint_only_if_the_secret_names_its_host() -> None:
     assert requests("https://s3.test", ("s3.test",), pinned="s3.test:443").grant.values == KEYS
     assert requests("https://s3.test", ("*.test",), pinned="s3.test:443").url_of("k") == "https://s3.test:443/bucket/k"
     for hosts in ((), ("other.test",), ("*.s3.test",)):
@@ -92,7 +92,7 @@ def test_bytes_of_one_endpoint_are_not_those_of_another() -> None:
     assert parse_uri("s3://bucket@us-east-1@s3.test:9/m") == S3Uri("bucket", "m", "us-east-1", "s3.test:9")
 
 
-def test_a_listing_goes_over_a_checked_connection() -> None:
+def test_addresses_are_checked_before_a_listing() -> None:
     client = HttpClient(SourceSettings())
     with pytest.raises(AddressRefused, match=r"127\.0\.0\.1 \(loopback\)"):
         list_paths(S3Uri("bucket", "m"), requests("https://127.0.0.1:9", pinned="127.0.0.1:9"), client, inf)
@@ -109,7 +109,9 @@ def test_a_listing_goes_over_a_checked_connection() -> None:
         ("bucket", SourceSettings(s3_addressing="path"), "https://bucket.s3.us-east-1.amazonaws.com/k"),
     ],
 )
-def test_where_the_name_of_a_bucket_is(bucket: str, settings: SourceSettings, url: str) -> None:
+def test_the_bucket_is_in_the_host_or_the_path_as_the_addressing_style_requires(
+    bucket: str, settings: SourceSettings, url: str
+) -> None:
     assert S3Requests(bucket, "us-east-1", Credentials(), settings).url_of("k") == url
 
 

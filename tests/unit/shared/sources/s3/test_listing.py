@@ -115,7 +115,7 @@ def test_a_page_of_far_more_tags_than_keys_is_not_read(serve: Serve) -> None:
     assert "not an S3 listing" in str(error)
 
 
-def test_after_one_refusal_the_others_are_not_asked_for(serve: Serve) -> None:
+def test_listing_stops_after_the_first_rate_limited_object(serve: Serve) -> None:
     asked: list[str] = []
 
     def answer(request: ScriptedRequest) -> bytes:

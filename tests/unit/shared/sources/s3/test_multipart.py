@@ -131,7 +131,9 @@ def test_only_parts_of_one_length_are_taken(
 
 
 @given(part=st.integers(1, 2**40), count=st.integers(1, 10_000), data=st.data())
-def test_parts_of_one_length_are_found_whatever_it_is(part: int, count: int, data: st.DataObject) -> None:
+def test_equal_part_lengths_are_recognised_from_the_first_and_last_part(
+    part: int, count: int, data: st.DataObject
+) -> None:
     last = data.draw(st.integers(1, part))
     lengths = {1: part if count > 1 else last, count: last} if count != 1 else {1: last}
     digest, _ = decided((count - 1) * part + last, count, lengths)
@@ -139,7 +141,7 @@ def test_parts_of_one_length_are_found_whatever_it_is(part: int, count: int, dat
 
 
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=3))
-def test_of_up_to_three_parts_none_is_taken_for_another_length_than_it_has(lengths: list[int]) -> None:
+def test_up_to_three_parts_have_a_digest_only_if_they_are_cut_evenly(lengths: list[int]) -> None:
     digest, _ = decided(sum(lengths), len(lengths), dict(enumerate(lengths, 1)))
     even = all(length == lengths[0] for length in lengths[:-1]) and lengths[-1] <= lengths[0]
     assert bool(digest) == even
@@ -203,7 +205,7 @@ def test_a_store_that_does_not_report_parts_is_listed_as_before(serve: Serve, an
 
 
 @pytest.mark.parametrize("count", ["10001", "999999999", "0", "1"])
-def test_a_count_that_cannot_be_is_not_asked_about(serve: Serve, count: str) -> None:
+def test_an_impossible_part_count_in_an_etag_is_ignored(serve: Serve, count: str) -> None:
     file, targets, _ = resolved(serve, reply(200, Content_Length="13", ETag=f'"{MD5}-{count}"'), parts_of_five)
     assert (file.digest, len(targets)) == ("", 1)
 

@@ -62,7 +62,9 @@ MD5 = "9dd4e461268c8034f5c8564e155c67a6"
         ),
     ],
 )
-def test_only_what_is_a_digest_of_the_whole_object_is_taken_for_one(head: dict[str, str], digest: str) -> None:
+def test_an_etag_counts_as_a_digest_only_if_it_is_the_md5_of_the_whole_object(
+    head: dict[str, str], digest: str
+) -> None:
     assert digest_of(head) == digest
 
 
