@@ -22,13 +22,18 @@ from rig.registry import Registry
 from rig.s3 import S3
 from tests.workers import ByFile, rank
 
+_SHARED_MACHINE = {"GOMAXPROCS": "1", "GOGC": "400"}  # for the programs in Go that tests start
+
 
 def pytest_configure() -> None:
     """Leave no event loop to synchronous tests: a plugin would make one there that nobody closes.
 
     No test of properties fails because the machine is slow. The programs of tests end at Ctrl-C, even if a shell runs
-    pytest in the background, where it and its children would ignore that.
+    pytest in the background, where it and its children would ignore that. Servers beside those of other workers do
+    without threads that would only wait for a core.
     """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.update(_SHARED_MACHINE)
     asyncio.set_event_loop(None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("larder", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
