@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from controller.extender.decide import NodeFit, ScoredNode, filter_result, priorities
 from controller.extender.device_objects import DevicePod
+from controller.extender.evaluator import UNKNOWN_NODE
 from controller.extender.model_preference import ModelPreference, Snapshot, model_preference
 from controller.extender.requested_devices import RequestedDevices, requested_devices
 from controller.extender.wire import ExtenderArgs, ExtenderFilterResult, HostPriority
@@ -43,12 +44,13 @@ class ExtenderService:
         """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime.
 
         The scheduler asks again after a change, which it may have seen before us, but not after a refusal. So the first
-        refusal of a pod is answered as an error: the scheduler asks again after a second or more.
+        refusal of a pod is answered as an error: the scheduler asks again after a second or more. So is every refusal
+        while a node is not known here yet.
         """
         nodes = await self._scored(args.pod, _names(args), [])
         if not nodes or any(fit.fits for _, fit, _ in nodes):
             self._unconfirmed.pop(args.pod.metadata.uid, None)
-        elif self._must_confirm(args.pod.metadata.uid):
+        elif any(fit.reason == UNKNOWN_NODE for _, fit, _ in nodes) or self._must_confirm(args.pod.metadata.uid):
             raise Unanswerable(f"no node has room for the pod, for example {nodes[0][0]}: {nodes[0][1].reason}")
         elif not self._pauses.draw(1, self.clock()):
             await self.sleep(_PAUSE_S)  # a change in the last moment may still be on its way to us

@@ -78,3 +78,14 @@ async def test_a_pod_without_a_fitting_node_is_refused_only_on_a_later_request()
             assert refused.node_names == []
             assert "requested 2, used 0, capacity 1" in refused.failed_and_unresolvable_nodes["room"]
         now += 60
+
+
+async def test_a_pod_is_never_refused_for_good_while_a_node_is_unknown() -> None:
+    asked, found = args({CARD: 2}), service()
+    newer = msgspec.structs.replace(asked, node_names=["new", *NODES])
+    for _ in range(4):
+        with pytest.raises(Unanswerable, match="for example new: its devices are not known yet"):
+            await found.filter(newer)
+    with pytest.raises(Unanswerable, match="for example has: "):
+        await found.filter(asked)
+    assert (await found.filter(asked)).node_names == []
