@@ -23,8 +23,6 @@ PREFIX = "larder-devices-"
 RESERVED_ANNOTATION = "larder.dev/reserved-devices"
 SEEN_ANNOTATION = "larder.dev/pods-seen"
 NODE_ANNOTATION = "larder.dev/node"
-_LABEL, _OURS = "app.kubernetes.io/part-of", "larder"
-_SELECTOR = f"{_LABEL}={_OURS}"
 EXPIRES_S = 120.0  # longer than any request is on its way
 _LONGEST_NAME = 253
 _TIMEOUT_S = 5.0
@@ -129,10 +127,10 @@ class ReservationStore:
         async with self._reading:
             if self._has_read_all:
                 return
-            for found in await list_metadata(self.kube, self._collection, {"labelSelector": _SELECTOR}):
+            for found in await list_metadata(self.kube, self._collection):
                 node = found.metadata.annotations.get(NODE_ANNOTATION, "")
                 owners = [str(each.get("uid", "")) for each in found.metadata.owner_references]
-                if node and owners:
+                if owners and found.metadata.name == lease_name(node):
                     self._known.setdefault(node, _reservations(node, owners[0], found))
             self._has_read_all = True
 
@@ -177,7 +175,7 @@ class ReservationStore:
         metadata: Json = {
             "name": lease_name(wanted.node),
             "namespace": self.namespace,
-            "labels": {_LABEL: _OURS},
+            "labels": {"app.kubernetes.io/part-of": "larder"},
             "annotations": {
                 NODE_ANNOTATION: wanted.node,
                 RESERVED_ANNOTATION: _written(wanted.entries),
