@@ -7,7 +7,7 @@ from contextlib import suppress
 from controller.devices.group_scheduler import DoesNotFit, GroupScheduler
 from controller.devices.plugin import DeviceFit, DeviceScheduler
 from controller.devices.shortage import PluginFailure, Reason
-from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
+from shared.devices.info import NodeInfo, PodInfo
 
 
 class PluginChain:
@@ -50,24 +50,21 @@ class PluginChain:
             reasons += answer.reasons
         return DeviceFit(fits, tuple(reasons), score if fits else 0.0)
 
-    def allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> DeviceFit:
-        """Have all plugins fill `dev_requests` and `allocate_from` for the chosen node, unless one refuses it.
+    def allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> tuple[Reason, ...]:
+        """Have all plugins fill `dev_requests` and `allocate_from` for the chosen node; return why not, if one refuses.
 
-        Other plugins are asked first whether the pod fits. The group scheduler need not be: its allocation is the same
-        search. A plugin that raises anything but DoesNotFit is named in the reason.
+        A plugin that raises anything but DoesNotFit is named in the reason.
         """
-        if len(self._plugins) > 1 or node_info.name in self._failures:
-            fit = self.fit(copy_node(node_info), copy_pod(pod_info))
-            if not fit.fits:
-                return fit
+        if failures := self._failures.get(node_info.name):
+            return tuple(failures)
         for plugin in self._plugins:
             try:
                 plugin.pod_allocate(node_info, pod_info)
             except DoesNotFit as error:
-                return DeviceFit(fits=False, reasons=error.reasons)
+                return error.reasons
             except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
-                return _failure(plugin, f"pod_allocate failed: {type(error).__name__}: {error}")
-        return DeviceFit(fits=True)
+                return tuple(_failure(plugin, f"pod_allocate failed: {type(error).__name__}: {error}").reasons)
+        return ()
 
     def take(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
         """Have all plugins add to `used` what a pod uses."""

@@ -108,11 +108,15 @@ class FitEvaluator:
         if node is None:
             return f"node {name} is gone"
         info = self._info_with(node, pods)
+        if self._plugins:  # alone, the group scheduler would only search twice
+            self._groups.renew(MAX_STEPS)
+            fit = self._chain.fit(copy_node(info), pod_for(requested.info, name))
+            if not fit.fits:
+                return _printed(fit.reasons)
         pod = pod_for(requested.info, name)
         self._groups.renew(MAX_STEPS)
-        fit = self._chain.allocate(info, pod)
-        if not fit.fits:
-            return _printed(fit.reasons)
+        if reasons := self._chain.allocate(info, pod):
+            return _printed(reasons)
         pod.node_name = name
         return pod
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from controller.devices.plugin import DeviceFit
+from controller.devices.plugin import DeviceFit, DeviceScheduler
 from controller.extender.accounts import DeviceAccounts
 from controller.extender.decide import NodeFit
 from controller.extender.evaluator import FitEvaluator
@@ -80,6 +80,21 @@ async def test_a_plugin_that_refuses_a_node_allocates_nothing_there(accounts: De
     )
     assert isinstance(found, str)
     assert "refuses it and gives no reason" in found
+
+
+def test_a_plugin_leaves_the_whole_budget_of_steps_to_the_allocation(
+    accounts: DeviceAccounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def allocates(plugins: list[DeviceScheduler], steps: int) -> bool:
+        monkeypatch.setattr("controller.extender.evaluator.MAX_STEPS", steps)
+        accounts.forget_changes()
+        evaluator = FitEvaluator(plugins, time.monotonic)
+        evaluator.sync(accounts.changes())
+        return not isinstance(evaluator.allocate(ASKED, "n", {}), str)
+
+    needed = next(steps for steps in range(1, 1000) if allocates([], steps))
+    assert needed > 1
+    assert allocates([ScriptedPlugin()], needed)
 
 
 @pytest.mark.parametrize("method", ["add_node", "pod_fits_device", "take_pod_resources"])
