@@ -16,6 +16,7 @@ from controller.extender.callers import extender_callers
 from controller.extender.controller import DeviceInformers, extender_controller
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.reconcile import DeviceNodeReconciler
+from controller.extender.refused_pods import RefusedPods, SchedulerWaker
 from controller.extender.reservations import ReservationStore
 from controller.extender.reserve import DeviceReserver
 from controller.extender.server import PREFIX, ExtenderServer
@@ -305,7 +306,12 @@ def _extender(replica: Replica) -> Controller[Any]:
         store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
         reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
         binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver)
-        service = ExtenderService(replica.cluster, worker, clock)
+        refused = RefusedPods()
+        waker = SchedulerWaker(
+            replica.kube, replica.settings.namespace, refused, clock, replica.now, replica.metrics.internal_errors
+        )
+        accounts.freed.listen(waker.devices_freed)
+        service = ExtenderService(replica.cluster, worker, clock, refused)
         replica.apps[PREFIX] = lambda callers: ExtenderServer(
             service, binder, extender_callers(callers.keys), replica.manager.is_synced, metrics
         )

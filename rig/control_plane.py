@@ -139,9 +139,9 @@ class ControlPlane(Running):
             kubeconfig.with_certificate(url or self.url, self.ca_pem, self._authority.issue(user, groups)), target
         )
 
-    def token_kubeconfig(self, token: str, path: Path) -> Path:
+    def token_kubeconfig(self, token: str, path: Path, url: str = "") -> Path:
         """Write a kubeconfig with a bearer token."""
-        return kubeconfig.write(kubeconfig.with_token(self.url, self.ca_pem, token), path)
+        return kubeconfig.write(kubeconfig.with_token(url or self.url, self.ca_pem, token), path)
 
     def api_for(self, user: str, groups: Sequence[str] = ()) -> Api:
         """Return a blocking client for this user and these groups; the caller closes it."""

@@ -8,6 +8,7 @@ import structlog
 
 from controller.extender.device_objects import DeviceNode, DevicePod, whole_numbers
 from controller.extender.requested_devices import allocated_devices
+from controller.state.signal import Signal
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_node_info
 from shared.devices.info import NodeInfo, PodInfo
 
@@ -32,6 +33,7 @@ class NodeAccount:
 class DeviceAccounts:
     """The accounts of all nodes, kept by two informers and by the pods that are being bound here."""
 
+    freed: Signal[str] = field(default_factory=Signal, init=False)  # a node with devices that may be free now
     pods_version: int = field(default=0, init=False)  # every pod that was bound up to this resourceVersion is known
     _nodes: dict[str, NodeAccount] = field(default_factory=dict, init=False)
     _pods: dict[str, dict[str, PodInfo]] = field(default_factory=dict, init=False)  # by node and uid
@@ -74,6 +76,7 @@ class DeviceAccounts:
         pods = MappingProxyType(dict(self._pods.get(name, {})))
         self._nodes[name] = NodeAccount(name, after.metadata.uid, advertised, problem, pods)
         self._changed.add(name)
+        self.freed.emit(name)
 
     def pod_changed(self, before: DevicePod | None, after: DevicePod | None) -> None:
         """Follow a pod of our scheduler: it uses devices while it is on a node and has not ended."""
@@ -118,6 +121,7 @@ class DeviceAccounts:
         pods = self._pods.get(name, {})
         if pods.pop(uid, None) is not None:
             self._renew(name)
+            self.freed.emit(name)
         if not pods:
             self._pods.pop(name, None)
 

@@ -20,11 +20,8 @@ MAX_STEPS = 20_000  # of the search per pod and kind of node: a few hundredths o
 _MAX_RESULTS = 50_000
 _MAX_KINDS = 20_000
 _LONGEST_REASON = 200
-UNKNOWN_NODE = "its devices are not known yet"
 OUT_OF_TIME = "there was no time to look for devices; the scheduler retries"
-
-
-_UNKNOWN = NodeFit(fits=False, reason=UNKNOWN_NODE)
+_UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
 
 
 @dataclass(slots=True)

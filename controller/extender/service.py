@@ -1,24 +1,20 @@
 """Answers filter and prioritize from memory."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from controller.extender.decide import NodeFit, ScoredNode, filter_result, priorities
 from controller.extender.device_objects import DevicePod
-from controller.extender.evaluator import UNKNOWN_NODE
+from controller.extender.evaluator import OUT_OF_TIME
 from controller.extender.model_preference import ModelPreference, Snapshot, model_preference
+from controller.extender.refused_pods import RefusedPods
 from controller.extender.requested_devices import RequestedDevices, requested_devices
 from controller.extender.wire import ExtenderArgs, ExtenderFilterResult, HostPriority
 from controller.extender.worker import ANSWER_S, DeviceWorker
 from controller.placement.pod_placement import promised_snapshots
 from controller.state.cluster_state import ClusterState
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
-from shared.token_bucket import TokenBucket
 
-_MOST_UNCONFIRMED = 10_000
-_ECHO_S = 5.0
-_PAUSE_S, _PAUSES = 0.1, 2.0  # the scheduler waits meanwhile: at most so many per second
 _EVALUATING = 0.7  # the share of the time within which the worker must answer
 _NOTHING_REQUESTED = NodeFit(fits=True)
 
@@ -34,51 +30,25 @@ class ExtenderService:
     cluster: ClusterState
     worker: DeviceWorker
     clock: Callable[[], float]
+    refused: RefusedPods
     answer_s: float = ANSWER_S
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    _pauses: TokenBucket = field(default_factory=lambda: TokenBucket(_PAUSES, _PAUSES, 0.0, _PAUSES), init=False)
-    _unconfirmed: dict[str, None] = field(default_factory=dict, init=False)  # uids of pods, oldest first
-    _refused: dict[str, float] = field(default_factory=dict, init=False)  # when, by uid of the pod
 
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
-        """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime.
-
-        The scheduler asks again after a change, which it may have seen before us, but not after a refusal. So the first
-        refusal of a pod is answered as an error: the scheduler asks again after a second or more. So is every refusal
-        while a node is not known here yet.
-        """
+        """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime."""
+        asked_s, uid = self.clock(), args.pod.metadata.uid
         nodes = await self._scored(args.pod, _names(args), [])
         if not nodes or any(fit.fits for _, fit, _ in nodes):
-            self._unconfirmed.pop(args.pod.metadata.uid, None)
-        elif any(fit.reason == UNKNOWN_NODE for _, fit, _ in nodes) or self._must_confirm(args.pod.metadata.uid):
-            raise Unanswerable(f"no node has room for the pod, for example {nodes[0][0]}: {nodes[0][1].reason}")
-        elif not self._pauses.draw(1, self.clock()):
-            await self.sleep(_PAUSE_S)  # a change in the last moment may still be on its way to us
-            nodes = await self._scored(args.pod, _names(args), [])
+            self.refused.remove(uid)
+        elif any(fit.reason == OUT_OF_TIME for _, fit, _ in nodes):
+            raise Unanswerable(OUT_OF_TIME)
+        else:
+            self.refused.add(uid, asked_s)
         return filter_result(nodes)
 
     async def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:
         """Return the priority of each node. Raises Unanswerable, NoAnswerInTime."""
         snapshots = _snapshots(args.pod)
         return priorities(await self._scored(args.pod, _names(args), snapshots), wants_models=bool(snapshots))
-
-    def _must_confirm(self, uid: str) -> bool:
-        """Return whether a refusal of a pod is to be confirmed: if it has not been refused within seconds.
-
-        The refusal itself changes the pod's status, after which kube-scheduler asks once more.
-        """
-        now = self.clock()
-        if uid in self._unconfirmed:
-            del self._unconfirmed[uid]
-            self._refused[uid] = now
-            return False
-        if now - self._refused.get(uid, -_ECHO_S) < _ECHO_S:
-            return False
-        self._unconfirmed[uid] = None
-        for known in (self._unconfirmed, self._refused):
-            if len(known) > _MOST_UNCONFIRMED:
-                del known[next(iter(known))]
-        return True
 
     async def _scored(self, pod: DevicePod, names: list[str], snapshots: Sequence[Snapshot]) -> list[ScoredNode]:
         preferences = self._preferences(names, snapshots)

@@ -10,6 +10,7 @@ from rig import agents
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
+from rig.held_link import HeldLink
 from rig.larder import objects
 from rig.larder.programs import (
     ADMISSION_KEY,
@@ -32,12 +33,16 @@ _IN_FORCE_S = 120.0
 
 @dataclass(frozen=True)
 class LarderOptions:
-    """Options: the sources, and settings of the two programs as environment variables."""
+    """Options: the sources, and settings of the two programs as environment variables.
+
+    Controllers reach the API server by `link`, if there is one.
+    """
 
     sources: Sources = field(default_factory=Sources)
     controller: Mapping[str, str] = field(default_factory=dict)
     agent: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
+    link: HeldLink | None = None
 
 
 class LarderCluster(Running):
@@ -66,7 +71,8 @@ class LarderCluster(Running):
         self._closing.callback(self._stop_programs)
         environ = self._options.sources.environ() | dict(self._options.controller)
         for index in range(self._options.replicas):
-            program = ControllerProgram(self.plane, self.state, f"controller-{index}", environ)
+            url = self._options.link.to(self.plane.url) if self._options.link else ""
+            program = ControllerProgram(self.plane, self.state, f"controller-{index}", environ, url)
             self.controllers.append(program)
             program.start()
         self.aim_webhooks(self.controllers[0])

@@ -70,9 +70,9 @@ class _OurProgram:
 class ControllerProgram(_OurProgram):
     """One replica of the controller."""
 
-    def __init__(self, plane: ControlPlane, state: Path, name: str, environ: dict[str, str]) -> None:
+    def __init__(self, plane: ControlPlane, state: Path, name: str, environ: dict[str, str], api_url: str = "") -> None:
         super().__init__(plane, state / name, environ)
-        self.name = name
+        self.name, self._api_url = name, api_url
         self.port, self.health_port = free_port(), free_port()
 
     @property
@@ -96,7 +96,7 @@ class ControllerProgram(_OurProgram):
         self.ca.write_bytes(self._plane.ca_pem)
         keys = self._state / "admission-keys"
         keys.write_text(ADMISSION_KEY)
-        kubeconfig = self._plane.token_kubeconfig(self._token(), self._state / "kubeconfig")
+        kubeconfig = self._plane.token_kubeconfig(self._token(), self._state / "kubeconfig", self._api_url)
         environ = {
             "LARDER_NAMESPACE": NAMESPACE,
             "LARDER_IDENTITY": self.name,

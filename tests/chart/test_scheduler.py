@@ -20,7 +20,9 @@ from tests.chart.everything import EVERYTHING, KEY
 from tests.chart.objects import only
 
 _ON = {"scheduler": {"enabled": True}, "admission": {"pathKeys": [KEY]}}
-_ITS_OBJECTS = {"larder-scheduler", "larder-bindings", "larder-device-leases", "larder-device-annotations"}
+_ITS_OBJECTS = {
+    "larder-scheduler", "larder-bindings", "larder-devices", "larder-device-leases", "larder-device-annotations",
+}  # fmt: skip
 
 
 def scheduler_config(rendered: list[Json]) -> dict[str, Any]:

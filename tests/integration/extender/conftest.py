@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from rig.binaries import Binaries
+from rig.held_link import HeldLink
 from rig.larder.scheduler import LarderScheduler
 from rig.larder.site import Site
 from shared.devices.annotation import ANNOTATION
@@ -16,11 +17,18 @@ AddNode = Callable[..., str]
 
 
 @pytest.fixture(scope="package")
-def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def link() -> Iterator[HeldLink]:
+    """How both replicas reach the API server; kube-scheduler reaches it directly."""
+    with HeldLink() as link:
+        yield link
+
+
+@pytest.fixture(scope="package")
+def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, link: HeldLink) -> Iterator[Site]:
     state = tmp_path_factory.mktemp("extender")
     settings = {"LARDER_SCHEDULER": "true", "LARDER_LEASE_SECONDS": "4"}
     with (
-        opened(binaries, state, settings, {}, replicas=2) as site,
+        opened(binaries, state, settings, {}, replicas=2, link=link) as site,
         LarderScheduler(binaries, site.cluster.plane, site.cluster.controllers[0], state / "scheduler"),
     ):
         yield site

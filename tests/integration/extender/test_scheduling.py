@@ -6,11 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from rig.errors import CallRefused
+from rig.held_link import HeldLink
 from rig.larder.site import Site
 from rig.pods import plain_pod
+from rig.ports import LOOPBACK
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 from tests.builders.devices import CARD, card
+from tests.readers.metrics import scrape
 
 AddNode = Callable[..., str]
 _PODS = "/api/v1/namespaces/default/pods"
@@ -45,6 +48,16 @@ def unscheduled(site: Site, name: str, reason: str = "Unschedulable") -> str:
     """Return what the scheduler says of a pod that it did not place; empty while it still tries by itself."""
     conditions = site.api.get(f"{_PODS}/{name}")["status"].get("conditions", [])
     return " ".join(c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["reason"] == reason)
+
+
+def filter_answers(site: Site) -> float:
+    """Return how often the replica that the scheduler asks has answered filter."""
+    samples = scrape(f"http://{LOOPBACK}:{site.cluster.controllers[0].health_port}")
+    return sum(
+        value
+        for name, value in samples.items()
+        if name.startswith("larder_extender_duration_seconds_count") and 'verb="filter"' in name
+    )
 
 
 def test_a_pod_with_the_annotation_gets_its_device_with_its_node(site: Site, add_node: AddNode) -> None:
@@ -129,6 +142,23 @@ def test_an_added_or_changed_node_wakes_waiting_pods(site: Site, add_node: AddNo
     site.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {ANNOTATION: text}}})
     site.until(lambda: is_bound(site, name), "the pod to be bound")
     assert cards_of(site, name) == {(node, card("a")): 1, (node, card("b")): 1}
+
+
+def test_a_pod_refused_before_a_change_was_seen_does_not_wait_for_the_next(
+    site: Site, add_node: AddNode, link: HeldLink
+) -> None:
+    """The scheduler sees the change at once and asks, while the replica does not know of it yet."""
+    node = add_node({})
+    name = asking(site)
+    site.until(lambda: "capacity 0" in unscheduled(site, name), "the pod to wait")
+    path = f"/api/v1/nodes/{node}"
+    with link.held():
+        for change in ({ANNOTATION: json.dumps({"allocatable": {card("a"): 1}})}, {"another": "change"}):
+            asked = filter_answers(site)
+            site.api.patch(path, {"metadata": {"annotations": change}})
+            site.until(lambda asked=asked: filter_answers(site) > asked, "the scheduler to ask")  # type: ignore[misc]
+        assert not is_bound(site, name)
+    site.until(lambda: is_bound(site, name), "the pod to be bound", within_s=60)
 
 
 def test_a_malformed_node_hurts_no_other_and_is_reported(site: Site, add_node: AddNode) -> None:

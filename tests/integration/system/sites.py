@@ -10,6 +10,7 @@ import trustme
 from rig.binaries import Binaries
 from rig.control_plane import ControlPlane, Options
 from rig.demo.parts import secret
+from rig.held_link import HeldLink
 from rig.hub import Hub
 from rig.larder import LarderCluster, LarderOptions
 from rig.larder.programs import NAMESPACE, Sources
@@ -31,6 +32,7 @@ def opened(
     nodes: Mapping[str, Mapping[str, str]],
     replicas: int = 2,
     plane_options: Options | None = None,
+    link: HeldLink | None = None,
 ) -> Iterator[Site]:
     """A control plane of its own, the sources, and agents on `nodes`, those with the labels GPU in a group `gpus`."""
     authority, tls, web = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), FileServer()
@@ -43,7 +45,7 @@ def opened(
         scripted(web.answer, tls) as server,
     ):
         sources = Sources(hub.endpoint, s3.endpoint, "127.0.0.1/32", str(state / "ca.pem"))
-        with LarderCluster(plane, state, LarderOptions(sources, settings, replicas=replicas)) as cluster:
+        with LarderCluster(plane, state, LarderOptions(sources, settings, replicas=replicas, link=link)) as cluster:
             for name, labels in nodes.items():
                 cluster.nodes.add(name, labels)
                 cluster.start_agent(name, wait=False)

@@ -7,7 +7,7 @@ import pytest
 
 from controller.devices.plugin import DeviceScheduler
 from controller.extender.accounts import DeviceAccounts
-from controller.extender.evaluator import OUT_OF_TIME, UNKNOWN_NODE, FitEvaluator
+from controller.extender.evaluator import OUT_OF_TIME, FitEvaluator
 from controller.extender.requested_devices import allocated_devices, requested_devices
 from shared.devices.info import PodInfo
 from tests.builders.devices import CARD, ScriptedPlugin, bound_pod, card, device_node, device_pod
@@ -39,7 +39,7 @@ def test_reasons_name_container_resource_and_numbers(accounts: DeviceAccounts) -
     assert one.reason == f"container main: {CARD}: requested 2, used 1, capacity 1"
     assert bare.reason == f"container main: {CARD}: requested 2, used 0, capacity 0"
     assert bad.reason.startswith("annotation KubeDevice/DeviceInfo of the node: the text is not JSON")
-    assert gone.reason == UNKNOWN_NODE
+    assert gone.reason == "its devices are not known yet"
 
 
 def test_usage_follows_pods(accounts: DeviceAccounts) -> None:

@@ -1,6 +1,8 @@
 """Pods with models: nodes that have them first, then those that fetch them, then those with room."""
 
+import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -8,6 +10,7 @@ import pytest
 
 from controller.extender.accounts import DeviceAccounts
 from controller.extender.device_objects import DevicePod
+from controller.extender.refused_pods import RefusedPods
 from controller.extender.service import ExtenderService, Unanswerable
 from controller.extender.wire import ExtenderArgs
 from controller.extender.worker import DeviceWorker
@@ -30,7 +33,7 @@ NODES: dict[str, dict[str, str]] = {
 }
 
 
-def service() -> ExtenderService:
+def service(devices_clock: Callable[[], float] = time.monotonic) -> ExtenderService:
     cluster, accounts = ClusterState(NodeLimits(0, 0), time.monotonic), DeviceAccounts()
     for name, labels in NODES.items():
         cluster.nodes.upsert(msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node))
@@ -38,7 +41,8 @@ def service() -> ExtenderService:
     for name, free in (("room", 2**30), ("full", -1)):
         status = {"diskFree": 2**30, "floor": 2**30 - free}
         cluster.model_nodes.upsert(msgspec.convert({"metadata": {"name": name}, "status": status}, ModelNode))
-    return ExtenderService(cluster, DeviceWorker(accounts, [], time.monotonic), time.monotonic, answer_s=60)
+    worker = DeviceWorker(accounts, [], devices_clock)
+    return ExtenderService(cluster, worker, time.monotonic, RefusedPods(), answer_s=60)
 
 
 def args(asks: dict[str, int] | None = None, models: str = f"{M}@{R}") -> ExtenderArgs:
@@ -66,26 +70,18 @@ async def test_devices_decide_where_a_pod_may_go_and_models_which_of_these_is_be
     assert await scores(asked) == {"has": 0, "fetches": 0, "room": 4, "full": 1, "leaves": 0}
 
 
-async def test_a_pod_without_a_fitting_node_is_refused_only_on_a_later_request() -> None:
-    """The scheduler may have seen a change before us, and would not ask again after a refusal."""
-    asked, found, now = args({CARD: 2}), service(), time.monotonic()
-    found.clock = lambda: now
-    for _ in range(2):
-        with pytest.raises(Unanswerable, match=r"no node has room for the pod, for example has: .* capacity 0"):
-            await found.filter(asked)
-        for _ in range(2):  # and once more, since the refusal changes its status
-            refused = await found.filter(asked)
-            assert refused.node_names == []
-            assert "requested 2, used 0, capacity 1" in refused.failed_and_unresolvable_nodes["room"]
-        now += 60
-
-
-async def test_a_pod_is_never_refused_for_good_while_a_node_is_unknown() -> None:
+async def test_a_refused_pod_is_remembered_until_a_node_fits() -> None:
     asked, found = args({CARD: 2}), service()
-    newer = msgspec.structs.replace(asked, node_names=["new", *NODES])
-    for _ in range(4):
-        with pytest.raises(Unanswerable, match="for example new: its devices are not known yet"):
-            await found.filter(newer)
-    with pytest.raises(Unanswerable, match="for example has: "):
-        await found.filter(asked)
-    assert (await found.filter(asked)).node_names == []
+    refused = await found.filter(asked)
+    assert refused.node_names == []
+    assert "requested 2, used 0, capacity 1" in refused.failed_and_unresolvable_nodes["room"]
+    assert found.refused.any_before(time.monotonic())
+    await found.filter(args({CARD: 1}))
+    assert not found.refused.any_before(time.monotonic())
+
+
+async def test_a_refusal_for_lack_of_time_is_an_error_so_that_the_scheduler_asks_again() -> None:
+    found = service(devices_clock=lambda: math.inf)
+    with pytest.raises(Unanswerable, match="no time to look for devices"):
+        await found.filter(args({CARD: 1}))
+    assert not found.refused.any_before(time.monotonic())

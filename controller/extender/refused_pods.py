@@ -1,0 +1,117 @@
+"""Pods that were refused, perhaps by a memory that a change had not reached yet; and how kube-scheduler asks again.
+
+A change wakes the pods that wait in kube-scheduler, sometimes before our watch has brought it. A pod that is refused
+then would wait for another change, or for the scheduler's own flush after five minutes. So a replica remembers whom it
+refused. When it learns of free devices after that, and the scheduler does not ask of its own accord, the replica writes
+an object that kube-scheduler watches, which wakes the pods again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+
+from shared.backoff import Backoff
+from shared.internal_errors import InternalErrors, keep_running
+from shared.kube.edit import merge_patch
+from shared.kube.errors import KubeError
+from shared.kube.transport import Kube
+
+WAKE_UP = "larder-devices"
+FREED_ANNOTATION = "larder.dev/devices-freed"
+_LONGEST_LAG_S = 60.0  # of a watch
+_UNASKED_S = 1.0  # a scheduler that was woken by the change itself asks sooner
+_MOST_PODS = 10_000
+_ATTEMPTS = 8
+_PAUSE = Backoff(first_s=1, cap_s=10)  # between attempts: about 40 s in all
+_log = structlog.get_logger("extender")
+
+
+def wake_up_path(namespace: str) -> str:
+    """Return the path of the object, a CSIStorageCapacity without a meaning for storage: no other right wakes pods."""
+    return f"/apis/storage.k8s.io/v1/namespaces/{namespace}/csistoragecapacities/{WAKE_UP}"
+
+
+@dataclass(slots=True)
+class RefusedPods:
+    """When each pod was asked about that was refused, in seconds of the clock, for as long as a watch may lag."""
+
+    _asked_s: dict[str, float] = field(default_factory=dict, init=False)  # by uid, about oldest first
+
+    def add(self, uid: str, asked_s: float) -> None:
+        """Note a refusal of a question that came at that time."""
+        self._asked_s.pop(uid, None)
+        self._asked_s[uid] = asked_s
+        if len(self._asked_s) > _MOST_PODS:
+            del self._asked_s[next(iter(self._asked_s))]
+
+    def remove(self, uid: str) -> None:
+        """Forget a pod that some node has room for."""
+        self._asked_s.pop(uid, None)
+
+    def any_before(self, moment_s: float) -> bool:
+        """Return whether a pod was refused before a change, so shortly that the scheduler may have seen it already."""
+        self._keep(lambda asked_s: asked_s > moment_s - _LONGEST_LAG_S)
+        return any(asked_s <= moment_s for asked_s in self._asked_s.values())
+
+    def remove_before(self, moment_s: float) -> None:
+        """Forget the pods that were refused before a change."""
+        self._keep(lambda asked_s: asked_s > moment_s)
+
+    def _keep(self, is_kept: Callable[[float], bool]) -> None:
+        self._asked_s = {uid: asked_s for uid, asked_s in self._asked_s.items() if is_kept(asked_s)}
+
+
+class SchedulerWaker:
+    """Wakes refused pods after devices became free; at most once a second, and only if the scheduler does not ask.
+
+    Args:
+        kube: The connection.
+        namespace: The release namespace, which has the object.
+        refused: The pods that this replica refused.
+        clock: Monotonic seconds.
+        now: The current UTC time, for the annotation.
+        errors: Gets unforeseen errors.
+        sleep: Waits.
+
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        refused: RefusedPods,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        errors: InternalErrors,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._kube, self._path, self._refused = kube, wake_up_path(namespace), refused
+        self._clock, self._now, self._errors, self._sleep = clock, now, errors, sleep
+        self._freed_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def devices_freed(self, _node: str) -> None:
+        """Note that a node has devices that it did not have before, or that no pod uses any more."""
+        self._freed_s = self._clock()
+        if (self._task is None or self._task.done()) and self._refused.any_before(self._freed_s):
+            self._task = asyncio.create_task(keep_running("scheduler_waker", self._wake, self._errors))
+
+    async def _wake(self) -> None:
+        failures = 0
+        while failures < _ATTEMPTS and self._refused.any_before(freed_s := self._freed_s):
+            await self._sleep(_PAUSE.delay_s(failures) if failures else _UNASKED_S)
+            if not self._refused.any_before(freed_s):
+                continue
+            try:
+                annotations = {FREED_ANNOTATION: self._now().isoformat()}
+                await merge_patch(self._kube, self._path, {"metadata": {"annotations": annotations}})
+            except KubeError as error:
+                failures += 1
+                hint = "refused pods may wait for five minutes; if the object is missing, helm upgrade creates it"
+                _log.warning("scheduler_not_woken", object=self._path, error=str(error), hint=hint)
+            else:
+                failures = 0
+                self._refused.remove_before(freed_s)
