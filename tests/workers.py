@@ -1,5 +1,7 @@
 """How the tests are shared out among the workers of pytest-xdist: `pytest -n`."""
 
+from collections.abc import Sequence
+
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -9,9 +11,11 @@ LONGEST = ("tests/e2e", "tests/e2e/installation", "tests/e2e/devices", "tests/e2
 # Each folder in these is kept together: it has one node for all tests, or a control plane that is dear to start.
 TOGETHER = ("tests/e2e", "tests/chart")
 
-# A cluster costs a tenth of a core even while its test waits. With two cores, five at a time take a fifth more CPU time
-# for the same tests than four.
-MOST_CLUSTERS = 4
+# Tests on nodes keep two cores busy: more of them at a time only take more time each. Tests on a control plane mostly
+# wait, so every worker may run them, but only after those on nodes have all been given out.
+ON_NODES = ("tests/e2e", "tests/chart")
+MOST_ON_NODES = 4
+MOST_MEANWHILE = 1  # workers that run tests without a cluster until then
 WITHOUT_CLUSTER = (
     "tests/conformance/admission",
     "tests/conformance/sources",
@@ -38,27 +42,41 @@ def rank(nodeid: str) -> int:
     return LONGEST.index(kept) if kept in LONGEST else len(LONGEST)
 
 
+def is_on_nodes(kept: str) -> bool:
+    """Return whether a unit starts nodes, or installs charts."""
+    return kept.startswith(ON_NODES)
+
+
 def needs_no_cluster(kept: str) -> bool:
     """Return whether a unit starts neither nodes nor a control plane."""
     return kept.startswith(WITHOUT_CLUSTER)
 
 
-class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
-    """Gives a free worker the next file, or folder in TOGETHER, in the order of `testpaths`: long ones come first.
+def next_unit(waiting: Sequence[str], worker: int) -> str | None:
+    """Return which of the waiting units a free worker takes, by its number; None if it waits."""
+    on_nodes = next(filter(is_on_nodes, waiting), None)
+    light = next(filter(needs_no_cluster, waiting), None)
+    if on_nodes is None:
+        return next((kept for kept in waiting if not needs_no_cluster(kept)), light)
+    if worker < MOST_ON_NODES:
+        return on_nodes
+    return light if worker < MOST_ON_NODES + MOST_MEANWHILE else None
 
-    The first MOST_CLUSTERS workers take those that need a cluster before the others; the rest take none of those.
-    """
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
+    """Gives a free worker the next file, or folder in TOGETHER: those on nodes first, then as in `testpaths`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        waiting = list(self.workqueue)
-        light = next(filter(needs_no_cluster, waiting), None)
-        if self.nodes.index(node) < MOST_CLUSTERS:
-            wanted = next((kept for kept in waiting if not needs_no_cluster(kept)), light)
-        else:
-            wanted = light
+        wanted = next_unit(list(self.workqueue), self.nodes.index(node))
         if wanted is not None:
             self.workqueue.move_to_end(wanted, last=False)
             super()._assign_work_unit(node)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Note a test that has ended, and give work to every worker that has waited for it."""
+        super().mark_test_complete(node, item_index, duration)
+        for other in self.nodes:
+            self._reschedule(other)

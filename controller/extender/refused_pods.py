@@ -1,9 +1,9 @@
-"""Pods that were refused, perhaps by a memory that a change had not reached yet; and how kube-scheduler asks again.
+"""Wakes pods that were refused before this replica had seen a change.
 
-A change wakes the pods that wait in kube-scheduler, sometimes before our watch has brought it. A pod that is refused
-then would wait for another change, or for the scheduler's own flush after five minutes. So a replica remembers whom it
-refused. When it learns of free devices after that, and the scheduler does not ask of its own accord, the replica writes
-an object that kube-scheduler watches, which wakes the pods again.
+A change wakes the pods that wait in kube-scheduler, sometimes before our watch has brought it. A pod refused at that
+moment would wait for another change, or for the scheduler's own flush after five minutes. So a replica remembers which
+pods it refused. If it then learns of free devices, and the scheduler does not ask about a pod again by itself, the
+replica writes an object that kube-scheduler watches, which wakes them.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ _log = structlog.get_logger("extender")
 
 
 def wake_up_path(namespace: str) -> str:
-    """Return the path of the object, a CSIStorageCapacity without a meaning for storage: no other right wakes pods."""
+    """Return the path of the object that wakes pods; it says nothing about storage (docs/adr/0041)."""
     return f"/apis/storage.k8s.io/v1/namespaces/{namespace}/csistoragecapacities/{WAKE_UP}"
 
 
 @dataclass(slots=True)
 class RefusedPods:
-    """When each pod was asked about that was refused, in seconds of the clock, for as long as a watch may lag."""
+    """The pods that were refused within the last minute, and when the scheduler asked, in seconds of the clock."""
 
     _asked_s: dict[str, float] = field(default_factory=dict, init=False)  # by uid, about oldest first
 
@@ -52,7 +52,7 @@ class RefusedPods:
         self._asked_s.pop(uid, None)
 
     def any_before(self, moment_s: float) -> bool:
-        """Return whether a pod was refused before a change, so shortly that the scheduler may have seen it already."""
+        """Return whether a pod was refused shortly before a change, which the scheduler may have seen by then."""
         self._keep(lambda asked_s: asked_s > moment_s - _LONGEST_LAG_S)
         return any(asked_s <= moment_s for asked_s in self._asked_s.values())
 
