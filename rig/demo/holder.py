@@ -13,6 +13,7 @@ from rig.demo import parts
 from rig.hub import Hub
 from rig.larder import LarderCluster, LarderOptions
 from rig.larder.programs import NAMESPACE, Sources
+from rig.larder.scheduler import LarderScheduler
 from rig.model import write_model
 from rig.s3 import S3
 from shared.errors import LarderError
@@ -35,9 +36,15 @@ def main(state: Path) -> int:
         s3.put_folder(parts.BUCKET, parts.CACHE, write_model(state / "llama-3", size_bytes=_SIZE_BYTES, seed=3))
         hub.push(parts.REPOSITORY, write_model(state / "llama-2", size_bytes=_SIZE_BYTES, seed=2))
         sources = Sources(hf_endpoint=hub.endpoint, s3_endpoint=s3.endpoint, allow_addresses="127.0.0.1/32")
-        with LarderCluster(plane, state, LarderOptions(sources)) as cluster:
+        options = LarderOptions(sources, {"LARDER_SCHEDULER": "true"})
+        with (
+            LarderCluster(plane, state, options) as cluster,
+            LarderScheduler(binaries, plane, cluster.controllers[0], state / "scheduler"),
+        ):
             for name, labels in parts.NODES.items():
                 cluster.nodes.add(name, labels)
+                if labels:
+                    cluster.api.patch(f"/api/v1/nodes/{name}", parts.advertised(name))
             for name in parts.NODES:
                 cluster.start_agent(name, wait=False)
             cluster.wait_agents()

@@ -1,9 +1,11 @@
 """The objects that the demo declares: those of the specs, with its own names and URIs."""
 
 import base64
+import json
 from typing import Any
 
 from rig.pods import kserve_pod, plain_pod
+from shared.devices.annotation import ANNOTATION
 
 Json = dict[str, Any]
 
@@ -23,6 +25,14 @@ def secret(access_key: str, secret_key: str, namespace: str) -> Json:
         "kind": "Secret",
         "metadata": {"name": SECRET, "namespace": namespace, "labels": {"larder.dev/credentials": "true"}},
         "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+    }
+
+
+def advertised(node: str) -> Json:
+    """Return what the agent would write on a node with two pairs of linked GPUs."""
+    cards = [f"resource/group/gpugrp0/{card // 2}/gpu/{card}/cards" for card in range(4)]
+    return {
+        "metadata": {"annotations": {ANNOTATION: json.dumps({"name": node, "allocatable": dict.fromkeys(cards, 1)})}}
     }
 
 
@@ -54,3 +64,11 @@ def pods() -> list[Json]:
     """Return a pod as KServe creates it, and one that names the base model."""
     served = kserve_pod("llama-3-predictor", f"{CACHE_URI}/")
     return [served, plain_pod("llama2-server", {"ome.io/base-model-name": BASE_MODEL})]
+
+
+def pod_with_linked_gpus(name: str, count: int) -> Json:
+    """Return a pod that requests GPUs of one link."""
+    cards = [f"resource/group/gpugrp0/A/gpu/{card}/cards" for card in range(count)]
+    return plain_pod(
+        name, {ANNOTATION: json.dumps({"runningcontainer": {"main": {"requests": dict.fromkeys(cards, 1)}}})}
+    )

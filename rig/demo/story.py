@@ -2,6 +2,7 @@
 
 import asyncio
 import difflib
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from rig.demo import parts
 from rig.demo.parts import Json
 from rig.errors import StartFailed
 from shared.api.model_node import Phase
+from shared.devices.annotation import ANNOTATION
 from shared.kube.errors import KubeError
 from shared.kube.transport import Kube, connect
 from shared.names import NODE_PREFIXES, READY_PREFIX
@@ -54,6 +56,10 @@ async def _show(console: Console, kubeconfig: Path) -> None:
         console.print("\n[bold]5. Pods that name a model are rewritten, and placed by the scheduler[/bold]")
         for pod in parts.pods():
             await _place(console, kube, pod)
+        console.print("\n[bold]6. Pods that request devices get them from larder-scheduler[/bold]")
+        console.print("   each GPU node has four GPUs, linked in pairs")
+        await _allocate(console, kube, parts.pod_with_linked_gpus("trainer", 2))
+        await _refuse(console, kube, parts.pod_with_linked_gpus("too-large", 3))
 
 
 async def _declare(console: Console, kube: Kube, declared: Json) -> None:
@@ -116,6 +122,35 @@ async def _place(console: Console, kube: Kube, pod: Json) -> None:
     if not wanted or any(node["metadata"]["labels"].get(k) != v for k, v in wanted.items()):
         raise StartFailed(f"pod {name} is on {chosen}, which does not have the labels {wanted}")
     console.print(f"   the scheduler chose [bold]{chosen}[/bold], which has both labels")
+
+
+async def _allocate(console: Console, kube: Kube, pod: Json) -> None:
+    """Create a pod and show which devices it gets."""
+    name = pod["metadata"]["name"]
+    await kube.request("POST", _PODS, body=pod)
+    placed = await _until(lambda: _bound(kube, name), _PLACED_S, f"pod {name} to be placed")
+    allocated = json.loads(placed["metadata"]["annotations"][ANNOTATION])["runningcontainer"]["main"]["allocatefrom"]
+    console.print(
+        f"\n   pod {name} is on [bold]{placed['spec']['nodeName']}[/bold]; each device that it requested, and got:"
+    )
+    for requested, got in sorted(allocated.items()):
+        console.print(f"     {requested} -> {got}", style="green", markup=False)
+    if len({got.rpartition("/gpu/")[0] for got in allocated.values()}) != 1:
+        raise StartFailed(f"pod {name} got devices of several groups: {allocated}")
+
+
+async def _refuse(console: Console, kube: Kube, pod: Json) -> None:
+    """Create a pod that no node can hold, and show why."""
+    name = pod["metadata"]["name"]
+    await kube.request("POST", _PODS, body=pod)
+    refused = await _until(lambda: _refused(kube, name), _PLACED_S, f"pod {name} to be refused")
+    console.print(f"\n   pod {name} waits: {refused['message']}", markup=False)
+
+
+async def _refused(kube: Kube, name: str) -> Json | None:
+    pod = await _get(kube, f"{_PODS}/{name}")
+    conditions = pod.get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each.get("reason") == "Unschedulable"), None)
 
 
 async def _bound(kube: Kube, name: str) -> Json | None:
