@@ -3,7 +3,7 @@ import itertools
 import tempfile
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from shared.manifest import File
 
 KEY = "0" * 64
 SOON_S = 60
+SEVERAL_LOOKS_S = 0.5  # the hashing thread looks every 0.2 s
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def put(segmented: SegmentedFile, segment: Segment, size: int) -> None:
     size=st.integers(1, 400),
     steps=st.lists(st.tuples(st.sampled_from(["take", "piece", "write", "leave"]), st.integers(0, 60)), max_size=60),
 )
-def test_the_file_is_put_together_whatever_the_order(size: int, steps: list[tuple[str, int]]) -> None:
+def test_segments_in_any_order_give_the_whole_file(size: int, steps: list[tuple[str, int]]) -> None:
     with begun(size) as segmented:
         segments: list[Segment] = []
         for move, number in steps:
@@ -84,7 +85,7 @@ def test_recorded_segments_survive_a_kill(tmp_path: Path) -> None:
         assert taken(segmented.take_segment()).left == ByteRange(40, 100)
 
 
-def test_a_kill_costs_a_connection_no_more_than_an_eighth_of_a_mebibyte(tmp_path: Path) -> None:
+def test_a_kill_loses_at_most_128_kib_per_connection(tmp_path: Path) -> None:
     size, step = 2**22, 2**14
     with begun(size, tmp_path) as segmented:
         segments = [taken(segmented.take_segment(2**20)) for _ in range(4)]
@@ -118,7 +119,7 @@ def test_a_leftover_map_without_its_file_is_ignored(tmp_path: Path) -> None:
         assert list(held_ranges(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 10)]
 
 
-def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
+def test_a_line_cut_short_by_a_crash_is_ignored(tmp_path: Path) -> None:
     with begun(1000, tmp_path) as segmented:
         segment = taken(segmented.take_segment(100))
         put(segmented, segment, 100)
@@ -132,7 +133,7 @@ def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
     assert list(held_ranges(tmp_path, KEY, 1000, digest=True)) == [ByteRange(0, 150)]
 
 
-def test_sharing_ends_the_segment_of_the_thread_that_fetches_the_rest() -> None:
+def test_sharing_shortens_the_segment_of_the_receiver_with_a_long_rest() -> None:
     with begun(10 * PIECE_BYTES) as segmented:
         first = taken(segmented.take_segment())
         second = taken(segmented.share())
@@ -141,7 +142,7 @@ def test_sharing_ends_the_segment_of_the_thread_that_fetches_the_rest() -> None:
         assert segmented.share() is None
 
 
-def test_starting_over_discards_all_segments_taken_before() -> None:
+def test_starting_over_discards_the_bytes_of_earlier_segments() -> None:
     with begun(1000) as segmented:
         before, segment = segmented.hashing, taken(segmented.take_segment())
         put(segmented, segment, 400)
@@ -178,7 +179,7 @@ def writing_late(segmented: SegmentedFile, monkeypatch: pytest.MonkeyPatch) -> I
         late.result(SOON_S)
 
 
-def test_starting_over_waits_for_what_is_being_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_over_waits_for_running_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the old bytes could come over the new ones, which are hashed from memory."""
     with begun(1000) as segmented, ThreadPoolExecutor() as threads:
         before = segmented.hashing
@@ -195,7 +196,7 @@ def test_starting_over_waits_for_what_is_being_written(monkeypatch: pytest.Monke
         assert taken(segmented.take_segment()).left == ByteRange(0, 1000)
 
 
-def test_two_threads_may_start_over_at_once_and_giving_up_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_may_start_over_at_once_and_giving_up_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
     with begun(1000) as segmented, ThreadPoolExecutor() as threads:
         before = segmented.hashing
         with writing_late(segmented, monkeypatch) as may_write:
@@ -207,7 +208,7 @@ def test_two_threads_may_start_over_at_once_and_giving_up_lasts(monkeypatch: pyt
         assert segmented.missing_bytes == 1000
 
 
-def test_a_finished_segment_is_not_started_again() -> None:
+def test_a_finished_file_is_not_started_over() -> None:
     """It may be a blob already, which would be emptied."""
     with begun(1000) as segmented:
         before = segmented.hashing
@@ -222,7 +223,9 @@ def test_a_finished_segment_is_not_started_again() -> None:
 
 @given(
     size=st.integers(0, 300),
-    steps=st.lists(st.tuples(st.sampled_from(["take", "write", "follow", "again"]), st.integers(0, 60)), max_size=60),
+    steps=st.lists(
+        st.tuples(st.sampled_from(["take", "write", "catch up", "start over"]), st.integers(0, 60)), max_size=60
+    ),
 )
 def test_every_byte_is_hashed_once_in_order_by_any_thread(size: int, steps: list[tuple[str, int]]) -> None:
     with begun(size) as segmented:
@@ -232,9 +235,9 @@ def test_every_byte_is_hashed_once_in_order_by_any_thread(size: int, steps: list
                 segments.append(segment)
             elif move == "write" and segments:
                 put(segmented, segments[number % len(segments)], number)
-            elif move == "follow" and segmented.partial.held.front > segmented.hashing.done:
+            elif move == "catch up" and segmented.partial.held.front > segmented.hashing.done:
                 catch_up(segmented)
-            elif move == "again" and number == 0:
+            elif move == "start over" and number == 0:
                 segmented.discard()
         for segment in segments:
             segmented.give_back(segment)
@@ -248,7 +251,7 @@ def test_every_byte_is_hashed_once_in_order_by_any_thread(size: int, steps: list
 
 
 def catch_up(segmented: SegmentedFile) -> int:
-    """Hash what is here and not hashed, as a follower does; return how many bytes these were."""
+    """Hash what is here and not hashed, as the hashing thread does; return how many bytes these were."""
     hashing = segmented.hashing
     unhashed = segmented.unhashed(hashing, threading.Event())
     assert unhashed is not None
@@ -272,15 +275,31 @@ def test_a_receiver_hashes_its_own_bytes_unless_another_thread_is_hashing() -> N
         assert segmented.hashing.whole
 
 
-def test_a_follower_waits_while_a_receiver_hashes_until_it_is_stopped() -> None:
-    with begun(100) as segmented:
+@contextmanager
+def waiting_for_a_receiver() -> Iterator[tuple[SegmentedFile, Future[ByteRange | None], threading.Event]]:
+    """Let the hashing thread wait for 40 unhashed bytes while a receiver holds the hash; the event stops it."""
+    stop = threading.Event()
+    with begun(100) as segmented, ThreadPoolExecutor() as threads:
+        assert segmented.hashing.take(0)
         put(segmented, taken(segmented.take_segment()), 40)
-        segmented.hashing.busy = True
-        found: list[ByteRange | None] = []
-        hashing_thread = threading.Thread(target=lambda: found.append(segmented.unhashed(segmented.hashing, stop)))
-        stop = threading.Event()
-        hashing_thread.start()
-        assert not found
+        unhashed = threads.submit(segmented.unhashed, segmented.hashing, stop)
+        try:
+            with pytest.raises(TimeoutError):
+                unhashed.result(SEVERAL_LOOKS_S)
+            yield segmented, unhashed, stop
+        finally:
+            stop.set()
+
+
+def test_the_hashing_thread_waits_until_the_receiver_releases_the_hash() -> None:
+    with waiting_for_a_receiver() as (segmented, unhashed, _):
+        segmented.leave(segmented.hashing)
+        assert unhashed.result(SOON_S) == ByteRange(0, 40)
+        assert segmented.hashing.busy
+
+
+def test_a_stop_ends_the_wait_of_the_hashing_thread_without_bytes() -> None:
+    with waiting_for_a_receiver() as (segmented, unhashed, stop):
         stop.set()
-        hashing_thread.join()
-        assert found == [None]
+        assert unhashed.result(SOON_S) is None
+        assert segmented.hashing.done == 0
