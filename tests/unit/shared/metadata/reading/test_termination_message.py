@@ -1,4 +1,4 @@
-"""What a Job hands in fits, is taken, and anything else is not."""
+"""The message of a Job fits the limit and is decoded; anything else is refused."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.metadata.reading.termination_message import MAX_BYTES, Reading, decode_reading, encode_reading
+from shared.metadata.reading.termination_message import MAX_BYTES, MAX_MESSAGE, Reading, decode_reading, encode_reading
 from shared.metadata.report import Component, Metadata
 
 WORDS = st.text(max_size=5000)
@@ -34,12 +34,18 @@ def test_any_metadata_fits_and_is_accepted(metadata: Metadata) -> None:
 
 
 @given(st.booleans(), WORDS)
-def test_a_failure_with_any_message_keeps_its_reason(found: bool, message: str) -> None:  # noqa: FBT001 - drawn
-    read = decode_reading(encode_reading(Reading(found=found, reason="PathNotFound", message=message)).decode())
-    assert (read.found, read.reason) == (found, "PathNotFound")
+def test_a_failure_with_any_message_keeps_its_reason_and_whether_the_path_was_found(
+    found: bool,  # noqa: FBT001 - drawn
+    message: str,
+) -> None:
+    body = encode_reading(Reading(found=found, reason="PathNotFound", message=message))
+    assert len(body) <= MAX_BYTES
+    read = decode_reading(body.decode())
+    assert (read.found, read.reason, read.metadata) == (found, "PathNotFound", None)
+    assert len(read.message) == min(len(message), MAX_MESSAGE)
 
 
-def test_nothing_of_an_ordinary_model_is_left_out() -> None:
+def test_the_metadata_of_an_ordinary_model_is_kept_whole() -> None:
     metadata = Metadata(
         model_type="llama",
         architectures=("LlamaForCausalLM",),
@@ -54,7 +60,7 @@ def test_nothing_of_an_ordinary_model_is_left_out() -> None:
 MANY = {f"part-{n}": {"library": "l" * 100, "type": "t" * 100} for n in range(40)}
 
 
-def test_parts_are_left_out_first_where_it_would_not_fit() -> None:
+def test_components_are_dropped_first_and_then_licence_and_capabilities() -> None:
     components = {name: Component(**part) for name, part in MANY.items()}
     metadata = Metadata(pipeline="Flux", licence="apache-2.0", components=components)
     kept = decode_reading(encode_reading(Reading(metadata=metadata)).decode()).metadata
@@ -101,7 +107,7 @@ def test_a_malformed_reading_is_refused(text: str) -> None:
 @given(
     st.text(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=20).map(json.dumps)
 )
-def test_any_text_is_taken_or_refused(text: str) -> None:
+def test_any_text_is_decoded_or_refused(text: str) -> None:
     try:
         reading = decode_reading(text)
     except ValueError:
