@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import re
 import signal
 import time
 
@@ -87,7 +88,12 @@ def test_a_model_that_does_not_fit_is_reported_and_others_are_not_affected(bench
     bench.wait_phase(small, "Ready")
     status = bench.status(large.entry)
     assert status is not None
-    assert "MiB" in status.message or "6000008" in status.message
+    assert "limit 1000000 bytes" in status.message
+    assert "can never fit" in status.message
+    need = re.search(r"need (\d+) bytes", status.message)
+    assert need is not None
+    assert int(need[1]) >= large.manifest.size_bytes
+    assert status.shortage == 0
 
     bench.want(large.entry, small.entry, storage_limit=10_000_000)
     bench.wait_phase(large, "Ready")
