@@ -81,7 +81,7 @@ def test_ome_manifests_keep_what_we_do_not_know_at_every_depth(definition: Defin
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=kind)
-def test_an_empty_status_is_a_valid_one(definition: Definition) -> None:
+def test_an_empty_status_is_valid(definition: Definition) -> None:
     assert msgspec.to_builtins(msgspec.convert({}, definition.status)) is not None
     status = root(definition)["properties"]["status"]
     assert "required" not in status
@@ -95,7 +95,7 @@ def test_columns_print_no_bytes_as_whole_numbers(definition: Definition) -> None
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=kind)
-def test_a_new_object_says_that_nobody_has_checked_it(definition: Definition) -> None:
+def test_a_new_object_is_in_progress_only_if_a_controller_observes_its_kind(definition: Definition) -> None:
     status = root(definition)["properties"]["status"].get("default", {})
     fresh = {"metadata": {"generation": 1}, "status": status}
     assert kstatus(fresh) == ("InProgress" if definition.has_observer else "Current")

@@ -40,7 +40,7 @@ def test_reported_metadata_is_read_back_unchanged(found: Metadata) -> None:
 
 
 @given(LARGE)
-def test_a_report_is_small_and_keeps_to_its_bounds(found: Metadata) -> None:
+def test_a_report_stays_within_its_size_limit_and_its_schema(found: Metadata) -> None:
     decoded = decode_reading(encode_reading(Reading(metadata=found)).decode())
     report = reported(decoded, "i" * 20)
     body = msgspec.json.encode(report)

@@ -69,7 +69,7 @@ def sparse(folder: Path, config: dict[str, Any], size_bytes: int) -> Metadata:
         ({"torch_dtype": "float32"}, "model.onnx", None),
     ],
 )
-def test_the_dtype_gives_the_number_of_parameters_in_the_weights(
+def test_the_parameter_count_follows_from_the_size_of_the_weights_and_the_dtype(
     config: dict[str, Any], path: str, parameters: int | None
 ) -> None:
     found = read_files({"config.json": config, path: bytes(40)})
@@ -101,19 +101,19 @@ def index(**metadata: object) -> dict[str, object]:
     return {"pytorch_model.bin.index.json": {"metadata": metadata, "weight_map": {"a": "b"}}}
 
 
-def test_an_index_that_counts_is_not_an_estimate() -> None:
+def test_a_parameter_count_in_the_index_replaces_the_estimate() -> None:
     found = read_files({"config.json": LLAMA, **SHARDS, **index(total_parameters=17, total_size=34)})
     assert (found.parameters, found.parameters_from) == (17, "index")
 
 
-def test_the_count_of_an_index_is_of_words_where_weights_are_packed() -> None:
+def test_the_index_count_is_ignored_for_packed_weights() -> None:
     config = {**LLAMA, "quantization_config": {"quant_method": "int8", "bits": 8}}
     found = read_files({"config.json": config, **SHARDS, **index(total_parameters=17)})
     assert (found.parameters, found.parameters_from) == (40, "estimate")
 
 
 @pytest.mark.parametrize("total", [2 * 10**9, 2e9])
-def test_the_index_knows_the_size_where_a_shard_is_missing(total: float) -> None:
+def test_the_index_gives_the_size_of_pytorch_weights_if_a_shard_is_missing(total: float) -> None:
     shard = {"pytorch_model-00001-of-00002.bin": bytes(24)}
     found = read_files({"config.json": LLAMA, **shard, **index(total_size=total)})
     assert (found.parameters, found.parameters_from) == (10**9, "estimate")
@@ -152,7 +152,7 @@ def test_only_the_start_of_a_large_index_is_read() -> None:
     assert files.read_bytes < 2**13
 
 
-def test_a_size_of_no_real_model_is_not_estimated() -> None:
+def test_an_implausible_size_gives_no_estimate() -> None:
     huge = index(total_size=999_999_999_999_999)
     shard = {"pytorch_model-00001-of-00002.bin": bytes(24)}
     config = {"quantization_config": {"bits": 1, "quant_method": "gptq"}}

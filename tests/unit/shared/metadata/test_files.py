@@ -32,7 +32,7 @@ def test_every_file_has_its_size(files: ModelFiles) -> None:
     assert dict(files.sizes) == {"config.json": 10, "sub/other.bin": 3}
 
 
-def test_a_part_is_those_bytes_or_what_is_there(files: ModelFiles) -> None:
+def test_a_range_is_read_up_to_the_end_of_the_file(files: ModelFiles) -> None:
     assert files.read("config.json", 2, 3) == b"234"
     assert files.read("config.json", 8, 100) == b"89"
     assert files.read("config.json", 20, 4) == b""
@@ -87,7 +87,7 @@ def test_a_broken_file_that_is_needed_is_named(name: str, tmp_path: Path) -> Non
         read_metadata(DirectoryFiles(str(tmp_path), "model", shown="here"))
 
 
-def test_a_complete_model_causes_no_remark(files: ModelFiles) -> None:
+def test_a_complete_model_gets_no_remark(files: ModelFiles) -> None:
     assert (dict(files.broken), remark_on(files)) == ({}, "")
 
 

@@ -29,7 +29,7 @@ FILES = ("config.json", "params.json", "model_index.json", "tokenizer_config.jso
 
 
 @given(values)
-def test_text_within_bounds_is_parsed_as_by_json(value: object) -> None:
+def test_text_within_bounds_is_parsed_like_the_json_module(value: object) -> None:
     assert parse_json("f", json.dumps(value).encode()) == value
 
 
@@ -143,7 +143,7 @@ def test_any_bytes_are_read_or_refused(file: str, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\", b'\\"a', b'"\\', b'{"', b'"":'])
-def test_a_text_that_never_ends_is_checked_once(unit: bytes) -> None:
+def test_an_unterminated_text_is_scanned_only_once(unit: bytes) -> None:
     """Sixteen MiB end at all: what begins again at each quote does not within a day."""
     with pytest.raises(MetadataError):
         parse_json("config.json", (b'{"a": "' + unit * (16 * 2**20))[: 16 * 2**20])

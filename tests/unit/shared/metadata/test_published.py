@@ -112,11 +112,11 @@ def test_published_configurations_match_their_model_cards(name: str) -> None:
     assert {field: getattr(found, field) for field in more} == more
 
 
-def test_a_layout_of_layers_that_is_not_known_leaves_the_kv_cache_open() -> None:
+def test_an_unknown_layer_pattern_leaves_the_kv_cache_size_unknown() -> None:
     found = read(config_json={**config_of("nemotron-3-nano"), "hybrid_override_pattern": "M?*"})
     assert (found.kv_cache_bytes_per_token, found.layers) == (None, 52)
 
 
-def test_dimensions_of_no_real_model_keep_nothing() -> None:
+def test_implausible_dimensions_give_neither_parameters_nor_kv_cache_size() -> None:
     found = read(config_json={**config_of("llama-3.1"), "hidden_size": 2**40, "num_key_value_heads": 2**20})
     assert (found.parameters, found.kv_cache_bytes_per_token) == (None, None)

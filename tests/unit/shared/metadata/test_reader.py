@@ -61,18 +61,20 @@ def test_a_language_model_is_described_by_its_configuration() -> None:
         ({"model_type": "mamba", "hidden_size": 768}, None),
     ],
 )  # fmt: skip
-def test_the_context_counts_what_positions_are_scaled_to(config: dict[str, Any], length: int | None) -> None:
+def test_the_context_length_follows_from_the_configuration_and_its_rope_scaling(
+    config: dict[str, Any], length: int | None
+) -> None:
     assert read(config_json=config).context_length == length
 
 
-def test_the_context_comes_from_the_tokenizer_where_nothing_else_says_it() -> None:
+def test_the_context_length_comes_from_the_tokenizer_if_nothing_else_states_it() -> None:
     assert (
         read(config_json={"model_type": "x"}, tokenizer_config_json={"model_max_length": 2048}).context_length == 2048
     )
     assert read(config_json={}, tokenizer_config_json={"model_max_length": 10**30}).context_length is None
 
 
-def test_a_sentence_transformer_may_use_fewer_positions() -> None:
+def test_a_sentence_transformers_own_limit_shortens_the_context() -> None:
     found = read(
         config_json={"model_type": "bert", "max_position_embeddings": 512},
         sentence_bert_config_json={"max_seq_length": 256},
@@ -106,7 +108,7 @@ def test_the_quantization_is_read_from_the_configuration(
         assert (found.quantization, found.quantization_bits) == (name, bits)
 
 
-def test_quantization_by_files_beside_the_configuration() -> None:
+def test_the_quantization_is_read_from_files_beside_the_configuration() -> None:
     assert read(config_json={}, hf_quant_config_json={"quantization": {"quant_algo": "NVFP4"}}).quantization == "nvfp4"
     assert read(config_json={}, quantize_config_json={"bits": 4, "group_size": 128}).quantization == "gptq"
     weights = safetensors({"a.weight": ("F8_E4M3", [8]), "a.bias": ("BF16", [2])})
@@ -225,11 +227,11 @@ def test_configurations_in_params_json_of_mistral_and_meta_are_read() -> None:
         (b"# Model\nlicense: mit\n", ""),
     ],
 )
-def test_the_licence_is_in_the_front_matter(readme: bytes, licence: str) -> None:
+def test_the_licence_is_read_only_from_the_front_matter(readme: bytes, licence: str) -> None:
     assert read(config_json={}, README_md=readme).licence == licence
 
 
-def test_code_of_its_own_is_reported() -> None:
+def test_custom_code_is_reported() -> None:
     assert read(config_json={"auto_map": {"AutoModel": "modeling.M"}}).custom_code
     assert not read(config_json={}).custom_code
 
@@ -276,7 +278,7 @@ def test_parameter_counts_are_abbreviated_as_ome_does(parameters: int, label: st
 @pytest.mark.parametrize(
     "quantizer", [{"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, {}]
 )
-def test_weights_of_a_named_algorithm_count_whole_without_a_second_scale(quantizer: dict[str, Any]) -> None:
+def test_nvfp4_weights_without_a_second_scale_count_two_per_byte(quantizer: dict[str, Any]) -> None:
     weights = safetensors({"a.weight": ("U8", [16, 8]), "a.weight_scale": ("F8_E4M3", [16, 1])})
     beside = {} if quantizer else {"hf_quant_config_json": {"quantization": {"quant_algo": "NVFP4"}}}
     assert read(config_json=quantizer, model_safetensors=weights, **beside).parameters == 16 * 16
@@ -305,6 +307,6 @@ def test_a_model_with_a_vision_part_is_multimodal_whatever_its_class(kind: str, 
         {"sentence_bert_config_json": {"max_seq_length": 256}, "pytorch_model_bin": b"x"},
     ],
 )
-def test_a_folder_that_only_sentence_transformers_describes_is_no_model(files: dict[str, Any]) -> None:
+def test_a_folder_with_only_sentence_transformers_files_is_not_a_model(files: dict[str, Any]) -> None:
     with pytest.raises(MetadataMissing):
         read(**files)

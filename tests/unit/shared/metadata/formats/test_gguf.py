@@ -36,7 +36,7 @@ TENSORS = {
 MODEL = gguf(KEYS, TENSORS, data_bytes=2752)
 
 
-def test_a_file_identifies_its_model() -> None:
+def test_the_header_of_a_gguf_file_describes_the_model() -> None:
     found = read_files({"model-Q4_K_M.gguf": MODEL})
     assert (found.format, found.model_type, found.quantization) == ("gguf", "llama", "Q4_K_M")
     assert (found.context_length, found.vocabulary_size, found.layers) == (8192, 50, 2)
@@ -46,7 +46,7 @@ def test_a_file_identifies_its_model() -> None:
     assert found.capabilities == ("TEXT_TO_TEXT",)
 
 
-def test_parts_of_one_file_are_added() -> None:
+def test_the_parts_of_a_split_file_are_added_up() -> None:
     second = gguf({"split.no": 1}, {"blk.1.ffn_up.weight": (0, [4], 0)}, data_bytes=16)
     found = read_files({"m-00001-of-00002.gguf": MODEL, "m-00002-of-00002.gguf": second})
     assert found.parameters == 1024 + 2048 + 256 + 4
@@ -58,7 +58,7 @@ def test_one_of_several_quantizations_is_reported() -> None:
     assert (found.quantization, found.weight_bytes) == ("Q4_K_M", len(MODEL))
 
 
-def test_long_lists_are_passed_over() -> None:
+def test_long_lists_are_skipped() -> None:
     tokens = {"tokenizer.ggml.tokens": [f"{i}" * 40 for i in range(20_000)]}
     files = MemoryFiles({"m.gguf": gguf({**KEYS, **tokens}, TENSORS, data_bytes=2752) + bytes(2**22)})
     assert read_metadata(files).vocabulary_size == 20_000
@@ -90,7 +90,7 @@ def starting(*parts: bytes) -> bytes:
         (gguf({"general.architecture": "llama", "llama.block_count": "two"}, {}), "num_hidden_layers"),
     ],
 )
-def test_a_header_that_lies_is_refused_by_name(body: bytes, field: str) -> None:
+def test_an_inconsistent_header_is_refused_with_the_field_named(body: bytes, field: str) -> None:
     with pytest.raises(MetadataMalformed, match=f"m.gguf, field {field}:"):
         read_files({"m.gguf": body})
 
@@ -132,7 +132,7 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
             assert error.file == "m.gguf"  # noqa: PT017 - both outcomes are right
 
 
-def test_a_latent_vector_is_kept_in_place_of_keys_and_values() -> None:
+def test_the_kv_cache_of_latent_attention_holds_the_latent_vector_only() -> None:
     keys = {"general.architecture": "deepseek2", "deepseek2.block_count": 27, "deepseek2.attention.head_count": 16,
             "deepseek2.embedding_length": 2048, "deepseek2.attention.key_length": 192,
             "deepseek2.attention.kv_lora_rank": 512, "deepseek2.rope.dimension_count": 64}  # fmt: skip

@@ -23,7 +23,7 @@ tensors = st.dictionaries(
 
 
 @given(st.lists(tensors, min_size=1, max_size=4))
-def test_the_count_is_the_sum_over_all_tensors_each_name_once(shards: list[dict[str, tuple[str, list[int]]]]) -> None:
+def test_each_tensor_name_counts_once_over_all_shards(shards: list[dict[str, tuple[str, list[int]]]]) -> None:
     shards = [shard for shard in shards if shard] or [{"a.weight": ("F32", [1])}]
     files = {f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors": safetensors(s) for i, s in enumerate(shards)}
     names: dict[str, set[int]] = {}
@@ -88,14 +88,14 @@ def test_the_count_is_the_sum_over_all_tensors_each_name_once(shards: list[dict[
         ),
     ],
 )  # fmt: skip
-def test_packed_weights_count_by_their_packing_and_scales_do_not(
+def test_packed_weights_count_unpacked_and_scales_do_not_count(
     quantizer: dict[str, object], stored: dict[str, tuple[str, list[int]]], parameters: int
 ) -> None:
     found = read(config_json={**CONFIG, "quantization_config": quantizer}, model_safetensors=safetensors(stored))
     assert (found.parameters, found.parameters_from) == (parameters, "headers")
 
 
-def test_experts_of_four_bits_count_two_a_byte_beside_weights_of_eight() -> None:
+def test_four_bit_experts_count_two_per_byte_beside_eight_bit_weights() -> None:
     weights = safetensors({
         "layers.0.ffn.experts.0.w1.weight": ("I8", [4, 8]),
         "layers.0.ffn.experts.0.w1.scale": ("F8_E8M0", [4, 1]),
@@ -113,7 +113,7 @@ def test_weights_packed_by_mlx_are_counted() -> None:
     assert (found.parameters, found.quantization, found.quantization_bits) == (4 * 8 * 8, "int4", 4)
 
 
-def test_buffers_are_no_parameters() -> None:
+def test_buffers_do_not_count_as_parameters() -> None:
     stored = {
         "h.0.attn.bias": ("F32", [1, 1, 8, 8]), "h.0.attn.c_attn.bias": ("F32", [24]),
         "rotary_emb.inv_freq": ("F32", [4]), "embeddings.position_ids": ("I64", [1, 8]),
@@ -121,7 +121,7 @@ def test_buffers_are_no_parameters() -> None:
     assert read(config_json=CONFIG, model_safetensors=safetensors(stored)).parameters == 24
 
 
-def test_scales_that_a_model_learns_are_parameters() -> None:
+def test_learned_scales_count_as_parameters() -> None:
     stored = {
         "logit_scale": ("F32", []), "double_blocks.0.img_attn.norm.query_norm.scale": ("BF16", [128]),
         "language_model.layers.0.altup.correct_output_scale": ("BF16", [32]),
@@ -139,12 +139,12 @@ def test_active_parameters_are_recognised_by_the_names_of_experts() -> None:
     assert (found.parameters, found.parameters_active) == (190, 130)
 
 
-def test_a_set_that_lacks_a_shard_is_not_counted() -> None:
+def test_a_set_with_a_missing_shard_is_not_counted() -> None:
     found = read_files({"config.json": CONFIG, "model-00001-of-00002.safetensors": safetensors({"a": ("F32", [3])})})
     assert (found.parameters, found.parameters_from) == (None, "")
 
 
-def test_the_other_publication_of_the_same_weights_is_not_counted_too() -> None:
+def test_a_consolidated_copy_of_the_weights_is_not_counted() -> None:
     one, other = safetensors({"a.weight": ("F32", [3])}), safetensors({"tok.weight": ("F32", [3])})
     found = read_files({"config.json": CONFIG, "model.safetensors": one, "consolidated.safetensors": other})
     assert (found.parameters, found.weight_bytes) == (3, len(one))
@@ -181,7 +181,7 @@ TWICE = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F3
         (with_header(TWICE, 8), "a"),
     ],
 )
-def test_a_header_that_lies_is_refused_by_name(body: bytes, field: str) -> None:
+def test_an_inconsistent_header_is_refused_with_the_field_named(body: bytes, field: str) -> None:
     with pytest.raises(MetadataMalformed, match=f"model.safetensors, field {field}"):
         read(config_json={}, model_safetensors=body)
 
