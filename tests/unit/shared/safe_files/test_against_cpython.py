@@ -92,7 +92,7 @@ def test_every_way_to_call_is_found(data: bytes) -> None:
         b"",
     ],
 )
-def test_a_text_stays_text(text: bytes) -> None:
+def test_plain_text_is_not_mistaken_for_a_pickle(text: bytes) -> None:
     assert not is_pickle(io.BytesIO(text), len(text))
 
 
@@ -178,7 +178,7 @@ def check(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("start", [b"I0\0x\n0", b"NNb0"])
-def test_these_prefixes_hide_nothing(start: bytes) -> None:
+def test_short_prefixes_do_not_hide_a_call(start: bytes) -> None:
     check(start + CALL)
 
 
@@ -198,7 +198,7 @@ def test_a_damaged_pickle_that_cpython_runs_is_found(seed: int) -> None:
 
 
 @pytest.mark.parametrize("code", [b"\x82\x01", b"\x82\0", b"\x83\1\1", b"\x84\1\0\0\0", b"\x84\0\0\0\xff"])
-def test_a_number_of_an_empty_registry_stops_cpython(code: bytes) -> None:
+def test_unregistered_extension_codes_are_not_taken_for_a_pickle(code: bytes) -> None:
     for data in (code + b")R.", code + b"0" + CALL, b"\x80\x02" + code + b"."):
         assert not is_dangerous(data)
         assert not is_pickle(io.BytesIO(data), len(data))
@@ -227,13 +227,13 @@ def test_a_pickle_with_endless_lines_is_read_only_up_to_a_limit(line: bytes) -> 
     assert file.read_bytes < 17 * 2**20
 
 
-def test_a_long_header_of_safetensors_may_be_one_line() -> None:
+def test_a_long_one_line_safetensors_header_is_not_mistaken_for_a_pickle() -> None:
     """As 0x50, the length's first byte, is PERSID, and the header has no end of a line."""
     data = (0x654350).to_bytes(8, "little") + b" " * 0x654350
     assert not is_pickle(io.BytesIO(data + b"\n\0"), len(data) + 2)
 
 
-def test_the_comparison_itself_sees_calls() -> None:
+def test_the_cpython_reference_detects_calls() -> None:
     assert is_dangerous(CALL)
     assert is_dangerous(b"I0\0x\n0" + CALL)
     assert is_dangerous(b"NNb0" + CALL)

@@ -24,7 +24,7 @@ from tests.unit.shared.safe_files.cpython import is_dangerous
 from tests.unit.shared.safe_files.refusal import NAMES, accepting_names, why
 
 
-def xz_of_the_largest_window(data: bytes) -> bytes:
+def xz_with_the_largest_window(data: bytes) -> bytes:
     """Return what preset 9 makes of short data, without the 700 MB that it takes."""
     packed = bytearray(lzma.compress(data, preset=0))
     if packed[12]:  # the header of a block; there is none where there is no data
@@ -44,7 +44,7 @@ COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     "zlib, in printable letters at its start": lambda data: zlib.compress(data, 2),
     "bz2": bz2.compress,
     "xz": lzma.compress,
-    "xz of the largest window": xz_of_the_largest_window,
+    "xz with the largest window": xz_with_the_largest_window,
     "lzma": lambda data: lzma.compress(data, format=lzma.FORMAT_ALONE),
     "lzma with other settings": lambda data: lzma.compress(
         data, format=lzma.FORMAT_ALONE, filters=[{"id": lzma.FILTER_LZMA1, "lc": 0, "dict_size": 2**12}]
@@ -83,7 +83,7 @@ def safetensors(data: bytes, header_bytes: int = 0, **metadata: str) -> bytes:
 
 
 def test_the_hand_made_xz_header_equals_that_of_preset_9() -> None:
-    ours, theirs = xz_of_the_largest_window(PICKLE), lzma.compress(PICKLE, preset=9)
+    ours, theirs = xz_with_the_largest_window(PICKLE), lzma.compress(PICKLE, preset=9)
     assert ours[:24] == theirs[:24]
     assert lzma.decompress(ours) == PICKLE
 
@@ -109,7 +109,7 @@ def test_a_pickle_behind_much_empty_compressed_data_is_refused() -> None:
     assert accepting_names(named + gzip.compress(PICKLE)[10:]) == []
 
 
-def test_a_pickle_that_begins_like_another_kind() -> None:
+def test_a_pickle_that_begins_like_another_file_type_is_refused() -> None:
     window = struct.pack("<I", 2**12)  # BINBYTES of 4096, and settings of LZMA
     assert accepting_names(b"B" + window + bytes(2**12) + b"0cos\nsystem\n)R.") == []
     data = header("c" + "os\nsystem\n(S'true'\ntR.", 0)
@@ -117,13 +117,13 @@ def test_a_pickle_that_begins_like_another_kind() -> None:
 
 
 @pytest.mark.parametrize("blank", [b"", b" "])
-def test_the_first_form_of_joblib(blank: bytes) -> None:
+def test_the_oldest_joblib_format_is_refused(blank: bytes) -> None:
     assert accepting_names(zf(PICKLE, blank)) == []
     assert why(b"ZFS is a file system, and this a text about it.\n", "README") == ""
 
 
 @pytest.mark.parametrize("frame", [b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18", b"\x50\x2a\x4d\x18"])
-def test_an_unsupported_compression_is_still_compression(frame: bytes) -> None:
+def test_an_unsupported_compression_is_recognised_as_compressed(frame: bytes) -> None:
     assert accepting_names(frame + bytes(100)) == []
     assert why(frame + bytes(100), "m.onnx_data") == "is compressed"
 
@@ -141,7 +141,7 @@ def test_no_archive_is_accepted_behind_any_prefix(prefix: bytes, comment: bytes,
 
 
 @pytest.mark.parametrize("behind", [65_536, 65_537, 69_584, 100_000])
-def test_an_archive_that_ends_further_from_the_end_than_its_comment_can(behind: int) -> None:
+def test_an_archive_followed_by_more_bytes_than_a_zip_comment_can_hold_is_refused(behind: int) -> None:
     """CPython looks one byte further than a zip needs, and torch's reader four thousand."""
     archive = zipped({"a.npy": b"\x93NUMPY", "b/data.pkl": PICKLE})
     assert accepting_names(archive + bytes(behind)) == []
@@ -149,7 +149,7 @@ def test_an_archive_that_ends_further_from_the_end_than_its_comment_can(behind: 
 
 
 @pytest.mark.parametrize("mark", [b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"])
-def test_a_file_that_starts_as_an_archive_is_one(mark: bytes) -> None:
+def test_a_file_that_starts_with_a_zip_signature_is_an_archive(mark: bytes) -> None:
     assert why(mark + bytes(300_000), "m.onnx_data") == "is a zip archive"
     assert why(b"PK stands for Phil Katz.\n", "README") == ""
 
@@ -163,17 +163,17 @@ def test_no_hdf5_is_accepted_behind_any_user_block(block: int) -> None:
     assert why(b"0" + data[1:], "a.onnx_data") == ("is HDF5" if block else "")
 
 
-def test_hdf5_elsewhere_is_bytes_of_a_tensor() -> None:
+def test_an_hdf5_signature_amid_tensor_data_is_accepted() -> None:
     assert why(b"-" * 1536 + b"\x89HDF\r\n\x1a\n" + bytes(5000), "a.onnx_data") == ""
 
 
 @pytest.mark.parametrize("flags", range(0, 256, 5))
-def test_gzip_with_any_flags(flags: int) -> None:
+def test_gzip_is_recognised_whatever_its_flags(flags: int) -> None:
     """Readers differ in which flags they refuse, and few compare the sum of a header."""
     assert why(b"\x1f\x8b\x08" + bytes((flags,)) + gzip.compress(PICKLE)[4:], "m.onnx_data") == "is compressed"
 
 
-def test_an_archive_whose_places_are_counted_from_the_start() -> None:
+def test_a_zip_whose_offsets_count_from_the_start_of_the_file_is_recognised() -> None:
     front, archive = b"%PDF-1.7\n", bytearray(zipped({"a/data.pkl": PICKLE}))
     listed = archive.index(b"PK\x01\x02")
     archive[-6:-2] = struct.pack("<I", listed + len(front))
@@ -182,7 +182,7 @@ def test_an_archive_whose_places_are_counted_from_the_start() -> None:
     assert why(front + bytes(archive), "a.pdf") == "is a zip archive"
 
 
-def test_an_archive_with_a_long_end() -> None:
+def test_a_zip64_archive_behind_a_prefix_is_recognised() -> None:
     archive = zipped({"a.pkl": PICKLE})
     listed = archive.index(b"PK\x01\x02")
     size, at = len(archive) - 22 - listed, len(archive) - 22
@@ -193,19 +193,19 @@ def test_an_archive_with_a_long_end() -> None:
         assert why(data, "a.pdf") == "is a zip archive"
 
 
-def test_an_array_in_front_of_an_archive() -> None:
+def test_an_array_followed_by_an_archive_is_refused() -> None:
     text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n"
     array = b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text + bytes(8)
     assert why(array, "a.npy") == ""
     assert accepting_names(array + zipped({"a/data.pkl": PICKLE})) == []
 
 
-def test_tensors_that_are_an_archive() -> None:
+def test_safetensors_whose_tensor_data_is_an_archive_are_refused() -> None:
     assert why(safetensors(b"weights"), "m.safetensors") == ""
     assert why(safetensors(zipped({"a/data.pkl": PICKLE})), "m.safetensors") == "is a zip archive"
 
 
-def test_places_that_no_file_has_are_no_fault_of_the_disk(tmp_path: Path) -> None:
+def test_offsets_beyond_any_file_size_are_refused_without_a_disk_error(tmp_path: Path) -> None:
     archive, far = zipped({"a": b"hello"}), 2**62
     listed = archive.index(b"PK\x01\x02")
     record = struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, len(archive) - 22 - listed, far)
@@ -218,7 +218,7 @@ def test_places_that_no_file_has_are_no_fault_of_the_disk(tmp_path: Path) -> Non
             assert why_unsafe(path.name, file, len(data))
 
 
-def test_the_mark_of_an_end_alone_is_no_archive() -> None:
+def test_a_zip_end_signature_alone_is_not_an_archive() -> None:
     for place in range(0, 3000, 7):
         data = bytearray(NOISE[:3000])
         data[place : place + 4] = b"PK\x05\x06"
@@ -231,7 +231,7 @@ def test_no_tar_is_accepted(kind: bytes) -> None:
     assert accepting_names(blocks(header("d", 1024, kind), header("w", len(PICKLE)), PICKLE)) == []
 
 
-def test_a_picture_that_is_a_tar() -> None:
+def test_a_tar_that_begins_like_another_file_type_is_recognised() -> None:
     data = bytearray(header("w", len(PICKLE)))
     fronts = {"a.jpg": b"\xff\xd8\xff", "a.pdf": b"%PDF-", "m.onnx": b"\x08\x07\x12", "m.bin": b"lmgg"}
     for name, front in fronts.items():
@@ -242,7 +242,7 @@ def test_a_picture_that_is_a_tar() -> None:
 
 
 @pytest.mark.parametrize("step", [b"V", b"U~", b"N" * 50 + b"V", b"x"])
-def test_a_pickle_that_jumps_over_a_header_of_safetensors(step: bytes) -> None:
+def test_a_pickle_that_skips_the_safetensors_header_is_found(step: bytes) -> None:
     """The length of the header begins with BINUNICODE, its text goes on from there, and the tensor is the rest."""
     length, data = 0x4058, b"\n" + CALL
     tensor = {"dtype": "U8", "shape": [len(data)], "data_offsets": [0, len(data)]}
@@ -256,7 +256,7 @@ def test_a_pickle_that_jumps_over_a_header_of_safetensors(step: bytes) -> None:
 
 
 @pytest.mark.parametrize("header_bytes", [0x158, 0x258, 0x458, 0x1358, 0x10158, 0x280, 0x55, 0x563, 0x978, 0x9C78])
-def test_a_length_that_begins_like_a_pickle_is_still_a_length(header_bytes: int) -> None:
+def test_a_safetensors_length_that_begins_like_a_pickle_is_accepted(header_bytes: int) -> None:
     assert why(safetensors(b"0" * 300 + CALL, header_bytes), "m.safetensors") == ""
 
 

@@ -70,11 +70,11 @@ class TestPickles:
     @pytest.mark.parametrize(
         "value", [STATE, Attack(), {"plain": [1, 2, "x"]}, [b"\x00" * 100_000], None, 3, "text", (1,)]
     )
-    def test_one_of_every_protocol(self, protocol: int, value: object) -> None:
+    def test_a_pickle_of_any_protocol_is_refused(self, protocol: int, value: object) -> None:
         assert {why(pickle.dumps(value, protocol), name) for name in NAMES} == {"is a pickle"}
 
     @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_several_in_a_row_as_torch_wrote_them(self, protocol: int) -> None:
+    def test_consecutive_pickles_as_old_torch_wrote_them_are_refused(self, protocol: int) -> None:
         parts = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, STATE, ["1", "2"]]
         rows = b"".join(pickle.dumps(part, protocol) for part in parts)
         assert accepting_names(rows) == []
@@ -101,10 +101,10 @@ class TestPickles:
             b"S'os'\nS'system'\n\x93)R",
         ],
     )
-    def test_code_before_the_end(self, code: bytes) -> None:
+    def test_a_pickle_that_runs_code_before_its_end_is_refused(self, code: bytes) -> None:
         assert accepting_names(code) == []
 
-    def test_archives_of_torch_new_and_old(self) -> None:
+    def test_new_and_old_torch_archives_are_refused(self) -> None:
         members = {"archive/version": b"3\n", "archive/data/0": bytes(1000), "archive/data.pkl": pickle.dumps(STATE, 2)}
         assert accepting_names(zipped(members)) == []
         assert accepting_names(tar({"sys_info": pickle.dumps({}, 2), "pickle": pickle.dumps(STATE, 2)})) == []
@@ -135,7 +135,7 @@ class TestPickles:
             assert not is_pickle(io.BytesIO(data), len(data)), seed
             assert why(data, "m.onnx_data") == "", seed
 
-    def test_quantized_numbers_around_the_middle_are_none(self) -> None:
+    def test_quantized_tensor_bytes_are_not_mistaken_for_a_pickle(self) -> None:
         """As 0x82, EXT1, which brings nothing in any program that registers no extensions."""
         for byte in range(256):
             assert why(bytes((0x82, byte, 0x7F, 0x81)) + TENSORS, "m.onnx_data") == "", byte
@@ -269,18 +269,18 @@ REFUSED: dict[str, bytes] = {
 
 class TestKinds:
     @pytest.mark.parametrize("name", ACCEPTED)
-    def test_files_of_popular_repositories(self, name: str) -> None:
+    def test_files_of_popular_repositories_are_accepted(self, name: str) -> None:
         assert why(ACCEPTED[name], name) == ""
 
     @pytest.mark.parametrize("name", REFUSED)
-    def test_kinds_that_are_not_on_the_list(self, name: str) -> None:
+    def test_files_of_unlisted_kinds_are_refused(self, name: str) -> None:
         assert why(REFUSED[name], name)
 
     @pytest.mark.parametrize("name", NAMES)
-    def test_an_empty_file_is_nothing(self, name: str) -> None:
+    def test_an_empty_file_is_accepted_under_any_name(self, name: str) -> None:
         assert why(b"", name) == ""
 
-    def test_the_name_and_the_content_agree(self) -> None:
+    def test_content_that_does_not_match_its_file_name_is_refused(self) -> None:
         """One kind's content under another's name is refused, pictures under a name of no kind included."""
         names = ("model.safetensors", "model.tflite", "model.bin", "tokenizer.model")
         binary = {name: ACCEPTED[name] for name in names}
@@ -306,7 +306,7 @@ class TestKinds:
             b"\x01",
         ],
     )
-    def test_safetensors_that_do_not_describe_each_byte(self, data: bytes) -> None:
+    def test_safetensors_whose_header_does_not_describe_every_byte_are_refused(self, data: bytes) -> None:
         assert why(data, "m.safetensors") == "is not a safetensors file"
 
     @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ class TestKinds:
             "[('a', '<f4'), ('b', '|O')]", "'<f4', 'descr': 'O'", "[('a', '<f4')]",
         ],
     )  # fmt: skip
-    def test_arrays_of_anything_but_plain_values(self, descr: str) -> None:
+    def test_arrays_of_anything_but_plain_values_are_refused(self, descr: str) -> None:
         assert why(npy(descr, pickle.dumps(["x"], 3), 2), "a.npy") == "is not an array of plain values"
 
     @pytest.mark.parametrize(
@@ -330,10 +330,10 @@ class TestKinds:
             npy("'<f4'", bytes(8)).replace(b"\x93NUMPY\x01\0", b"\x93NUMPY\x01\0\x10")[:-1],
         ],
     )
-    def test_arrays_with_more_or_fewer_bytes_than_they_say(self, data: bytes) -> None:
+    def test_arrays_with_more_or_fewer_bytes_than_declared_are_refused(self, data: bytes) -> None:
         assert why(data, "a.npy") == "is not an array of plain values"
 
-    def test_all_of_a_text_is_checked(self) -> None:
+    def test_a_text_is_checked_to_its_end(self) -> None:
         long = "ä€😀".encode() * 350_000
         for cut in range(9):
             assert why(b"-" * cut + long, "a.md") == ""
