@@ -141,7 +141,7 @@ def test_an_address_that_is_refused_is_refused_in_every_embedding(inner: IPv4Add
         ("fd00:ec2::254", "fd00:ec2::254/128"),
     ],
 )
-def test_an_opened_network_covers_its_addresses(address: str, cidr: str) -> None:
+def test_an_allowed_network_covers_its_addresses(address: str, cidr: str) -> None:
     assert why_refused(ip_address(address), [ip_network(cidr)]) == ""
 
 
@@ -156,12 +156,12 @@ def test_an_opened_network_covers_its_addresses(address: str, cidr: str) -> None
         ("::169.254.169.254", "::/0"),
     ],
 )
-def test_metadata_services_are_opened_only_by_name(address: str, cidr: str) -> None:
+def test_a_network_that_contains_a_metadata_service_does_not_allow_it(address: str, cidr: str) -> None:
     assert why_refused(ip_address(address), [ip_network(cidr)]) == "metadata service"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0", "2130706433", "127.1", "[::1]".strip("[]")])
-def test_no_spelling_of_loopback_is_connected_to(host: str) -> None:
+def test_no_spelling_of_loopback_can_be_contacted(host: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises((AddressRefused, Unreachable), match=r"must not be contacted|cannot be resolved"):
@@ -187,5 +187,5 @@ def test_every_interpretation_of_a_local_nat64_prefix_must_be_allowed() -> None:
     assert why_refused(both, [ip_network("10.0.0.0/8"), ip_network("0.0.0.0/1")]) == "private or reserved"
 
 
-def test_a_network_of_one_site_is_not_public() -> None:
+def test_site_local_addresses_are_refused() -> None:
     assert why_refused(ip_address("fec0::1"), ()) == "site-local"

@@ -54,7 +54,7 @@ def test_asks_again_when_a_kept_connection_was_closed_meanwhile(serve: Serve, cl
     assert read_all(client, Request(f"{server.url}/x")) == b"abc"
 
 
-def test_a_new_connection_that_is_closed_is_unreachable(serve: Serve, client: HttpClient) -> None:
+def test_a_new_connection_closed_without_an_answer_raises_unreachable(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: b"")
     with pytest.raises(Unreachable, match=f"127.0.0.1:{server.port}.*closed the connection"):
         client.send(Request(f"{server.url}/x"))
@@ -85,7 +85,7 @@ def test_a_truncated_body_delivers_its_bytes_before_the_error(serve: Serve, clie
     reply_.close()
 
 
-def test_a_stall_is_unreachable_and_names_no_query(serve: Serve) -> None:
+def test_a_stall_raises_unreachable_without_showing_the_query(serve: Serve) -> None:
     server, client = serve(lambda _: reply(200, b"abc", Content_Length="9")), HttpClient(HASTY)
     answer = client.send(Request(f"{server.url}/x?signature=secret"))
     buffer = memoryview(bytearray(100))
@@ -98,7 +98,7 @@ def test_a_stall_is_unreachable_and_names_no_query(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01 no http\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n"])
-def test_garbage_is_unreachable(serve: Serve, client: HttpClient, garbage: bytes) -> None:
+def test_an_answer_that_is_not_http_raises_unreachable(serve: Serve, client: HttpClient, garbage: bytes) -> None:
     with pytest.raises(Unreachable, match="not valid HTTP"):
         client.send(Request(f"{serve(lambda _: garbage).url}/x?signature=secret"))
 
@@ -148,16 +148,16 @@ def test_redirects_are_bounded(serve: Serve, client: HttpClient) -> None:
         ("https://[::1", Unreachable),
     ],
 )
-def test_refuses_a_redirect_that_is_no_https_url(location: str, error: type[Exception]) -> None:
+def test_refuses_a_redirect_that_is_not_an_https_url(location: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         decide_redirect(Request("https://a.test/x"), 302, location)
 
 
-def test_a_location_with_blanks_and_bytes_is_quoted() -> None:
+def test_blanks_and_non_ascii_bytes_of_a_location_are_quoted() -> None:
     assert decide_redirect(Request("https://a.test/x"), 302, "/a b\xc3\xa9%20").url == "https://a.test/a%20b%C3%A9%20"
 
 
-def test_a_redirect_to_an_address_that_is_not_opened_is_refused(serve: Serve) -> None:
+def test_a_redirect_to_an_address_that_is_not_allowed_is_refused(serve: Serve) -> None:
     inner = serve(lambda _: reply(200, b"inner"))
     outer = serve(lambda _: reply(302, Location=f"{inner.url}/x"))
     client = HttpClient(SourceSettings(hf_endpoint=outer.url))
@@ -183,13 +183,13 @@ def test_checks_certificates(tmp_path_factory: pytest.TempPathFactory) -> None:
             trusting.send(Request(f"https://localhost:{server.port}/x"))
 
 
-def test_a_ca_bundle_that_is_not_there_is_named() -> None:
+def test_a_missing_ca_bundle_is_named() -> None:
     client = HttpClient(SourceSettings(allow_addresses=("127.0.0.1",), ca_bundle="/nowhere.pem"))
     with scripted(lambda _: b"") as server, pytest.raises(Unreachable, match=r"/nowhere\.pem"):
         client.send(Request(f"https://127.0.0.1:{server.port}/x"))
 
 
-def test_interim_answers_are_passed_over_and_must_end(serve: Serve, client: HttpClient) -> None:
+def test_interim_answers_are_skipped_up_to_a_limit(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: b"HTTP/1.1 103 Early\r\n\r\n" + reply(200, b"body"))
     assert client.send(Request(server.url)).read_all(100) == b"body"
     server.answer = lambda _: b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
@@ -198,7 +198,7 @@ def test_interim_answers_are_passed_over_and_must_end(serve: Serve, client: Http
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\tHTTP/1.1", "/a\x0bb", "/a\r\nX: y"])
-def test_a_url_is_no_second_request_line(serve: Serve, client: HttpClient, path: str) -> None:
+def test_a_url_cannot_inject_a_request_line(serve: Serve, client: HttpClient, path: str) -> None:
     server = serve(lambda _: reply(200))
     with pytest.raises(InvalidURI):
         client.send(Request(f"{server.url}{path}"))

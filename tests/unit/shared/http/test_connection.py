@@ -33,19 +33,21 @@ def test_reads_of_a_large_body_from_nearby_wait_for_more_bytes(near: socket.sock
     assert least(near) == 1
 
 
-def test_reads_of_a_small_body_take_what_is_there(near: socket.socket) -> None:
+def test_reads_of_a_small_body_return_the_available_bytes(near: socket.socket) -> None:
     Connection(near, 5.0).expect(1000)
     assert least(near) == 1
 
 
-def test_reads_take_what_is_there_without_a_known_round_trip_time() -> None:
+def test_reads_return_the_available_bytes_without_a_known_round_trip_time() -> None:
     connected, other = socket.socketpair()
     with closing(connected), closing(other):
         Connection(connected, 5.0).expect(LARGE)
         assert least(connected) == 1
 
 
-def test_reads_take_what_is_there_over_long_round_trips(near: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_return_the_available_bytes_over_long_round_trips(
+    near: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("shared.http.connection._NEAR_US", 0)
     Connection(near, 5.0).expect(LARGE)
     assert least(near) == 1

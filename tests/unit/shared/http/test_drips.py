@@ -51,7 +51,7 @@ def test_a_chunk_length_that_arrives_too_slowly_times_out(drip: Drip) -> None:
         drip(repeat(b"0")).read_line()
 
 
-def test_trailers_without_an_end_are_not_waited_for(drip: Drip) -> None:
+def test_endless_trailers_are_not_waited_for(drip: Drip) -> None:
     body = body_of(CHUNKED, drip(iter([b"1\r\na\r\n0\r\n", *[b"X: y\r\n"] * 1000])))
     buffer = memoryview(bytearray(10))
     assert [body.read_once(buffer), body.read_once(buffer), body.read_once(buffer)] == [1, 0, 0]
@@ -59,12 +59,12 @@ def test_trailers_without_an_end_are_not_waited_for(drip: Drip) -> None:
 
 
 @pytest.mark.parametrize("size", [b"zz", b"-5", b"+5", b"0x5", b"1_0", b"", b"f" * 16])
-def test_the_length_of_a_chunk_is_hexadecimal_and_plausible(drip: Drip, size: bytes) -> None:
+def test_an_invalid_chunk_length_is_refused(drip: Drip, size: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         body_of(CHUNKED, drip(iter([size + b"\r\nabcde\r\n"]), 60)).read_once(memoryview(bytearray(10)))
 
 
 @pytest.mark.parametrize("length", [b"9" * 19, b"9" * 5000, b"\xb2", b"-1", b"+1", b"1_0"])
-def test_a_length_is_decimal_and_plausible(length: bytes) -> None:
+def test_an_invalid_content_length_is_refused(length: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: " + length, "GET")

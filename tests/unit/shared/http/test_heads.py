@@ -9,7 +9,7 @@ def head(*lines: bytes) -> bytes:
     return b"\r\n".join((b"HTTP/1.1 200 OK", *lines))
 
 
-def test_headers_are_found_whatever_their_case_and_joined() -> None:
+def test_header_names_ignore_case_and_repeated_headers_are_joined() -> None:
     found = parse_head(head(b"Content-Length: 5", b"X-A:1", b"x-a:  2 "), "GET")
     assert (found.status, found.length, found.keep_alive) == (200, 5, True)
     assert found.headers["x-A"] == "1, 2"
@@ -26,17 +26,17 @@ def test_headers_are_found_whatever_their_case_and_joined() -> None:
         (b"HTTP/1.1 200", True),
     ],
 )
-def test_the_connection_is_kept_as_version_and_header_require(text: bytes, *, keep_alive: bool) -> None:
+def test_keep_alive_follows_from_the_http_version_and_the_connection_header(text: bytes, *, keep_alive: bool) -> None:
     assert parse_head(text, "GET").keep_alive is keep_alive
 
 
 @pytest.mark.parametrize("status", [b"204", b"304"])
-def test_some_answers_have_no_body(status: bytes) -> None:
+def test_answers_that_cannot_have_a_body_have_length_zero(status: bytes) -> None:
     assert parse_head(b"HTTP/1.1 " + status + b" x\r\nTransfer-Encoding: chunked", "GET").length == 0
     assert parse_head(head(b"Content-Length: 7"), "HEAD").length == 0
 
 
-def test_a_body_without_a_length_ends_with_chunks_or_the_connection() -> None:
+def test_a_body_that_is_chunked_or_ends_with_the_connection_has_no_length() -> None:
     chunked = parse_head(head(b"Transfer-Encoding: Chunked", b"Content-Length: 3"), "GET")
     assert (chunked.length, chunked.chunked) == (None, True)
     rest = parse_head(head(), "GET")

@@ -42,7 +42,7 @@ def test_https_goes_through_a_tunnel_that_sees_no_secret(proxy: HttpProxy, tmp_p
         assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port}"]
 
 
-def test_a_proxy_that_requires_a_user_gets_one_or_is_named() -> None:
+def test_proxy_credentials_are_sent_and_hidden_when_the_proxy_rejects_them() -> None:
     with HttpProxy("us er:p:w") as proxy, scripted(lambda _: reply(200, b"abc")) as server:
         assert fetch(Proxies(http=f"http://us%20er:p%3Aw@{proxy.host}"), f"{server.url}/x") == b"abc"
         with pytest.raises(Unreachable, match=r"status 407.*USER:PASSWORD") as caught:
@@ -50,7 +50,7 @@ def test_a_proxy_that_requires_a_user_gets_one_or_is_named() -> None:
         assert "secret" not in str(caught.value)
 
 
-def test_some_hosts_are_reached_directly(proxy: HttpProxy) -> None:
+def test_a_no_proxy_host_is_reached_without_the_proxy(proxy: HttpProxy) -> None:
     with scripted(lambda _: reply(200, b"abc")) as server:
         assert fetch(Proxies(http=proxy.host, no_proxy="127.0.0.0/8"), f"{server.url}/x") == b"abc"
     assert proxy.asked == []
@@ -63,7 +63,7 @@ def test_addresses_are_checked_before_the_proxy_is_asked(proxy: HttpProxy) -> No
     assert proxy.asked == []
 
 
-def test_a_name_that_only_the_proxy_knows_is_left_to_it(proxy: HttpProxy) -> None:
+def test_a_name_that_cannot_be_resolved_locally_is_left_to_the_proxy(proxy: HttpProxy) -> None:
     with pytest.raises(LarderError):
         fetch(Proxies(https=proxy.host), "https://known-to-the-proxy.invalid/x")
     assert proxy.asked == ["CONNECT known-to-the-proxy.invalid:443"]
@@ -85,11 +85,11 @@ def test_a_name_that_only_the_proxy_knows_is_left_to_it(proxy: HttpProxy) -> Non
         ("10.0.0.0/8", "fd00::1", False),
     ],
 )
-def test_hosts_that_are_reached_directly(no_proxy: str, host: str, *, is_direct: bool) -> None:
+def test_no_proxy_entries_match_hosts_domains_and_networks(no_proxy: str, host: str, *, is_direct: bool) -> None:
     assert (Proxies(https="http://p.test:1", no_proxy=no_proxy).of("https", host) is None) is is_direct
 
 
-def test_a_proxy_that_is_not_there_is_named_as_the_proxy() -> None:
+def test_an_unreachable_proxy_is_named_in_the_error() -> None:
     client = HttpClient(SourceSettings(allow_addresses=("127.0.0.1",), proxies=Proxies(http="http://127.0.0.1:1")))
     with pytest.raises(Unreachable, match=r"the proxy for 127\.0\.0\.1:9: .*HTTP_PROXY"):
         client.send(Request("http://127.0.0.1:9/"))
@@ -101,7 +101,7 @@ def test_other_proxies_than_http_are_refused_at_start(url: str) -> None:
         Proxies(https=url)
 
 
-def test_the_usual_variables_are_read() -> None:
+def test_proxies_are_read_from_the_usual_environment_variables() -> None:
     found = proxies_from_environ({"HTTPS_PROXY": "http://a:1", "http_proxy": "b:2", "no_proxy": "c"})
     assert (found.https, found.http, found.no_proxy) == ("http://a:1", "b:2", "c")
     https = found.of("https", "x")

@@ -60,7 +60,7 @@ def test_an_empty_range_causes_no_request(serve: Serve, client: HttpClient) -> N
     assert server.asked == []
 
 
-def test_a_server_that_ignores_ranges_is_read_past(serve: Serve, client: HttpClient) -> None:
+def test_the_range_is_cut_from_the_answer_of_a_server_that_ignores_ranges(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: reply(200, CONTENT))
     assert read(client, server, 33, 5) == CONTENT[33:38]
     assert read(client, server, 98) == CONTENT[98:]
@@ -77,7 +77,7 @@ def test_bytes_before_the_range_are_skipped_in_parts_of_the_requested_size(serve
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content_Length": ""}])
-def test_a_truncated_body_is_unreachable(serve: Serve, client: HttpClient, headers: dict[str, str]) -> None:
+def test_a_truncated_body_raises_unreachable(serve: Serve, client: HttpClient, headers: dict[str, str]) -> None:
     length = {"Content_Length": "100", **headers}
     server = serve(lambda _: reply(200, CONTENT[:60], Connection="close", **length))
     with pytest.raises(Unreachable, match="early"):
@@ -86,7 +86,7 @@ def test_a_truncated_body_is_unreachable(serve: Serve, client: HttpClient, heade
         read(client, server, 80)
 
 
-def test_no_more_is_read_than_was_promised(serve: Serve, client: HttpClient) -> None:
+def test_bytes_beyond_the_listed_size_are_not_read(serve: Serve, client: HttpClient) -> None:
     server = serve(lambda _: reply(200, CONTENT + b"more", Content_Length="", Connection="close"))
     assert read(client, server) == CONTENT
 
@@ -168,11 +168,11 @@ def test_without_a_tag_a_different_date_shows_the_change(present: str, changed: 
         *((header, True) for header in ("", "soon", "Sat, 21 Nov 2026", f"Sat, 21 Nov {'9' * 20} 10:00:00 GMT")),
     ],
 )  # fmt: skip
-def test_a_date_equal_to_the_answers_own_proves_nothing(answered: str, reported: bool) -> None:  # noqa: FBT001 - a table
+def test_a_last_modified_date_not_older_than_the_response_proves_nothing(answered: str, reported: bool) -> None:  # noqa: FBT001 - a table
     assert bool(validator_of({"Last-Modified": DATE, "Date": answered})) is reported
 
 
-def test_only_a_strong_tag_is_requested() -> None:
+def test_only_a_strong_etag_becomes_an_if_match_header() -> None:
     assert precondition(File("f", 1, etag='"a"')) == {"If-Match": '"a"'}
     assert precondition(File("f", 1, etag='W/"a"')) == precondition(File("f", 1)) == {}
     assert validator_of({"ETag": 'W/"a"', "Last-Modified": DATE}) == 'W/"a"'
@@ -199,7 +199,7 @@ def test_a_part_that_is_compressed_on_its_way_is_refused(length: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["9" * 5000, "\xb2", "-1"])
-def test_numbers_that_are_invalid_are_no_surprise(text: str) -> None:
+def test_invalid_numbers_in_headers_raise_only_known_errors(text: str) -> None:
     ranged = {"Content-Range": f"bytes {text}-{text}/{text}"}
     with pytest.raises(Unreachable):
         decide_skip(206, ranged, File("f", 100), ByteRange(0, 100), "host")

@@ -106,7 +106,7 @@ async def test_two_hundred_idle_connections_do_not_stop_reviews(tmp_path: Path) 
         await hang_up(opened)
 
 
-async def test_answered_connections_are_closed_for_others_too() -> None:
+async def test_idle_answered_connections_are_closed_to_make_way_for_new_ones() -> None:
     async with serving(echo(), ServerLimits(request_s=60, connections=5)) as port:
         opened: list[Streams] = []
         for _ in range(5):
@@ -124,7 +124,7 @@ async def test_answered_connections_are_closed_for_others_too() -> None:
     [b"", b"POST / HTTP/1.1\r\nHost: x\r\nX-Slow:", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nab"],
     ids=["nothing", "half a header", "half a body"],
 )
-async def test_a_request_that_does_not_arrive_ends_its_connection(sent: bytes) -> None:
+async def test_a_connection_whose_request_never_completes_is_closed(sent: bytes) -> None:
     async with serving(echo(), ServerLimits(request_s=0.2)) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         writer.write(sent)
@@ -132,7 +132,7 @@ async def test_a_request_that_does_not_arrive_ends_its_connection(sent: bytes) -
         await hang_up([(reader, writer)])
 
 
-async def test_a_second_request_in_small_pieces_ends_its_connection() -> None:
+async def test_a_connection_whose_second_request_trickles_in_is_closed() -> None:
     """What comes in meanwhile does not win it more time."""
     async with serving(echo(), ServerLimits(request_s=1)) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
@@ -165,7 +165,7 @@ async def test_whole_requests_are_answered_one_after_the_other_however_long_the_
     assert limits.waiting == {}, "nothing is kept of connections that are gone"
 
 
-async def test_a_client_is_known_by_its_own_address() -> None:
+async def test_a_forwarded_for_header_does_not_change_the_clients_address() -> None:
     async with serving(echo(), ServerLimits()) as port, httpx.AsyncClient(trust_env=False, timeout=60) as http:
         answer = await http.post(f"http://{LOOPBACK}:{port}/", headers={"X-Forwarded-For": "203.0.113.9"})
         assert answer.json()["client"] == LOOPBACK

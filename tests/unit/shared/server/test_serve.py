@@ -74,7 +74,7 @@ async def test_new_connections_get_the_renewed_certificate(tls: Tls) -> None:
         await _until_shown(second, port, authority)
 
 
-async def test_a_pair_that_does_not_match_leaves_the_last_one(tls: Tls) -> None:
+async def test_a_certificate_without_its_matching_key_does_not_replace_the_served_one(tls: Tls) -> None:
     authority = Authority()
     first = _write(authority, tls)
     async with _serving(tls) as port:
@@ -87,7 +87,7 @@ async def test_a_pair_that_does_not_match_leaves_the_last_one(tls: Tls) -> None:
         await _until_shown(third, port, authority)
 
 
-async def test_the_end_of_each_certificate_that_is_loaded_is_reported(tls: Tls) -> None:
+async def test_the_expiry_of_each_loaded_certificate_is_reported(tls: Tls) -> None:
     reported: list[float] = []
     ends = [datetime(year, 1, 1, tzinfo=UTC) for year in (2040, 2060)]
     _write_until(ends[0], tls)
