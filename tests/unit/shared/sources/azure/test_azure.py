@@ -30,7 +30,7 @@ def test_the_string_to_sign_is_the_one_of_the_documentation() -> None:
     )
 
 
-def test_ranges_and_tags_are_signed() -> None:
+def test_the_string_to_sign_includes_range_and_etag() -> None:
     text = string_to_sign("GET", "https://h/c/a%20b", "acct", {"If-Match": '"e"', "Range": "bytes=0-1", "X-Ms-B": "2"})
     assert text == 'GET\n\n\n\n\n\n\n\n"e"\n\n\nbytes=0-1\nx-ms-b:2\n/acct/c/a%20b'
 
@@ -54,7 +54,7 @@ def blob(name: str, size: int = 1, properties: str = "", metadata: str = "", enc
     )
 
 
-def test_a_page_of_a_listing() -> None:
+def test_a_listing_page_is_parsed_into_blobs_directories_and_a_marker() -> None:
     body = page(
         blob("a &amp; b", 5, "<Content-MD5>AAAAAAAAAAAAAAAAAAAAAA==</Content-MD5>"),
         blob("d", 0, "<ResourceType>directory</ResourceType>"),
@@ -101,7 +101,7 @@ def test_any_bytes_are_a_page_or_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("md5", "digest"), [("1B2M2Y8AsgTpgAmY7PhCfg==", "md5:d41d8cd98f00b204e9800998ecf8427e"), ("x", ""), ("", "")]
 )
-def test_the_digest_is_the_md5_that_the_service_keeps(md5: str, digest: str) -> None:
+def test_the_digest_is_the_content_md5_of_the_blob(md5: str, digest: str) -> None:
     assert file_of("a", Blob("m/a", 0, "", md5)).digest == digest
 
 
@@ -194,7 +194,7 @@ def test_a_length_that_is_invalid_is_reported(length: str) -> None:
         parse_page(f"<EnumerationResults><Blobs>{blob}</Blobs></EnumerationResults>".encode(), "host")
 
 
-def test_a_page_as_full_as_it_is_asked_for_is_read() -> None:
+def test_a_listing_page_of_the_largest_requested_size_is_read() -> None:
     properties = "".join(f"<Property-{n}>a value</Property-{n}>" for n in range(22))
     known = "<Content-Length>1</Content-Length><Etag>0x8</Etag>"
     metadata = "".join(f"<key{n}>value</key{n}>" for n in range(40))

@@ -38,7 +38,7 @@ def requests(endpoint: str, hosts: tuple[str, ...] = (), **more: Any) -> S3Reque
         ("", ""),
     ],
 )
-def test_a_secret_may_name_a_server(text: str, endpoint: str) -> None:
+def test_an_endpoint_from_a_secret_is_normalised_to_host_and_port(text: str, endpoint: str) -> None:
     assert named_endpoint({"AWS_ENDPOINT_URL": text}, SourceSettings()) == endpoint
 
 
@@ -86,13 +86,13 @@ def test_objects_listed_at_aws_are_not_fetched_from_an_endpoint_of_a_secret() ->
     source.close()
 
 
-def test_bytes_of_one_endpoint_are_not_those_of_another() -> None:
+def test_the_same_bucket_at_another_endpoint_is_another_source() -> None:
     places = {source_key(f"s3://bucket@us-east-1{at}/m") for at in ("", "@s3.test:443", "@s3.test:9", "@evil.test:443")}
     assert len(places) == 4
     assert parse_uri("s3://bucket@us-east-1@s3.test:9/m") == S3Uri("bucket", "m", "us-east-1", "s3.test:9")
 
 
-def test_addresses_are_checked_before_a_listing() -> None:
+def test_the_address_of_an_endpoint_is_checked_before_listing() -> None:
     client = HttpClient(SourceSettings())
     with pytest.raises(AddressRefused, match=r"127\.0\.0\.1 \(loopback\)"):
         list_paths(S3Uri("bucket", "m"), requests("https://127.0.0.1:9", pinned="127.0.0.1:9"), client, inf)
@@ -126,7 +126,7 @@ def test_the_bucket_is_in_the_host_or_the_path_as_the_addressing_style_requires(
         ("https://test:9", False),
     ],
 )
-def test_hosts_of_buckets_are_trusted_as_the_endpoint_is(
+def test_the_bucket_host_of_a_trusted_endpoint_is_trusted_too(
     url: str, monkeypatch: pytest.MonkeyPatch, *, is_trusted: bool
 ) -> None:
     loopback = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))
@@ -143,6 +143,6 @@ def test_hosts_of_buckets_are_trusted_as_the_endpoint_is(
         ({"LARDER_S3_ADDRESSING": "virtual", "AWS_ENDPOINT_URL": "http://10.0.0.1:9"}, "IP address"),
     ],
 )
-def test_a_wrong_style_is_reported(environ: dict[str, str], phrase: str) -> None:
+def test_an_invalid_addressing_style_is_reported(environ: dict[str, str], phrase: str) -> None:
     with pytest.raises(ValueError, match=f"^LARDER_S3_ADDRESSING: .*{phrase}"):
         settings_from_environ(environ)

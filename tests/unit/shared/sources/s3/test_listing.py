@@ -42,14 +42,14 @@ def failure_of(server: ScriptedServer, read_timeout_s: float = 30) -> LarderErro
     return caught.value
 
 
-def test_a_listing_that_asks_to_wait_says_how_long(serve: Serve) -> None:
+def test_a_rate_limited_listing_reports_how_long_to_wait(serve: Serve) -> None:
     error = failure_of(serve(store(reply(503, b"<Error/>", Retry_After="7"))))
     assert isinstance(error, RateLimited)
     assert error.after_s == 7
 
 
 @pytest.mark.parametrize("length", ["", "-1", "9" * 30])
-def test_an_object_without_a_length_is_reported(serve: Serve, length: str) -> None:
+def test_an_object_without_a_valid_length_is_reported(serve: Serve, length: str) -> None:
     assert isinstance(failure_of(serve(store(listing("m/a"), reply(200, Content_Length=length)))), Unreachable)
 
 
@@ -70,7 +70,7 @@ def test_a_listing_that_is_invalid_is_reported(serve: Serve, listed: bytes) -> N
     assert isinstance(failure_of(serve(store(listed, reply(200, b""))), read_timeout_s=0.5), Unreachable)
 
 
-def test_a_list_without_an_end_is_abandoned(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_listing_is_abandoned(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = iter(range(10**9))
 
     def answer(asked: ScriptedRequest) -> bytes:
@@ -102,7 +102,7 @@ def test_objects_that_take_too_long_to_describe_are_abandoned(serve: Serve, monk
     assert 0 < len(described) < 1000
 
 
-def test_parts_that_come_in_time_are_passed_on_and_the_first_late_one_is_reported() -> None:
+def test_listed_items_are_passed_on_until_the_deadline_and_then_raise() -> None:
     clock = iter([1.0, 2.9, 3.0])
     passed = in_time("abc", 3.0, "s3://bkt/m", lambda: next(clock))
     assert [next(passed), next(passed)] == ["a", "b"]
@@ -110,7 +110,7 @@ def test_parts_that_come_in_time_are_passed_on_and_the_first_late_one_is_reporte
         next(passed)
 
 
-def test_a_page_of_far_more_tags_than_keys_is_not_read(serve: Serve) -> None:
+def test_a_listing_page_with_too_many_tags_is_refused(serve: Serve) -> None:
     error = failure_of(serve(store(listing(more="<a/>" * 200_000))))
     assert "not an S3 listing" in str(error)
 
@@ -142,6 +142,6 @@ def test_entities_of_a_listing_are_never_expanded(serve: Serve, encoding: str) -
     assert "the response is not an S3 listing" in str(error)
 
 
-def test_a_proxy_s_page_does_not_hide_its_status(serve: Serve) -> None:
+def test_an_html_error_page_of_a_proxy_does_not_hide_its_status(serve: Serve) -> None:
     page = reply(403, b"<!doctype html><html>no</html>", Content_Type="text/html")
     assert isinstance(failure_of(serve(store(page))), AuthDenied)

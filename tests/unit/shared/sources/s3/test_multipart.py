@@ -88,7 +88,9 @@ def test_multipart_digests_are_read_from_response_headers(head: dict[str, str], 
         *(("crc32", status, {"content-length": "5"}, 0) for status in (204, 301, 400, 403, 404, 412, 416, 500, 501)),
     ],
 )
-def test_the_length_of_a_part(algorithm: str, status: int, headers: dict[str, str], length: int) -> None:
+def test_the_part_length_is_read_only_from_a_consistent_answer(
+    algorithm: str, status: int, headers: dict[str, str], length: int
+) -> None:
     assert part_length(MultipartDigest(algorithm, "00", 3), status, Headers(headers)) == length
 
 
@@ -124,7 +126,7 @@ def decided(size_bytes: int, count: int, lengths: dict[int, int]) -> tuple[str, 
         (10**17, 10_000, {1: 10**18 - 1}, 0, [1]),
     ],
 )
-def test_only_parts_of_one_length_are_taken(
+def test_a_multipart_digest_needs_parts_of_equal_length(
     size_bytes: int, count: int, lengths: dict[int, int], part_bytes: int, asked: list[int]
 ) -> None:
     assert decided(size_bytes, count, lengths) == (f"crc32-parts:00-{count}-{part_bytes}" if part_bytes else "", asked)
@@ -141,7 +143,7 @@ def test_equal_part_lengths_are_recognised_from_the_first_and_last_part(
 
 
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=3))
-def test_up_to_three_parts_have_a_digest_only_if_they_are_cut_evenly(lengths: list[int]) -> None:
+def test_up_to_three_parts_have_a_digest_only_if_all_but_the_last_are_equal(lengths: list[int]) -> None:
     digest, _ = decided(sum(lengths), len(lengths), dict(enumerate(lengths, 1)))
     even = all(length == lengths[0] for length in lengths[:-1]) and lengths[-1] <= lengths[0]
     assert bool(digest) == even
@@ -198,7 +200,7 @@ def test_an_object_with_a_digest_of_the_whole_costs_one_request(serve: Serve) ->
         *(reply(status) for status in (301, 400, 403, 404, 405, 412, 416, 500, 501, 502)),
     ],
 )
-def test_a_store_that_does_not_report_parts_is_listed_as_before(serve: Serve, answer: bytes) -> None:
+def test_an_object_whose_parts_are_not_reported_is_listed_without_a_digest(serve: Serve, answer: bytes) -> None:
     file, targets, _ = resolved(serve, head(), lambda _: answer)
     assert file == File("m.bin", 13, "", TAG)
     assert len(targets) == 2

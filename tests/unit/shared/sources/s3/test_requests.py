@@ -86,7 +86,7 @@ def test_an_etag_counts_as_a_digest_only_if_it_is_the_md5_of_the_whole_object(
         (301, "PermanentRedirect", Unreachable),
     ],
 )
-def test_each_code_has_its_error(status: int, code: str, error: type[LarderError]) -> None:
+def test_each_s3_error_code_maps_to_its_error(status: int, code: str, error: type[LarderError]) -> None:
     subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test", {"AWS_ACCESS_KEY_ID": "a"}))
     failure = decide_s3_failure(status, {}, {"Code": code}, subject, 0.0)
     assert type(failure) is error
@@ -131,7 +131,7 @@ def test_a_bucket_that_says_slow_down_is_given_the_time_that_it_requests(
 @pytest.mark.parametrize(
     ("status", "code"), [(301, "PermanentRedirect"), (301, ""), (400, "AuthorizationHeaderMalformed")]
 )
-def test_another_region_is_named(status: int, code: str) -> None:
+def test_a_bucket_in_another_region_is_reported_with_the_uri_to_use(status: int, code: str) -> None:
     subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test"))
     failure = decide_s3_failure(status, {"x-amz-bucket-region": "eu-west-3"}, {"Code": code}, subject, 0.0)
     assert isinstance(failure, InvalidURI)
@@ -146,7 +146,7 @@ def test_a_wrong_clock_is_explained() -> None:
     )
 
 
-def test_an_answer_that_is_no_error_document_has_no_fields() -> None:
+def test_an_answer_that_is_not_an_s3_error_document_has_no_error_fields() -> None:
     assert error_fields(b"<html>\xff</html>") == {}
 
 
@@ -158,7 +158,7 @@ def test_an_answer_that_is_no_error_document_has_no_fields() -> None:
         ("eu-west-1", SourceSettings(s3_endpoint="http://s3.test:9"), "http://s3.test:9"),
     ],
 )
-def test_the_endpoint_follows_region_and_settings(region: str, settings: SourceSettings, endpoint: str) -> None:
+def test_the_endpoint_follows_from_region_and_settings(region: str, settings: SourceSettings, endpoint: str) -> None:
     assert S3Requests("bucket", region, ANONYMOUS, settings).endpoint == endpoint
 
 
@@ -170,12 +170,14 @@ def test_the_endpoint_follows_region_and_settings(region: str, settings: SourceS
         ("bucket", SourceSettings(s3_endpoint="http://h:9/x"), "http://h:9/x/bucket/p/a%20%23%3F%252F/%C3%A9"),
     ],
 )
-def test_urls_of_objects(bucket: str, settings: SourceSettings, url: str) -> None:
+def test_object_urls_are_quoted_and_use_the_right_addressing_style(
+    bucket: str, settings: SourceSettings, url: str
+) -> None:
     assert S3Requests(bucket, "us-east-1", ANONYMOUS, settings).url_of("p/a #?%2F/é") == url
 
 
 @pytest.mark.parametrize("region", ["x.evil.test/#", "", "eu west", "EU"])
-def test_a_region_that_is_no_part_of_a_host_name_is_refused(region: str) -> None:
+def test_a_region_that_cannot_be_part_of_a_host_name_is_refused(region: str) -> None:
     with pytest.raises(InvalidURI, match="is not a region"):
         S3Requests("bucket", region, ANONYMOUS, SourceSettings())
 
@@ -218,7 +220,7 @@ def test_credentials_for_another_host_are_withheld_and_the_message_has_a_remedy(
     assert "add s3.us-east-1.amazonaws.com to the Secret's annotation larder.dev/hosts" in str(failure)
 
 
-def test_a_file_named_like_the_prefix_is_the_object_itself_or_below_it(serve: Serve) -> None:
+def test_a_file_named_like_the_prefix_is_tried_as_the_object_and_then_below_it(serve: Serve) -> None:
     below = serve(lambda asked: reply(200, b"abc") if asked.target == "/bucket/m/a/a" else reply(404))
     source = S3Source(parse_uri("s3://bucket/m/a"), ANONYMOUS, SourceSettings(s3_endpoint=below.url))
     for _ in range(2):
@@ -238,7 +240,7 @@ def test_signs_for_the_region_that_the_server_names(serve: Serve) -> None:
     source.close()
 
 
-def test_a_bucket_alone_is_asked_for_its_region_too(serve: Serve) -> None:
+def test_a_whole_bucket_is_listed_in_the_region_that_the_server_names(serve: Serve) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         if "/eu-west-3/s3/" not in asked.headers["authorization"]:
             return reply(400, x_amz_bucket_region="eu-west-3")
@@ -255,7 +257,7 @@ def test_the_uri_is_pinned_to_the_region_on_aws_alone() -> None:
     assert str(source._pinned()) == "s3://bucket@eu-west-1/p"
 
 
-def test_a_bucket_without_end_is_left_before_each_object_is_requested(serve: Serve) -> None:
+def test_a_listing_over_the_file_limit_is_refused_before_its_objects_are_requested(serve: Serve) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         if asked.method == "HEAD":
             return reply(404)

@@ -38,13 +38,13 @@ def test_the_published_example_has_its_published_signature() -> None:
         "http://store.example/bucket?continuation-token=a%2Fb%3D&list-type=2&prefix=m%20%2B/",
     ],
 )
-def test_another_implementation_signs_the_same(url: str, token: str) -> None:
+def test_signatures_equal_those_of_botocore(url: str, token: str) -> None:
     headers = {"If-Match": '"0123"', "x-amz-checksum-mode": "ENABLED", "X-Spaces": " a   b "}
     own = Signer(Keys(ACCESS, SECRET, token), "eu-west-1").sign("HEAD", url, headers, EXAMPLE_S)
     assert own == _by_botocore("HEAD", url, headers, token, "eu-west-1")
 
 
-def test_the_next_day_has_a_key_of_its_own() -> None:
+def test_a_cached_signing_key_is_replaced_when_the_day_changes() -> None:
     signer, url = Signer(Keys(ACCESS, SECRET), "us-east-1"), "https://b.s3.amazonaws.com/a"
     for now in (EXAMPLE_S, EXAMPLE_S + 86_400, EXAMPLE_S):
         fresh = Signer(Keys(ACCESS, SECRET), "us-east-1")
