@@ -23,7 +23,7 @@ def found(**environ: str) -> dict[str, str]:
     return dict(credentials_from_environ(environ, SourceSettings()).values)
 
 
-def test_everything_is_in_the_usual_places_of_a_home(home: Path) -> None:
+def test_credentials_are_found_in_the_usual_files_of_the_home_directory(home: Path) -> None:
     assert found(HOME=str(home)) == {
         "HF_TOKEN": "of-the-cache",
         "AWS_ACCESS_KEY_ID": "id",
@@ -33,7 +33,7 @@ def test_everything_is_in_the_usual_places_of_a_home(home: Path) -> None:
     }
 
 
-def test_without_a_home_or_with_files_that_are_invalid_there_is_nothing(home: Path) -> None:
+def test_without_a_home_or_with_invalid_files_no_credentials_are_found(home: Path) -> None:
     assert found() == {}
     for path in home.rglob("*/*"):
         if path.is_file():
@@ -52,7 +52,7 @@ def test_without_a_home_or_with_files_that_are_invalid_there_is_nothing(home: Pa
         ({"HF_TOKEN": "t", "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, None),
     ],
 )
-def test_the_hub_s_token_is_the_one_that_its_own_client_takes(
+def test_the_hub_token_is_searched_for_where_huggingface_hub_does(
     home: Path, environ: dict[str, str], token: str | None
 ) -> None:
     files = {"path": "of-the-path", "hf/token": "of-the-hf-home", "xdg/huggingface/token": "of-xdg"}
@@ -63,7 +63,7 @@ def test_the_hub_s_token_is_the_one_that_its_own_client_takes(
     assert found(HOME=str(home), **environment).get("HF_TOKEN") == token
 
 
-def test_a_profile_is_chosen_and_variables_come_before_it(home: Path) -> None:
+def test_aws_variables_take_precedence_over_the_chosen_profile(home: Path) -> None:
     keys = found(HOME=str(home), AWS_PROFILE="work")
     assert [keys[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")] == [
         "w", "s", "eu-west-1",
@@ -90,14 +90,14 @@ def test_a_connection_string_has_key_endpoint_and_account() -> None:
     assert found(**sas)["AZURE_STORAGE_SAS_TOKEN"] == "s=1"
 
 
-def test_a_key_of_one_azure_account_is_for_its_host_alone() -> None:
+def test_an_azure_account_key_is_sent_only_to_the_host_of_its_account() -> None:
     environ = {"AZURE_STORAGE_ACCOUNT": "mine", "AZURE_STORAGE_KEY": "k"}
     hosts = credentials_from_environ(environ, SourceSettings()).hosts
     assert "mine.blob.core.windows.net" in hosts
     assert "*.blob.core.windows.net" not in hosts
 
 
-def test_the_names_that_other_programs_have_for_endpoints_and_authorities(tmp_path: Path) -> None:
+def test_common_variable_names_for_endpoints_and_ca_bundles_are_honoured(tmp_path: Path) -> None:
     assert settings_from_environ({"AWS_ENDPOINT_URL_S3": "http://a", "AWS_ENDPOINT_URL": "http://b"}).s3_endpoint == (
         "http://a"
     )

@@ -54,7 +54,7 @@ def test_a_failure_after_a_minute_of_waiting_is_retried() -> None:
     assert end_s < 90
 
 
-def test_a_server_that_keeps_requesting_time_is_left_in_the_end() -> None:
+def test_a_server_that_keeps_asking_to_wait_is_abandoned_after_the_timeout() -> None:
     end_s, _, failure = ends(lambda _: asks(5))
     assert isinstance(failure, RateLimited)
     assert POLICY.rate_limit_timeout_s - 20 <= end_s <= POLICY.rate_limit_timeout_s + 1

@@ -29,7 +29,7 @@ SUBJECT = RequestSubject("https://h.test/f", HTTPS, HostGrant("h.test"))
         (304, Unreachable),
     ],
 )
-def test_each_status_has_its_error_and_names_what_and_where(status: int, error: type[LarderError]) -> None:
+def test_each_http_status_maps_to_its_error_and_names_the_host(status: int, error: type[LarderError]) -> None:
     failure = failure_of(status, {}, SUBJECT, NOW)
     assert type(failure) is error
     assert "h.test" in str(failure)
@@ -56,7 +56,7 @@ def test_the_wait_after_a_rate_limit_follows_from_the_headers(headers: dict[str,
     assert failure.after_s == after_s
 
 
-def test_503_is_a_limit_only_when_it_says_until_when() -> None:
+def test_a_503_is_a_rate_limit_only_with_a_valid_retry_after() -> None:
     assert isinstance(failure_of(503, {"Retry-After": "3"}, SUBJECT, NOW), RateLimited)
     assert isinstance(failure_of(503, {"Retry-After": "soon"}, SUBJECT, NOW), Unreachable)
 
@@ -70,7 +70,7 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
         (HostGrant("h.test", withheld=True, place="h.test:8443"), "add h.test:8443 to the Secret's annotation larder"),
     ],
 )
-def test_a_refusal_suggests_a_remedy(grant: HostGrant, phrase: str) -> None:
+def test_a_denied_request_suggests_how_to_change_the_secret(grant: HostGrant, phrase: str) -> None:
     assert phrase in str(failure_of(403, {}, RequestSubject("x", HTTPS, grant), NOW))
 
 
@@ -98,7 +98,7 @@ def test_a_refusal_suggests_a_remedy(grant: HostGrant, phrase: str) -> None:
         ),
     ],
 )
-def test_a_person_is_pointed_to_environment_and_files(
+def test_users_of_the_command_line_are_pointed_to_variables_and_files(
     keys: CredentialHint, place: str, grant: HostGrant, phrase: str
 ) -> None:
     message = str(failure_of(403, {}, RequestSubject("x", keys, grant), NOW))
@@ -122,7 +122,7 @@ def test_an_invalid_retry_time_is_replaced_by_the_default(text: str) -> None:
         (429, "7200", "host asks to wait at least 3600 s (until 01:16:10Z) before x"),
     ],
 )
-def test_the_message_says_until_when(status: int, asked: str, phrase: str) -> None:
+def test_the_message_states_when_the_wait_ends(status: int, asked: str, phrase: str) -> None:
     assert (
         str(failure_of(status, {"Retry-After": asked}, RequestSubject("x", HTTPS, HostGrant("host")), 970.0)) == phrase
     )

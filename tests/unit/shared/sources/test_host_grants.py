@@ -26,7 +26,7 @@ from shared.sources.port import Credentials
         ("anything", "", False),
     ],
 )
-def test_hosts_are_compared_whole(host: str, pattern: str, matches: bool) -> None:  # noqa: FBT001 - a table
+def test_a_host_pattern_matches_the_whole_host(host: str, pattern: str, matches: bool) -> None:  # noqa: FBT001 - a table
     assert host_matches(host, (pattern,)) is matches
 
 
@@ -52,7 +52,7 @@ def test_hosts_are_compared_whole(host: str, pattern: str, matches: bool) -> Non
         ("any.thing", 443, "any.*", False),
     ],
 )
-def test_a_place_is_a_host_and_its_port(host: str, port: int, pattern: str, matches: bool) -> None:  # noqa: FBT001 - a table
+def test_a_host_pattern_without_a_port_matches_only_port_443(host: str, port: int, pattern: str, matches: bool) -> None:  # noqa: FBT001 - a table
     assert host_matches(host, (pattern,), port) is matches
 
 
@@ -76,7 +76,7 @@ def test_a_place_is_a_host_and_its_port(host: str, port: int, pattern: str, matc
         "bucket.s3.cn-northwest-1.amazonaws.com.cn",
     ],
 )
-def test_the_hosts_of_s3_are_known(host: str) -> None:
+def test_aws_s3_hosts_match_the_default_pattern(host: str) -> None:
     assert host_matches(host, AWS_HOSTS)
 
 
@@ -96,15 +96,15 @@ def test_the_hosts_of_s3_are_known(host: str) -> None:
         "x.s3-object-lambda.eu-west-1.amazonaws.com",
     ],
 )
-def test_other_hosts_of_the_same_cloud_are_not_s3(host: str) -> None:
+def test_other_aws_hosts_do_not_match_the_s3_pattern(host: str) -> None:
     assert not host_matches(host, AWS_HOSTS)
 
 
-def test_a_port_of_any_length_is_read_quickly() -> None:
+def test_a_port_of_thousands_of_digits_does_not_match() -> None:
     assert not host_matches("a.b", ["a.b:" + "9" * 5000])
 
 
-def test_oracles_other_hosts_are_not_object_storage() -> None:
+def test_other_oracle_hosts_do_not_match_the_object_storage_pattern() -> None:
     assert host_matches("objectstorage.eu-frankfurt-1.oraclecloud.com", ORACLE_HOSTS)
     for host in ("x.eu-frankfurt-1.functions.oci.oraclecloud.com", "iaas.eu-frankfurt-1.oraclecloud.com"):
         assert not host_matches(host, ORACLE_HOSTS)
@@ -122,7 +122,7 @@ def test_credentials_are_sent_only_to_named_hosts() -> None:
     assert granted("https://b.test", ("a.test",)) == "withheld"
 
 
-def test_values_go_to_the_port_that_is_named_and_over_tls() -> None:
+def test_credentials_are_sent_only_over_tls_and_to_the_named_port() -> None:
     assert granted("https://a.test:8443", ("a.test",)) == "withheld"
     assert granted("https://a.test:8443", ("a.test:8443",)) == "sent"
     assert granted("http://a.test:443", ("a.test",)) == "withheld"
@@ -140,7 +140,7 @@ def test_a_configured_endpoint_is_trusted_as_it_is_written() -> None:
         assert granted(other, (), endpoint="http://e.test:9000") == "withheld"
 
 
-def test_nothing_is_withheld_without_a_value() -> None:
+def test_nothing_is_withheld_if_the_secret_lacks_the_value() -> None:
     origin = origin_of("https://a.test")
     assert grant_for(origin, HTTPS_KEYS, Credentials({"HF_TOKEN": "t"}), defaults=()).withheld is False
 

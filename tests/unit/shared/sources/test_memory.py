@@ -36,7 +36,7 @@ def test_corrupts_the_first_byte_only() -> None:
     assert drain(source.open(file, 1)) == b"123456789"
 
 
-def test_fails_the_next_opens_and_then_works() -> None:
+def test_fails_the_next_opens_and_then_succeeds() -> None:
     source, file = source_and_file()
     source.faults.on_open += [Unreachable("one"), Unreachable("two")]
     for word in ("one", "two"):
@@ -45,7 +45,7 @@ def test_fails_the_next_opens_and_then_works() -> None:
     assert drain(source.open(file)) == b"0123456789"
 
 
-def test_changes_under_way() -> None:
+def test_a_changed_source_fails_to_open() -> None:
     source, file = source_and_file()
     source.faults.changed = True
     with pytest.raises(SourceChanged):
@@ -68,7 +68,7 @@ def test_reports_each_read() -> None:
     assert seen == [("a", 4), ("a", 8), ("a", 10)]
 
 
-def test_replaces_the_registry() -> None:
+def test_resolves_only_the_sources_it_was_given() -> None:
     source, _ = source_and_file()
     open_source = open_from({"test/model": source})
     manifest = open_source(parse_uri("hf://test/model"), Credentials({"HF_TOKEN": "t"}), SourceSettings()).resolve()

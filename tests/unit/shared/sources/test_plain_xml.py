@@ -32,7 +32,7 @@ def test_entities_are_refused_in_every_encoding(encoding: str) -> None:
         b"<a " + b"b='' " * (MAX_TAGS + 1) + b"/>",
     ],
 )
-def test_xml_that_no_store_sends_is_refused(body: bytes) -> None:
+def test_xml_with_declarations_comments_or_too_many_tags_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match="it "):
         plain_xml(body)
 
@@ -42,7 +42,7 @@ def test_xml_of_stores_is_read(body: bytes) -> None:
     assert plain_xml(body) == body.decode("utf-8-sig")
 
 
-def test_only_these_modules_parse_xml_and_each_looks_first() -> None:
+def test_only_known_modules_parse_xml_and_each_uses_plain_xml() -> None:
     found = {}
     for package in ("agent", "controller", "shared"):
         for path in (ROOT / package).rglob("*.py"):

@@ -61,7 +61,7 @@ def test_attempts_without_progress_are_bounded(failures: int) -> None:
     brought_bytes=st.integers(1, 10**12),
     chance=st.floats(0, 1, exclude_max=True),
 )
-def test_attempts_with_few_bytes_wait_longer_and_those_with_many_hardly(
+def test_the_pause_shrinks_with_the_bytes_that_the_last_attempt_brought(
     failures_since_data: int, brought_bytes: int, chance: float
 ) -> None:
     pause_s = pause_before_retry(
@@ -80,13 +80,13 @@ def test_attempts_with_few_bytes_wait_longer_and_those_with_many_hardly(
 
 
 @given(tries=st.integers(1, 5), failures=st.integers(1, 10))
-def test_an_answer_that_will_be_no_better_is_requested_a_few_times(tries: int, failures: int) -> None:
+def test_an_error_with_its_own_limit_of_tries_is_retried_up_to_that_limit(tries: int, failures: int) -> None:
     pause_s = pause_before_retry(POLICY, Unreachable("x", tries), failures, 0, MIDDLE)
     assert (pause_s is None) is (failures >= tries)
 
 
 @given(after_s=st.floats(0, 60), failures=st.integers(1, 1000))
-def test_a_server_that_requests_time_gets_at_least_that(after_s: float, failures: int) -> None:
+def test_the_pause_is_never_shorter_than_the_server_requested(after_s: float, failures: int) -> None:
     pause_s = pause_before_retry(POLICY, RateLimited("x", after_s), failures, 0, EARLIEST)
     assert pause_s is not None
     assert pause_s >= after_s
@@ -97,7 +97,7 @@ def test_no_retry_is_made_if_the_wait_exceeds_the_remaining_time() -> None:
     assert pause_before_retry(POLICY, Unreachable("x"), 1, 119.9, MIDDLE) is None
 
 
-def test_a_rate_limited_server_gets_more_time_where_the_policy_allows_it() -> None:
+def test_a_separate_longer_timeout_applies_to_rate_limits() -> None:
     policy = RetryPolicy(timeout_s=40, cap_s=5, rate_limit_timeout_s=150)
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 80, MIDDLE) is not None
     assert pause_before_retry(policy, RateLimited("x", 60), 1, 95, MIDDLE) is None

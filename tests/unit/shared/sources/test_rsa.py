@@ -21,7 +21,7 @@ PKCS8, PKCS1 = (
     "pem", [PKCS8, PKCS1, PKCS8.replace("\n", "\r\n"), PKCS8.replace("\n", " "), f"a label\n{PKCS8}OCI_API_KEY\n"]
 )
 @pytest.mark.parametrize("message", [b"", b"a message", bytes(10_000)])
-def test_a_signature_is_the_keys_own(pem: str, message: bytes) -> None:
+def test_a_signature_verifies_only_for_its_message(pem: str, message: bytes) -> None:
     signature = parse_key(pem).sign(message)
     KEY.public_key().verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
     with pytest.raises(InvalidSignature):
@@ -110,7 +110,7 @@ def test_a_key_file_that_is_too_long_is_refused() -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from(["PRIVATE KEY", "RSA PRIVATE KEY"]))
-def test_any_bytes_are_refused(der: bytes, label: str) -> None:
+def test_arbitrary_bytes_are_refused(der: bytes, label: str) -> None:
     with pytest.raises(InvalidKey):
         parse_key(pem_of(der, label))
 

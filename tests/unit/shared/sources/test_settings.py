@@ -11,7 +11,7 @@ from shared.sources.settings import SourceSettings, settings_from_environ
 from shared.uri.model_uri import parse_uri
 
 
-def test_an_empty_environment_means_the_public_places() -> None:
+def test_an_empty_environment_gives_the_public_endpoints() -> None:
     settings = settings_from_environ({})
     assert settings == SourceSettings()
     assert default_hosts("hf", settings) == ("huggingface.co",)
@@ -75,7 +75,7 @@ def test_a_wrong_value_names_its_variable_and_shows_no_password(name: str, value
     assert "password" not in str(caught.value)
 
 
-def test_a_shell_s_own_credentials_are_for_the_hub_and_the_store() -> None:
+def test_credentials_of_the_shell_are_granted_to_the_default_hosts() -> None:
     found = credentials_from_environ({"HF_TOKEN": "t", "AWS_SESSION_TOKEN": "", "HOME": "/x"}, SourceSettings())
     assert dict(found.values) == {"HF_TOKEN": "t"}
     assert found.hosts == (
@@ -95,13 +95,13 @@ def test_variables_that_name_files_bring_their_text(tmp_path: Path) -> None:
     assert not credentials_from_environ(missing, SourceSettings()).values
 
 
-def test_a_scheme_that_nobody_fetches_is_named() -> None:
+def test_a_scheme_without_a_source_is_named_in_the_error() -> None:
     with pytest.raises(InvalidURI, match="no source fetches pvc://"):
         open_source(parse_uri("pvc://ns/claim/model"), ANONYMOUS, SourceSettings())
 
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
-def test_certificates_that_are_not_there_are_recognised_by_their_variable(tmp_path: Path, name: str) -> None:
+def test_a_missing_ca_bundle_is_reported_with_the_variable_that_names_it(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match=rf"^{name}: there is no {tmp_path}/nope; name a file"):
         settings_from_environ({name: f"{tmp_path}/nope"})
     assert settings_from_environ({name: str(tmp_path)}).ca_bundle == str(tmp_path)

@@ -22,7 +22,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_an_object_that_is_invalid_is_reported(serve: Callable[[Answer], ScriptedServer], body: bytes) -> None:
+def test_an_invalid_object_description_is_reported(serve: Callable[[Answer], ScriptedServer], body: bytes) -> None:
     source = GsSource(
         parse_uri("gs://bucket/a"), ANONYMOUS, SourceSettings(gs_endpoint=serve(lambda _: reply(200, body)).url)
     )

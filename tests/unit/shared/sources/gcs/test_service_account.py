@@ -31,7 +31,7 @@ def source_of(endpoint: str, key_file: str, clock: Callable[[], float] = lambda:
         ("http://127.0.0.1:4443/token", (), "http://127.0.0.1:4443"),
     ],
 )
-def test_hosts_that_may_get_a_signed_statement(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
+def test_token_uris_on_trusted_hosts_are_accepted(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
     check_token_uri(url, Credentials(hosts=hosts), endpoint)
 
 
@@ -50,7 +50,7 @@ def test_hosts_that_may_get_a_signed_statement(url: str, hosts: tuple[str, ...],
         ("", (), ""),
     ],
 )
-def test_statements_are_refused_for_untrusted_token_uris(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
+def test_token_uris_on_untrusted_hosts_are_refused(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
     with pytest.raises(AuthDenied):
         check_token_uri(url, Credentials(hosts=hosts), endpoint)
 
@@ -122,7 +122,7 @@ def test_failures_of_a_token_service_map_to_errors_that_hide_the_assertion(
     source.close()
 
 
-def test_no_key_is_used_for_a_host_that_the_secret_does_not_name(serve: Serve) -> None:
+def test_a_key_is_not_used_for_a_host_that_the_secret_does_not_name(serve: Serve) -> None:
     server = serve(lambda _: reply(403))
     credentials = Credentials({"GOOGLE_APPLICATION_CREDENTIALS": "not even looked at"}, ("other.test",))
     settings = SourceSettings(allow_addresses=("127.0.0.1",))

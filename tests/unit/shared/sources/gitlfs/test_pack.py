@@ -31,7 +31,7 @@ def varint(value: int) -> bytes:
     return bytes([value & 0x7F | (0x80 if value > 0x7F else 0)]) + (varint(value >> 7) if value > 0x7F else b"")
 
 
-def test_a_delta_copies_from_its_base_wherever_that_is() -> None:
+def test_a_delta_is_applied_wherever_its_base_is_in_the_pack() -> None:
     base, made = GitObject(b"blob", b"hello world"), GitObject(b"blob", b"world, hello")
     delta = varint(11) + varint(12) + bytes([0x91, 6, 5]) + b"\x02, " + bytes([0x90, 5])
     by_id = entry(ID_DELTA, delta, bytes.fromhex(base.id))
@@ -41,7 +41,7 @@ def test_a_delta_copies_from_its_base_wherever_that_is() -> None:
     assert made.id in read_pack(pack(first, entry(OFFSET_DELTA, delta, bytes([len(first)]))), 9, MANY)
 
 
-def test_deltas_in_the_worst_order_are_each_looked_at_once() -> None:
+def test_deltas_in_reverse_order_are_resolved_in_linear_time() -> None:
     contents = [b"%d" % number for number in range(20_000)]  # takes half a minute if each round resolves one
     entries = [
         entry(ID_DELTA, varint(len(a)) + varint(len(b)) + bytes([len(b)]) + b, bytes.fromhex(GitObject(b"blob", a).id))
@@ -95,7 +95,7 @@ def test_a_bomb_is_refused_before_it_is_inflated() -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 3))
-def test_no_bytes_lead_to_another_error(noise: bytes, count: int) -> None:
+def test_arbitrary_bytes_raise_only_pack_errors(noise: bytes, count: int) -> None:
     for data in (noise, pack(noise, count=count), pack(entry(BLOB, b"x"), entry(ID_DELTA, noise, bytes(20)))):
         try:
             read_pack(data, 9, 2**20)

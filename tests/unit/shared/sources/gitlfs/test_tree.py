@@ -59,7 +59,7 @@ def test_names_that_leave_their_directory_are_refused(repo: Repository, name: by
         build_manifest("uri", "revision", repo.files(tree))
 
 
-def test_a_tree_that_contains_a_tree_many_times_is_bounded(repo: Repository) -> None:
+def test_a_tree_that_multiplies_by_repetition_is_refused(repo: Repository) -> None:
     tree = repo.tree((b"100644", b"a", repo.add(b"blob", b"x")))
     for _ in range(12):
         tree = repo.tree(*((b"40000", b"%d" % number, tree) for number in range(12)))
@@ -76,7 +76,7 @@ def test_long_paths_of_a_small_repository_are_bounded(repo: Repository) -> None:
         repo.files(tree)
 
 
-def test_a_directory_without_files_of_any_depth_is_bounded(repo: Repository) -> None:
+def test_deeply_nested_empty_directories_are_refused(repo: Repository) -> None:
     tree = repo.tree()
     for _ in range(5000):
         tree = repo.tree((b"40000", b"d", tree))
@@ -84,7 +84,7 @@ def test_a_directory_without_files_of_any_depth_is_bounded(repo: Repository) -> 
         repo.files(tree)
 
 
-def test_a_missing_object_is_an_error_of_the_server(repo: Repository) -> None:
+def test_a_missing_or_malformed_tree_object_raises_bad_pack(repo: Repository) -> None:
     with pytest.raises(BadPack):
         repo.files(repo.tree((b"40000", b"d", "ab" * 20)))
     with pytest.raises(BadPack):

@@ -66,7 +66,7 @@ def test_takes_size_and_tag_from_head(serve_tls: Make, source_of: Callable[..., 
         ("Last_Modified", "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:00:01 GMT"),
     ],
 )
-def test_a_weak_tag_or_a_date_makes_a_revision_and_must_be_met_again(
+def test_a_changed_weak_etag_or_date_is_detected_and_gives_a_new_revision(
     serve_tls: Make, source_of: Callable[..., HttpsSource], header: str, before: str, after: str
 ) -> None:
     reported = [before]

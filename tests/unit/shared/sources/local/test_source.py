@@ -47,12 +47,12 @@ def test_directories_and_single_files_are_listed_and_read(root: Path) -> None:
 
 
 @pytest.mark.parametrize("roots", [(), ("/elsewhere",), ("{root}/m2",), ("{root}/m/deep/weights/x",)])
-def test_nothing_but_what_is_below_a_named_root_is_served(root: Path, roots: tuple[str, ...]) -> None:
+def test_a_path_outside_the_configured_roots_is_refused(root: Path, roots: tuple[str, ...]) -> None:
     with pytest.raises(InvalidURI, match="LARDER_LOCAL_ROOTS"):
         source_of(root, roots=tuple(text.format(root=root) for text in roots))
 
 
-def test_links_are_confined_to_the_longest_matching_root(root: Path) -> None:
+def test_links_may_not_leave_the_longest_matching_root(root: Path) -> None:
     (root / "m" / "out").symlink_to("../other")
     (root / "other").write_bytes(b"beside")
     assert "out" in paths(source_of(root))
@@ -95,7 +95,7 @@ def test_a_directory_that_leads_out_is_not_entered(root: Path) -> None:
             act()
 
 
-def test_a_link_to_a_directory_would_list_it_twice(root: Path) -> None:
+def test_a_link_to_a_directory_is_refused(root: Path) -> None:
     (root / "m" / "again").symlink_to("deep")
     with pytest.raises(UnsafePath, match="link to a directory"):
         source_of(root).resolve()
@@ -132,13 +132,13 @@ def test_a_bad_link_in_a_directory_is_named_and_nothing_is_served_without_it(roo
         source_of(root, "gone/x").resolve()
 
 
-def test_an_empty_directory_is_no_model(root: Path) -> None:
+def test_an_empty_directory_is_not_found_as_a_model(root: Path) -> None:
     (root / "empty").mkdir()
     with pytest.raises(SourceNotFound, match="no files"):
         source_of(root, "empty").resolve()
 
 
-def test_a_file_that_is_touched_has_changed(root: Path) -> None:
+def test_a_file_with_a_new_modification_time_has_changed(root: Path) -> None:
     source = source_of(root)
     file = source.resolve().files[0]
     os.utime(root / "m" / file.path, ns=(1, 1))
@@ -171,7 +171,7 @@ def test_a_root_is_an_absolute_directory(text: str) -> None:
     assert settings_from_environ({"LARDER_LOCAL_ROOTS": "/a:/b c"}).local_roots == ("/a", "/b c")
 
 
-def test_directories_alone_are_named(tmp_path: Path) -> None:
+def test_a_model_of_directories_only_is_refused_with_their_names(tmp_path: Path) -> None:
     (tmp_path / "m" / "config.json").mkdir(parents=True)
     source = LocalSource(parse_uri(f"local://{tmp_path}/m"), ANONYMOUS, SourceSettings(local_roots=(str(tmp_path),)))
     with pytest.raises(SourceNotFound, match=r"no files, only directories: 'config\.json'; correct"):

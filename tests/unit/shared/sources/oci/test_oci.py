@@ -60,7 +60,7 @@ KEYS = {
 }
 
 
-def test_the_signature_is_the_published_one() -> None:
+def test_the_signature_matches_the_published_example() -> None:
     text = string_to_sign("GET", PUBLISHED_URL, "Thu, 05 Jan 2014 21:31:40 GMT")
     assert base64.b64encode(parse_key(PUBLISHED_KEY).sign(text.encode())).decode() == PUBLISHED_SIGNATURE
     assert authorization("t/u/f", "s") == (
@@ -119,7 +119,7 @@ def test_lists_every_page_below_the_prefix_and_opens_what_it_listed(serve: Serve
     source.close()
 
 
-def test_a_uri_that_names_an_object_is_that_object(serve: Serve) -> None:
+def test_a_uri_that_names_an_object_resolves_to_that_object_alone(serve: Serve) -> None:
     bucket = Bucket({"m/a.bin": b"exact", "m/a.bin/x": b"below"})
     source = source_of(serve(bucket.answer), prefix="m/a.bin")
     [file] = source.resolve().files

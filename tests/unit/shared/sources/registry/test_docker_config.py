@@ -29,11 +29,11 @@ def config(**auths: dict[str, str]) -> dict[str, str]:
         ("evil.test/oci.test", "oci.test", ""),
     ],
 )
-def test_an_account_is_for_its_registry_alone(key: str, registry: str, user: str) -> None:
+def test_an_account_is_used_only_for_its_own_registry(key: str, registry: str, user: str) -> None:
     assert account_for(registry, config(**{key: {"auth": AUTH}})).user == user
 
 
-def test_the_forms_of_an_entry() -> None:
+def test_an_entry_may_hold_basic_credentials_or_an_identity_token() -> None:
     account = account_for("r.test", config(**{"r.test": {"auth": AUTH}}))
     assert account.basic == {"Authorization": f"Basic {AUTH}"}
     assert account_for("r.test", config(**{"r.test": {"username": "user", "password": "pass:word"}})) == account

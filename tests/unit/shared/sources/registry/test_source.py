@@ -34,7 +34,7 @@ def named(path: str, media_type: str = RAW, key: str = TITLE) -> Descriptor:
 
 
 @pytest.mark.parametrize("key", [TITLE, "org.cncf.model.filepath", "org.cnai.model.filepath"])
-def test_a_layer_is_the_file_that_it_names(key: str) -> None:
+def test_a_layer_becomes_the_file_named_in_its_annotation(key: str) -> None:
     found = decide_files(ArtifactManifest((named("d/w.safetensors", key=key),)), URI)
     assert found == [File("d/w.safetensors", 5, DIGEST)]
 
@@ -102,7 +102,7 @@ def test_layers_of_model_packs_and_directories_of_oras_are_archives(packed: Desc
         ("../w", "../w"),
     ],
 )
-def test_an_archive_is_called_as_what_it_was_made_of(path: str, name: str) -> None:
+def test_an_archive_is_named_after_the_path_it_was_packed_from(path: str, name: str) -> None:
     layers = (named(path, "application/vnd.cncf.model.weight.v1.tar", "org.cncf.model.filepath"),)
     assert [f.path for f in decide_files(ArtifactManifest(layers), URI)] == [name]
 
@@ -184,7 +184,7 @@ def test_null_fields_of_a_manifest_are_ignored(serve: Serve, open_artifact: Open
     assert [f.path for f in open_artifact(serve(lambda _: reply(200, body))).resolve().files] == ["w"]
 
 
-def test_a_manifest_that_is_another_than_its_digest_is_not_taken(serve: Serve, open_artifact: Open) -> None:
+def test_a_manifest_that_does_not_match_its_digest_is_refused(serve: Serve, open_artifact: Open) -> None:
     body = manifest_of("w")
     digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
     server = serve(lambda _: reply(200, body))
@@ -290,13 +290,15 @@ def test_plain_http_is_for_registries_of_the_settings_alone() -> None:
 
 
 @pytest.mark.parametrize(("repository", "there"), [("m", "library/m"), ("org/m", "org/m")])
-def test_docker_s_hub_is_at_its_own_host(repository: str, there: str) -> None:
+def test_docker_hub_is_contacted_at_its_registry_host(repository: str, there: str) -> None:
     source = ArtifactSource(ArtifactUri("docker.io", repository), ANONYMOUS, SourceSettings())
     assert source._base == f"https://registry-1.docker.io/v2/{there}"
 
 
 @pytest.mark.parametrize("good", ["1" + "0" * 400, "1e999", "NaN", "-5", '"x"'])
-def test_a_token_with_an_impossible_lifetime(serve: Serve, open_artifact: Open, good: str) -> None:
+def test_a_token_with_an_impossible_lifetime_raises_only_larder_errors(
+    serve: Serve, open_artifact: Open, good: str
+) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         if asked.target.startswith("/t?"):
             return reply(200, b'{"token": "t", "expires_in": %s}' % good.encode())
