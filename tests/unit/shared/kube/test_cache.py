@@ -55,7 +55,7 @@ def test_an_unreadable_object_keeps_its_last_state() -> None:
     assert len(cache) == 2
 
 
-def test_may_change_while_it_is_walked_through() -> None:
+def test_objects_can_be_removed_during_iteration() -> None:
     cache, _ = watched()
     cache.replace([thing("a"), thing("b")])
     for obj in cache:

@@ -164,13 +164,13 @@ async def test_a_pod_knows_its_own_namespace(service_account: Path) -> None:
     assert (await find_access(None, service_account, environ)).namespace == "team"
 
 
-async def test_a_plugin_that_gives_no_credentials_is_named(tmp_path: Path) -> None:
+async def test_a_credential_plugin_that_returns_nothing_is_named(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never"}
     with pytest.raises(NoCluster, match=r"credential plugin /bin/false .* returned no credentials"):
         await find_access(kubeconfig(tmp_path / "config", user={"exec": plugin}), NOWHERE, {})
 
 
-async def test_without_a_kubeconfig_the_places_are_named(tmp_path: Path) -> None:
+async def test_a_missing_kubeconfig_is_reported_with_the_paths_that_were_tried(tmp_path: Path) -> None:
     paths = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
     with pytest.raises(NoCluster, match=rf"cannot use context c of the kubeconfig {paths}: there is no such file"):
         await find_access(None, NOWHERE, {"KUBECONFIG": paths}, "c")

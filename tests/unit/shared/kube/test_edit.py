@@ -41,7 +41,7 @@ def mark(found: Json) -> Json:
     return found | {"marked": True}
 
 
-async def test_an_update_carries_the_version_read_and_what_it_does_not_know(serve: Serve) -> None:
+async def test_an_update_sends_the_version_it_read_and_keeps_unknown_fields(serve: Serve) -> None:
     script = Scripted(409, 429, 200)
     await script.run(serve, mark)
     assert script.bodies == [{"metadata": {"resourceVersion": str(n)}, "kept": 1, "marked": True} for n in range(3)]
@@ -74,12 +74,12 @@ async def test_a_failed_or_refused_update_is_not_repeated(serve: Serve, code: in
 
 
 @pytest.mark.parametrize(("code", "made"), [(201, True), (409, False)])
-async def test_create_if_missing_says_whether_it_created_it(serve: Serve, code: int, *, made: bool) -> None:
+async def test_create_if_missing_returns_whether_it_created_the_object(serve: Serve, code: int, *, made: bool) -> None:
     assert await create_if_missing(await serve(Scripted(code).answer), "/x", {}) is made
 
 
 @pytest.mark.parametrize(("code", "asked"), [(200, True), (404, False), (409, False)])
-async def test_delete_if_present_means_that_very_object(serve: Serve, code: int, *, asked: bool) -> None:
+async def test_delete_if_present_deletes_only_the_object_with_that_uid(serve: Serve, code: int, *, asked: bool) -> None:
     script = Scripted(code)
     assert await delete_if_present(await serve(script.answer), "/x", uid="u1") is asked
     assert script.bodies == [{"preconditions": {"uid": "u1"}}]

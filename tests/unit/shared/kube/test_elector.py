@@ -70,7 +70,7 @@ async def test_leads_while_the_lease_is_renewed_and_releases_it_when_cancelled()
     assert seen == [(True, "a"), (False, "")]
 
 
-async def test_the_next_leads_soon_after_the_first_ends() -> None:
+async def test_a_standby_takes_over_within_one_retry_after_the_leader_ends() -> None:
     record, ticks = LockRecord(), list[float]()
 
     async def short() -> None:
@@ -88,7 +88,7 @@ async def test_the_next_leads_soon_after_the_first_ends() -> None:
 
 @pytest.mark.parametrize("seed", range(10))  # the waits decide how close to the deadline the last attempt begins
 @pytest.mark.parametrize("how", ["refused", "hangs"])
-async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str, seed: int) -> None:
+async def test_a_leader_cut_off_from_the_lock_stops_working_within_the_deadline(how: str, seed: int) -> None:
     record, ticks, troubles = LockRecord(), list[float](), list[str]()
     cut_at = now() + 30
     elector = Elector(
@@ -213,7 +213,7 @@ async def test_the_lease_is_released_after_the_work_has_ended() -> None:
     assert (holders, record.holder) == (["a"], "")
 
 
-async def test_a_lock_that_never_answers_does_not_keep_the_program() -> None:
+async def test_a_hanging_lock_does_not_keep_the_program_from_ending() -> None:
     record, ticks = LockRecord(), list[float]()
     elector = Elector(FailingLock(lock(record, "a"), now() + 20, "hangs"), ticking(ticks), DEADLINE_S, RETRY_S)
     running = asyncio.create_task(elector.run())
@@ -235,7 +235,7 @@ Cut = tuple[float, float, str]  # from, for how long, how
         [(20, 60, "hangs"), (60, 60, "refused"), (100, 60, "hangs")],
     ],
 )
-async def test_never_two_at_once_no_matter_who_is_cut_off(cuts: list[Cut]) -> None:
+async def test_two_candidates_never_work_at_once_whoever_is_cut_off(cuts: list[Cut]) -> None:
     record, working, began = LockRecord(), set[int](), now()
     reigns: list[tuple[float, int]] = []
 

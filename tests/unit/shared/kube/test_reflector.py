@@ -194,14 +194,14 @@ async def test_a_busy_server_is_not_asked_before_its_stated_time(
     assert all(least_s <= wait_s <= most_s for wait_s in cluster.waits)
 
 
-async def test_the_time_a_server_names_is_kept_up_to_half_a_minute(serve: Serve) -> None:
+async def test_the_wait_a_server_asks_for_is_honoured_up_to_half_a_minute(serve: Serve) -> None:
     cluster = Recorder(status(429, "<html>", Retry_After="3600"))
     async with cluster.reflected(serve):
         await cluster.a_minute_passed.wait()
     assert all(30 <= wait_s <= 37.5 for wait_s in cluster.waits)
 
 
-async def test_the_first_expiry_is_followed_by_a_list_at_once_and_the_next_ones_later(serve: Serve) -> None:
+async def test_the_first_expired_watch_is_listed_again_at_once_and_later_ones_with_a_delay(serve: Serve) -> None:
     cluster = Recorder(FAULTS["410 status"])
     async with cluster.reflected(serve):
         await cluster.a_minute_passed.wait()
@@ -210,7 +210,7 @@ async def test_the_first_expiry_is_followed_by_a_list_at_once_and_the_next_ones_
     assert cluster.lists() == len(cluster.waits)
 
 
-async def test_a_broken_watch_resumes_where_it_was_without_a_list(serve: Serve) -> None:
+async def test_a_broken_watch_resumes_from_its_bookmark_without_a_new_list(serve: Serve) -> None:
     bookmark = {"metadata": {"resourceVersion": "250"}, "kind": "M"}
     cluster = Recorder(stream(line("ADDED", thing(3, 210)), line("BOOKMARK", bookmark)))
     async with cluster.reflected(serve):

@@ -31,7 +31,7 @@ class Spec(msgspec.Struct, rename="camel"):
     node_name: str
 
 
-async def test_sends_what_it_was_given_with_the_credentials(serve: Serve) -> None:
+async def test_sends_query_body_and_content_type_with_the_credentials(serve: Serve) -> None:
     kube = await serve(echo)
     seen = json.loads(await kube.request("PATCH", "/x/y", {"a": "b=c&d"}, {"n": None}, MERGE_PATCH))
     assert (seen["method"], seen["path"], seen["type"]) == ("PATCH", "/x/y?a=b%3Dc%26d", MERGE_PATCH)
@@ -47,7 +47,7 @@ async def test_a_body_may_be_a_struct_or_empty(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [(409, Conflict), (403, Refused), (500, Unreachable), (503, Busy)])
-async def test_a_status_becomes_its_error(serve: Serve, code: int, kind: type[KubeError]) -> None:
+async def test_each_status_code_raises_its_error(serve: Serve, code: int, kind: type[KubeError]) -> None:
     async def refuse(_: web.Request) -> web.StreamResponse:
         return web.json_response({"code": code, "reason": "Why", "message": "because"}, status=code)
 
@@ -59,7 +59,7 @@ async def test_a_status_becomes_its_error(serve: Serve, code: int, kind: type[Ku
             pass
 
 
-async def test_a_cut_answer_is_unreachable(serve: Serve) -> None:
+async def test_a_truncated_answer_raises_unreachable(serve: Serve) -> None:
     async def cut(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
         await response.prepare(request)
@@ -72,7 +72,7 @@ async def test_a_cut_answer_is_unreachable(serve: Serve) -> None:
         await kube.request("GET", "/x")
 
 
-async def test_a_silent_server_is_unreachable(serve: Serve) -> None:
+async def test_a_silent_server_raises_unreachable(serve: Serve) -> None:
     async def hang(_: web.Request) -> web.StreamResponse:
         await asyncio.sleep(3600)
         raise web.HTTPNoContent
@@ -82,7 +82,7 @@ async def test_a_silent_server_is_unreachable(serve: Serve) -> None:
         await kube.request("GET", "/x", timeout_s=0.1)
 
 
-async def test_no_server_is_unreachable(serve: Serve, unused_tcp_port: int) -> None:
+async def test_a_refused_connection_raises_unreachable(serve: Serve, unused_tcp_port: int) -> None:
     kube = await serve(echo)
     nobody = replace(kube, access=replace(kube.access, server=f"http://127.0.0.1:{unused_tcp_port}"))
     with pytest.raises(Unreachable, match="connection refused"):
@@ -106,7 +106,7 @@ async def test_a_watch_gives_lines_of_any_length(serve: Serve) -> None:
     assert await lines_of(await serve(send)) == expected
 
 
-async def test_a_line_without_end_is_malformed(serve: Serve) -> None:
+async def test_an_endless_line_is_malformed(serve: Serve) -> None:
     async def send(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -119,7 +119,7 @@ async def test_a_line_without_end_is_malformed(serve: Serve) -> None:
         await lines_of(small)
 
 
-async def test_a_watch_that_falls_silent_is_unreachable(serve: Serve) -> None:
+async def test_a_watch_that_falls_silent_raises_unreachable(serve: Serve) -> None:
     async def send(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -131,7 +131,7 @@ async def test_a_watch_that_falls_silent_is_unreachable(serve: Serve) -> None:
         await lines_of(await serve(send), idle_s=0.1)
 
 
-async def test_a_watch_that_is_cut_is_unreachable(serve: Serve) -> None:
+async def test_a_watch_that_is_cut_raises_unreachable(serve: Serve) -> None:
     async def send(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)

@@ -29,7 +29,7 @@ async def serve_for(queue: WorkQueue[str], seconds: float, handle: Handle, worke
             await queue.serve(workers, handle)
 
 
-async def test_a_key_waits_in_line_once() -> None:
+async def test_a_key_added_twice_is_queued_once() -> None:
     queue: WorkQueue[str] = WorkQueue(no_error)
     for key in ["a", "b", "a", "c", "b"] * 10:
         queue.add(key)
@@ -133,7 +133,7 @@ async def test_adding_a_delayed_key_serves_it_at_once() -> None:
     assert [round(at - began, 3) for at in served] == [0]
 
 
-async def test_nothing_is_lost_when_serving_ends_and_is_taken_up_again() -> None:
+async def test_queued_delayed_and_interrupted_keys_are_served_when_serving_resumes() -> None:
     queue: WorkQueue[str] = WorkQueue(no_error)
     finished: list[str] = []
 
