@@ -30,7 +30,7 @@ def test_spans_are_sorted_and_do_not_touch(ranges: list[ByteRange]) -> None:
 
 
 @given(some_spans, st.integers(0, SIZE))
-def test_gaps_are_what_is_missing(ranges: list[ByteRange], size: int) -> None:
+def test_gaps_are_exactly_the_missing_bytes(ranges: list[ByteRange], size: int) -> None:
     held = ByteRanges(ranges)
     assert bytes_of(list(held.gaps(size))) == set(range(size)) - bytes_of(ranges)
     assert bytes_of(list(held.within(size))) == set(range(size)) & bytes_of(ranges)

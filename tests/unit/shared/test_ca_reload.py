@@ -38,7 +38,7 @@ def put(path: Path, *authorities: trustme.CA) -> None:
     fresh.replace(path)
 
 
-def test_old_and_new_are_trusted_while_replicas_take_up_a_renewal(tmp_path: Path) -> None:
+def test_the_previous_ca_stays_trusted_until_the_next_renewal(tmp_path: Path) -> None:
     first, second, third = trustme.CA(), trustme.CA(), trustme.CA()
     reloader = CaReloader(tmp_path / "ca.crt")
     put(tmp_path / "ca.crt", first)
@@ -49,7 +49,7 @@ def test_old_and_new_are_trusted_while_replicas_take_up_a_renewal(tmp_path: Path
     assert [accepts(reloader.context(), ca) for ca in (first, second, third)] == [False, True, True]
 
 
-def test_an_unchanged_file_is_read_once_and_unchanged_text_is_ignored(tmp_path: Path) -> None:
+def test_rewriting_the_file_with_the_same_ca_keeps_the_previous_one_trusted(tmp_path: Path) -> None:
     first, second = trustme.CA(), trustme.CA()
     reloader = CaReloader(tmp_path / "ca.crt")
     put(tmp_path / "ca.crt", first)
@@ -61,14 +61,14 @@ def test_an_unchanged_file_is_read_once_and_unchanged_text_is_ignored(tmp_path: 
     assert accepts(reloader.context(), first), "what came before is still the first"
 
 
-def test_a_bundle_vouches_for_all(tmp_path: Path) -> None:
+def test_every_ca_in_a_bundle_is_trusted(tmp_path: Path) -> None:
     both = trustme.CA(), trustme.CA()
     put(tmp_path / "ca.crt", *both)
     assert all(accepts(CaReloader(tmp_path / "ca.crt").context(), authority) for authority in both)
 
 
 @pytest.mark.parametrize("text", ["", "none\n", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"])
-def test_a_file_that_is_invalid_is_an_error_until_it_is_right(tmp_path: Path, text: str) -> None:
+def test_an_invalid_ca_file_raises_until_it_is_corrected(tmp_path: Path, text: str) -> None:
     path, authority = tmp_path / "ca.crt", trustme.CA()
     reloader = CaReloader(path)
     with pytest.raises(FileNotFoundError):
@@ -80,7 +80,7 @@ def test_a_file_that_is_invalid_is_an_error_until_it_is_right(tmp_path: Path, te
     assert accepts(reloader.context(), authority)
 
 
-def test_without_a_file_the_systems_authorities_count() -> None:
+def test_without_a_file_the_system_authorities_are_used() -> None:
     reloader = CaReloader(None)
     assert reloader.context() is reloader.context()
     assert not accepts(reloader.context(), trustme.CA())
@@ -97,7 +97,7 @@ async def client_reloader(tmp_path: Path) -> AsyncIterator[ClientReloader[httpx.
     await client_reloader.close()
 
 
-async def test_requests_on_the_last_client_may_end_in_peace(
+async def test_the_previous_client_stays_open_after_a_ca_change(
     client_reloader: ClientReloader[httpx.AsyncClient], tmp_path: Path
 ) -> None:
     clients = [await client_reloader.client()]

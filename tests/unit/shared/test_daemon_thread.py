@@ -32,7 +32,7 @@ async def test_the_result_or_exception_of_the_work_is_passed_on() -> None:
         await run_in_daemon_thread(fail)
 
 
-async def test_a_caller_that_is_cancelled_leaves_the_thread_behind() -> None:
+async def test_a_cancelled_caller_does_not_stop_the_thread() -> None:
     go_on, done = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -48,5 +48,5 @@ async def test_a_caller_that_is_cancelled_leaves_the_thread_behind() -> None:
     await asyncio.to_thread(done.wait)
 
 
-def test_a_thread_that_never_ends_does_not_hold_the_program() -> None:
+def test_a_thread_that_never_ends_does_not_keep_the_program_from_ending() -> None:
     subprocess.run([sys.executable, "-c", _STUCK], check=True, timeout=60)  # noqa: S603 - our own code

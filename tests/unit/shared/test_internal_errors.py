@@ -20,7 +20,7 @@ class Loop:
         await asyncio.Event().wait()
 
 
-async def test_a_loop_that_breaks_begins_again_with_growing_delays_and_is_seen() -> None:
+async def test_a_failing_loop_is_restarted_with_growing_delays_and_reported() -> None:
     errors, loop, pauses = InternalErrors(), Loop(3), list[float]()
 
     async def sleep(pause_s: float) -> None:
@@ -39,7 +39,7 @@ async def test_a_loop_that_breaks_begins_again_with_growing_delays_and_is_seen()
     assert [(line["event"], line["part"]) for line in logs] == [("internal_error", "scanner")] * 3
 
 
-async def test_groups_of_errors_break_a_loop_as_one_error_does() -> None:
+async def test_an_exception_group_restarts_a_loop_and_counts_as_one_error() -> None:
     errors, begun = InternalErrors(), 0
 
     async def lead() -> None:
@@ -53,7 +53,7 @@ async def test_groups_of_errors_break_a_loop_as_one_error_does() -> None:
     assert (begun, errors.counts) == (2, {"election": 1})
 
 
-def test_without_errors_nothing_is_said() -> None:
+def test_the_summary_is_empty_without_errors() -> None:
     assert not InternalErrors().summary()
 
 

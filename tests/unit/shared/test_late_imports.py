@@ -39,11 +39,11 @@ def test_late_imports_are_found() -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), FOUND)
-def test_every_late_import_works(module: str, name: str) -> None:
+def test_every_late_import_succeeds(module: str, name: str) -> None:
     if name and not hasattr(import_module(module), name):  # then it is a module of the package
         import_module(f"{module}.{name}")
 
 
 @pytest.mark.parametrize(("module", "name"), [*schemes._SOURCES.values(), schemes._ARTIFACTS])
-def test_every_source_of_the_registry_works(module: str, name: str) -> None:
+def test_every_registered_source_can_be_imported(module: str, name: str) -> None:
     assert callable(getattr(import_module(f"shared.sources.{module}.source"), name))

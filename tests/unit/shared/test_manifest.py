@@ -29,7 +29,7 @@ def built(found: list[File], revision: str = "") -> Manifest | None:
 
 
 @given(files, st.randoms())
-def test_equal_lists_are_equal_bytes_in_any_order(found: list[File], chance: Random) -> None:
+def test_the_encoding_does_not_depend_on_the_order_of_the_files(found: list[File], chance: Random) -> None:
     one, shuffled = built(found), list(found)
     chance.shuffle(shuffled)
     other = built(shuffled)
@@ -41,7 +41,7 @@ def test_equal_lists_are_equal_bytes_in_any_order(found: list[File], chance: Ran
         assert one.size_bytes == sum(f.size for f in found)
 
 
-def test_a_list_without_a_revision_is_named_after_all_that_it_says() -> None:
+def test_without_a_revision_the_name_depends_on_every_field_of_the_files() -> None:
     first = File("a", 1, "sha256:" + "a" * 64, '"etag"')
     revisions = {
         m.revision
@@ -66,14 +66,14 @@ def test_a_manifest_with_another_digest_is_refused() -> None:
 
 
 @pytest.mark.parametrize("revision", ["../x", "a/b", ".", "..", ".hidden"])
-def test_a_revision_that_is_no_directory_name_is_refused(revision: str) -> None:
+def test_a_revision_that_is_not_a_directory_name_is_refused(revision: str) -> None:
     body = Manifest("hf://o/m", revision, ()).encode()
     with pytest.raises(UnsafePath):
         decode_manifest(body, hashlib.sha256(body).hexdigest())
 
 
 @pytest.mark.parametrize("path", ["../x", "/x", ".completed"])
-def test_an_unsafe_path_is_refused_wherever_it_comes_from(path: str) -> None:
+def test_an_unsafe_path_is_refused_when_building_and_when_decoding(path: str) -> None:
     body = Manifest("hf://o/m", "c", (File(path, 1),)).encode()
     with pytest.raises(UnsafePath):
         decode_manifest(body, hashlib.sha256(body).hexdigest())
@@ -86,7 +86,7 @@ def test_sizes_that_no_disk_has_are_refused() -> None:
         build_manifest("oci://r.test/m:1", "r", [File(name, 2**61) for name in "abc"])
 
 
-def test_an_archive_is_reported_and_costs_other_manifests_nothing() -> None:
+def test_only_manifests_with_an_archive_mention_its_format() -> None:
     plain = build_manifest("s3://bucket/m", "r", [File("a", 1)])
     assert b"archive" not in plain.encode()
     packed = build_manifest("s3://bucket/m", "r", [File("a", 1, archive="tar")])
@@ -101,7 +101,7 @@ def test_an_unknown_archive_format_in_a_manifest_is_decoded() -> None:
     assert decode_manifest(packed.encode(), packed.digest).files == packed.files
 
 
-def test_the_path_of_an_archive_is_a_name_that_is_safe_and_its_own() -> None:
+def test_the_path_of_an_archive_must_be_safe_and_unique() -> None:
     archive = File("d", 1, archive="tar")
     together = [archive, File("d/e", 1), File("d/e/f", 1, archive="tar")]
     assert build_manifest("s3://bucket/m", "r", together).files == tuple(together)

@@ -22,7 +22,7 @@ revisions = st.text("0123456789abcdef", min_size=40, max_size=40)
 
 
 @given(namespaces, dns, revisions)
-def test_every_name_is_one_that_kubernetes_takes(namespace: str, name: str, revision: str) -> None:
+def test_generated_names_and_labels_are_valid_in_kubernetes(namespace: str, name: str, revision: str) -> None:
     identity = model_id(namespace, name)
     of_files = (label(identity, revision) for label in (snapshot_label, fetching_label, draining_label))
     labels = (*of_files, uses_label(identity))

@@ -13,7 +13,7 @@ from shared.paths import check_paths
         ".completed/x", "a" * 256, "/".join(["d" * 100] * 11), "\ud800", "é" * 128,
     ],
 )  # fmt: skip
-def test_unsafe_names_are_refused_by_name(path: str) -> None:
+def test_unsafe_names_are_refused_with_a_remedy(path: str) -> None:
     with pytest.raises(UnsafePath, match="rename it at the source"):
         check_paths(["config.json", path])
 
@@ -46,14 +46,14 @@ def test_a_long_list_is_checked_quickly() -> None:
     check_paths([f"dir{i % 100}/file{i}" for i in range(50_000)])
 
 
-def test_a_few_long_names_cannot_make_very_many_directories() -> None:
+def test_deep_names_that_imply_too_many_directories_are_refused() -> None:
     paths = [f"{n:05d}/{'a/' * 500}f" for n in range(40)]
     check_paths(paths[:39])
     with pytest.raises(UnsafePath, match="more than 20000 directories"):
         check_paths(paths)
 
 
-def test_directories_that_files_share_count_once() -> None:
+def test_shared_directories_count_once() -> None:
     check_paths([f"{'a/' * 500}f{n}" for n in range(1_000)])
 
 
@@ -68,7 +68,7 @@ def test_a_file_below_a_file_is_always_found(paths: list[str]) -> None:
     assert clash if "as a directory" in found else found or not clash
 
 
-def test_a_name_that_is_listed_twice_among_very_many_is_found_in_one_pass() -> None:
+def test_a_duplicate_among_many_thousand_names_is_found() -> None:
     names = [f"f{n}" for n in range(100_000)]
     with pytest.raises(UnsafePath, match="'f99999' is listed twice"):
         check_paths([*names, "f99999"])

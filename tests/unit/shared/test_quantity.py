@@ -40,13 +40,13 @@ def test_quantities_are_parsed_and_rounded_up(text: int | str, value: int) -> No
         "٣",
     ],
 )
-def test_a_malformed_quantity_is_refused_with_what_to_write(text: int | str) -> None:
+def test_a_malformed_quantity_is_refused_with_a_hint(text: int | str) -> None:
     with pytest.raises(ValueError, match="write a number with a unit"):
         parse_quantity(text)
 
 
 @given(st.integers(0, 2**63), st.sampled_from(["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"]))
-def test_units_scale(number: int, unit: str) -> None:
+def test_a_unit_multiplies_the_number(number: int, unit: str) -> None:
     assert parse_quantity(f"{number}{unit}") == number * parse_quantity(f"1{unit}")
 
 
@@ -54,5 +54,5 @@ def test_units_scale(number: int, unit: str) -> None:
     ("size", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (2**40 * 3, "3.0 TiB"), (14_388_000_000, "13.4 GiB")],
 )
-def test_sizes_for_people(size: int, text: str) -> None:
+def test_sizes_are_formatted_in_binary_units(size: int, text: str) -> None:
     assert format_bytes(size) == text

@@ -45,19 +45,19 @@ POD = {
 }
 
 
-def test_a_node_is_read_and_written_as_it_was() -> None:
+def test_a_node_annotation_survives_a_round_trip() -> None:
     info = parse_node_info(json.dumps(NODE))
     assert info == NodeInfo("n1", {CARDS: 2}, {CARDS: 1}, {CARDS: 1}, {CARDS: 1})
     assert json.loads(encode_node_info(info)) == NODE
 
 
-def test_a_pod_is_read_and_written_as_it_was() -> None:
+def test_a_pod_annotation_survives_a_round_trip() -> None:
     info = parse_pod_info(json.dumps(POD))
     assert info.running_containers["r"].allocate_from == {CARDS: "resource/group/gpu/dev1/cards"}
     assert json.loads(encode_pod_info(info)) == POD
 
 
-def test_empty_keys_and_what_is_kubernetes_own_are_left_out() -> None:
+def test_empty_keys_and_amounts_known_to_kubernetes_are_left_out() -> None:
     assert encode_node_info(NodeInfo(kube_cap={"cpu": 4}, kube_alloc={"cpu": 4})) == "{}"
     assert encode_pod_info(PodInfo()) == "{}"
     pod = PodInfo(running_containers={"r": ContainerInfo(kube_requests={"nvidia.com/gpu": 1})})
@@ -137,7 +137,7 @@ containers = st.builds(
 
 
 @given(st.builds(PodInfo, name=names, running_containers=st.dictionaries(names, containers, max_size=3)))
-def test_any_pod_is_read_back_as_it_was_written(pod: PodInfo) -> None:
+def test_any_pod_annotation_survives_a_round_trip(pod: PodInfo) -> None:
     assert parse_pod_info(encode_pod_info(pod)) == pod
 
 

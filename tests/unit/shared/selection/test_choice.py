@@ -19,13 +19,13 @@ selections = st.builds(make_selection, words, words, duplicates, pickle=st.boole
 wishes = st.builds(RequestedSelection, words, words, st.none() | duplicates, st.none() | st.booleans())
 
 
-def test_the_same_choice_has_one_form() -> None:
+def test_equivalent_selections_are_normalised_to_one_form() -> None:
     assert make_selection(["b", " a", "b", ""], [], "keep") == Selection(allow=("a", "b"))
     assert make_selection(["*", "x"]) == WHOLE
     assert make_selection(["*", "x"], ["y"]) == Selection(ignore=("y",))
 
 
-def test_the_whole_source_keeps_its_revision() -> None:
+def test_selecting_everything_keeps_the_revision() -> None:
     assert WHOLE.key == ""
     assert WHOLE.revision_of("c0ffee") == "c0ffee"
 
@@ -51,7 +51,7 @@ def test_patterns_of_its_own_replace_both_lists_of_the_cluster() -> None:
     assert choose(RequestedSelection(ignore=("y",)), cluster) == Selection(ignore=("y",))
 
 
-def test_parameters_of_a_base_model() -> None:
+def test_the_selection_of_a_base_model_is_read_from_its_storage_parameters() -> None:
     requested = requested_in_parameters(
         {
             "allowPatterns": "*.safetensors, *.json\n tokenizer.model ,",

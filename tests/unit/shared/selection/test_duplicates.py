@@ -65,12 +65,12 @@ def test_mistral_has_a_consolidated_copy() -> None:
     assert left(sharded) == {*many, "consolidated.safetensors.index.json"}
 
 
-def test_consolidated_weights_alone_stay() -> None:
+def test_consolidated_weights_without_another_copy_are_kept() -> None:
     assert left(of({"consolidated.safetensors": 10**9, "consolidated.00.pth": 10**9}, ["params.json"])) == set()
     assert left(of({"consolidated.safetensors": 10**9, "pytorch_model.bin": 10**9})) == set()
 
 
-def test_other_precisions_are_no_copies() -> None:
+def test_weights_of_another_precision_are_not_copies() -> None:
     whole = shards("model", "safetensors", 3, 4_830_000_000)
     assert left(of(whole | {"consolidated_fp8.safetensors": 14_000_000_000})) == set()
     assert left(of({"model.safetensors": 3_000, "pytorch_model.bin": 6_000})) == set()
@@ -95,7 +95,7 @@ def test_whisper_has_a_variant_of_each() -> None:
     assert left(sizes) == {"pytorch_model.bin", *old, "pytorch_model.bin.index.fp32.json"}
 
 
-def test_each_folder_of_a_diffusion_pipeline_is_looked_at_by_itself() -> None:
+def test_copies_are_found_separately_in_each_folder_of_a_diffusion_pipeline() -> None:
     unet, text = 3_438_167_534, 492_265_168
     sizes = of(
         {

@@ -17,13 +17,13 @@ def test_manifests_without_the_flag_keep_their_digests_and_allow_pickles() -> No
     assert decode_manifest(PLAIN.encode(), PLAIN.digest).allow_pickle
 
 
-def test_the_flag_comes_through() -> None:
+def test_a_refusal_of_pickles_survives_encoding() -> None:
     strict, _ = select_files(PLAIN, make_selection(pickle=False))
     assert b'"allow_pickle":false' in strict.encode()
     assert decode_manifest(strict.encode(), strict.digest) == strict
 
 
-def test_a_refused_model_is_not_fetched_again_before_it_changes() -> None:
+def test_a_model_refused_for_a_pickle_is_not_retried_for_thirty_days() -> None:
     retries, entry = Retries(random.Random(1).uniform), Entry(id="m", revision="c", manifest="d")
     first = retries.failure(entry, PickleRefused("x"), None, 0.0, transient=False)
     assert first.due_s > 30 * 86_400

@@ -11,7 +11,9 @@ patterns = st.lists(st.text("ab/.*[]!?-\\x", min_size=1, max_size=8), max_size=4
 
 @settings(max_examples=1000)
 @given(listed=st.lists(paths, max_size=8), allow=patterns, ignore=patterns)
-def test_patterns_mean_what_the_hubs_own_client_means(listed: list[str], allow: list[str], ignore: list[str]) -> None:
+def test_patterns_match_the_same_files_as_huggingface_hub(
+    listed: list[str], allow: list[str], ignore: list[str]
+) -> None:
     theirs = list(filter_repo_objects(listed, allow_patterns=allow or None, ignore_patterns=ignore or None))
     assert [p for p in listed if is_kept(p, allow, ignore)] == theirs
 

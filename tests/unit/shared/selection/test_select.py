@@ -17,12 +17,12 @@ FILES = [
 MANIFEST = build_manifest("hf://o/m@c0ffee", "c0ffee", FILES)
 
 
-def test_the_whole_source_is_the_manifest_itself() -> None:
+def test_selecting_everything_returns_the_manifest_unchanged() -> None:
     assert select_files(MANIFEST, WHOLE) == (MANIFEST, LeftOut())
     assert select_files(MANIFEST, WHOLE)[0].digest == MANIFEST.digest
 
 
-def test_patterns_and_copies_are_counted() -> None:
+def test_files_left_out_by_patterns_and_as_copies_are_counted() -> None:
     selected, left = select_files(MANIFEST, make_selection(ignore=["*.json"], duplicates="skip"))
     assert [f.path for f in selected.files] == ["model.safetensors"]
     assert (left.files, left.size, left.duplicate_size) == (3, 2_025, 2_015)
@@ -32,13 +32,13 @@ def test_patterns_and_copies_are_counted() -> None:
     assert selected.digest != MANIFEST.digest
 
 
-def test_a_copy_stays_where_patterns_take_the_safetensors() -> None:
+def test_a_pytorch_copy_is_kept_if_patterns_exclude_the_safetensors() -> None:
     selected, left = select_files(MANIFEST, make_selection(ignore=["*.safetensors", "original/"], duplicates="skip"))
     assert [f.path for f in selected.files] == ["config.json", "pytorch_model.bin"]
     assert left.duplicate_size == 0
 
 
-def test_no_pickles_is_another_manifest_of_the_same_files() -> None:
+def test_refusing_pickles_gives_a_new_revision_of_the_same_files() -> None:
     selected, left = select_files(MANIFEST, make_selection(pickle=False))
     assert selected.files == MANIFEST.files
     assert not selected.allow_pickle
@@ -46,12 +46,12 @@ def test_no_pickles_is_another_manifest_of_the_same_files() -> None:
     assert selected.revision != MANIFEST.revision
 
 
-def test_patterns_that_leave_nothing_are_an_error_with_the_patterns() -> None:
+def test_patterns_that_select_nothing_are_named_in_the_error() -> None:
     with pytest.raises(SourceNotFound, match=r"none of the 4 files .* allowPatterns \*\.gguf; .* it has config\.json"):
         select_files(MANIFEST, make_selection(["*.gguf"]))
 
 
-def test_names_are_bounded() -> None:
+def test_the_names_of_left_out_files_are_bounded() -> None:
     many = build_manifest("hf://o/m@c", "c", [File(f"{n:04}/{'x' * 250}/{'x' * 50}", n) for n in range(1000)])
     _, left = select_files(many, make_selection(["0000*"]))
     assert left.files == 999
@@ -64,7 +64,7 @@ def test_names_are_bounded() -> None:
     paths=st.sets(st.text("ab.", min_size=1).filter(lambda p: p not in (".", "..")), min_size=1),
     allow=st.lists(st.text("ab*", min_size=1), max_size=3),
 )
-def test_nothing_is_lost_or_made_up(paths: set[str], allow: list[str]) -> None:
+def test_selected_and_left_out_files_add_up_to_the_manifest(paths: set[str], allow: list[str]) -> None:
     manifest = build_manifest("s3://b/p", "", [File(p, len(p)) for p in paths])
     try:
         selected, left = select_files(manifest, make_selection(allow, duplicates="skip"))

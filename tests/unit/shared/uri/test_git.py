@@ -16,7 +16,7 @@ from shared.uri.model_uri import parse_uri, sub_path_of
         ("git+https://host.example/m.git@feat/x-1", GitUri("host.example/m.git", "feat/x-1")),
     ],
 )
-def test_a_repository_and_its_revision(text: str, expected: GitUri) -> None:
+def test_a_git_uri_is_parsed_into_repository_and_revision(text: str, expected: GitUri) -> None:
     assert parse_uri(text) == expected
     assert parse_uri(str(expected)) == expected
 
@@ -51,5 +51,5 @@ def test_a_password_is_refused_and_not_repeated() -> None:
     assert "hunter2" not in str(refusal.value)
 
 
-def test_a_longer_branch_is_another_model() -> None:
+def test_a_branch_is_not_a_prefix_of_a_branch_with_a_longer_name() -> None:
     assert sub_path_of("git+https://h.example/a?ref=feat/x", "git+https://h.example/a?ref=feat") is None

@@ -59,7 +59,7 @@ from shared.uri.model_uri import parse_declared, parse_uri, sub_path_of
         ("pvc://ns:claim/dir", "pvc://ns/claim/dir"),
     ],
 )
-def test_the_canonical_form_is_a_fixed_point(written: str, canonical: str) -> None:
+def test_parsing_the_canonical_form_returns_it_unchanged(written: str, canonical: str) -> None:
     assert str(parse_uri(written)) == canonical
     assert str(parse_uri(canonical)) == canonical
 
@@ -99,7 +99,7 @@ def test_a_signature_is_not_repeated_in_the_refusal() -> None:
     assert "5ecret" not in str(refused.value)
 
 
-def test_a_namespaced_models_claim_is_its_own_namespaces() -> None:
+def test_the_claim_uri_of_a_namespaced_model_has_no_namespace_part() -> None:
     assert str(parse_uri("pvc://claim/dir/sub", cluster_scoped=False)) == "pvc://claim/dir/sub"
     assert str(parse_uri("pvc://ns/claim/dir", cluster_scoped=False)) == "pvc://ns/claim/dir"
 
@@ -139,11 +139,11 @@ def test_any_text_is_a_canonical_uri_or_refused(text: str) -> None:
         ("hf://o/m@v2", "hf://o/m@v1", None),
     ],
 )
-def test_a_prefix_ends_at_a_slash(wanted: str, cached: str, rest: str | None) -> None:
+def test_a_cached_uri_covers_another_uri_only_up_to_a_slash(wanted: str, cached: str, rest: str | None) -> None:
     assert sub_path_of(wanted, cached) == rest
 
 
-def test_an_endpoint_is_only_in_our_own_lists() -> None:
+def test_an_endpoint_in_a_uri_is_accepted_from_manifests_but_not_from_users() -> None:
     text = "s3://bkt@eu-west-1@minio.example:9000/m"
     assert str(parse_uri(text)) == text
     with pytest.raises(InvalidURI, match="AWS_ENDPOINT_URL"):
