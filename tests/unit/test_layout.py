@@ -26,7 +26,7 @@ def imports_of(path: Path) -> set[str]:
     return found.union(*(imports_of(ROOT / f"{name.replace('.', '/')}.py") for name in ours))
 
 
-def test_no_test_imports_another() -> None:
+def test_no_test_module_imports_another() -> None:
     """What several tests need lies in `tests/builders`, `tests/readers`, or beside them."""
     files = (ROOT / "tests").rglob("*.py")
     assert [str(file) for file in files if any(re.match(r"tests\..*\.test_", name) for name in imports_in(file))] == []
@@ -49,7 +49,7 @@ def test_a_test_named_after_a_module_lies_in_the_folder_of_that_module() -> None
     assert misplaced == []
 
 
-def test_servers_that_a_folder_starts_end_with_it() -> None:
+def test_folders_with_package_fixtures_are_packages() -> None:
     """Without an `__init__.py`, pytest keeps what has the scope of a package until the session ends."""
     started = [
         path

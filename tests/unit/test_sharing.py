@@ -8,14 +8,12 @@ SYSTEM, UNIT, NODES = "tests/integration/system/test_x.py", "tests/unit/test_x.p
 
 
 @pytest.mark.parametrize(("worker", "taken"), [(0, NODES), (3, NODES), (4, UNIT), (5, None), (6, None)])
-def test_while_tests_on_nodes_wait_few_workers_take_any_and_one_takes_light_ones(
-    worker: int, taken: str | None
-) -> None:
+def test_while_node_tests_wait_four_workers_take_them_and_one_takes_unit_tests(worker: int, taken: str | None) -> None:
     assert next_unit([UNIT, SYSTEM, NODES], worker) == taken
 
 
 @pytest.mark.parametrize("worker", [0, 4, 6])
-def test_without_tests_on_nodes_every_worker_takes_what_needs_a_cluster_first(worker: int) -> None:
+def test_without_node_tests_every_worker_takes_cluster_tests_first(worker: int) -> None:
     assert next_unit([UNIT, SYSTEM], worker) == SYSTEM
     assert next_unit([UNIT], worker) == UNIT
     assert next_unit([], worker) is None

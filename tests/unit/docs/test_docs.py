@@ -121,7 +121,7 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_larder_why_is_asked_about_kinds_that_it_knows(page: Path) -> None:
+def test_examples_of_larder_why_name_known_kinds(page: Path) -> None:
     for asked in re.findall(r"larder why`? `?([a-z]+/[A-Za-z<>-]+)", text_of(page)):
         assert parse_subject(asked).name
 
@@ -137,19 +137,19 @@ def test_the_section_of_a_command_has_exactly_its_options(name: str, capsys: pyt
     assert written == there
 
 
-def test_fetch_names_every_scheme_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_fetch_names_every_scheme(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         import_module(COMMANDS["fetch"].module).main(["--help"])
     reported = capsys.readouterr().out
     assert [scheme for scheme in KNOWN_SCHEMES if f"{scheme}://" not in reported] == ["pvc"]
 
 
-def test_the_metrics_name_every_source() -> None:
+def test_the_metrics_page_names_every_source() -> None:
     (line,) = (line for line in text_of(DOCS / "metrics.md").splitlines() if line.startswith("`source` is"))
     assert [scheme for scheme in SERVED_SCHEMES if f"`{scheme}`" not in line] == []
 
 
-def test_the_chart_of_kinds_names_every_kind() -> None:
+def test_the_crd_chart_readme_names_every_kind() -> None:
     lines = text_of(ROOT / "charts" / "larder-crds" / "README.md").replace("\\", "").splitlines()
     rows = {d.group: line for d in DEFINITIONS for line in lines if line.startswith(f"| `groups.{d.group}`")}
     assert [d.kind for d in DEFINITIONS if d.kind not in rows[d.group]] == []
@@ -178,7 +178,7 @@ def test_every_chart_value_that_is_named_exists(page: Path) -> None:
     assert asked - _GROUPS <= known
 
 
-def test_the_values_to_set_first_are_values() -> None:
+def test_the_first_values_in_the_install_guide_exist_in_the_chart() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", text_of(DOCS / "install.md"), re.DOTALL)
     values = yaml.safe_load(blocks[0])
     assert set(paths_of(values)) <= chart_values()

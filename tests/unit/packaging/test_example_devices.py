@@ -88,7 +88,7 @@ def test_ports_are_advertised_chosen_and_given(site: Path, dev: Path) -> None:
         assert found["mounts"][name] == [["/dev/serial/by-id", "/dev/serial/by-id", True]]
 
 
-def test_a_pod_that_requests_none_gets_none(site: Path, dev: Path) -> None:
+def test_a_pod_that_requests_no_port_gets_none(site: Path, dev: Path) -> None:
     found = run(site, dev, one=0)
     assert (found["node"], found["devices"], found["mounts"]) == ("n1", {"one": []}, {"one": []})
 

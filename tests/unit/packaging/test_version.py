@@ -14,7 +14,7 @@ from shared import __version__
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_distribution_has_a_name_that_is_free_on_the_index() -> None:
+def test_the_distribution_is_named_kube_larder_and_installs_the_larder_command() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["name"] == "kube-larder"
     assert project["scripts"]["larder"] == "shared.cli:main"

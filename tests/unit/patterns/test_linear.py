@@ -94,7 +94,7 @@ def test_a_pattern_that_backtracks_is_found(pattern: str | bytes, method: str) -
     assert slow_text(re.compile(pattern), method)
 
 
-def test_patterns_are_found_where_they_are_known_to_be() -> None:
+def test_the_search_finds_patterns_in_known_modules() -> None:
     found = {(use.module, use.method) for use in USES}
     assert {
         ("shared.metadata.json_text", "finditer"),
@@ -112,7 +112,7 @@ def test_a_user_s_pattern_is_linear_in_the_name(pattern: str) -> None:
     assert not slow_text(re.compile(translate(pattern)), "match")
 
 
-def test_only_one_module_makes_patterns_of_what_a_user_writes() -> None:
+def test_only_one_module_compiles_patterns_from_user_input() -> None:
     mention = {name: text for name, text in sources().items() if "fnmatch" in text}
     assert [name for name, text in mention.items() if any("fnmatch" in n for n in _imported(ast.parse(text)))] == [
         "shared.selection.select"

@@ -18,14 +18,14 @@ def _cache(folder: Path, *binaries: Binary) -> dict[str, str]:
     return {"LARDER_CACHE": str(folder)}
 
 
-def test_the_cache_is_by_version_and_outside_the_repository(tmp_path: Path) -> None:
+def test_the_cache_is_outside_the_repository_with_one_directory_per_version(tmp_path: Path) -> None:
     assert cached(ETCD, tmp_path) == tmp_path / "bin" / f"etcd-{ETCD.version}" / "etcd"
     assert cache_dir({"LARDER_CACHE": "/a", "XDG_CACHE_HOME": "/b"}) == Path("/a")
     assert cache_dir({"XDG_CACHE_HOME": "/b"}) == Path("/b/larder")
     assert cache_dir({}) == Path.home() / ".cache" / "larder"
 
 
-def test_assets_come_before_the_cache_and_may_lack_some(tmp_path: Path) -> None:
+def test_kubebuilder_assets_take_precedence_and_the_cache_has_the_rest(tmp_path: Path) -> None:
     env = _cache(tmp_path / "cache", *ALL) | {"KUBEBUILDER_ASSETS": str(tmp_path / "assets")}
     own = _put(tmp_path / "assets" / "kube-apiserver")
     assert locate(APISERVER, env) == own

@@ -8,7 +8,7 @@ from rig.cache import install, locked, workspace
 from rig.errors import SetupFailed
 
 
-def test_two_set_ups_do_not_work_at_once(tmp_path: Path) -> None:
+def test_a_second_set_up_waits_for_the_first(tmp_path: Path) -> None:
     order: list[str] = []
     waiting = threading.Event()
 
@@ -37,7 +37,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_program_is_installed_completely_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_installing_a_program_leaves_no_temporary_files(tmp_path: Path) -> None:
     with workspace(tmp_path) as work:
         (work / "etcd").write_bytes(b"program")
         place = install(ETCD, work / "etcd", tmp_path)

@@ -48,7 +48,7 @@ def test_the_pinned_go_is_installed_if_none_on_the_path_is_new_enough(found: Fou
     assert choose(found, _install_pinned) == PINNED
 
 
-def test_the_go_on_path_is_asked_without_letting_it_fetch_another(tmp_path: Path) -> None:
+def test_the_go_on_path_reports_its_version_without_fetching_a_toolchain(tmp_path: Path) -> None:
     _go(tmp_path, 'echo "go1.26.1 $GOTOOLCHAIN"')
     assert look({"PATH": str(tmp_path)}) == Found(tmp_path / "go", "go1.26.1 local")
 
@@ -59,7 +59,7 @@ def test_a_go_that_does_not_run_is_ignored(tmp_path: Path) -> None:
     assert look({"PATH": str(tmp_path / "nowhere")}) is None
 
 
-def test_a_build_keeps_the_users_settings_but_not_what_would_change_the_result(tmp_path: Path) -> None:
+def test_a_build_keeps_user_settings_that_do_not_change_its_result(tmp_path: Path) -> None:
     env = build_env({"GOFLAGS": "-p=1", "GOPROXY": "https://proxy", "GOARCH": "arm64", "CGO_ENABLED": "1"}, tmp_path)
     assert (env["GOFLAGS"], env["GOPROXY"], env["GOTMPDIR"]) == ("-p=1", "https://proxy", str(tmp_path))
     assert (env["GOTOOLCHAIN"], env["CGO_ENABLED"]) == ("local", "0")

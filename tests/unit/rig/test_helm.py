@@ -8,7 +8,7 @@ from rig.errors import HelmFailed, MissingBinaries
 from rig.helm import Helm, find_helm
 
 
-def test_helm_is_found_in_the_cache_or_where_one_says(tmp_path: Path) -> None:
+def test_helm_is_found_in_the_cache_or_at_the_configured_path(tmp_path: Path) -> None:
     place = cached(HELM, tmp_path)
     place.parent.mkdir(parents=True)
     place.touch(mode=0o755)
@@ -34,7 +34,7 @@ def test_a_failure_includes_the_message_of_helm(tmp_path: Path) -> None:
         helm.run("lint", "x")
 
 
-def test_helm_never_meets_the_user_s_own_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_helm_does_not_see_the_users_kubeconfig_or_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/home/me/.kube/config")
     monkeypatch.setenv("HELM_NAMESPACE", "mine")
     printed = _program(tmp_path, "env").run()

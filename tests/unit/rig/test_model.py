@@ -50,7 +50,7 @@ def test_the_configuration_agrees_with_the_tensors(model: Path) -> None:
     assert tensors["model.layers.0.self_attn.k_proj.weight"]["shape"] == [heads, config["hidden_size"]]
 
 
-def test_the_tokenizer_has_every_byte_and_its_merges(model: Path) -> None:
+def test_the_vocabulary_has_every_byte_and_all_merges(model: Path) -> None:
     tokenizer = json.loads((model / "tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]
     assert len({word for word in vocabulary if len(word) == 1}) == 256
@@ -71,5 +71,5 @@ def test_the_same_seed_gives_the_same_bytes(model: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("size", [MIB, 24 * MIB, 300 * MIB, 5000 * MIB])
-def test_sizes_are_met_within_a_tenth(size: int) -> None:
+def test_the_requested_size_is_met_within_ten_percent(size: int) -> None:
     assert abs(shape_for(size).size_bytes() - size) < size / 10

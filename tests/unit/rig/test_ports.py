@@ -19,7 +19,7 @@ sys.stdin.read()
 """
 
 
-def test_a_port_of_another_rig_is_free_once_that_rig_has_ended() -> None:
+def test_a_port_held_by_another_process_is_free_once_that_ends() -> None:
     argv = [sys.executable, "-c", _HOLDER]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:  # noqa: S603 - our own code
         assert holder.stdout is not None
@@ -36,7 +36,7 @@ def test_a_port_is_allocated_once() -> None:
         free_port([port])
 
 
-def test_no_port_of_a_tutorial_is_given_away() -> None:
+def test_ports_used_in_the_tutorials_are_never_allocated() -> None:
     pages = [page.read_text(encoding="utf-8") for page in _TUTORIALS.glob("*.md")]
     forwarded = {int(port) for page in pages for port in re.findall(r"port-forward \S+ (\d+):", page)}
     assert len(forwarded) > 5

@@ -12,7 +12,7 @@ def _step(code: str, **more: str) -> Step:
     return Step("building", [sys.executable, "-c", code], Path.cwd(), os.environ, **more)  # type: ignore[arg-type]  # only counted_prefix
 
 
-def test_a_long_step_says_how_far_it_is_and_counts(tmp_path: Path) -> None:
+def test_a_long_step_shows_its_latest_output_and_counts_packages(tmp_path: Path) -> None:
     lines: list[str] = []
     marker = tmp_path / "gate"
     code = (
@@ -31,13 +31,13 @@ def test_a_long_step_says_how_far_it_is_and_counts(tmp_path: Path) -> None:
     assert lines[-1].startswith("  done in ")
 
 
-def test_a_failed_step_shows_the_end_of_its_output_and_the_way_out() -> None:
+def test_a_failed_step_shows_the_end_of_its_output_and_a_remedy() -> None:
     code = "print('write /tmp/x: no space left on device'); raise SystemExit(2)"
     with pytest.raises(SetupFailed, match=r"building failed with exit code 2:\nwrite .*\nWhat to do: the disk is full"):
         run(_step(code), lambda _: None)
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_a_missing_program_is_named() -> None:
     step = Step("building", ["/nowhere/go"], Path.cwd(), {})
     with pytest.raises(SetupFailed, match=r"/nowhere/go could not be started: .*No such file"):
         run(step, lambda _: None)

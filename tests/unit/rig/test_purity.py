@@ -44,22 +44,22 @@ def test_modules_that_a_pure_one_imports_must_be_pure(tmp_path: Path) -> None:
     assert list(problems(tmp_path, {})) == ["agent.decide -> agent.helper -> os.path"]
 
 
-def test_a_clock_of_datetime_is_found(tmp_path: Path) -> None:
+def test_a_call_of_datetime_now_is_reported(tmp_path: Path) -> None:
     write(tmp_path, decide="from datetime import datetime\n\nNOW = datetime.now()\n")
     assert list(problems(tmp_path, {})) == ["agent.decide:3 calls datetime.now"]
 
 
-def test_imports_for_types_alone_are_free(tmp_path: Path) -> None:
+def test_imports_for_type_checking_are_allowed(tmp_path: Path) -> None:
     write(tmp_path, decide="from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from pathlib import Path\n")
     assert not list(problems(tmp_path, {}))
 
 
-def test_an_exception_holds_for_its_import(tmp_path: Path) -> None:
+def test_a_listed_exception_allows_its_import(tmp_path: Path) -> None:
     write(tmp_path, decide="import agent.helper\n", helper="import os\n")
     assert not list(problems(tmp_path, {("agent.decide", "agent.helper"): "why"}))
 
 
-def test_an_exception_that_nothing_needs_is_an_error(tmp_path: Path) -> None:
+def test_an_unneeded_exception_is_reported(tmp_path: Path) -> None:
     write(tmp_path, decide="import agent.helper\n", helper="")
     (found,) = problems(tmp_path, {("agent.decide", "agent.helper"): "why"})
     assert "is no longer needed" in found

@@ -21,6 +21,6 @@ def test_range_headers_are_parsed_as_http_requires(header: str | None, expected:
     assert parse_range(header, 10) == expected
 
 
-def test_a_range_behind_the_end_is_refused() -> None:
+def test_a_range_beyond_the_end_is_refused() -> None:
     with pytest.raises(Unsatisfiable):
         parse_range("bytes=10-", 10)

@@ -10,7 +10,7 @@ def _model(kind: str, status: dict[str, Any]) -> Json:
 
 
 @pytest.mark.parametrize(("kind", "word"), [("ClusterBaseModel", "state"), ("ClusterModelCache", "storageStatus")])
-def test_a_model_is_ready_as_its_kind_defines(kind: str, word: str) -> None:
+def test_readiness_is_read_from_the_status_field_of_the_kind(kind: str, word: str) -> None:
     assert is_ready(_model(kind, {word: "Ready", "observedGeneration": 2}))
     assert not is_ready(_model(kind, {word: "Failed", "observedGeneration": 2}))
     assert not is_ready(_model(kind, {"other": "Ready", "observedGeneration": 2}))
@@ -24,5 +24,5 @@ def test_a_model_that_is_being_updated_is_not_ready() -> None:
 
 
 @pytest.mark.parametrize("reported", [{}, {"state": "Ready"}, {"state": "Ready", "observedGeneration": 1}])
-def test_a_status_of_an_earlier_spec_does_not_count(reported: dict[str, Any]) -> None:
+def test_a_status_of_an_earlier_generation_is_not_ready(reported: dict[str, Any]) -> None:
     assert not is_ready(_model("ClusterBaseModel", reported))

@@ -22,7 +22,7 @@ def _all(settings: WebhookSettings = SETTINGS) -> list[dict[str, Any]]:
     return [*mutating_configuration(settings)["webhooks"], *validating_configuration(settings)["webhooks"]]
 
 
-def test_every_webhook_fails_closed_without_side_effects_and_soon() -> None:
+def test_every_webhook_fails_closed_within_ten_seconds_and_has_no_side_effects() -> None:
     for webhook in _all():
         assert webhook["failurePolicy"] == "Fail"
         assert webhook["sideEffects"] == "None"
@@ -39,7 +39,7 @@ def test_pods_of_the_cluster_s_own_and_our_namespace_are_never_sent() -> None:
         assert webhook["reinvocationPolicy"] == "IfNeeded"
 
 
-def test_the_address_is_a_url_or_a_service() -> None:
+def test_a_webhook_is_reached_by_url_or_by_service() -> None:
     assert [w["clientConfig"]["url"] for w in _all()] == [
         f"https://127.0.0.1:1/admission/{KEY}/mutate-pods",
         f"https://127.0.0.1:1/admission/{KEY}/mutate-jobs",
@@ -55,7 +55,7 @@ def test_the_address_is_a_url_or_a_service() -> None:
     }
 
 
-def test_the_injector_is_the_specification_s() -> None:
+def test_the_injector_webhook_matches_the_specification() -> None:
     configuration = injector_configuration(SETTINGS)
     assert configuration["metadata"]["name"] == "model-injector"
     (webhook,) = configuration["webhooks"]

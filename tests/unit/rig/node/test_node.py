@@ -20,7 +20,7 @@ def test_nodes_have_addresses_of_their_own() -> None:
     assert len({node.pods for node in nodes}) == 9
 
 
-def test_every_program_of_a_node_has_a_module_and_is_missed_by_name(tmp_path: Path) -> None:
+def test_every_node_program_has_a_go_module_and_a_missing_one_is_named(tmp_path: Path) -> None:
     assert all(module_of(binary) for binary in NODE)
     assert not set(NODE) & {*ALL, *SET_UP}
     assert [tags(binary) for binary in NODE if binary.name == "ctr"] == [["-tags", "no_btrfs,no_zfs,no_devmapper"]]
@@ -56,16 +56,16 @@ def test_the_configuration_of_containerd_is_toml_and_its_network_json() -> None:
         ("False", "1970-01-01T00:02:00Z", False),
     ],
 )
-def test_a_node_is_ready_by_a_heartbeat_that_is_new(status: str, beat: str, *, expected: bool) -> None:
+def test_a_node_is_ready_only_after_a_recent_heartbeat(status: str, beat: str, *, expected: bool) -> None:
     condition = {"type": "Ready", "status": status, "lastHeartbeatTime": beat}
     assert ready_since({"status": {"conditions": [condition]}}, 100) is expected
 
 
-def test_a_node_that_says_nothing_is_not_ready() -> None:
+def test_a_node_without_conditions_is_not_ready() -> None:
     assert not ready_since({}, 0)
 
 
-def test_a_cpuset_of_version_1_gets_what_its_parent_has(tmp_path: Path) -> None:
+def test_a_cgroup_v1_cpuset_inherits_the_cpus_of_its_parent(tmp_path: Path) -> None:
     for name in ("cpuset", "memory", "not-one"):
         (tmp_path / name).mkdir()
     for name in ("cpuset", "memory"):
@@ -83,7 +83,7 @@ def test_a_cpuset_of_version_1_gets_what_its_parent_has(tmp_path: Path) -> None:
     assert not (tmp_path / "memory" / "ours").exists()
 
 
-def test_groups_of_rigs_that_were_killed_are_swept(tmp_path: Path) -> None:
+def test_cgroups_of_killed_rigs_are_swept(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").touch()
     (tmp_path / "larder-rig-99999999-one" / "pods").mkdir(parents=True)
     (tmp_path / cgroups.name_of("one")).mkdir()
@@ -92,14 +92,14 @@ def test_groups_of_rigs_that_were_killed_are_swept(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {cgroups.name_of("one"), "somebody-else"}
 
 
-def test_a_group_is_created_in_the_single_hierarchy_of_cgroup_version_2(tmp_path: Path) -> None:
+def test_a_cgroup_is_created_in_the_single_hierarchy_of_version_2(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory")
     assert cgroups.writable(tmp_path)
     cgroups.create("ours", tmp_path)
     assert (tmp_path / "ours").is_dir()
 
 
-def test_clones_of_an_image_store_share_files_and_not_databases(tmp_path: Path) -> None:
+def test_clones_of_an_image_store_share_layers_but_not_databases(tmp_path: Path) -> None:
     stores, archives = ImageStores(tmp_path / "cache"), [tmp_path / "a-1.tar", tmp_path / "b-2.tar"]
     source, target = tmp_path / "source", tmp_path / "target"
     for folder in (source / "snapshots", target):
@@ -114,7 +114,7 @@ def test_clones_of_an_image_store_share_files_and_not_databases(tmp_path: Path) 
     assert (target / "snapshots" / "layer").stat().st_ino == (source / "snapshots" / "layer").stat().st_ino
 
 
-def test_only_the_last_image_stores_are_kept(tmp_path: Path) -> None:
+def test_only_the_last_two_image_stores_are_kept(tmp_path: Path) -> None:
     stores, source = ImageStores(tmp_path / "cache"), tmp_path / "source"
     source.mkdir()
     for number in range(5):

@@ -48,7 +48,7 @@ def test_the_state_of_a_pod_decides_what_its_node_does(pod: BoundPod, answers: b
     assert isinstance(decide(pod, {"a"}, NOW, answers=answers), expected)
 
 
-def test_a_report_keeps_what_others_said_and_names_the_pod_it_means() -> None:
+def test_a_status_patch_keeps_foreign_conditions_and_carries_the_uid_of_the_pod() -> None:
     pod = _pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "True"}])
     report = decide(pod, {"a"}, NOW, answers=True)
     assert isinstance(report, PatchPodStatus)
@@ -67,7 +67,7 @@ def test_only_agents_are_probed() -> None:
     assert probe_port(BoundPod(metadata=Meta(name="p", labels=labels))) is None
 
 
-def test_a_node_says_ready_beside_what_others_say_of_it() -> None:
+def test_a_node_sets_ready_and_keeps_foreign_conditions() -> None:
     others = [{"type": "MemoryPressure", "status": "Unknown"}, {"type": "Ready", "status": "Unknown"}]
     conditions = status(NodeSpec("a"), others, NOW)["status"]["conditions"]
     assert [one["type"] for one in conditions] == ["MemoryPressure", "Ready"]
