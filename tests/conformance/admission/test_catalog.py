@@ -53,7 +53,7 @@ async def test_a_namespace_sees_its_own_models_and_the_shared_ones(filled: Fille
     assert list(catalog.model_caches("other")) == []
 
 
-async def test_objects_of_a_foreign_kind_are_managed_if_they_ask_for_it(
+async def test_objects_of_a_foreign_kind_are_managed_only_if_they_opt_in(
     filled: FilledCatalog, catalog: Catalog
 ) -> None:
     filled.set_foreign("BaseModel")
@@ -62,7 +62,7 @@ async def test_objects_of_a_foreign_kind_are_managed_if_they_ask_for_it(
     assert catalog.manages("ClusterBaseModel", {})
 
 
-async def test_groups_and_their_members(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_groups_are_found_with_their_members(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.declare_group("gpus", "a", "b")
     filled.create_group_unseen("new")
     found = catalog.group("gpus")
@@ -81,7 +81,7 @@ async def test_a_model_lacks_space_only_on_the_node_that_reports_it(filled: Fill
     assert [catalog.lacks_space(model, node) for node in ("a", "b")] == [True, False]
 
 
-async def test_paths_are_known_once_they_were_read(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_paths_of_a_model_are_known_once_its_files_were_read(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.declare_cache("m", ("a/config.json", "b"))
     (model,) = catalog.caches()
     assert catalog.kind_of_path(model, "b") is None
@@ -90,7 +90,9 @@ async def test_paths_are_known_once_they_were_read(filled: FilledCatalog, catalo
     assert kinds == ["directory", "file", "file", "absent"]
 
 
-async def test_the_name_of_a_claim_stands_for_one_snapshot(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_a_claim_name_is_hashed_unless_it_is_free_or_belongs_to_the_serving_snapshot(
+    filled: FilledCatalog, catalog: Catalog
+) -> None:
     wanted, newer = SnapshotVolume("m", "r1"), SnapshotVolume("m", "r2")
     assert catalog.claim_name("team", wanted, "r1") == "m"
     assert catalog.claim_name("team", newer, "r1") == hashed_name(newer)
@@ -102,7 +104,7 @@ async def test_the_name_of_a_claim_stands_for_one_snapshot(filled: FilledCatalog
     assert catalog.claim_name("elsewhere", taken, "r1") == "taken"
 
 
-async def test_the_users_of_a_model_and_of_a_claim(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_users_of_models_and_claims_are_found_by_namespace(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.run_pod("b", "m")
     filled.run_pod("a", "other")
     filled.run_injected_pod("c", "model-x")
@@ -113,7 +115,9 @@ async def test_the_users_of_a_model_and_of_a_claim(filled: FilledCatalog, catalo
     assert list(catalog.users_of_claim("elsewhere", "model-x")) == []
 
 
-async def test_models_of_a_namespace_by_name(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_injectable_models_are_found_by_name_within_their_namespace(
+    filled: FilledCatalog, catalog: Catalog
+) -> None:
     filled.create_model("ready", "Ready")
     filled.create_model("loading", "Downloading")
     found = await catalog.injectable_models("team", ["ready", "loading"])
@@ -125,6 +129,6 @@ async def test_models_of_a_namespace_by_name(filled: FilledCatalog, catalog: Cat
     assert await catalog.injectable_models("elsewhere", ["ready"]) == {}
 
 
-async def test_storage_classes_by_name(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_storage_classes_are_found_by_name(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.create_storage_class("fast")
     assert [await catalog.has_storage_class(name) for name in ("fast", "typo")] == [True, False]

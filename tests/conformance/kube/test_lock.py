@@ -51,7 +51,7 @@ async def test_only_one_of_many_concurrent_candidates_acquires_the_lock(candidat
     assert all(isinstance(result, bool | Conflict) for result in results)
 
 
-async def test_a_lease_that_is_not_renewed_falls_to_the_next(candidate: Candidate, clock: Clock) -> None:
+async def test_an_expired_lease_can_be_acquired_by_another_candidate(candidate: Candidate, clock: Clock) -> None:
     first, second = candidate("a"), candidate("b")
     assert await first.acquire()
     assert not await second.acquire()

@@ -137,7 +137,7 @@ EMPTY_PAGES = {
 
 
 @pytest.mark.parametrize("scripts", EMPTY_PAGES, indirect=True)
-def test_a_list_of_empty_pages_comes_to_an_end(scripts: Scripted) -> None:
+def test_an_endless_listing_of_empty_pages_is_abandoned(scripts: Scripted) -> None:
     page = reply(200, EMPTY_PAGES[scripts.kind])
     server = scripts.serve(lambda asked: page if "prefix=" in asked.target else reply(404))
     with pytest.raises(Unreachable, match=f"more than {MAX_PAGES} pages"):
@@ -147,7 +147,7 @@ def test_a_list_of_empty_pages_comes_to_an_end(scripts: Scripted) -> None:
 
 @ACTS
 @pytest.mark.parametrize("length", ["abc", "5, 6", "-1", "9" * 40])
-def test_lengths_that_are_invalid_are_reported_as_such(scripts: Scripted, act: Act, length: str) -> None:
+def test_invalid_lengths_raise_only_larder_errors(scripts: Scripted, act: Act, length: str) -> None:
     def answer(asked: ScriptedRequest) -> bytes:
         body = b"" if asked.method == "HEAD" else b"0\r\n\r\n"
         return reply(200, body, Content_Length=length, Transfer_Encoding="chunked", Connection="close")

@@ -47,7 +47,7 @@ def is_digest_of(digest: str, body: bytes) -> bool:
     return made[kind] == value
 
 
-def test_lists_every_file_with_its_size_and_a_digest_that_is_right(source_fixture: SourceFixture) -> None:
+def test_lists_every_file_with_its_size_and_a_correct_digest(source_fixture: SourceFixture) -> None:
     stored = source_fixture.store_model(FILES)
     with opened(stored) as source:
         manifest = source.resolve()
@@ -62,7 +62,7 @@ def test_resolving_twice_gives_equal_manifests(source_fixture: SourceFixture) ->
         assert source.resolve() == source.resolve()
 
 
-def test_files_open_by_the_manifest_alone(source_fixture: SourceFixture) -> None:
+def test_files_can_be_opened_from_the_manifest_alone(source_fixture: SourceFixture) -> None:
     stored = source_fixture.store_model(FILES)
     with opened(stored) as source:
         manifest = source.resolve()
@@ -89,7 +89,7 @@ def test_reads_into_buffers_of_any_size(source_fixture: SourceFixture) -> None:
         assert {drain(source, file, buffer_bytes=size) for size in (4_097, 1 << 20)} == {BIG}
 
 
-def test_many_parts_are_read_at_a_time(source_fixture: SourceFixture) -> None:
+def test_many_ranges_can_be_read_concurrently(source_fixture: SourceFixture) -> None:
     stored = source_fixture.store_model({"big.safetensors": BIG})
     with opened(stored) as source, ThreadPoolExecutor(6) as threads:
         file = source.resolve().files[0]
@@ -109,7 +109,7 @@ def test_a_body_may_be_left_early_and_closed_twice(source_fixture: SourceFixture
 
 
 @pytest.mark.parametrize("name", ["モデル é.bin", "a b#c?d%2Fe%20+&=;@'!.bin", "~(x)*$,:.json", "-"])
-def test_names_of_all_kinds_are_read(source_fixture: SourceFixture, name: str) -> None:
+def test_unusual_file_names_are_read(source_fixture: SourceFixture, name: str) -> None:
     stored = source_fixture.store_model({name: b"body"})
     with opened(stored) as source:
         file = source.resolve().files[0]
