@@ -18,7 +18,7 @@ def test_a_floor_may_be_bytes_a_percentage_or_auto(text: str, expected: int) -> 
     assert parse_floor(text).bytes_of(1000 * GIB, on_root_disk=False) == expected
 
 
-def test_on_the_nodes_root_disk_more_stays_free_than_kubelet_evicts_at() -> None:
+def test_the_automatic_floor_of_the_root_disk_is_above_the_kubelet_eviction_threshold() -> None:
     assert Floor().bytes_of(1000 * GIB, on_root_disk=True) == 150 * GIB
     assert Floor().bytes_of(2 * GIB, on_root_disk=True) == GIB
     assert Floor(size_bytes=5).bytes_of(1000 * GIB, on_root_disk=True) == 5  # who says a number means it
@@ -30,7 +30,7 @@ def test_an_invalid_floor_is_refused_with_an_example(text: str) -> None:
         parse_floor(text)
 
 
-def test_the_root_disk_is_recognised_by_the_device_of_kubelets_file(tmp_path: Path) -> None:
+def test_the_root_disk_is_recognised_by_the_device_of_a_file_from_kubelet(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("")
     assert lies_on_root_disk(tmp_path, tmp_path / "hosts")
     assert not lies_on_root_disk(tmp_path, Path("/proc/version"))
@@ -40,9 +40,7 @@ def test_the_root_disk_is_recognised_by_the_device_of_kubelets_file(tmp_path: Pa
 @pytest.mark.parametrize(
     ("on_root", "refuses", "refused"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_only_the_root_disk_is_refused_and_only_where_that_was_asked(
-    *, on_root: bool, refuses: bool, refused: bool
-) -> None:
+def test_the_root_disk_is_refused_only_if_so_configured(*, on_root: bool, refuses: bool, refused: bool) -> None:
     volume = StoreVolume(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
     assert bool(volume.why_refused()) == refused
     assert not refused or "/models is on the node's root file system" in volume.why_refused()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from agent.store.idle import Idle, count_round, read_counts, write_counts
 
 
-def test_unchanged_files_count_another_round_and_changed_ones_start_over() -> None:
+def test_the_idle_count_of_a_file_grows_each_round_until_it_changes() -> None:
     first = count_round({}, {"a": 5, "b": 5})
     second = count_round(first, {"a": 5, "b": 4, "c": 1})
     assert second == {"a": Idle(5, 1), "b": Idle(4, 0), "c": Idle(1, 0)}
@@ -26,7 +26,7 @@ def test_the_idle_count_is_the_number_of_equal_time_stamps_in_a_row(stamps: list
     assert counts["a"].rounds == same
 
 
-def test_the_counts_outlive_a_restart_and_a_damaged_file_is_no_count(tmp_path: Path) -> None:
+def test_idle_counts_survive_a_restart_and_a_damaged_record_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "idle.json"
     assert read_counts(path) == {}
     write_counts(path, {"a": Idle(5, 7)})

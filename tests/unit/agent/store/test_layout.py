@@ -19,12 +19,12 @@ def test_a_long_id_is_cut_with_a_hash_and_stays_distinct() -> None:
 
 
 @pytest.mark.parametrize("revision", ["", ".", "..", ".tmp-1", "a/b", "a\0b", "x" * 201])
-def test_a_revision_that_is_no_directory_name_is_refused(revision: str) -> None:
+def test_a_revision_that_is_not_a_directory_name_is_refused(revision: str) -> None:
     with pytest.raises(UnsafePath, match="revision"):
         LAYOUT.snapshot("llama", revision)
 
 
 @pytest.mark.parametrize("identity", ["", "..", ".hidden", "a/b"])
-def test_an_id_that_is_no_directory_name_is_refused(identity: str) -> None:
+def test_an_id_that_is_not_a_directory_name_is_refused(identity: str) -> None:
     with pytest.raises(UnsafePath, match="model id"):
         LAYOUT.model(identity)

@@ -65,7 +65,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=30))
-def test_a_change_of_one_reservation_leaves_the_others_and_none_becomes_negative(
+def test_changing_one_reservation_never_changes_the_others_or_goes_negative(
     taken: list[tuple[str, str, int]],
 ) -> None:
     ledger = Ledger()
@@ -83,7 +83,7 @@ def test_a_change_of_one_reservation_leaves_the_others_and_none_becomes_negative
 
 
 @given(st.lists(st.integers(1, 1000), max_size=20))
-def test_a_reservation_shrinks_by_what_arrives_and_grows_by_what_is_discarded(parts: list[int]) -> None:
+def test_a_reservation_shrinks_with_arriving_and_grows_with_discarded_bytes(parts: list[int]) -> None:
     ledger = Ledger()
     ledger.reserve("a", sum(parts))
     for part in parts:

@@ -7,12 +7,12 @@ names = st.sets(st.text("0123456789abcdef", min_size=4, max_size=4), max_size=20
 
 
 @given(names, st.text("0123456789abcdef", max_size=4))
-def test_a_pass_continues_behind_the_last_blob_in_the_order_of_names(found: set[str], after: str) -> None:
+def test_a_pass_continues_in_name_order_after_the_last_blob(found: set[str], after: str) -> None:
     ahead = blobs_ahead(found, Position(after))
     assert ahead == sorted(name for name in found if name > after)
 
 
-def test_a_blob_that_is_never_finished_is_left_for_the_next_pass() -> None:
+def test_a_blob_that_is_not_finished_in_three_tries_waits_for_the_next_pass() -> None:
     assert blobs_ahead("abc", Position("a", tries=2)) == ["b", "c"]
     assert blobs_ahead("abc", Position("a", tries=3)) == ["c"]
     assert blobs_ahead("abc", Position("c", tries=3)) == []

@@ -38,7 +38,7 @@ def written(place: Path, mark: bytes) -> Path:
     return place
 
 
-def test_the_old_format_is_read(tmp_path: Path, place: Path) -> None:
+def test_a_mark_in_the_old_format_is_read(tmp_path: Path, place: Path) -> None:
     snapshot = read_snapshot(Layout(tmp_path), written(place, OLD))
     assert snapshot is not None
     assert snapshot.unpacked == (ONE,)
@@ -46,7 +46,7 @@ def test_the_old_format_is_read(tmp_path: Path, place: Path) -> None:
     assert snapshot.verified == "digest"
 
 
-def test_a_single_archive_is_written_in_the_old_format() -> None:
+def test_a_single_archive_is_still_written_in_the_old_format() -> None:
     mark = completed_of(manifest(ARCHIVES["a.tar"]), "m", {}, (ONE,))
     assert msgspec.structs.replace(mark, manifest="d").encode() == OLD
 
@@ -71,7 +71,7 @@ def test_a_single_archive_and_the_file_beside_it_are_told_apart(tmp_path: Path, 
     assert (snapshot.unpacked, snapshot.fetched) == ((ONE,), (CONFIG,))
 
 
-def test_a_version_that_knows_of_one_archive_reads_every_file_of_several() -> None:
+def test_an_older_version_reads_the_files_of_several_archives() -> None:
     class Old(msgspec.Struct):
         files: tuple[CompletedFile, ...]
         archive: CompletedFile | None = None
@@ -80,7 +80,7 @@ def test_a_version_that_knows_of_one_archive_reads_every_file_of_several() -> No
     assert msgspec.json.decode(mark.encode(), type=Old).files == (MEMBERS["a"], MEMBERS["b"])
 
 
-def test_a_mark_with_an_unlisted_file_is_invalid(tmp_path: Path, place: Path) -> None:
+def test_a_mark_that_lacks_a_file_of_an_archive_is_invalid(tmp_path: Path, place: Path) -> None:
     mark = completed_of(manifest(*ARCHIVES.values()), "m", {}, (ONE, TWO))
     assert read_snapshot(Layout(tmp_path), written(place, mark.encode())) is not None
     torn = msgspec.structs.replace(mark, files=mark.files[:1]).encode()

@@ -39,7 +39,7 @@ def fed(digest: str, body: bytes, size_bytes: int, ends: Iterable[int] = ()) -> 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
 @given(body=st.binary(min_size=1, max_size=60), part_bytes=st.integers(1, 70), data=st.data())
-def test_the_pieces_that_bytes_come_in_make_no_difference(
+def test_the_digest_of_parts_does_not_depend_on_how_bytes_arrive(
     algorithm: str, body: bytes, part_bytes: int, data: st.DataObject
 ) -> None:
     ends = data.draw(st.lists(st.integers(0, len(body)), max_size=8))
@@ -91,10 +91,10 @@ def test_an_impossible_part_count_or_length_raises_only_digest_mismatch(digest: 
 
 
 @pytest.mark.parametrize("body", [b"", b"x"])
-def test_an_empty_file_has_no_parts(body: bytes) -> None:
+def test_an_empty_file_fails_a_digest_of_parts(body: bytes) -> None:
     with pytest.raises(DigestMismatch):
         fed("crc32-parts:00000000-1-5", body, 0).verify()
 
 
-def test_an_unknown_composition_is_not_checked() -> None:
+def test_an_unknown_digest_of_parts_is_not_checked() -> None:
     fed("git-sha1-parts:00-1-1", b"x", 1).verify()

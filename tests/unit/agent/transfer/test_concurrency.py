@@ -24,7 +24,7 @@ def settle(
     return found
 
 
-def test_the_docstrings_example_holds() -> None:
+def test_the_example_in_the_docstring_is_correct() -> None:
     controller, received, found = ConcurrencyController(4, 16, 0.0, 1), 0.0, list[int]()
     for sample, rate in enumerate([20, 30, 40, 40, 60, 80, 80, 85, 85, 85, 85], 1):
         received += rate * 1e6 * 0.5
@@ -68,7 +68,7 @@ def test_a_slow_single_file_gets_a_few_connections() -> None:
     assert set(settle(1, 16, link=1e9, connection=1e9, seconds=0.9)) == {1}
 
 
-def test_a_far_server_gets_as_many_connections_when_they_speed_up_slowly() -> None:
+def test_a_distant_server_gets_the_same_connections_if_they_speed_up_slowly() -> None:
     for speeds_up_s in (0.5, 1.0, 2.0, 4.0):
         assert settle(4, 16, link=1e9, connection=1e9 / 16, speeds_up_s=speeds_up_s)[-1] == 16
 
@@ -80,7 +80,7 @@ def test_a_rate_that_rises_on_its_own_adds_no_connections() -> None:
         assert controller.observe(received, ENDLESS, tick * TICK_S, 0.0) == 4
 
 
-def test_a_download_that_is_about_to_end_is_left_alone() -> None:
+def test_no_trial_is_made_shortly_before_a_download_ends() -> None:
     controller, rate = ConcurrencyController(4, 16, 0.0, 1), 10**8
     assert {controller.observe(rate * second, rate * (4 - second), float(second), 0.0) for second in range(1, 5)} == {4}
 
@@ -138,13 +138,13 @@ def seconds_of(
     return now
 
 
-def test_a_single_file_from_far_away_is_worth_a_trial() -> None:
+def test_a_trial_speeds_up_a_single_file_from_a_distant_server() -> None:
     for window_mb in (2.0, 3.0):
         far = {"round_trip_s": 0.15, "window_mb": window_mb}
         assert seconds_of(1, 16, 512, **far) < 0.85 * seconds_of(1, 4, 512, **far)
 
 
-def test_trials_lose_nothing_on_a_full_link() -> None:
+def test_trials_cost_at_most_one_percent_on_a_full_link() -> None:
     for round_trip_s in (0.005, 0.03, 0.08):
         kept = seconds_of(4, 4, 4096, round_trip_s=round_trip_s)
         assert seconds_of(4, 16, 4096, round_trip_s=round_trip_s) <= 1.01 * kept
@@ -172,7 +172,7 @@ def test_more_connections_never_cost_much(
     rates=st.lists(st.integers(0, 10**10), min_size=1, max_size=100),
     missing=st.integers(0, 10**12),
 )
-def test_never_fewer_than_at_first_and_never_more_than_the_most(
+def test_the_number_of_connections_stays_between_the_first_and_the_maximum(
     first: int, most: int, rates: list[int], missing: int
 ) -> None:
     controller, received = ConcurrencyController(first, most, 0.0, 1), 0

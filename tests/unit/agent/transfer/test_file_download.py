@@ -6,7 +6,7 @@ from shared.manifest import File
 
 
 @given(st.lists(st.integers(0, 3 * SMALL_BYTES), max_size=30))
-def test_every_file_is_large_or_small_and_the_largest_comes_first(sizes: list[int]) -> None:
+def test_files_are_split_by_size_and_sorted_largest_first(sizes: list[int]) -> None:
     files = [File(f"f{n}", size) for n, size in enumerate(sizes)]
     large, small = split_by_size(files)
     assert sorted([*large, *small], key=lambda f: f.path) == sorted(files, key=lambda f: f.path)

@@ -10,7 +10,7 @@ def clock() -> Clock:
     return Clock(100.0)
 
 
-def test_done_counts_what_was_found_and_received(clock: Clock) -> None:
+def test_done_bytes_are_those_present_and_received(clock: Clock) -> None:
     progress = Progress(100, clock)
     progress.count_present(30)
     progress.receive(20)
@@ -30,7 +30,7 @@ def test_the_rate_is_that_of_the_last_seconds(clock: Clock) -> None:
     assert progress.rate() == pytest.approx(10_000, rel=0.15)
 
 
-def test_the_rate_falls_to_nothing_when_nothing_comes(clock: Clock) -> None:
+def test_the_rate_falls_to_zero_when_no_bytes_arrive(clock: Clock) -> None:
     progress = Progress(0, clock)
     clock.now += 1
     progress.receive(10**6)

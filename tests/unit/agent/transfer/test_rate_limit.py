@@ -44,13 +44,13 @@ def test_a_caller_that_never_pauses_gets_the_whole_rate(rate: float) -> None:
     assert moved >= rate * 10 * 0.97
 
 
-def test_no_rate_is_no_limit() -> None:
+def test_without_a_rate_nothing_is_limited() -> None:
     assert bucket_of(0.0, 0.0) is None
     assert RateLimiter().take(10**15, threading.Event())
     assert RateLimiter().chunk_bytes(2**20) == 2**20
 
 
-def test_a_draw_larger_than_the_bucket_is_on_credit() -> None:
+def test_a_draw_larger_than_the_bucket_makes_the_next_one_wait() -> None:
     bucket = limit(1000)
     assert bucket.draw(5000, 1.0) == 0
     assert 4.9 < bucket.draw(100, 1.0) < 5.1
@@ -87,7 +87,7 @@ def test_stop_ends_the_wait() -> None:
     assert not bucket.take(10, stop), "it would last for days"
 
 
-def test_reads_get_smaller_with_the_rate() -> None:
+def test_a_lower_rate_makes_reads_smaller() -> None:
     assert RateLimiter(10**9).chunk_bytes(2**20) == 2**20
     assert RateLimiter(10**6).chunk_bytes(2**20) == 50_000
     assert RateLimiter(1).chunk_bytes(2**20) == 4096

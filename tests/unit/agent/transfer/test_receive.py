@@ -94,7 +94,7 @@ def test_time_spent_on_skipped_bytes_does_not_count_against_the_wanted_ones(segm
     assert segmented.partial.path.read_bytes() == CONTENT
 
 
-def test_skipped_bytes_may_be_too_slow(segmented: SegmentedFile) -> None:
+def test_a_body_is_abandoned_if_its_skipped_bytes_arrive_too_slowly(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1000), second_half(segmented)
     with pytest.raises(Unreachable, match="'w' arrived at only 1000 bytes per second"):
         receive(path_of(slow), segmented, segment, memoryview(bytearray(2**14)))
@@ -112,7 +112,7 @@ def test_a_stop_ends_the_skipping_of_bytes(segmented: SegmentedFile) -> None:
     assert segmented.missing_bytes == HALF
 
 
-def test_a_rate_limit_is_drawn_in_small_grains_while_skipping(segmented: SegmentedFile) -> None:
+def test_skipping_draws_from_the_rate_limit_in_small_steps(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1e6), second_half(segmented)
     path = path_of(slow, rate_limiter=RateLimiter(rate=1e-3, clock=lambda: slow.now))
     slow.now = 1e9  # the bucket is full: one grain, on credit

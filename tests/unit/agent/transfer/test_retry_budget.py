@@ -5,7 +5,7 @@ import pytest
 from agent.transfer.retry_budget import SharedRetryBudget
 from agent.transfer.stall_detector import LEAST_RATE
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
-from shared.sources.command_line import POLICY as AT_HAND
+from shared.sources.command_line import POLICY as COMMAND_LINE_POLICY
 from shared.sources.retry import RetryPolicy, Timing
 from tests.builders.clock import Clock
 
@@ -67,18 +67,18 @@ def test_a_server_that_cuts_every_answer_early_is_not_hammered(cut_bytes: int, r
     assert 5 * receivers <= asked <= 100 * receivers
 
 
-def test_a_server_that_cuts_every_answer_late_is_not_slowed() -> None:
+def test_a_server_that_cuts_long_answers_is_asked_again_without_delay() -> None:
     asked, waited_s = requests_of(50 * 10**6, 5 * 10**9)
     assert asked == 100
     assert waited_s < 0.1
 
 
-def test_small_requests_still_reach_the_least_rate() -> None:
+def test_frequent_cuts_still_allow_the_lowest_acceptable_rate() -> None:
     _, waited_s = requests_of(16 * 1024, 10**7)
     assert 10**7 / waited_s >= LEAST_RATE * 0.9
 
 
-def test_real_progress_ends_the_long_pauses() -> None:
+def test_real_progress_resets_the_pauses() -> None:
     clock = Clock()
     tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
     pauses = []
@@ -88,7 +88,7 @@ def test_real_progress_ends_the_long_pauses() -> None:
     assert pauses == [0.5, 1.0, 2.0, 4.0, 0.5 / 64, 0.5]
 
 
-def test_a_failure_now_and_then_among_pieces_that_come_does_not_lengthen_the_pauses() -> None:
+def test_an_occasional_failure_between_successes_does_not_lengthen_the_pauses() -> None:
     clock = Clock()
     tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
     for left in range(100, 90, -1):
@@ -97,7 +97,7 @@ def test_a_failure_now_and_then_among_pieces_that_come_does_not_lengthen_the_pau
         tried.succeed()
 
 
-def test_a_receiver_without_bytes_waits_longer_each_time_while_another_receives_all() -> None:
+def test_a_receiver_without_bytes_backs_off_although_another_makes_progress() -> None:
     clock = Clock()
     tried = SharedRetryBudget(POLICY, Timing(clock, lambda _, most: most))
     pauses = []
@@ -107,7 +107,7 @@ def test_a_receiver_without_bytes_waits_longer_each_time_while_another_receives_
     assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_limited_attempts_are_spent_by_one_receiver() -> None:
+def test_an_error_with_its_own_limit_of_tries_is_raised_after_them() -> None:
     clock = Clock()
     tried = retry_budget(clock)
     wrong = Unreachable("compressed", tries=2)
@@ -118,7 +118,7 @@ def test_limited_attempts_are_spent_by_one_receiver() -> None:
         tried.pause(wrong, 100)
 
 
-def test_a_shorter_wait_of_another_file_shortens_no_wait() -> None:
+def test_a_shorter_wait_of_one_receiver_does_not_shorten_that_of_others() -> None:
     clock = Clock()
     tried = retry_budget(clock)
     clock.now = 1
@@ -129,7 +129,7 @@ def test_a_shorter_wait_of_another_file_shortens_no_wait() -> None:
     assert tried.pause(Unreachable("gone"), 99) >= 20
 
 
-def test_a_failure_that_someone_must_act_on_is_raised_even_while_others_wait() -> None:
+def test_a_failure_that_needs_action_is_raised_even_while_others_wait() -> None:
     tried = retry_budget(Clock())
     tried.pause(Unreachable("gone"), 100)
     with pytest.raises(AuthDenied):
@@ -156,7 +156,7 @@ def waits(policy: RetryPolicy, failure: Callable[[float], LarderError | None], r
 
 @pytest.mark.parametrize("receivers", [1, 4])
 @pytest.mark.parametrize("after_s", [0, 5, 30, 60])
-@pytest.mark.parametrize("policy", [RetryPolicy(), AT_HAND], ids=["an agent's", "a person's"])
+@pytest.mark.parametrize("policy", [RetryPolicy(), COMMAND_LINE_POLICY], ids=["agent", "command line"])
 def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
     policy: RetryPolicy, after_s: float, receivers: int
 ) -> None:
@@ -169,6 +169,6 @@ def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
 
 
 def test_a_server_that_is_down_briefly_is_waited_for() -> None:
-    assert waits(AT_HAND, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
+    assert waits(COMMAND_LINE_POLICY, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
     with pytest.raises(Unreachable):
-        waits(AT_HAND, lambda now: Unreachable("down") if now < 60 else None, 1)
+        waits(COMMAND_LINE_POLICY, lambda now: Unreachable("down") if now < 60 else None, 1)
