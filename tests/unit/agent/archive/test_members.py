@@ -122,16 +122,16 @@ def test_files_and_links_become_members_with_their_contents_path_and_directories
         ([file("a", 10**240)], "than any disk can hold"),
     ],
 )
-def test_an_unsafe_member_has_the_whole_archive_refused(entries: list[ArchiveEntry], phrase: str) -> None:
+def test_one_unsafe_member_has_the_whole_archive_refused(entries: list[ArchiveEntry], phrase: str) -> None:
     with pytest.raises(UnsafePath, match=phrase):
         decide_members([file("good"), *entries], LIMITS)
 
 
-def test_a_directory_may_have_the_bit_that_passes_its_group_on() -> None:
+def test_a_directory_may_have_the_setgid_bit() -> None:
     assert decide_members([directory("d", 0o2755), file("d/a")], LIMITS) == (Member("d/a", 1, "d/a"),)
 
 
-def test_the_limits_are_kept_and_nothing_beyond_is_checked() -> None:
+def test_listing_stops_at_the_limits_of_bytes_and_members() -> None:
     assert decide_members([file("a", 600), file("b", 400)], LIMITS)
 
     def endless(size: int) -> object:
@@ -148,7 +148,7 @@ def test_the_limits_are_kept_and_nothing_beyond_is_checked() -> None:
         decide_members([directory(f"d{number}") for number in range(11)], LIMITS)
 
 
-def test_directories_that_names_imply_count_once_each() -> None:
+def test_implied_directories_count_once_each() -> None:
     assert decide_members([file(f"d/e/{number}") for number in range(8)], LIMITS)
     listed = [file("d/e/0"), directory("d"), directory("d/e/"), *(file(f"d/e/{number}") for number in range(1, 8))]
     assert decide_members(listed, LIMITS)
@@ -179,7 +179,7 @@ def test_deep_names_take_no_memory_beyond_the_limit() -> None:
     assert peak_bytes < 30_000_000
 
 
-def test_no_sum_of_sizes_is_beyond_what_numbers_hold() -> None:
+def test_a_sum_of_sizes_beyond_63_bits_is_refused() -> None:
     assert decide_members([file("a", 2**61)], UnpackLimits(2**63))
     with pytest.raises(UnsafePath, match="up to 'c', than any disk can hold"):
         decide_members([file("a", 2**61), file("b", 2**61), file("c")], UnpackLimits(2**63))
@@ -192,7 +192,7 @@ ENTRIES = st.builds(
 
 
 @given(st.lists(ENTRIES, max_size=8))
-def test_accepted_names_fit_below_one_directory(entries: list[ArchiveEntry]) -> None:
+def test_accepted_members_are_distinct_safe_and_within_the_limits(entries: list[ArchiveEntry]) -> None:
     try:
         members = decide_members(entries, LIMITS)
     except (LarderError, Oversize):

@@ -21,7 +21,7 @@ def entries(*names: str, size: int = 1) -> list[ArchiveEntry]:
     return [ArchiveEntry(name, MemberType.FILE, size) for name in names]
 
 
-def test_files_of_one_directory_are_adjacent() -> None:
+def test_archives_may_share_directories() -> None:
     check_together({"": ["config.json", "d/x"], "a.tar": ["d/a", "d/e/a"], "b.tar": ["d/b", "d/e/b"]}, LIMITS)
 
 
@@ -40,17 +40,17 @@ def test_conflicts_among_the_sources_own_files_are_not_checked() -> None:
         ("caf\u00e9", "cafe\u0301", "which some file systems treat as the same"),
     ],
 )
-def test_a_clash_is_refused_with_both_named(one: str, other: str, phrase: str) -> None:
+def test_conflicting_names_of_two_archives_are_refused_and_both_named(one: str, other: str, phrase: str) -> None:
     with pytest.raises(UnsafePath, match=phrase):
         check_together({"a.tar": ["x", one], "b.tar": [other]}, LIMITS)
 
 
-def test_a_clash_with_a_file_beside_the_archives() -> None:
+def test_a_conflict_with_a_file_outside_the_archives_is_refused() -> None:
     with pytest.raises(UnsafePath, match=r"the file 'w' outside the archives and the file 'w' in 'a.tar'"):
         check_together({"": ["w"], "a.tar": ["w"]}, LIMITS)
 
 
-def test_members_count_over_all_archives() -> None:
+def test_the_limit_of_members_holds_over_all_archives() -> None:
     totals, limits = ArchiveTotals(), UnpackLimits(100, 4)
     decide_members([ArchiveEntry("d", MemberType.DIRECTORY), *entries("a", "b")], limits, totals)
     decide_members(entries("c"), limits, totals)
@@ -72,7 +72,7 @@ def test_archives_and_the_files_beside_them_share_one_limit() -> None:
         check_together({"": ["e/a"], "a.tar": ["d/b"], "b.tar": ["d/c"]}, UnpackLimits(0, 4))
 
 
-def test_bytes_count_over_all_archives() -> None:
+def test_the_limit_of_bytes_holds_over_all_archives() -> None:
     totals, limits = ArchiveTotals(), UnpackLimits(100, 9)
     decide_members(entries("a", size=60), limits, totals)
     decide_members(entries("b", size=40), limits, totals)

@@ -31,13 +31,13 @@ def reading(claim: Path, path: str) -> Reading:
     return found
 
 
-def test_a_model_is_read(claim: Path) -> None:
+def test_the_metadata_of_a_directory_on_the_claim_is_read(claim: Path) -> None:
     found = reading(claim, "models/llama").metadata
     assert found
     assert (found.model_type, found.context_length) == ("llama", 128)
 
 
-def test_a_file_can_be_the_model(claim: Path) -> None:
+def test_a_single_file_can_be_the_model(claim: Path) -> None:
     header = json.dumps({"w": {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}}).encode()
     body = struct.pack("<Q", len(header)) + header + bytes(12)
     (claim / "models" / "one.safetensors").write_bytes(body)
@@ -47,14 +47,14 @@ def test_a_file_can_be_the_model(claim: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["models/none", "none/llama", "models/llama/config.json/x"])
-def test_a_path_that_is_missing_is_no_model(path: str, claim: Path) -> None:
+def test_a_missing_path_is_reported_as_not_found(path: str, claim: Path) -> None:
     found = reading(claim, path)
     assert (found.found, found.reason) == (False, "PathNotFound")
     assert path in found.message
 
 
 @pytest.mark.parametrize("target", ["../../outside", "/etc", "loop"])
-def test_a_link_on_the_way_out_is_not_followed(target: str, claim: Path) -> None:
+def test_a_link_that_leads_out_of_the_claim_is_not_followed(target: str, claim: Path) -> None:
     (claim / "models" / "loop").symlink_to(target)
     found = reading(claim, "models/loop")
     assert (found.found, found.reason) == (False, "UnsafePath")
@@ -69,7 +69,7 @@ def test_a_link_within_the_claim_is_followed(claim: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["../../../outside/config.json", "../config.json", "/etc/hostname"])
-def test_a_file_that_pods_would_not_find_is_not_read(target: str, claim: Path) -> None:
+def test_a_needed_file_that_links_out_of_the_model_is_refused(target: str, claim: Path) -> None:
     (claim / "models" / "config.json").write_text(json.dumps(CONFIG))
     (claim / "models" / "llama" / "config.json").unlink()
     (claim / "models" / "llama" / "config.json").symlink_to(target)
@@ -79,7 +79,7 @@ def test_a_file_that_pods_would_not_find_is_not_read(target: str, claim: Path) -
     assert "/proc" not in found.message
 
 
-def test_a_file_that_is_not_needed_and_that_pods_would_not_find_is_remarked(claim: Path) -> None:
+def test_an_unneeded_file_that_links_out_of_the_model_is_noted(claim: Path) -> None:
     (claim / "models" / "llama" / "notes").symlink_to("../../../outside/config.json")
     found = reading(claim, "models/llama")
     assert found.metadata
@@ -89,7 +89,7 @@ def test_a_file_that_is_not_needed_and_that_pods_would_not_find_is_remarked(clai
     assert decode_reading(encode_reading(reading(claim, "models/llama")).decode()).metadata
 
 
-def test_a_file_on_the_claim_is_named_without_the_mount(claim: Path) -> None:
+def test_messages_do_not_show_where_the_claim_is_mounted(claim: Path) -> None:
     (claim / "models" / "claim.gguf").write_bytes(b"GGUF")
     assert str(claim) not in reading(claim, "models/claim.gguf").message
     (claim / "models" / "gone").symlink_to("nowhere")
@@ -114,7 +114,7 @@ def test_a_missing_malformed_or_oversized_configuration_is_named(
     assert "config.json" in found.message
 
 
-def test_the_existence_of_a_model_is_handed_in_before_it_is_read(claim: Path) -> None:
+def test_the_existence_of_a_model_is_reported_before_it_is_read(claim: Path) -> None:
     """Memory and time may end the Job while it reads."""
     config = claim / "models" / "llama" / "config.json"
     run_extract(str(claim), "models/none", config, io.StringIO())
@@ -130,7 +130,7 @@ def test_the_existence_of_a_model_is_handed_in_before_it_is_read(claim: Path) ->
     assert found.reason == "MetadataMissing"
 
 
-def test_the_metadata_found_is_handed_in(claim: Path, tmp_path: Path) -> None:
+def test_the_result_is_written_to_the_termination_log_and_to_stdout(claim: Path, tmp_path: Path) -> None:
     to, out = tmp_path / "log", io.StringIO()
     assert run_extract(str(claim), "models/llama", to, out) == 0
     assert decode_reading(to.read_text()) == reading(claim, "models/llama")

@@ -76,7 +76,7 @@ def test_a_second_run_transfers_nothing(claim: Claim) -> None:
     assert (claim.report.downloaded_bytes, claim.report.reused_bytes) == (0, served)
 
 
-def test_another_revision_than_the_resolved_one_is_not_downloaded(claim: Claim) -> None:
+def test_a_source_that_no_longer_has_the_resolved_revision_is_not_downloaded(claim: Claim) -> None:
     assert claim.fill(revision="older") == 1
     assert claim.report.reason == "SourceChanged"
     assert claim.files == {}
@@ -126,11 +126,11 @@ def test_progress_is_served_to_any_client() -> None:
     "text", ["", "{}", "null", '{"revision": "r", "reason": "Denied"}', '{"reason": "no word"}', '{"revision": "a b"}',
              '{"revision": "r", "other": 1}', "[" * 5000],
 )  # fmt: skip
-def test_a_report_that_is_invalid_is_refused(text: str) -> None:
+def test_an_invalid_report_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="it"):
         decode_report(text)
 
 
 @pytest.mark.parametrize(("done", "total", "percent"), [(0, 0, 0), (-1, 5, 0), (9, 5, 0), (99, 100, 95), (5, 5, 100)])
-def test_progress_of_a_hostile_pod_is_a_percentage_anyway(done: int, total: int, percent: int) -> None:
+def test_the_percentage_stays_valid_for_any_reported_numbers(done: int, total: int, percent: int) -> None:
     assert DownloadProgress(done, total).percent == percent

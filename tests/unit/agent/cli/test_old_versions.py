@@ -29,7 +29,7 @@ def files(claim: Path) -> set[str]:
         ([".", ".revisions/b/"], {"config.json", "sub/weights", ".revisions/b/w", ".revisions/c/w"}),
     ],
 )
-def test_only_what_is_named_stays_beside_what_is_downloaded(claim: Path, kept: list[str], left: set[str]) -> None:
+def test_only_the_downloaded_and_the_named_versions_are_kept(claim: Path, kept: list[str], left: set[str]) -> None:
     lines: list[str] = []
     remove_old_versions(claim / ".revisions" / "c", kept, lines.append)
     assert files(claim) == left | {"lost+found/x"}
@@ -50,7 +50,7 @@ def test_links_are_removed_and_never_followed(claim: Path, tmp_path: Path) -> No
     assert not (claim / ".revisions" / "d").is_symlink()
 
 
-def test_files_that_cannot_be_removed_are_reported_and_stay(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_removed_are_reported_and_kept(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, **_: object) -> None:
         raise PermissionError(1, "Operation not permitted", os.fspath(path))
 
@@ -61,7 +61,7 @@ def test_files_that_cannot_be_removed_are_reported_and_stay(claim: Path, monkeyp
     assert any("cannot be removed and stays: Operation not permitted" in line for line in lines)
 
 
-def test_a_directory_of_no_version_is_refused(claim: Path) -> None:
+def test_a_target_that_is_not_a_version_is_refused(claim: Path) -> None:
     with pytest.raises(InvalidURI, match="--keep needs"):
         remove_old_versions(claim, ["."], print)
     assert len(files(claim)) == 6

@@ -24,7 +24,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_an_ordinary_directory_takes_links_and_keeps_no_probe(tmp_path: Path) -> None:
+def test_probing_for_links_leaves_no_file_behind(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / PROBE).write_text("left by a killed pod")
     assert can_link(tmp_path / "model")
@@ -63,7 +63,7 @@ def test_a_stream_that_breaks_resumes_where_it_ended(tmp_path: Path) -> None:
     assert files_in(tmp_path) == FILES
 
 
-def test_wrong_bytes_are_not_kept(tmp_path: Path) -> None:
+def test_a_file_with_wrong_bytes_is_removed_and_not_counted(tmp_path: Path) -> None:
     source = MemorySource(FILES)
     source.faults.corrupt.add("sub/weights.safetensors")
     failed = fill(source, tmp_path)
@@ -73,7 +73,7 @@ def test_wrong_bytes_are_not_kept(tmp_path: Path) -> None:
     assert failed.progress.done <= len(b"{}")
 
 
-def test_another_revision_is_not_written(tmp_path: Path) -> None:
+def test_a_source_of_another_revision_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(SourceChanged):
         fill(MemorySource(FILES), tmp_path, revision="older").run()
     assert files_in(tmp_path) == {}
@@ -91,7 +91,7 @@ def test_an_archive_is_refused_because_its_members_cannot_be_placed(tmp_path: Pa
         fill(MemorySource({"model.tar.gz": b"x"}), tmp_path).run()
 
 
-def test_a_foreign_link_leads_nowhere(tmp_path: Path) -> None:
+def test_a_file_is_not_written_through_a_foreign_link(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").symlink_to(tmp_path / "outside" / "victim")

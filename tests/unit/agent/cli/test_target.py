@@ -13,7 +13,7 @@ def listed(*paths: str) -> Manifest:
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "a/../../b", "", ".larder/x", ".larder-holder"])
-def test_names_that_leave_the_target_or_are_ours_are_refused(path: str) -> None:
+def test_names_that_leave_the_target_or_are_reserved_are_refused(path: str) -> None:
     with pytest.raises(UnsafePath):
         check_manifest(listed("config.json", path))
 

@@ -21,7 +21,7 @@ def unpacked(folder: Path, *paths: str) -> Path:
     "junk",
     ["__MACOSX/._m", "__MACOSX/m/._config.json", ".DS_Store", "._m", ".git/config", ".cache/huggingface/config.json"],
 )
-def test_junk_beside_the_one_directory_does_not_count(tmp_path: Path, junk: str) -> None:
+def test_junk_beside_the_single_directory_is_ignored(tmp_path: Path, junk: str) -> None:
     files = UnpackedFiles(str(unpacked(tmp_path, "m/config.json", "m/sub/a.txt", junk)))
     assert files.sizes == {"config.json": len(CONFIG), "sub/a.txt": len(CONFIG)}
     assert files.read("config.json", 0, 100) == CONFIG
@@ -45,7 +45,7 @@ def test_anything_else_beside_a_directory_makes_the_whole_archive_the_model(
     assert set(UnpackedFiles(str(unpacked(tmp_path, *paths))).sizes) == set(paths)
 
 
-def test_a_directory_that_looks_like_junk_is_the_model_where_there_is_nothing_else(tmp_path: Path) -> None:
+def test_a_directory_that_looks_like_junk_is_the_model_if_it_is_alone(tmp_path: Path) -> None:
     assert set(UnpackedFiles(str(unpacked(tmp_path, ".m/config.json"))).sizes) == {"config.json"}
 
 
