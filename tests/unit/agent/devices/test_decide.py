@@ -57,7 +57,7 @@ def settled(node: AdvertisedNode, info: NodeInfo, **fields: Any) -> AdvertisedNo
     raise AssertionError(decided(node, info, **fields))
 
 
-def test_nothing_is_written_where_the_node_is_as_it_should_be() -> None:
+def test_nothing_is_written_if_the_node_is_as_desired() -> None:
     assert decided(SETTLED) == []
     assert decided(AdvertisedNode("u"), NOTHING) == []
 
@@ -70,11 +70,11 @@ def test_a_new_node_gets_the_record_before_the_status() -> None:
 
 
 @pytest.mark.parametrize("quantity", ["4", "4000m", "4.0"])
-def test_a_quantity_may_be_written_in_any_form(quantity: str) -> None:
+def test_an_equal_quantity_in_another_form_is_not_rewritten(quantity: str) -> None:
     assert decided(AdvertisedNode("u", TEXT, A, {A: quantity}, {A: quantity})) == []
 
 
-def test_a_large_number_is_what_the_api_server_makes_of_it() -> None:
+def test_a_large_quantity_abbreviated_by_the_api_server_is_not_rewritten() -> None:
     info = NodeInfo("n1", kube_cap={A: 2**40 * 1000}, kube_alloc={A: 2**40 * 1000})
     node = AdvertisedNode("u", encode_node_info(info), A, {A: "1000Ti"}, {A: "1000Ti"})
     assert decided(node, info)[1:] == []
@@ -100,12 +100,12 @@ def test_a_resource_that_is_no_longer_offered_is_removed_before_its_record() -> 
     assert decided(applied(node, actions[0])) == [WriteNodeAnnotations({RECORD: A})]
 
 
-def test_resources_without_a_record_are_of_others() -> None:
+def test_resources_without_a_record_of_ours_are_left_alone() -> None:
     node = AdvertisedNode("u", TEXT, A, {A: "4", B: "1", "nvidia.com/gpu": "8"}, {A: "4", B: "1"})
     assert decided(node) == []
 
 
-def test_a_record_cannot_make_the_agent_remove_what_it_may_not_write() -> None:
+def test_a_record_cannot_make_the_agent_remove_resources_it_may_not_write() -> None:
     node = AdvertisedNode("u", TEXT, f"{A},cpu,nvidia.com/gpu", {A: "4", "cpu": "4", "nvidia.com/gpu": "8"}, {A: "4"})
     assert decided(node) == [WriteNodeAnnotations({RECORD: A})]
 
@@ -126,7 +126,7 @@ def test_unknown_keys_are_found_in_the_annotation() -> None:
     assert (found, problem) == ({}, "name is the number 7, not a string of at most 512 characters")
 
 
-def test_kubelet_overrules_what_is_less_than_the_capacity() -> None:
+def test_an_allocatable_that_kubelet_raised_to_the_capacity_is_detected() -> None:
     written = {A: (4, 3), B: (2, 2)}
     both = {A: "4", B: "2"}
     assert overruled_by_kubelet(AdvertisedNode("u", None, "", both, both), written) == {A}
@@ -147,7 +147,7 @@ def test_resources_that_kubelet_overruled_before_are_recognised_on_the_node() ->
     assert overruled_before(AdvertisedNode("u", None, A), info, ("larder.dev/",)) == frozenset()
 
 
-def test_a_resource_that_kubelet_overrules_has_a_smaller_capacity() -> None:
+def test_the_capacity_is_lowered_if_kubelet_overrules_the_allocatable() -> None:
     info = NodeInfo("n1", kube_cap={A: 4}, kube_alloc={A: 3})
     assert settled(AdvertisedNode("u"), info).allocatable == {A: "3"}
     node = settled(AdvertisedNode("u"), info, overruled=frozenset({A}))

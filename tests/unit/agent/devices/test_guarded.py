@@ -28,12 +28,12 @@ def allocated(answer: object) -> DeviceAllocation:
     return guarded(answer=lambda _pod, _container: answer).allocate(POD, CONTAINER)
 
 
-def test_a_plugin_offers_what_it_fills_in() -> None:
+def test_the_offer_has_the_node_name_and_what_the_plugin_filled_in() -> None:
     info = guarded().node_info("n1")
     assert (info.name, info.allocatable) == ("n1", {CARD: 1})
 
 
-def test_an_allocation_is_what_the_plugin_says() -> None:
+def test_an_allocation_has_the_mounts_devices_and_variables_of_the_plugin() -> None:
     mounts = [Mount("/in/the/pod", "/on/the/node"), Mount("/data", "/srv/data", read_only=False)]
     found = allocated((mounts, ["/dev/null"], {"CARDS": "0,1"}))
     assert found == DeviceAllocation(tuple(mounts), ("/dev/null",), {"CARDS": "0,1"})
@@ -57,7 +57,7 @@ def test_any_exception_of_a_plugin_becomes_one_error(error: BaseException) -> No
         plugin.node_info("n1")
 
 
-def test_a_message_that_cannot_be_read_is_no_problem() -> None:
+def test_an_exception_without_a_readable_message_is_named_by_its_type() -> None:
     class Silent(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -103,7 +103,7 @@ def test_a_long_message_is_cut() -> None:
         (([Mount("/a", "/b")] * (MAX_MOUNTS + 1), [], {}), "more than 64 mounts"),
     ],
 )
-def test_nonsense_is_no_allocation(answer: object, words: str) -> None:
+def test_an_invalid_allocation_is_refused(answer: object, words: str) -> None:
     with pytest.raises(DevicePluginError) as caught:
         allocated(answer)
     assert words in str(caught.value)

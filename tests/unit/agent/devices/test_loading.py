@@ -41,7 +41,7 @@ def test_a_plugin_that_fails_is_left_out() -> None:
         assert expected in loaded.failures[label]
 
 
-def test_a_name_that_is_taken_is_left_out() -> None:
+def test_a_plugin_with_a_taken_name_is_left_out() -> None:
     loaded = start_plugins([GuardedPlugin("label", lambda: StubDevice("models"))], taken=["models"])
     assert loaded.plugins == ()
     assert "another plugin is named 'models' too" in loaded.failures["label"]

@@ -42,7 +42,7 @@ def test_models_and_bytes_are_offered() -> None:
     assert info.allocatable["resource/group/model/team-a_qwen/id/team-a_qwen"] == 1
 
 
-def test_a_node_with_the_model_wins_and_one_without_does_not_fit() -> None:
+def test_a_pod_fits_only_the_node_that_has_its_model() -> None:
     nodes = [offered("qwen", name="n1"), offered("llama", "qwen", name="n2"), offered(name="n3")]
     decision = schedule(nodes, pod(id_leaf("llama")))
     assert decision.node == "n2"
@@ -61,7 +61,7 @@ def test_the_ready_and_id_leaves_of_a_request_must_belong_to_the_same_model() ->
     assert schedule([offered("qwen")], request).node is None
 
 
-def test_any_number_of_pods_uses_one_model() -> None:
+def test_any_number_of_pods_may_use_one_model() -> None:
     node = offered("llama")
     node.used = {**node.used, id_leaf("llama"): 1, ready_leaf("llama"): 1}
     assert schedule([node], pod(id_leaf("llama"), ready_leaf("llama"))).node == "n1"
@@ -95,13 +95,13 @@ def test_models_beyond_the_limit_are_left_out_and_reported_once() -> None:
     assert [(log["event"], log["count"]) for log in logs] == [("models_not_advertised", 1000 - len(chosen))]
 
 
-def test_a_thousand_ordinary_names_do_not_break_anything() -> None:
+def test_a_thousand_models_are_offered_up_to_the_limit() -> None:
     names = [f"m{n}" for n in range(1000)]
     info = offered(*names)
     assert len(info.allocatable) == 1 + 2 * len(fitting(names))
 
 
-def test_use_is_rounded_so_that_a_download_does_not_write_the_node_all_the_time() -> None:
+def test_the_used_bytes_are_rounded_up_to_64_steps() -> None:
     steps = {stepped_use(used, 64 * GIB) for used in range(0, 64 * GIB, GIB // 7)}
     assert len(steps) == 65
     assert stepped_use(1, 64 * GIB) == GIB

@@ -15,7 +15,7 @@ def offered(**fields: Any) -> NodeInfo:
     return offer_of(NodeInfo(**fields), "n1", PREFIXES)
 
 
-def test_an_offer_shares_nothing_with_the_plugin() -> None:
+def test_an_offer_is_a_copy_of_what_the_plugin_filled_in() -> None:
     filled = NodeInfo("other", {CARD: 2}, {CARD: 1}, {CARD: 1}, {CARD: 1}, {"larder.dev/a": 2}, {}, {"unknown": 1})
     found = offer_of(filled, "n1", PREFIXES)
     for values in (filled.capacity, filled.allocatable, filled.used, filled.scorer, filled.kube_cap):
@@ -23,7 +23,7 @@ def test_an_offer_shares_nothing_with_the_plugin() -> None:
     assert found == NodeInfo("n1", {CARD: 2}, {CARD: 1}, {CARD: 1}, {CARD: 1}, {"larder.dev/a": 2}, {"larder.dev/a": 2})
 
 
-def test_capacity_and_allocatable_complete_each_other() -> None:
+def test_a_missing_capacity_or_allocatable_is_taken_from_the_other() -> None:
     found = offered(kube_cap={"larder.dev/a": 3}, kube_alloc={"example.com/cards-b": 4})
     assert found.kube_cap == found.kube_alloc == {"larder.dev/a": 3, "example.com/cards-b": 4}
 
@@ -47,7 +47,7 @@ def test_capacity_and_allocatable_complete_each_other() -> None:
         ({"kube_cap": {"larder.dev/a": 1}, "kube_alloc": {"larder.dev/a": 2}}, "is 2, more than its capacity 1"),
     ],
 )
-def test_nonsense_is_refused(fields: dict[str, Any], words: str) -> None:
+def test_an_invalid_offer_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         offered(**fields)
 

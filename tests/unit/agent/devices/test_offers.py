@@ -6,7 +6,7 @@ from shared.devices.info import NodeInfo
 from tests.builders.device_plugins import CARD
 
 
-def test_offers_are_put_together_with_what_nobody_knows() -> None:
+def test_offers_of_plugins_are_merged_and_unknown_keys_kept() -> None:
     first = NodeInfo("n1", {CARD: 1}, {CARD: 1}, {CARD: 1}, {CARD: 1}, {"larder.dev/a": 2}, {"larder.dev/a": 1})
     second = NodeInfo("n1", allocatable={"resource/group/tpu/0/chips": 4})
     combined = combine("n1", {"first": first, "second": second}, {"vendor": 1})
@@ -23,7 +23,7 @@ def test_offers_are_put_together_with_what_nobody_knows() -> None:
     )
 
 
-def test_a_device_that_two_plugins_offer_is_left_out_of_the_second() -> None:
+def test_a_plugin_that_offers_the_device_of_another_is_left_out() -> None:
     one = NodeInfo("n1", allocatable={CARD: 1})
     for other in (NodeInfo("n1", capacity={CARD: 2}), NodeInfo("n1", scorer={CARD: 1}), one):
         combined = combine("n1", {"one": one, "other": other}, {})
@@ -43,12 +43,12 @@ def test_offers_too_large_for_the_annotation_are_left_out_and_smaller_ones_conti
     assert parse_node_info(text).allocatable == {CARD: 1}
 
 
-def test_letters_count_as_the_bytes_that_they_take() -> None:
+def test_the_size_of_an_annotation_is_counted_in_bytes() -> None:
     letters = NodeInfo("n1", allocatable={f"resource/group/{'字' * 200}/{n}/leaf": 1 for n in range(250)})
     assert "letters" in combine("n1", {"letters": letters}, {}).failures
 
 
-def test_too_many_resources_stay_out() -> None:
+def test_a_plugin_with_too_many_resources_is_left_out() -> None:
     many = NodeInfo("n1", allocatable={f"a{n}": 1 for n in range(3000)})
     more = NodeInfo("n1", allocatable={f"b{n}": 1 for n in range(3000)})
     combined = combine("n1", {"many": many, "more": more}, {})

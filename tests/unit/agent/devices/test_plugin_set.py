@@ -40,7 +40,7 @@ def test_a_plugin_that_did_not_start_is_retried_later() -> None:
     assert answers.failures == {}
 
 
-def test_a_plugin_that_fails_to_answer_is_out_for_that_round() -> None:
+def test_a_plugin_that_fails_to_answer_is_left_out_until_it_answers() -> None:
     problems = ["update"]
 
     def fill(info: NodeInfo) -> None:
@@ -56,7 +56,7 @@ def test_a_plugin_that_fails_to_answer_is_out_for_that_round() -> None:
     assert plugins.ask("n1").offers == {}
 
 
-def test_the_second_of_a_name_is_left_out_even_if_it_comes_later() -> None:
+def test_a_plugin_that_starts_late_with_a_taken_name_is_left_out() -> None:
     clock, problems = Clock(), ["start"]
     late = GuardedPlugin("late", lambda: StubDevice("toy", on_start=lambda: always(problems, "start")))
     plugins = PluginSet([late, GuardedPlugin("toy", lambda: StubDevice("toy"))], clock)

@@ -16,7 +16,7 @@ def state_of(report: DeviceReport) -> tuple[str, str, str]:
     return found.status, found.reason, found.message
 
 
-def test_the_condition_says_who_is_left_out_and_why() -> None:
+def test_the_condition_names_plugins_that_are_left_out_and_why() -> None:
     assert state_of(DeviceReport()) == ("Unknown", "Starting", "the device plugins have not answered yet")
     assert state_of(GOOD) == ("True", "AllPlugins", "advertised by example, models")
     assert state_of(BAD) == ("False", "PluginFailed", "car: no wheels; toy: it broke")
@@ -46,7 +46,7 @@ def test_the_metrics_have_a_sample_for_each_plugin() -> None:
     }
 
 
-def test_the_node_is_not_advertised_before_it_could_be_written() -> None:
+def test_devices_count_as_advertised_only_after_a_successful_write() -> None:
     assert [_advertised(report) for report in (DeviceReport(), REFUSED, GOOD)] == [0, 0, 1]
 
 

@@ -15,7 +15,7 @@ def ready(held: dict[tuple[str, str], HeldSnapshot], labels: tuple[str, ...]) ->
     return contents_of(observation(held=held, labels=labels), SPACE).ready
 
 
-def test_a_model_is_ready_with_intact_files_and_both_labels() -> None:
+def test_a_model_is_ready_only_with_intact_files_and_both_labels() -> None:
     assert ready({KEY: SOUND}, both()) == ("llama",)
     assert ready({KEY: SOUND}, both()[:1]) == ()
     assert ready({KEY: SOUND}, both()[1:]) == ()
@@ -23,7 +23,7 @@ def test_a_model_is_ready_with_intact_files_and_both_labels() -> None:
     assert ready({}, both()) == ()
 
 
-def test_two_revisions_are_one_model() -> None:
+def test_two_revisions_count_as_one_ready_model() -> None:
     labels = (*both(), *both(revision="r2"))
     assert ready({KEY: SOUND, ("llama", "r2"): SOUND, ("qwen", "r1"): SOUND}, labels) == ("llama",)
 

@@ -16,12 +16,12 @@ def _is_allowed(mount: str = "", device: str = "", variable: str = "", allowed: 
     return True
 
 
-def test_the_message_names_all_that_is_missing() -> None:
+def test_the_refusal_names_everything_that_is_not_allowed() -> None:
     with pytest.raises(PrepareRefused, match=r"mount /etc, device /dev/x, variable A for container main.*dra\.allow"):
         check_allowed(ALLOWED, ["/etc"], ["/dev/x"], {"A": "b"}, "main")
 
 
-def test_only_what_is_listed_is_allowed() -> None:
+def test_only_listed_mounts_devices_and_variables_are_allowed() -> None:
     for mount in ("/opt/driver", "/opt/driver/lib/x", "/opt/v1", "/opt/v2/lib"):
         assert _is_allowed(mount=mount)
     for mount in ("/opt", "/opt/drivers", "/etc", "/"):
@@ -34,7 +34,7 @@ def test_only_what_is_listed_is_allowed() -> None:
     assert not _is_allowed(variable="LD_PRELOAD")
 
 
-def test_a_star_matches_anything_within_one_part() -> None:
+def test_a_star_matches_within_one_path_segment() -> None:
     stars = AllowList(devices=("/dev/a*b*c", "/dev/*/x"))
     for device in ("/dev/abc", "/dev/a1b2c", "/dev/abbc", "/dev/any/x"):
         assert _is_allowed(device=device, allowed=stars)
@@ -54,11 +54,11 @@ def test_nothing_is_allowed_by_default() -> None:
 @pytest.mark.parametrize(
     "text", ['{"mounts": ["opt"]}', '{"devices": ["/dev/../x"]}', '{"env": ["*"]}', '{"nodes": []}', "x"]
 )
-def test_a_list_that_cannot_be_meant_is_refused(text: str) -> None:
+def test_an_invalid_allow_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_allowed(text)
 
 
-def test_patterns_are_plain_text_but_for_the_star() -> None:
+def test_characters_other_than_the_star_match_literally() -> None:
     check_patterns(ALLOWED)
     assert not _is_allowed(device="/dev/xfuse", allowed=AllowList(devices=("/dev/.fuse",)))

@@ -6,7 +6,7 @@ from agent.dra.cdi_files import CdiFiles
 from shared.errors import StoreFailure
 
 
-def test_a_file_is_there_until_it_is_removed(tmp_path: Path) -> None:
+def test_a_written_file_is_listed_until_it_is_removed(tmp_path: Path) -> None:
     files = CdiFiles(tmp_path / "cdi")
     assert files.uids() == set()
     files.write("u1", {"a": 1})
@@ -19,7 +19,7 @@ def test_a_file_is_there_until_it_is_removed(tmp_path: Path) -> None:
     assert files.uids() == set()
 
 
-def test_half_a_file_is_dropped_and_others_stay(tmp_path: Path) -> None:
+def test_unfinished_files_are_dropped_and_foreign_files_stay(tmp_path: Path) -> None:
     (tmp_path / "model.larder.dev-u1.17.tmp").write_text("{")
     (tmp_path / "gpu.json").write_text("{}")
     files = CdiFiles(tmp_path)
@@ -29,7 +29,7 @@ def test_half_a_file_is_dropped_and_others_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uid", ["../x", "", "a/b", "x" * 64])
-def test_a_uid_is_never_a_path(tmp_path: Path, uid: str) -> None:
+def test_a_uid_that_could_be_a_path_is_refused(tmp_path: Path, uid: str) -> None:
     with pytest.raises(StoreFailure):
         CdiFiles(tmp_path).write(uid, {})
 

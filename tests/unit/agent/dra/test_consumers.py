@@ -32,11 +32,11 @@ def test_a_container_uses_the_requests_that_it_names_or_all() -> None:
     assert containers_of(POD, "other", "model") == []
 
 
-def test_alternatives_belong_to_their_request() -> None:
+def test_a_subrequest_counts_for_the_containers_of_its_request() -> None:
     assert containers_of(POD, "p-m-abc", "model/cached") == ["init", "main"]
 
 
-def test_an_extended_resource_shows_in_the_status_alone() -> None:
+def test_containers_of_an_extended_resource_claim_are_read_from_the_pod_status() -> None:
     """Pitfall 9."""
     mappings = [{"containerName": "main", "resourceName": "x/y", "requestName": "container-0-request-0"}]
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMappings": mappings}}

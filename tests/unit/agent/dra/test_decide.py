@@ -60,13 +60,13 @@ def test_only_devices_of_this_node_and_driver_count() -> None:
     assert "holds no model" in _refusal(_view(claim=_claim(other)))
 
 
-def test_a_claim_that_is_gone_or_another_is_refused() -> None:
+def test_a_deleted_or_replaced_claim_is_refused() -> None:
     assert "does not exist" in _refusal(_view(claim=None))
     claim = _claim(_device())
     assert "was replaced" in _refusal(_view(claim=claim, ref=REF._replace(uid="u2")))
 
 
-def test_a_model_that_is_gone_or_going_or_damaged_is_refused() -> None:
+def test_a_missing_leaving_or_damaged_model_is_refused() -> None:
     assert "not on node n" in _refusal(_view(held={}))
     assert "is being removed" in _refusal(_view(state=EntryState.ABSENT))
     assert "is being removed" in _refusal(_view(entries={}))
@@ -109,7 +109,7 @@ def test_plugins_are_not_asked_without_an_allocation_for_this_container_and_node
     assert list(allocate_requests(_view(), [_device()])) == []
 
 
-def test_devices_of_one_container_never_reach_another() -> None:
+def test_a_container_without_a_request_of_its_own_is_refused_the_devices_of_another() -> None:
     pod = _pod(PodInfo(node_name="n", running_containers={"main": GIVEN}), "main", "sidecar")
     with pytest.raises(PrepareRefused, match="a request of its own"):
         _asked(pod)

@@ -14,11 +14,11 @@ def test_an_intact_snapshot_of_an_entry_is_a_device() -> None:
     assert _devices(MODEL) == [("Qwen_qwen", "")]
 
 
-def test_files_that_no_entry_names_do_not_count() -> None:
+def test_a_snapshot_without_an_entry_is_not_a_device() -> None:
     assert devices_of([MODEL], {}) == ()
 
 
-def test_a_model_that_leaves_or_is_damaged_or_unknown_gets_no_new_pods() -> None:
+def test_a_leaving_or_damaged_model_has_a_taint_that_repels_new_pods() -> None:
     damaged = HeldModel("m", "r", "/m", damaged=("a",))
     for state in (EntryState.DRAINING, EntryState.ABSENT, "StateOfALaterVersion"):
         assert _devices(MODEL, state) == [("Qwen_qwen", "larder.dev/leaving")]
@@ -37,14 +37,14 @@ def test_a_device_has_the_attributes_that_selectors_need() -> None:
     assert "taints" not in body
 
 
-def test_the_fallback_has_the_same_attributes_for_a_missing_one_is_an_error() -> None:
+def test_the_fallback_device_has_the_same_attributes_as_a_model() -> None:
     entry = Entry(id=MODEL.id, revision=MODEL.revision)
     device = device_json(devices_of([MODEL], {entry.key: entry})[0])
     kinds = {name: value.keys() for name, value in device["attributes"].items()}
     assert {name: value.keys() for name, value in fetch_json()["attributes"].items()} == kinds
 
 
-def test_names_and_texts_fit_and_stay_unique() -> None:
+def test_device_names_and_attribute_values_are_shortened_and_stay_unique() -> None:
     long = "a" * 300
     names = {device_name(f"{long}{end}", "r") for end in "bc"} | {device_name("é_Ü.x", "r"), device_name("___", "r")}
     assert len(names) == 4

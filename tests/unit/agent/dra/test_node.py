@@ -39,11 +39,11 @@ async def _reported(objects: Objects, folder: Path, *mends: dict[str, Any]) -> l
     return said
 
 
-async def test_a_node_that_can_have_devices_is_let_through(objects: Objects, tmp_path: Path) -> None:
+async def test_a_node_that_supports_devices_has_no_problem(objects: Objects, tmp_path: Path) -> None:
     assert await _reported(objects, tmp_path) == []
 
 
-async def test_an_api_server_without_devices_is_waited_for(objects: Objects, tmp_path: Path) -> None:
+async def test_a_missing_resource_api_is_reported_once_and_waited_for(objects: Objects, tmp_path: Path) -> None:
     """It says so once and waits; a program that ends would be restarted for ever."""
     del objects.objects[RESOURCES]
     first, last = await _reported(objects, tmp_path, {}, {}, {RESOURCES: {}})

@@ -60,7 +60,7 @@ async def test_a_plugin_that_fails_stops_the_container(answer: object) -> None:
         await _plugins(_Plugin("a", GPU), _Plugin("bad", answer)).allocate(REQUEST)
 
 
-async def test_a_plugin_that_did_not_start_matters_only_if_no_other_knows_the_devices() -> None:
+async def test_a_plugin_that_did_not_start_fails_a_container_only_if_no_other_knows_its_devices() -> None:
     missing = _Plugin("bad", GPU, starts=False)
     assert (await _plugins(missing, _Plugin("a", GPU)).allocate(REQUEST)).devices == ("/dev/gpu3",)
     with pytest.raises(PrepareRefused, match="no GPU here"):

@@ -51,14 +51,16 @@ async def publisher(server: _OldServer, tmp_path: Path) -> AsyncIterator[SlicePu
         yield SlicePublisher(kube, PoolOwner("n", "u1"))
 
 
-async def test_dropped_fields_are_not_written_again_and_again(publisher: SlicePublisher, server: _OldServer) -> None:
+async def test_slices_are_not_rewritten_because_an_old_server_drops_fields(
+    publisher: SlicePublisher, server: _OldServer
+) -> None:
     assert await publisher.publish([OPEN])
     assert not await publisher.publish([OPEN])
     assert server.writes == 1
     assert server.names() == [FETCH_DEVICE, OPEN.model.device]
 
 
-async def test_leaving_devices_are_not_published_where_taints_are_not_supported(
+async def test_devices_with_a_taint_are_not_published_if_the_server_drops_taints(
     publisher: SlicePublisher, server: _OldServer
 ) -> None:
     assert await publisher.publish([OPEN, LEAVING])

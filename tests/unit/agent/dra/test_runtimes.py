@@ -16,7 +16,7 @@ def test_newer_and_unknown_runtimes_are_assumed_to_support_cdi(runtime: str) -> 
     assert cdi_problem(runtime) == ""
 
 
-def test_containerd_1_7_needs_a_setting() -> None:
+def test_only_containerd_1_7_needs_cdi_switched_on() -> None:
     assert needs_cdi_switched_on("containerd://1.7.24")
     assert not needs_cdi_switched_on("containerd://2.0.0")
     assert not needs_cdi_switched_on("cri-o://1.7.0")

@@ -40,7 +40,7 @@ def _applied(published: Sequence[PublishedSlice], actions: Sequence[SliceAction]
 
 
 @given(st.lists(st.integers(0, 3 * MAX_DEVICES + 1), min_size=1, max_size=5))
-def test_a_plan_leads_to_a_complete_pool_and_then_to_nothing(counts: list[int]) -> None:
+def test_applying_a_plan_completes_the_pool_and_leaves_nothing_to_do(counts: list[int]) -> None:
     published: list[PublishedSlice] = []
     last = 0
     for count in counts:
@@ -71,7 +71,7 @@ def test_one_deleted_slice_of_several_is_written_with_all_others() -> None:
     assert [type(action) for action in actions] == [ReplaceSlice, CreateSlice]
 
 
-def test_slices_belong_to_the_node_and_nodes_of_similar_names_have_others() -> None:
+def test_slices_are_owned_by_their_node_and_similar_node_names_do_not_collide() -> None:
     (action,) = plan_slices(NODE, [], [])
     assert isinstance(action, CreateSlice)
     assert action.body["metadata"]["ownerReferences"] == [
