@@ -12,7 +12,7 @@ GIB = 2**30
     ("on_root", "refuses", "status", "reason"),
     [(False, True, "False", "DiskOfItsOwn"), (True, False, "True", "DiskOfTheNode"), (True, True, "True", "Refused")],
 )
-def test_the_condition_says_on_which_disk_the_store_lies(
+def test_the_condition_reports_which_disk_holds_the_store(
     *, on_root: bool, refuses: bool, status: str, reason: str
 ) -> None:
     volume = StoreVolume(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)

@@ -69,7 +69,7 @@ def test_after_the_commit_the_labels_are_set_and_nothing_else_is_done() -> None:
     assert decide(observation(entry(), held={KEY: SOUND}, labels=both())) == []
 
 
-def test_a_refused_label_patch_is_waited_out() -> None:
+def test_a_label_patch_is_not_repeated_before_its_retry_is_due() -> None:
     unlabelled = observation(entry(), held={KEY: SOUND}, label_patch_due_s=101.0)
     assert decide(unlabelled) == []
     assert next_due_s(unlabelled) == 101.0
@@ -99,7 +99,7 @@ def test_reservations_are_requested_by_priority_then_age() -> None:
 
 
 @pytest.mark.parametrize("works", [{}, {KEY: Prepared(DIGEST)}])
-def test_a_failure_is_waited_out(works: dict[tuple[str, str], Prepared]) -> None:
+def test_a_failed_entry_is_retried_only_when_it_is_due(works: dict[tuple[str, str], Prepared]) -> None:
     failed = observation(entry(), works=works, failures={KEY: failure(entry(), 130.0)})
     assert decide(failed) == []
     assert next_due_s(failed) == 130.0
@@ -129,12 +129,12 @@ def test_a_download_that_is_no_longer_wanted_is_stopped(state: str) -> None:
     assert Forget(KEY) in decide(observation(wanted_entry, works={KEY: Reserved(DIGEST)}))
 
 
-def test_an_entry_that_went_is_stopped_and_its_files_stay() -> None:
+def test_the_download_of_a_deleted_entry_is_stopped_and_its_files_stay() -> None:
     assert decide(observation(works={KEY: Fetching(DIGEST)}, held={KEY: SOUND}, labels=both())) == [Stop(KEY)]
     assert decide(observation(held={KEY: SOUND}, labels=both())) == []
 
 
-def test_downloads_continue_while_the_model_node_is_away_or_another_nodes() -> None:
+def test_downloads_continue_without_a_model_node_of_this_node() -> None:
     running = observation(works={KEY: Fetching(DIGEST), ("b", "r1"): Reserved(DIGEST)}, model_node=None)
     assert decide(running) == []
     assert decide(replace(running, model_node=model_node([entry(state="Absent")], uid="other"))) == []
@@ -184,7 +184,7 @@ class TestRemoval:
         assert decide(observation(self.gone, held={KEY: SOUND}, labels=both(), label_patch_due_s=101)) == []
         assert decide(observation(self.gone, held={KEY: SOUND}, labels=both()[:1], label_patch_due_s=101)) == []
 
-    def test_another_revisions_ready_label_does_not_hold_it_up(self) -> None:
+    def test_the_ready_label_of_another_revision_does_not_delay_a_removal(self) -> None:
         staying = entry(revision="r2")
         held = {KEY: SOUND, staying.key: SOUND}
         actions = decide(observation(self.gone, staying, held=held, labels={*both(revision="r2"), DRAINING}))
@@ -194,15 +194,15 @@ class TestRemoval:
         assert decide(observation(self.gone)) == [Remove(self.gone, "mn-1", 3)]
 
     @pytest.mark.parametrize("work", [Removing(), Removed()])
-    def test_it_is_done_once(self, work: Removing | Removed) -> None:
+    def test_a_removal_is_not_started_twice(self, work: Removing | Removed) -> None:
         assert decide(observation(self.gone, works={KEY: work})) == []
 
-    def test_a_refused_removal_is_waited_out(self) -> None:
+    def test_a_failed_removal_is_not_retried_before_it_is_due(self) -> None:
         refused = {KEY: failure(self.gone, 105.0)}
         assert decide(observation(self.gone, held={KEY: SOUND}, labels=[DRAINING], failures=refused)) == []
 
     @pytest.mark.parametrize("state", ["absent", "Gone", "", "Present", "Draining"])
-    def test_only_the_exact_value_absent_removes(self, state: str) -> None:
+    def test_only_the_exact_state_absent_removes_a_snapshot(self, state: str) -> None:
         actions = decide(observation(entry(state=state), held={KEY: SOUND}))
         assert not any(isinstance(a, Remove) for a in actions)
 
@@ -218,10 +218,10 @@ class TestRemoval:
         ):
             assert decide(stale) == []
 
-    def test_back_to_present_before_the_removal_began(self) -> None:
+    def test_an_entry_present_again_before_its_removal_keeps_its_files(self) -> None:
         assert decide(observation(entry(), held={KEY: SOUND}, labels=both())) == []
 
-    def test_back_to_present_afterwards_starts_over(self) -> None:
+    def test_an_entry_present_again_after_its_removal_starts_over(self) -> None:
         assert decide(observation(entry(), works={KEY: Removed()})) == [Forget(KEY)]
 
     def test_a_removed_model_is_forgotten_once_its_entry_is_gone(self) -> None:
@@ -234,7 +234,7 @@ def test_a_model_on_a_claim_is_reported_once_as_skipped_and_never_fetched() -> N
     assert decide(observation(on_claim, skipped=frozenset({KEY}))) == []
 
 
-def test_deciding_twice_gives_the_same() -> None:
+def test_deciding_twice_gives_the_same_actions() -> None:
     seen = observation(entry(), entry("b"), works={KEY: Reserved(DIGEST)}, node_uid=UID)
     assert decide(seen) == decide(seen)
 

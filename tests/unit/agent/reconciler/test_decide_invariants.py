@@ -116,7 +116,9 @@ def labels_are_set_only_for_files_that_the_model_node_wants(observation: Observa
     assert set_now <= borne
 
 
-def labels_of_intact_snapshots_go_only_by_removal(observation: Observation, actions: list[Action]) -> None:
+def labels_of_intact_snapshots_are_dropped_only_before_a_removal(
+    observation: Observation, actions: list[Action]
+) -> None:
     dropped = {k for k, v in label_changes_in(actions).items() if v is None}
     for key, held in observation.held.items():
         wanted_entry = observation.entries.get(key)
@@ -155,13 +157,15 @@ def files_are_removed_only_for_absent_entries_without_labels(observation: Observ
             assert action.entry.key not in observation.works
 
 
-def without_a_model_node_of_this_node_labels_only_go(observation: Observation, actions: list[Action]) -> None:
+def without_a_model_node_of_this_node_labels_are_only_dropped(observation: Observation, actions: list[Action]) -> None:
     if observation.own_model_node is None:
         assert all(isinstance(a, ChangeLabels) for a in actions)
         assert not any(label_changes_in(actions).values())
 
 
-def pods_are_let_in_only_when_every_model_is_there(observation: Observation, actions: list[Action]) -> None:
+def the_startup_taint_is_removed_only_when_every_model_is_there(
+    observation: Observation, actions: list[Action]
+) -> None:
     if any(isinstance(action, RemoveStartupTaint) for action in actions):
         assert observation.startup_taint.present
         assert observation.own_model_node is not None
@@ -209,11 +213,11 @@ def each_phase_matches_what_was_observed(observation: Observation, _: list[Actio
 
 INVARIANTS = (
     labels_are_set_only_for_files_that_the_model_node_wants,
-    labels_of_intact_snapshots_go_only_by_removal,
+    labels_of_intact_snapshots_are_dropped_only_before_a_removal,
     labels_of_damaged_snapshots_stay_while_pods_use_them,
     files_are_removed_only_for_absent_entries_without_labels,
-    without_a_model_node_of_this_node_labels_only_go,
-    pods_are_let_in_only_when_every_model_is_there,
+    without_a_model_node_of_this_node_labels_are_only_dropped,
+    the_startup_taint_is_removed_only_when_every_model_is_there,
     downloads_start_only_with_space_a_grant_and_a_slot,
     each_entry_has_one_action_at_a_time,
     each_phase_matches_what_was_observed,
@@ -230,7 +234,7 @@ def test_no_decision_breaks_an_invariant(observation: Observation) -> None:
 
 
 @given(observations())
-def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(observation: Observation) -> None:
+def test_repeated_decisions_converge_on_the_state_that_the_model_node_wants(observation: Observation) -> None:
     rested = settle(observation)
     for wanted_entry in rested.entries.values():
         if wanted_entry.uri.startswith("pvc://"):
@@ -337,6 +341,6 @@ def _key(action: Action) -> Key | None:
             assert_never(action)
 
 
-def test_the_families_have_different_prefixes() -> None:
+def test_only_ready_labels_have_the_ready_prefix() -> None:
     assert ready_label("x").startswith(READY_PREFIX)
     assert not snapshot_label("x", "r").startswith(READY_PREFIX)

@@ -70,7 +70,7 @@ def end(rig: NodeRig) -> DownloadResult:
     return result
 
 
-def test_a_complete_download_is_on_the_node(rig: NodeRig) -> None:
+def test_a_complete_download_is_held_and_has_no_failure(rig: NodeRig) -> None:
     rig.answer(0)
     assert end(rig) == DownloadResult(COMPLETE)
     assert KEY in rig.cache.held
@@ -97,7 +97,7 @@ def test_a_download_without_credentials_leaves_the_entry_pending(rig: NodeRig) -
     assert rig.cache.failures[KEY].transient
 
 
-def test_a_download_whose_source_is_gone_has_failed(rig: NodeRig) -> None:
+def test_a_download_whose_source_file_is_gone_fails_and_is_retried_later(rig: NodeRig) -> None:
     (rig.folder / "source" / "model.bin").unlink()
     rig.answer(0)
     assert end(rig) == DownloadResult(FAILED, "SourceNotFound")
@@ -106,14 +106,14 @@ def test_a_download_whose_source_is_gone_has_failed(rig: NodeRig) -> None:
     assert rig.now_s < failure.due_s < WHEN_SPACE_CHANGES_S
 
 
-def test_a_bug_is_counted_and_the_entry_retried(rig: NodeRig) -> None:
+def test_an_unexpected_exception_is_counted_and_fails_the_download(rig: NodeRig) -> None:
     rig.answer(0, AnyBug("in a call"))
     assert end(rig) == DownloadResult(FAILED, "InternalError")
     assert rig.activity.internal_errors.counts == {"Fetching": 1}
     assert "Fetching failed with AnyBug: in a call" in rig.cache.failures[KEY].cause.message
 
 
-def test_a_cancelled_download_counts_as_stopped_and_gives_its_space_back(rig: NodeRig) -> None:
+def test_a_cancelled_download_counts_as_stopped_and_releases_its_space(rig: NodeRig) -> None:
     assert rig.store.space.reserved_bytes() > 0
     rig.loop.run_until_complete(rig.executor.shut_down(0))
     assert end(rig) == DownloadResult(STOPPED)

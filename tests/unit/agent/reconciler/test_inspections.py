@@ -32,7 +32,7 @@ def inspects(seen: Observation) -> bool:
     return Inspect(entry()) in decide(seen)
 
 
-def test_a_ready_model_that_was_unpacked_is_read() -> None:
+def test_a_ready_model_that_was_unpacked_is_inspected() -> None:
     assert inspects(ready())
 
 

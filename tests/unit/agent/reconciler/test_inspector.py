@@ -27,7 +27,7 @@ async def read(cache: StateCache, errors: InternalErrors) -> None:
     assert woken.is_set()
 
 
-def test_an_error_while_the_result_is_noted_ends_no_agent(tmp_path: Path) -> None:
+def test_an_error_while_recording_metadata_is_reported_and_does_not_end_the_agent(tmp_path: Path) -> None:
     snapshot = Snapshot("llama", "r1", "https://h/m.tar", tmp_path, DIGEST, (), 0)
     cache, errors = StateCache(held={entry().key: snapshot}), InternalErrors()
     asyncio.run(read(cache, errors))

@@ -17,7 +17,7 @@ def test_a_complete_snapshot_that_is_wanted_gets_both_labels() -> None:
     assert label_changes(observation(entry(), held={KEY: SOUND})) == {READY: "true", SNAPSHOT: "true"}
 
 
-def test_labels_that_are_there_are_not_set_again() -> None:
+def test_existing_labels_are_not_set_again() -> None:
     assert label_changes(observation(entry(), held={KEY: SOUND}, labels=both())) == {}
 
 
@@ -41,7 +41,7 @@ def test_labels_of_a_damaged_snapshot_wait_for_the_model_node_which_knows_its_us
     assert set(label_changes(observation(held={KEY: DAMAGED}, labels=both(), model_node=None))) == set(both())
 
 
-def test_nothing_is_set_by_the_model_node_of_another_node() -> None:
+def test_a_model_node_of_another_node_sets_no_labels() -> None:
     assert label_changes(observation(held={KEY: SOUND}, model_node=model_node([entry()], uid="other"))) == {}
     assert label_changes(observation(held={KEY: SOUND}, model_node=model_node([entry()], uid=""), node_uid="")) == {}
 
@@ -92,11 +92,11 @@ def test_damage_drops_both_labels_unless_pods_use_the_snapshot() -> None:
     assert label_changes(observation(entry(in_use=True), held={KEY: DAMAGED}, labels=both())) == {}
 
 
-def test_labels_are_removed_with_the_whole_snapshot_even_if_it_is_in_use() -> None:
+def test_labels_of_a_missing_snapshot_are_removed_even_if_it_is_in_use() -> None:
     assert set(label_changes(observation(entry(in_use=True), labels=both()))) == set(both())
 
 
-def test_damage_under_use_never_sets_a_label() -> None:
+def test_a_damaged_snapshot_in_use_gets_no_label() -> None:
     assert label_changes(observation(entry(in_use=True), held={KEY: DAMAGED})) == {}
 
 
@@ -141,7 +141,7 @@ def test_the_label_of_a_download_is_removed_with_its_entry() -> None:
         assert label_changes(replace(unwanted, works={KEY: DOWNLOAD}, labels={FETCHING: "true"})) == {FETCHING: None}
 
 
-def test_a_repair_is_no_download() -> None:
+def test_a_repair_does_not_set_the_download_label() -> None:
     repaired = observation(entry(in_use=True), held={KEY: DAMAGED}, works={KEY: DOWNLOAD}, labels=both())
     assert label_changes(repaired) == {}
 
@@ -150,7 +150,7 @@ def test_downloads_of_an_earlier_agent_are_forgotten_at_start() -> None:
     assert label_changes(observation(labels=[FETCHING], synced=False, model_node=None)) == {FETCHING: None}
 
 
-def test_labels_of_others_are_not_ours() -> None:
+def test_only_labels_of_larder_count_as_its_own() -> None:
     theirs = {"kubernetes.io/hostname": "n", "snapshot.larder.dev.x/y": "1", "model-cache-ready-x.org/y": "true"}
     found = own_labels(theirs | {READY: "true", SNAPSHOT: "true", FETCHING: "true"})
     assert set(found) == {READY, SNAPSHOT, FETCHING}

@@ -14,18 +14,18 @@ LATEST = Retries(lambda _, most: most)
 EARLIEST = Retries(lambda least, _: least)
 
 
-def test_a_passing_failure_is_retried_soon_and_then_ever_later() -> None:
+def test_a_transient_failure_is_retried_soon_and_then_with_growing_delays() -> None:
     waits = [LATEST.delay_s(Unreachable("x"), n) for n in (1, 2, 3, 20)]
     assert waits == [2, 4, 8, 300]
     assert EARLIEST.delay_s(DigestMismatch("x"), 1) == 1
 
 
-def test_a_failure_that_waits_for_someone_is_retried_within_the_hour() -> None:
+def test_a_failure_that_needs_action_is_retried_within_the_hour() -> None:
     assert EARLIEST.delay_s(AuthDenied("x"), 1) == 15 * 60
     assert LATEST.delay_s(AuthDenied("x"), 9) == 60 * 60
 
 
-def test_a_servers_own_time_is_honoured() -> None:
+def test_the_wait_a_server_asks_for_is_honoured() -> None:
     assert EARLIEST.delay_s(RateLimited("x", 90), 1) == 90
     assert LATEST.delay_s(RateLimited("x", 90), 5) <= 120
     assert EARLIEST.delay_s(RateLimited("x", 0), 1) == 1
@@ -36,7 +36,7 @@ def test_a_missing_grant_is_requested_at_least_twice_a_minute() -> None:
 
 
 @given(st.integers(1, 10**6))
-def test_no_number_of_failures_is_too_many(failures: int) -> None:
+def test_the_delay_stays_bounded_after_any_number_of_failures(failures: int) -> None:
     assert 0 < LATEST.delay_s(Unreachable("x"), failures) <= 300
 
 

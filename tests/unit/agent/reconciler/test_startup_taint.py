@@ -84,14 +84,14 @@ def test_the_taint_does_not_wait_for_entries_that_the_agent_does_not_fetch(other
     assert startup_taint_removal(tainted(other)) == GO
 
 
-def test_models_below_the_priority_do_not_count() -> None:
+def test_the_taint_does_not_wait_for_models_below_the_minimum_priority() -> None:
     state = replace(TAINT, rule=StartupTaintRule(min_priority=10))
     assert startup_taint_removal(tainted(entry(priority=9), state=state)) == GO
     assert startup_taint_removal(tainted(entry(priority=10), state=state)) is None
 
 
 @pytest.mark.parametrize("works", [{}, {("team_slow", "r1"): Fetching(DIGEST, has_received=True)}])
-def test_a_model_of_a_namespace_is_waited_for_only_so_long(works: dict[Key, Work]) -> None:
+def test_the_taint_waits_a_limited_time_for_namespaced_models(works: dict[Key, Work]) -> None:
     slow, rule = entry("team_slow", priority=1000), StartupTaintRule(namespaced_s=300)
     waits = tainted(slow, works=works, state=replace(TAINT, since_s=NOW_S - 299, rule=rule))
     assert startup_taint_removal(waits) is None
@@ -105,14 +105,14 @@ def test_a_model_of_a_namespace_is_waited_for_only_so_long(works: dict[Key, Work
     assert startup_taint_removal(tainted(slow, state=replace(TAINT, rule=replace(rule, namespaced_s=0)))) is not None
 
 
-def test_a_model_that_failed_for_long_does_not_cost_the_node() -> None:
+def test_the_taint_is_removed_if_a_model_has_failed_for_ten_minutes() -> None:
     wanted = entry()
     assert startup_taint_removal(tainted(wanted, failures={KEY: failing(wanted, 599)})) is None
     found = startup_taint_removal(tainted(wanted, failures={KEY: failing(wanted, 600)}))
     assert found == RemoveStartupTaint(("llama (InsufficientStorage)",))
 
 
-def test_a_failing_model_does_not_free_the_node_of_the_others() -> None:
+def test_a_failing_model_does_not_end_the_wait_for_the_others() -> None:
     bad, good = entry(), entry("qwen")
     assert startup_taint_removal(tainted(bad, good, failures={KEY: failing(bad, 6000)})) is None
 
@@ -125,7 +125,7 @@ def test_a_download_whose_bytes_arrive_is_waited_for_however_long_it_failed_befo
 
 
 @pytest.mark.parametrize("foreign", [None, model_node([entry()], uid="other")])
-def test_a_node_whose_models_nobody_decides_is_not_lost_either(foreign: object) -> None:
+def test_the_taint_is_removed_after_ten_minutes_without_a_model_node(foreign: object) -> None:
     early = replace(TAINT, since_s=NOW_S - 599)
     assert startup_taint_removal(tainted(state=early, model_node=foreign)) is None
     late = replace(TAINT, since_s=NOW_S - 600)

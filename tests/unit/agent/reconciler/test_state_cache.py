@@ -40,7 +40,7 @@ def test_a_download_without_space_retries_when_space_may_have_been_freed() -> No
     assert cache.failures[KEY].due_s == 7.0
 
 
-def test_models_that_no_entry_names_are_forgotten() -> None:
+def test_state_of_models_without_an_entry_is_forgotten() -> None:
     cache = short()
     cache.skipped = {KEY}
     cache.set_model_node(model_node([entry("other")]), 8.0)
@@ -63,7 +63,7 @@ def test_the_wait_for_the_model_node_restarts_if_the_node_is_replaced_or_tainted
     assert since_s(second, 1100.0) == 1100.0
 
 
-def test_nothing_is_forgotten_while_there_is_no_model_node() -> None:
+def test_nothing_is_forgotten_without_a_model_node() -> None:
     cache = short()
     cache.set_model_node(None, 8.0)
     assert len(cache.failures) == 2
@@ -81,7 +81,7 @@ def snapshot(name: str, **sizes: int) -> Snapshot:
     return Snapshot(name, "r1", "hf://o/m", Path(name), "d" * 64, files, sum(sizes.values()))
 
 
-def test_bytes_that_two_snapshots_share_are_freed_by_neither() -> None:
+def test_removing_a_snapshot_frees_only_the_bytes_it_does_not_share() -> None:
     held = {("a", "r1"): snapshot("a", shared=100, own=7), ("b", "r1"): snapshot("b", shared=100)}
     assert exclusive_bytes(held) == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 0}
     cache = StateCache()
@@ -150,13 +150,13 @@ def test_a_waiting_download_retries_when_the_disk_has_gained_what_it_lacked() ->
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_a_waiting_download_retries_when_the_floor_sinks() -> None:
+def test_a_waiting_download_retries_when_the_floor_is_lowered() -> None:
     cache = waiting(500, Space(disk_free=1000, floor=900))
     cache.set_space(Space(disk_free=1000, floor=400), 6.0)
     assert cache.failures[KEY].due_s == 6.0
 
 
-def test_a_large_shortage_is_reported_again_when_it_is_notably_less() -> None:
+def test_a_download_short_of_much_space_retries_once_the_shortage_shrinks_by_a_step() -> None:
     cache = waiting(100 * 2**30, Space(disk_free=0))
     cache.set_space(Space(disk_free=5 * 2**30 - 1), 5.0)
     assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S

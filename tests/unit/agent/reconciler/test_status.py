@@ -88,7 +88,7 @@ def test_a_retrying_download_reports_the_reason_of_the_last_failure() -> None:
 
 
 @pytest.mark.parametrize("work", [None, Reserved(DIGEST), Fetching(DIGEST)])
-def test_damage_is_being_repaired(work: Work | None) -> None:
+def test_a_damaged_snapshot_is_reported_as_repairing(work: Work | None) -> None:
     status = only(entry_statuses(observation(entry(), held={KEY: DAMAGED}, works={KEY: work} if work else {})))
     assert (status.phase, status.reason) == ("Repairing", "FilesDamaged")
     assert "model.safetensors" in status.message
@@ -125,7 +125,7 @@ def test_absent_is_reported_when_the_files_are_gone() -> None:
     assert (last.phase, last.observed) == ("Absent", "Absent")
 
 
-def test_a_removal_says_how_much_of_it_is_gone() -> None:
+def test_a_removal_reports_its_progress() -> None:
     def message(work: Removing) -> str:
         status = only(entry_statuses(observation(entry(state="Absent"), works={KEY: work})))
         assert (status.phase, status.reason) == ("Draining", ""), "no transition, and so no write of its own"
@@ -163,7 +163,7 @@ def full(of: Entry, due_s: float = WHEN_SPACE_CHANGES_S) -> dict[tuple[str, str]
     return {of.key: Failure(cause, due_s, fingerprint(of))}
 
 
-def test_a_shortage_is_reported_until_it_is_asked_again() -> None:
+def test_a_shortage_is_reported_until_the_retry_is_due() -> None:
     assert only(entry_statuses(observation(entry(), failures=full(entry())))).shortage == 7
     again = only(entry_statuses(observation(entry(), failures=full(entry(), 50.0))))
     assert (again.phase, again.reason, again.shortage) == ("Failed", "InsufficientStorage", 0)
@@ -184,7 +184,9 @@ def test_the_bytes_that_a_removal_would_free_are_reported() -> None:
 @pytest.mark.parametrize(
     ("state", "works", "phase"), [("Draining", {}, "Draining"), ("Absent", {KEY: Removed()}, "Absent")]
 )
-def test_an_eviction_says_for_whom(state: str, works: dict[tuple[str, str], Work], phase: str) -> None:
+def test_an_evicted_entry_reports_which_model_it_made_room_for(
+    state: str, works: dict[tuple[str, str], Work], phase: str
+) -> None:
     leaving = entry(state=state, evicted_for="new", since="2026-06-01T12:00:00Z", size=2**20)
     status = only(entry_statuses(observation(leaving, works=works)))
     assert (status.phase, status.reason) == (phase, "Evicted")

@@ -49,7 +49,7 @@ def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
         ]
 
 
-def test_changed_figures_and_messages_are_no_transition() -> None:
+def test_changed_figures_and_messages_are_not_a_transition() -> None:
     assert transition_fields(status(entry("Failed", message="need 5"), used=1)) == transition_fields(
         status(entry("Failed", message="need 6"), used=2, disk_free=9)
     )
@@ -130,7 +130,7 @@ def rounds(kube_node: tuple[Kube, Node]) -> Rounds:
     return Rounds(*kube_node)
 
 
-async def test_a_disk_that_others_write_to_costs_few_writes(rounds: Rounds) -> None:
+async def test_small_changes_of_free_disk_space_are_written_every_ten_minutes(rounds: Rounds) -> None:
     free = [500 * GIB - i * 2**20 for i in range(200)]
     assert await rounds.look(status(entry("Ready"), disk_free=free[0]), 0) == 1
     assert await rounds.look(status(entry("Ready"), disk_free=free[1]), 30) == 2, "figures follow a transition"
@@ -140,7 +140,7 @@ async def test_a_disk_that_others_write_to_costs_few_writes(rounds: Rounds) -> N
     assert rounds.node.written[-1]["diskFree"] == free[21]
 
 
-async def test_a_download_is_reported_in_steps_and_not_all_the_time(rounds: Rounds) -> None:
+async def test_the_progress_of_a_download_is_written_at_most_every_three_minutes(rounds: Rounds) -> None:
     writes = [await rounds.look(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
     assert writes[-1] <= 2 + 660 // 180
     assert writes[8] == 3
@@ -166,7 +166,7 @@ async def _until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_thousand_transitions_of_a_thousand_entries_are_few_writes(kube_node: tuple[Kube, Node]) -> None:
+async def test_a_thousand_transitions_are_batched_into_few_writes(kube_node: tuple[Kube, Node]) -> None:
     """Counted on a clock that moves with the reporter's own waits, and with a transition in each of them."""
     kube, node = kube_node
     waits: list[float] = []
