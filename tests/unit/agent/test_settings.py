@@ -22,7 +22,7 @@ def test_arguments_set_node_root_api_url_and_listen_address() -> None:
     assert parse_address(settings.listen) == ("::1", 9)
 
 
-def test_the_environment_fills_in_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_take_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LARDER_NODE_NAME", "from-env")
     monkeypatch.setenv("LARDER_DOWNLOADS", "7")
     settings = read_settings(NEEDED)
@@ -30,7 +30,7 @@ def test_the_environment_fills_in_and_arguments_win(monkeypatch: pytest.MonkeyPa
     assert read_settings(NEEDED[2:]).node_name == "from-env"
 
 
-def test_devices_are_off_and_have_a_prefix_of_ours() -> None:
+def test_devices_are_disabled_by_default_with_the_prefix_of_larder() -> None:
     settings = read_settings(NEEDED)
     assert (settings.devices, settings.withdraw_devices, settings.prefixes) == (False, False, ("larder.dev/",))
     settings = read_settings([*NEEDED, "--devices", "true", "--device-prefixes", "larder.dev/,example.com/gpu-"])
@@ -40,7 +40,7 @@ def test_devices_are_off_and_have_a_prefix_of_ours() -> None:
 @pytest.mark.parametrize(
     "prefixes", ["", "cpu", "/", "kubernetes.io/", "x.k8s.io/", "larder.dev/,", "Larder.dev/", "a/b/"]
 )
-def test_a_prefix_is_a_domain_of_its_own(prefixes: str) -> None:
+def test_a_device_prefix_must_be_a_domain_outside_kubernetes(prefixes: str) -> None:
     with pytest.raises(ValidationError, match="of your own"):
         read_settings([*NEEDED, "--device-prefixes", prefixes])
 

@@ -26,11 +26,11 @@ def limit(path: Path, value: object) -> None:
     path.write_text(f"{value}\n")
 
 
-def test_without_a_group_it_is_what_is_available(proc: Path, groups: Path) -> None:
+def test_without_a_cgroup_the_cache_may_use_the_available_memory(proc: Path, groups: Path) -> None:
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == AVAILABLE_BYTES
 
 
-def test_the_limit_of_a_container_counts(proc: Path, groups: Path) -> None:
+def test_the_memory_limit_of_the_container_bounds_the_cache(proc: Path, groups: Path) -> None:
     (proc / "self" / "cgroup").write_text("0::/\n")
     limit(groups / "memory.max", GIB)
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == GIB
@@ -38,7 +38,7 @@ def test_the_limit_of_a_container_counts(proc: Path, groups: Path) -> None:
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == AVAILABLE_BYTES
 
 
-def test_the_least_limit_of_the_groups_around_counts(proc: Path, groups: Path) -> None:
+def test_the_smallest_limit_of_the_enclosing_cgroups_bounds_the_cache(proc: Path, groups: Path) -> None:
     (proc / "self" / "cgroup").write_text("0::/kubepods/pod1/container\n")
     limit(groups / "kubepods" / "pod1" / "container" / "memory.max", "max")
     limit(groups / "kubepods" / "pod1" / "memory.max", 2 * GIB)
@@ -56,14 +56,14 @@ def test_limits_of_cgroup_version_1_are_honoured(proc: Path, groups: Path) -> No
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == 3 * GIB
 
 
-def test_without_information_from_the_kernel_nothing_is_kept(proc: Path, groups: Path) -> None:
+def test_without_memory_information_nothing_is_cached(proc: Path, groups: Path) -> None:
     def unknown() -> int:
         raise FileNotFoundError
 
     assert cache_bytes(unknown, proc, groups) == 0
 
 
-def test_this_machine_reports_what_its_kernel_does() -> None:
+def test_available_memory_on_this_machine_matches_meminfo() -> None:
     [line] = [n for n in Path("/proc/meminfo").read_text().splitlines() if n.startswith("MemAvailable:")]
     assert cache_bytes(groups=Path("/nonexistent")) == pytest.approx(int(line.split()[1]) * 1024, rel=0.5)
 

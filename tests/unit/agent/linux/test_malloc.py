@@ -61,7 +61,7 @@ class Work:
         return self.freed_at
 
 
-async def test_memory_is_returned_once_after_the_start_and_once_after_the_last_of_several() -> None:
+async def test_memory_is_released_once_at_start_and_once_after_the_last_concurrent_work() -> None:
     assert await Work((0, 0), (0, 0), (2, 0), (1, 1), (0, 2), (0, 2)).run() == [0, 4]
 
 

@@ -56,7 +56,7 @@ def client(
     return httpx.AsyncClient(transport=transport, base_url="http://agent")
 
 
-async def test_health_and_readiness_say_what_is_missing() -> None:
+async def test_failing_health_and_readiness_checks_answer_503_with_the_reason() -> None:
     async with client() as fine, client(alive="silent", ready="not yet") as bad:
         assert (await fine.get("/healthz")).status_code == (await fine.get("/readyz")).status_code == 200
         assert ((await bad.get("/healthz")).status_code, (await bad.get("/healthz")).text) == (503, "silent\n")
@@ -80,7 +80,7 @@ async def test_an_enabled_extension_adds_to_health_and_metrics_without_failing_t
         assert "larder_device" not in (await http.get("/metrics")).text
 
 
-async def test_models_with_progress_and_figures() -> None:
+async def test_models_are_listed_with_progress_store_and_process_figures() -> None:
     async with client() as http:
         shown = (await http.get("/v1/models")).json()
     ready, coming = shown["models"]
@@ -91,7 +91,7 @@ async def test_models_with_progress_and_figures() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
-async def test_models_are_shown_on_loopback(address: str) -> None:
+async def test_models_are_shown_to_clients_on_loopback(address: str) -> None:
     async with client(address=address) as http:
         assert len((await http.get("/v1/models")).json()["models"]) == 2
 
@@ -105,7 +105,7 @@ async def test_models_are_shown_to_nobody_else(address: str) -> None:
         assert (await http.get("/metrics")).status_code == (await http.get("/healthz")).status_code == 200
 
 
-async def test_metrics_have_no_name_of_a_model() -> None:
+async def test_metrics_contain_no_model_names() -> None:
     async with client() as http:
         text = (await http.get("/metrics")).text
     assert 'larder_models{phase="Ready"} 1.0' in text

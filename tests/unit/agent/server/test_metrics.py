@@ -23,7 +23,7 @@ def shown(activity: Activity, known: Observation | None = None, rate_limit: floa
     return samples(generate_latest(build_registry(report)).decode())
 
 
-def test_bytes_are_counted_while_they_come_by_the_kind_of_their_source() -> None:
+def test_received_bytes_are_counted_by_source_while_a_download_runs() -> None:
     activity = Activity()
     progress = activity.start(KEY, "s3://bucket/coming", DOWNLOAD)
     progress.receive(4)
@@ -35,13 +35,13 @@ def test_bytes_are_counted_while_they_come_by_the_kind_of_their_source() -> None
     assert shown(activity)['larder_downloaded_bytes_total{source="s3"}'] == 7
 
 
-def test_a_source_of_no_known_kind_adds_no_label() -> None:
+def test_an_unknown_source_scheme_adds_no_label() -> None:
     activity = Activity()
     activity.start(KEY, "https-but-not-quite", DOWNLOAD).receive(4)
     assert not [name for name in shown(activity) if "quite" in name]
 
 
-def test_downloads_are_counted_by_kind_and_ending() -> None:
+def test_downloads_are_counted_by_kind_result_and_reason() -> None:
     activity = Activity()
     assert shown(activity)['larder_downloads_ended_total{kind="repair",reason="",result="complete"}'] == 0
     for kind, ending in (
@@ -59,7 +59,7 @@ def test_downloads_are_counted_by_kind_and_ending() -> None:
     assert found["larder_downloads_running"] == 0
 
 
-def test_the_queue_the_reservations_and_the_reasons_are_of_this_moment() -> None:
+def test_gauges_reflect_the_current_observation() -> None:
     waits, fetches, full = entry("waits"), entry("fetches"), entry("full")
     seen = observation(
         entry("ready"), waits, fetches, full, entry("damaged"),
