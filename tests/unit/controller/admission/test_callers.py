@@ -54,7 +54,7 @@ async def _post(
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("key", [OTHER, KEY[:-1], KEY + "k", "k", "%00", "\u00fc" * 40, KEY.upper()])
-async def test_without_the_key_nothing_of_the_body_is_read(path: str, key: str) -> None:
+async def test_without_the_key_the_body_is_not_read(path: str, key: str) -> None:
     answer, read = await _post(path_with(key, path), Callers(lambda: (KEY,)))
     assert (answer.status_code, answer.text, read) == (404, "Not Found", 0)
     assert answer.headers["connection"] == "close"
@@ -84,7 +84,7 @@ async def test_every_key_of_a_rotation_is_accepted(key: str) -> None:
         (("127.0.0.1", "somebody"), API_SERVER, 403),
     ],
 )
-async def test_a_client_certificate_is_needed_beside_the_key(
+async def test_a_client_certificate_is_required_in_addition_to_the_key(
     names: tuple[str, ...], certificate: object, status: int
 ) -> None:
     callers = Callers(lambda: (KEY,), certificate=True, names=frozenset(names))

@@ -32,7 +32,7 @@ from tests.builders.cluster import meta
         (ModelSource(), "", {}),
     ],
 )
-def test_each_source_has_a_type_and_states_where_it_is(
+def test_the_variables_of_a_model_state_the_type_and_location_of_its_source(
     source: ModelSource, kind: str, stated: Mapping[str, str]
 ) -> None:
     spec = ModelSpec(source=source, storage=StorageSpec(storage_class="c", size="1Gi"))

@@ -73,16 +73,16 @@ def test_directories_that_programs_load_code_from_are_refused(path: str) -> None
 @pytest.mark.parametrize(
     "path", ["/s", "/s/", "/s/x", "/", "/s/../s/x", "//s", "/proc", "/proc/1/root/s", "//proc/./self/cwd", "/dev/fd/3"]
 )
-def test_paths_that_reach_the_store(path: str) -> None:
+def test_mounts_at_above_or_below_the_store_reach_it(path: str) -> None:
     assert reaches(path, "/s")
 
 
 @pytest.mark.parametrize("path", ["/st", "/t/s", "/s/../t", "/proc/sys", "/procs/1", "/t/proc/1"])
-def test_paths_that_do_not_reach_the_store(path: str) -> None:
+def test_mounts_beside_the_store_do_not_reach_it(path: str) -> None:
     assert not reaches(path, "/s")
 
 
 @pytest.mark.parametrize("root", ["", "/", "relative", "/a/", "/a/../b", "//a"])
-def test_a_store_root_that_is_no_plain_directory_is_refused(root: str) -> None:
+def test_a_store_root_that_is_not_a_plain_directory_is_refused(root: str) -> None:
     with pytest.raises(ValueError, match="use, for example, /var/lib/larder"):
         AdmissionSettings(store_root=root)

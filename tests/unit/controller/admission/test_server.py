@@ -84,7 +84,7 @@ async def test_irrelevant_reviews_pass_unchanged(review: dict[str, Any], catalog
 
 
 @pytest.mark.parametrize(("uri", "reads"), [("s3://bucket/m", 0), ("s3://bucket/m/x", 1), ("s3://bucket/m/no", 1)])
-async def test_only_a_part_of_a_cache_waits_for_the_list_of_files(uri: str, reads: int, catalog: MemoryCatalog) -> None:
+async def test_the_file_list_is_read_only_for_a_part_of_a_cache(uri: str, reads: int, catalog: MemoryCatalog) -> None:
     catalog.paths, catalog.unread = {}, {"short": {"x/y.bin"}}
     review = admission_review("Pod", namespace="default", object=kserve_pod("p", uri))
     answer = await _answer(catalog, "/mutate-pods", review)
@@ -94,7 +94,7 @@ async def test_only_a_part_of_a_cache_waits_for_the_list_of_files(uri: str, read
     assert ("has no file or directory 'no'" in str(answer.get("warnings"))) is uri.endswith("/no")
 
 
-async def test_warnings_carry_our_name(catalog: MemoryCatalog) -> None:
+async def test_warnings_start_with_the_name_of_larder(catalog: MemoryCatalog) -> None:
     review = admission_review("Pod", namespace="default", object=kserve_pod("p", "gs://x/y"))
     (warning,) = (await _answer(catalog, "/mutate-pods", review))["warnings"]
     assert warning.startswith("larder: model not cached: ")
@@ -138,7 +138,7 @@ async def test_an_ephemeral_container_is_patched(catalog: MemoryCatalog) -> None
     ]
 
 
-async def test_a_wrong_object_is_refused(catalog: MemoryCatalog) -> None:
+async def test_an_invalid_object_is_refused(catalog: MemoryCatalog) -> None:
     cache = {"metadata": {"name": "c"}, "spec": {"storageUri": "s3://bucket/m", "nodeGroup": "g"}}
     answer = await _answer(catalog, "/validate", admission_review("ClusterModelCache", object=cache))
     assert answer["allowed"] is False
@@ -217,7 +217,7 @@ WRONG = {"storage": {"storageUri": "ftp://nowhere"}}
 
 
 @pytest.mark.parametrize(("metadata", "allowed"), [({}, True), (ASKS, False)])
-async def test_only_objects_that_opt_in_are_checked_of_another_product_s_kind(
+async def test_objects_of_a_foreign_kind_are_checked_only_if_they_opt_in(
     catalog: MemoryCatalog, metadata: dict[str, Any], *, allowed: bool
 ) -> None:
     catalog.foreign |= FOREIGN
@@ -237,7 +237,7 @@ async def test_a_pod_with_a_model_of_another_product_is_admitted_unchanged(catal
     assert answer == {"uid": "u-1", "allowed": True}
 
 
-async def test_a_source_that_is_not_allowed_is_refused_with_what_is(catalog: MemoryCatalog) -> None:
+async def test_a_source_that_is_not_allowed_is_refused_with_the_allowed_ones(catalog: MemoryCatalog) -> None:
     model = {"metadata": {"name": "m", "namespace": "team"}, "spec": {"storage": {"storageUri": "https://h.test/f"}}}
     answer = await _answer(catalog, "/validate", admission_review("BaseModel", namespace="team", object=model))
     assert (answer["allowed"], answer["status"]["reason"]) == (False, "SourceNotAllowed")
@@ -245,7 +245,7 @@ async def test_a_source_that_is_not_allowed_is_refused_with_what_is(catalog: Mem
     assert (await _answer(catalog, "/validate", admission_review("ClusterBaseModel", object=model)))["allowed"] is True
 
 
-async def test_another_team_s_pod_does_not_hold_a_model_of_a_namespace(catalog: MemoryCatalog) -> None:
+async def test_a_pod_of_another_namespace_does_not_keep_a_namespaced_model(catalog: MemoryCatalog) -> None:
     catalog.users = {"team_llama": ["evil/pod"], "llama": ["evil/pod"]}
     old = {"metadata": {"name": "llama"}, "spec": {}}
     review = admission_review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
@@ -255,7 +255,7 @@ async def test_another_team_s_pod_does_not_hold_a_model_of_a_namespace(catalog: 
 
 
 @pytest.mark.parametrize("path", ["/mutate-pods", "/validate"])
-async def test_an_endless_body_is_not_stored(path: str, catalog: MemoryCatalog) -> None:
+async def test_an_endless_body_is_refused_after_three_mebibytes(path: str, catalog: MemoryCatalog) -> None:
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -278,7 +278,7 @@ async def test_a_review_of_the_largest_size_is_answered(catalog: MemoryCatalog) 
 
 
 @pytest.mark.parametrize("values", ["[],", "{},", "0,"])
-async def test_a_review_of_many_tiny_values_is_not_decoded(values: str, catalog: MemoryCatalog) -> None:
+async def test_a_review_with_too_many_values_is_refused_before_decoding(values: str, catalog: MemoryCatalog) -> None:
     """Each takes thirty times as much memory as its text."""
     body = json.dumps(admission_review("Pod", object=plain_pod("p"))).encode()
     many = f'"volumes": [{values * 200_000}0], "containers"'.encode()

@@ -29,7 +29,9 @@ def found(model: CatalogModel | None) -> CatalogModel:
     return model
 
 
-async def test_a_namespaces_own_model_comes_first(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_a_namespaces_own_model_takes_precedence_over_a_cluster_model(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
     assert catalog.base_model("team", "m") is None
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
     assert found(catalog.base_model("team", "m")).id == "m"
@@ -38,7 +40,7 @@ async def test_a_namespaces_own_model_comes_first(catalog: StateCatalog, cluster
     assert found(catalog.base_model("elsewhere", "m")).id == "m"
 
 
-async def test_caches_are_reported_with_what_serves(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_caches_are_described_with_their_serving_revision(catalog: StateCatalog, cluster: ClusterState) -> None:
     cluster.caches.upsert(cache("m", "g"))
     cluster.caches.upsert(cache("new", "g", revision=""))
     reported = {model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.caches()}
@@ -52,7 +54,9 @@ async def test_the_nodes_of_a_model_are_those_that_its_object_names(
     assert found(catalog.base_model("", "m")).node_selector == {"pool": "gpus"}
 
 
-async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_the_reason_why_pods_cannot_use_a_model_is_described(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
     cluster.cluster_base_models.upsert(cluster_model("bad", {}, uri="ftp://x/y"))
     assert found(catalog.base_model("", "bad")).reason == "InvalidURI"
     cluster.caches.upsert(cache("m", "g"))
@@ -69,7 +73,9 @@ async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, cluster: Clus
     )
 
 
-async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(cluster: ClusterState, kube: Kube) -> None:
+async def test_a_source_that_is_not_allowed_blocks_pods_unless_a_revision_already_serves(
+    cluster: ClusterState, kube: Kube
+) -> None:
     cluster.models.allowed = AllowedSources(())
     catalog = StateCatalog(
         cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True), DeviceUsers(kube, enabled=True)
@@ -147,7 +153,9 @@ async def test_a_model_of_another_product_is_described_as_unmanaged(
     assert not found(catalog.base_model("elsewhere", "unknown")).managed, "it may be there by the time the pod starts"
 
 
-async def test_a_model_cache_is_described_once_for_each_change(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_the_description_of_a_model_cache_is_reused_until_it_changes(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
     def declare(name: str, uri: str) -> None:
         found = model_cache(storage_uri=uri)
         metadata = msgspec.structs.replace(found.metadata, name=name, resource_version=uri)

@@ -38,7 +38,7 @@ async def test_live_users_are_the_pods_that_have_not_ended(catalog: StateCatalog
         await catalog.live_users_of("m", "")
 
 
-async def test_live_users_hold_the_model_as_a_device_too(
+async def test_live_users_include_pods_that_hold_the_model_as_a_device(
     catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m")))
@@ -53,9 +53,7 @@ async def test_live_users_hold_the_model_as_a_device_too(
         await catalog.live_users_of("m", "")
 
 
-async def test_the_pods_of_a_namespace_cannot_have_models_read_without_limit(
-    cluster: ClusterState, tmp_path: Path
-) -> None:
+async def test_reads_of_models_are_rate_limited_per_namespace(cluster: ClusterState, tmp_path: Path) -> None:
     spec = {"source": {"oci": {"ref": "registry/model"}}, "storage": {"storageClass": "c", "size": "1Gi"}}
     model = {"metadata": {"name": "m"}, "spec": spec, "status": {"phase": "Ready"}}
     paths = [f"{MODEL.path_in(namespace)}/m" for namespace in ("flood", "other")]
@@ -82,7 +80,9 @@ async def test_models_are_read_up_to_the_first_that_pods_cannot_mount(catalog: S
         await catalog.injectable_models("team", ["a"])
 
 
-async def test_a_storage_class_counts_as_there_while_nobody_can_say(catalog: StateCatalog, objects: Objects) -> None:
+async def test_a_storage_class_counts_as_existing_if_the_api_server_does_not_answer(
+    catalog: StateCatalog, objects: Objects
+) -> None:
     objects.objects["/apis/storage.k8s.io/v1/storageclasses/fast"] = {"metadata": {"name": "fast"}}
     assert [await catalog.has_storage_class(name) for name in ("fast", "typo")] == [True, False]
     objects.down = True

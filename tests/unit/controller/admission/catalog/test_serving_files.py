@@ -45,7 +45,7 @@ async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
     assert len(objects.asked) == 1
 
 
-async def test_an_archive_is_no_path_of_a_snapshot(
+async def test_an_archive_does_not_count_as_a_path_of_the_snapshot(
     catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
     digest = keep_list(objects, "config.json", archives=("weights",))
@@ -58,7 +58,7 @@ async def test_an_archive_is_no_path_of_a_snapshot(
     assert kinds == {"config.json": "file", "weights": "absent"}
 
 
-async def test_paths_of_what_serves_are_known_while_a_newer_revision_is_on_its_way(
+async def test_paths_of_the_serving_revision_are_read_from_the_list_that_nodes_hold(
     catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
     serving = keep_list(objects, "old.bin")
@@ -74,7 +74,7 @@ async def test_paths_of_what_serves_are_known_while_a_newer_revision_is_on_its_w
     assert catalog.kind_of_path(model, "old.bin") == "file"
 
 
-async def test_a_list_that_cannot_be_read_is_not_known(catalog: StateCatalog, cluster: ClusterState) -> None:
+async def test_paths_are_unknown_if_the_list_cannot_be_read(catalog: StateCatalog, cluster: ClusterState) -> None:
     cluster.caches.upsert(cache("m", "g"))
     (model,) = catalog.caches()
     await catalog.read_files(model)

@@ -35,7 +35,7 @@ from tests.builders.cluster import (
         (entry_status("other", "Failed", reason="InsufficientStorage"), False),
     ],
 )
-async def test_a_node_says_itself_that_a_model_does_not_fit(
+async def test_a_node_lacks_space_only_if_it_reports_so_for_the_serving_revision(
     reported: EntryStatus,
     full: bool,  # noqa: FBT001 - a parameter
     catalog: StateCatalog,
@@ -49,7 +49,7 @@ async def test_a_node_says_itself_that_a_model_does_not_fit(
     assert not catalog.lacks_space(model, "b")
 
 
-async def test_groups_from_memory_and_by_name_where_memory_lacks_one(
+async def test_groups_missing_from_the_cache_are_read_live_by_name(
     catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.nodes.upsert(node("a", {"pool": "gpu"}))
@@ -74,7 +74,9 @@ async def test_a_review_lists_no_pods(catalog: StateCatalog, cluster: ClusterSta
     assert (catalog.users_of("m", ""), catalog.users_of("m", "team")) == (["ns/b"], [])
 
 
-async def test_groups_of_others_cannot_be_named(catalog: StateCatalog, cluster: ClusterState, objects: Objects) -> None:
+async def test_groups_of_a_foreign_kind_are_named_only_if_they_opt_in(
+    catalog: StateCatalog, cluster: ClusterState, objects: Objects
+) -> None:
     asks = {"name": "asks", "annotations": {"larder.dev/managed": "true"}}
     for meta in ({"name": "theirs"}, asks):
         objects.objects[f"{NODE_GROUP.path}/{meta['name']}"] = {"metadata": meta}

@@ -79,7 +79,7 @@ def test_a_pod_without_the_annotation_is_left_unchanged() -> None:
     assert inject_models({"spec": {}}, "default", MODELS).patch == ()
 
 
-def test_one_model_gives_the_pod_of_the_specification() -> None:
+def test_a_pod_with_one_model_matches_the_specification() -> None:
     after = injected(pod())
     assert after["spec"] == {
         "containers": [
@@ -106,7 +106,7 @@ def test_one_model_gives_the_pod_of_the_specification() -> None:
     assert after["metadata"]["labels"] == {"models.example.com/injected": "true"}
 
 
-def test_several_models_are_each_below_the_base_path() -> None:
+def test_each_of_several_models_is_mounted_below_the_base_path() -> None:
     after = injected(pod(" llama-3-8b , a-b,, llama-3-8b"))
     assert list(volumes(after)) == ["model-llama-3-8b", "model-a-b"]
     [container] = after["spec"]["containers"]
@@ -117,13 +117,13 @@ def test_several_models_are_each_below_the_base_path() -> None:
 
 
 @pytest.mark.parametrize(("inject", "path"), [("a-b", "/data/model"), ("a-b,bin", "/data/model/a-b")])
-def test_a_mount_path_is_that_of_one_model_and_the_base_of_several(inject: str, path: str) -> None:
+def test_the_mount_path_is_that_of_a_single_model_or_the_base_of_several(inject: str, path: str) -> None:
     [container] = injected(pod(inject, mount_path="/data/model/"))["spec"]["containers"]
     assert mounts(container)["model-a-b"] == path
     assert variables(container)["MODEL_A_B_MOUNT_PATH"] == path
 
 
-def test_a_writable_mount_is_writable_in_volume_and_mount() -> None:
+def test_a_writable_model_is_writable_in_both_volume_and_mount() -> None:
     after = injected(pod("a-b", read_only="false"))
     assert volumes(after) == {"model-a-b": {"claimName": "model-a-b"}}
     assert after["spec"]["containers"][0]["volumeMounts"] == [{"name": "model-a-b", "mountPath": "/models/a-b"}]
@@ -159,7 +159,7 @@ def test_an_init_container_gets_the_model_only_if_it_is_named() -> None:
     assert not mounts(after["spec"]["containers"][0])
 
 
-def test_other_labels_variables_and_volumes_stay() -> None:
+def test_other_labels_variables_and_volumes_are_kept() -> None:
     before = pod("a", {"name": "main", "env": [{"name": "MODEL_A_NAME", "value": "mine"}, {"name": "X", "value": "1"}]})
     before["metadata"]["labels"] = {"app": "x"}
     before["spec"]["volumes"] = [{"name": "tmp", "emptyDir": {}}]
@@ -171,7 +171,7 @@ def test_other_labels_variables_and_volumes_stay() -> None:
     assert found[-1] == {"name": "X", "value": "1"}  # so that it can refer to ours
 
 
-def test_kubernetes_does_not_expand_what_a_variable_states() -> None:
+def test_dollar_signs_in_a_variable_are_escaped() -> None:
     [container] = injected(pod("bin"))["spec"]["containers"]
     assert variables(container)["MODEL_BIN_URL"] == "https://example.com/$$(X)$$$$"
 
@@ -278,7 +278,7 @@ def test_a_volume_name_that_is_in_use_is_refused(volume: Json) -> None:
 
 
 @pytest.mark.parametrize(("inject", "variable"), [("a-b,a.b", "MODEL_A_B_NAME"), ("a,a-repo", "MODEL_A_REPO_URL")])
-def test_models_whose_variables_collide_are_refused_unless_there_are_none(inject: str, variable: str) -> None:
+def test_models_with_colliding_variables_are_refused_unless_variables_are_disabled(inject: str, variable: str) -> None:
     message = refusal(pod(inject), InvalidRequest)
     first, second = inject.split(",")
     assert f'models "{first}" and "{second}" both need the variable {variable}' in message

@@ -103,7 +103,7 @@ def test_a_second_pass_changes_nothing(pod: Json) -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(PODS)
-def test_both_webhooks_come_to_the_same_pod_in_any_order(pod: Json) -> None:
+def test_both_webhooks_give_the_same_pod_in_any_order(pod: Json) -> None:
     """The API server calls the webhook of `larder.dev` annotations again after a change of the other's."""
     outcomes = list[Json | None]()
     for passes in ((by_models, by_pods, by_models), (by_pods, by_models, by_pods)):

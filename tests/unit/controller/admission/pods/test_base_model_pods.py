@@ -23,7 +23,7 @@ def test_a_plain_pod_is_answered_without_a_lookup(catalog: MemoryCatalog, settin
     assert catalog.lookups == 0
 
 
-def test_the_pod_gets_selectors_mount_variable_and_marks(rewrite: Rewrite) -> None:
+def test_a_pod_gets_selectors_mount_variable_and_labels(rewrite: Rewrite) -> None:
     pod, warnings = rewrite(base_model_pod("p", "llama"))
     spec = pod["spec"]
     assert warnings == ()
@@ -37,7 +37,7 @@ def test_the_pod_gets_selectors_mount_variable_and_marks(rewrite: Rewrite) -> No
     assert read_models(pod) == [("llama", "c0ffee")]
 
 
-def test_the_namespace_s_own_model_comes_first(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
+def test_the_namespaces_own_model_takes_precedence(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     patch = inject(base_model_pod("p", "llama"), "team", catalog, settings).patch
     volumes = next(op["value"] for op in patch if op["path"] == "/spec/volumes")
     assert volumes[0]["hostPath"]["path"] == "/var/lib/larder/models/team_llama/beef"
@@ -60,7 +60,7 @@ def test_init_containers_get_the_model_and_sidecars_do_not(rewrite: Rewrite) -> 
     assert after["spec"]["containers"][1] == pod["spec"]["containers"][1]
 
 
-def test_fields_of_the_pod_stay(rewrite: Rewrite) -> None:
+def test_existing_fields_of_the_pod_are_kept(rewrite: Rewrite) -> None:
     pod = base_model_pod("p", "llama")
     pod["metadata"]["labels"] = {"app": "x"}
     pod["spec"] |= {"nodeSelector": {"zone": "a"}, "volumes": [{"name": "tmp", "emptyDir": {}}]}
@@ -85,7 +85,7 @@ def test_a_model_path_of_its_own_is_kept(rewrite: Rewrite) -> None:
 
 
 @pytest.mark.parametrize("path", ["/opt/ml/model", "/opt/ml/model/", "/opt//ml/model", "/opt/ml/model/cache"])
-def test_a_mount_in_the_model_s_place_is_refused(
+def test_a_mount_at_or_below_the_model_path_is_refused(
     path: str, catalog: MemoryCatalog, settings: AdmissionSettings
 ) -> None:
     pod = base_model_pod("p", "llama")
@@ -101,7 +101,7 @@ def test_a_volume_with_our_name_is_refused(catalog: MemoryCatalog, settings: Adm
         inject(pod, "default", catalog, settings)
 
 
-def test_a_selector_against_the_model_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
+def test_a_selector_that_contradicts_the_model_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     pod = base_model_pod("p", "llama")
     pod["spec"]["nodeSelector"] = {ready_label("llama"): "false"}
     with pytest.raises(MountConflict, match="remove that entry"):
@@ -137,7 +137,7 @@ def test_an_unavailable_model_is_refused_with_a_remedy(
         inject(base_model_pod("p", "llama"), "default", catalog, settings)
 
 
-def test_a_bad_path_of_the_model_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
+def test_an_invalid_model_path_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     catalog.base_models[0] = replace(catalog.base_models[0], mount_path="/etc/model")
     with pytest.raises(InvalidPath, match="is a system directory of the container"):
         inject(base_model_pod("p", "llama"), "default", catalog, settings)

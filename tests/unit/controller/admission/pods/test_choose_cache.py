@@ -97,7 +97,7 @@ def test_the_pod_s_affinity_picks_the_cache(affinity: dict[str, Any], cache: str
         {"affinity": _affinity("colour", "DoesNotExist")},
     ],
 )
-def test_a_pod_that_is_pinned_outside_the_cache_downloads_for_itself(pinned: dict[str, Any], rewrite: Rewrite) -> None:
+def test_a_pod_pinned_outside_the_groups_keeps_its_download(pinned: dict[str, Any], rewrite: Rewrite) -> None:
     pod = kserve_pod("p", "s3://bucket/m")
     pod["spec"] |= pinned
     after, warnings = rewrite(pod)
@@ -108,7 +108,7 @@ def test_a_pod_that_is_pinned_outside_the_cache_downloads_for_itself(pinned: dic
 
 
 @pytest.mark.parametrize(("named", "node"), [({NODE_GROUP: "green"}, "node-green"), ({}, "node-red")])
-def test_nodes_that_the_model_does_not_fit_on_are_as_good_as_none(
+def test_nodes_without_space_for_the_model_do_not_count(
     named: dict[str, str], node: str, catalog: MemoryCatalog, rewrite: Rewrite
 ) -> None:
     catalog.full = {("a", node)}
@@ -154,7 +154,7 @@ def test_a_group_without_nodes_gives_way_to_one_that_has_some(catalog: MemoryCat
 
 
 @pytest.mark.parametrize("named", [{}, {NODE_GROUP: "red"}])
-def test_a_cache_that_no_node_holds_leaves_the_pod_alone(
+def test_a_pod_keeps_its_download_if_no_group_of_the_cache_has_nodes(
     named: dict[str, str], catalog: MemoryCatalog, rewrite: Rewrite
 ) -> None:
     catalog.members.clear()
@@ -165,7 +165,7 @@ def test_a_cache_that_no_node_holds_leaves_the_pod_alone(
     assert after == pod
 
 
-def test_a_cache_that_no_node_holds_gives_way_to_the_next_shorter(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+def test_a_cache_without_nodes_gives_way_to_one_with_a_shorter_uri(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     catalog.cluster_caches.append(
         CatalogModel("ClusterModelCache", "", "none", "none", "s3://bucket/m/part", "r", groups=("empty",))
     )
@@ -180,9 +180,7 @@ def test_the_node_that_the_pod_is_bound_to_picks_the_group(rewrite: Rewrite) -> 
 
 
 @pytest.mark.parametrize(("named", "node"), [({}, "elsewhere"), ({NODE_GROUP: "red"}, "node-blue")])
-def test_a_pod_that_is_bound_outside_the_groups_is_left_alone(
-    named: dict[str, str], node: str, rewrite: Rewrite
-) -> None:
+def test_a_pod_bound_outside_the_groups_keeps_its_download(named: dict[str, str], node: str, rewrite: Rewrite) -> None:
     pod = kserve_pod("p", "s3://bucket/m", annotations=named)
     pod["spec"]["nodeName"] = node
     after, _ = rewrite(pod)

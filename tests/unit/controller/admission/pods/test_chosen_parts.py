@@ -39,7 +39,7 @@ def test_a_model_that_the_required_kind_does_not_have_is_refused(
         inject(asking(kind="BaseModel"), "default", catalog, settings)
 
 
-def test_the_named_container_alone_gets_the_model(rewrite: Rewrite) -> None:
+def test_only_the_named_container_gets_the_model(rewrite: Rewrite) -> None:
     after, _ = rewrite(asking("proxy", "main", container="main"))
     proxy, main = after["spec"]["containers"]
     assert "volumeMounts" not in proxy
@@ -52,7 +52,7 @@ def test_a_name_that_no_container_has_is_refused(catalog: MemoryCatalog, setting
         inject(asking(container="none"), "default", catalog, settings)
 
 
-def test_pods_and_services_are_named_where_a_model_is_in_use() -> None:
+def test_pods_and_services_that_use_a_model_are_named() -> None:
     with pytest.raises(InUse, match=r"^BaseModel t/m is used by 2 InferenceServices: t/a, t/b; delete those first"):
         check_delete_model("BaseModel t/m", (), ("t/b", "t/a"))
     with pytest.raises(InUse, match=r"1 InferenceService: t/a and 1 pod: t/p; delete those first"):

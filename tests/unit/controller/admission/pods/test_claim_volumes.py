@@ -83,7 +83,7 @@ def test_an_unknown_mount_method_is_refused_with_the_valid_ones(catalog: MemoryC
         inject(asking, "default", catalog, SETTINGS)
 
 
-def test_a_copy_of_a_pod_with_a_host_path_is_given_a_claim(catalog: MemoryCatalog) -> None:
+def test_a_copied_pod_gets_a_claim_in_place_of_its_host_path(catalog: MemoryCatalog) -> None:
     asking = base_model_pod("p", "llama")
     asking["metadata"]["annotations"][MOUNT] = "hostPath"
     copied = admit(asking, catalog)

@@ -53,7 +53,7 @@ def test_a_pod_that_names_our_scheduler_gets_the_device_request_beside_its_own_r
     }
 
 
-def test_other_pods_are_left_alone() -> None:
+def test_pods_without_a_device_request_are_left_alone() -> None:
     for other in (pod(None), pod("{}"), pod('{"runningcontainer": {"main": {"scorer": {"a": 1}}}}')):
         assert changed(other) == (other["spec"], ())
     assert changed(pod(), AdmissionSettings()) == (pod()["spec"], ())

@@ -39,7 +39,7 @@ def left_alone(rewrite: Rewrite, pod: Json) -> str:
     return why
 
 
-def test_the_model_is_put_where_the_initializer_puts_it(rewrite: Rewrite) -> None:
+def test_the_model_is_mounted_at_the_path_of_the_storage_initializer(rewrite: Rewrite) -> None:
     after, warnings = rewrite(pod_of_uris(URI, "/mnt/other/", volume="mnt-other", path="/mnt/other"))
     assert warnings == ()
     assert [v["name"] for v in after["spec"]["volumes"]] == ["kserve-pvc-source"]
@@ -47,7 +47,7 @@ def test_the_model_is_put_where_the_initializer_puts_it(rewrite: Rewrite) -> Non
     assert after["metadata"]["annotations"][SOURCE_URI] == URI
 
 
-def test_a_claim_beside_the_download_stays(rewrite: Rewrite) -> None:
+def test_a_claim_beside_the_download_is_kept(rewrite: Rewrite) -> None:
     pod = pod_of_uris(URI, "/mnt/models/base", volume="mnt-models-base", path="/mnt/models/base")
     claim = {"name": "mnt-adapter", "persistentVolumeClaim": {"claimName": "adapters"}}
     at = {"name": "mnt-adapter", "mountPath": "/mnt/adapter", "readOnly": True}
@@ -58,7 +58,7 @@ def test_a_claim_beside_the_download_stays(rewrite: Rewrite) -> None:
     assert after["spec"]["containers"][0]["volumeMounts"] == [at, OURS | {"mountPath": "/mnt/models/base"}]
 
 
-def test_a_claim_inside_the_download_leaves_the_pod_alone(rewrite: Rewrite) -> None:
+def test_a_pod_with_a_claim_inside_the_download_is_left_alone(rewrite: Rewrite) -> None:
     pod = pod_of_uris(URI, "/mnt/models")
     pod["spec"]["volumes"].append({"name": "mnt-models-lora", "persistentVolumeClaim": {"claimName": "adapters"}})
     pod["spec"]["containers"][0]["volumeMounts"].append({"name": "mnt-models-lora", "mountPath": "/mnt/models/lora"})
@@ -92,7 +92,7 @@ def test_arguments_that_are_not_understood_leave_the_pod_alone(
         ({"hostPath": {"path": "/data"}}, "in volume 'mnt-models', which is not the emptyDir"),
     ],
 )
-def test_a_download_that_is_meant_to_stay_is_left_alone(volume: dict[str, Any], why: str, rewrite: Rewrite) -> None:
+def test_a_download_into_a_lasting_volume_is_left_alone(volume: dict[str, Any], why: str, rewrite: Rewrite) -> None:
     pod = pod_of_uris(URI, "/mnt/models")
     pod["spec"]["volumes"] = [{"name": "mnt-models"} | volume]
     assert why in left_alone(rewrite, pod)
@@ -116,7 +116,7 @@ def test_a_server_that_needs_to_write_is_warned(rewrite: Rewrite) -> None:
 
 
 @pytest.mark.parametrize("component", ["transformer", "explainer"])
-def test_a_part_of_a_service_that_downloads_nothing_is_not_marked(component: str, rewrite: Rewrite) -> None:
+def test_only_a_predictor_without_a_known_model_gets_a_warning(component: str, rewrite: Rewrite) -> None:
     pod = plain_pod("p", {ENABLE_CACHE: "true"})
     pod["metadata"]["labels"] = {"serving.kserve.io/inferenceservice": "s", "component": component}
     assert rewrite(pod) == (pod, ())
@@ -140,7 +140,7 @@ def test_before_kserve_has_added_its_container_nothing_is_changed(rewrite: Rewri
     assert rewrite(after) == rewrite(kserve_pod("p", URI)), "which it gets once KServe has"
 
 
-def came_back(rewrite: Rewrite, pod: Json) -> Json:
+def recreated(rewrite: Rewrite, pod: Json) -> Json:
     """Return a pod as a backup has it: as it was admitted, on its node."""
     after, _ = rewrite(pod)
     after["spec"]["nodeName"] = "n"
@@ -148,7 +148,7 @@ def came_back(rewrite: Rewrite, pod: Json) -> Json:
 
 
 def test_a_recreated_pod_gets_the_serving_revision(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
-    pod = came_back(rewrite, kserve_pod("p", "s3://bucket/m/sub/deep"))
+    pod = recreated(rewrite, kserve_pod("p", "s3://bucket/m/sub/deep"))
     assert read_models(pod) == [("long", "r2")]
     del catalog.cluster_caches[1]
     catalog.paths["short"] = {"sub/deep/config.json"}
@@ -159,12 +159,12 @@ def test_a_recreated_pod_gets_the_serving_revision(catalog: MemoryCatalog, rewri
 
 
 def test_the_single_file_of_a_recreated_pod_keeps_its_path(rewrite: Rewrite) -> None:
-    pod = came_back(rewrite, kserve_pod("p", "s3://bucket/m/sub/one.bin"))
+    pod = recreated(rewrite, kserve_pod("p", "s3://bucket/m/sub/one.bin"))
     assert rewrite(pod)[0] == pod
 
 
 def test_a_recreated_pod_without_a_cache_downloads_again(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
-    pod = came_back(rewrite, kserve_pod("p", URI))
+    pod = recreated(rewrite, kserve_pod("p", URI))
     catalog.cluster_caches.clear()
     after, _ = rewrite(pod)
     assert after["metadata"]["annotations"][KSERVE_URI] == URI, "so that KServe's webhook adds its container"
@@ -176,13 +176,13 @@ def test_a_recreated_pod_without_a_cache_downloads_again(catalog: MemoryCatalog,
 def test_a_download_that_cannot_be_added_again_is_refused(
     catalog: MemoryCatalog, rewrite: Rewrite, settings: AdmissionSettings
 ) -> None:
-    pod = came_back(rewrite, pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other"))
+    pod = recreated(rewrite, pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other"))
     catalog.cluster_caches.clear()
     with pytest.raises(ModelNotReady, match=r"mounted at /mnt/other as volume 'kserve-pvc-source'; .* create the pod"):
         inject(pod, "default", catalog, settings)
 
 
-def test_a_volume_like_ours_in_a_pod_that_names_no_uri_is_refused(
+def test_a_forged_cache_volume_in_a_pod_without_a_uri_is_refused(
     catalog: MemoryCatalog, settings: AdmissionSettings
 ) -> None:
     pod = plain_pod("p", {ENABLE_CACHE: "true"})

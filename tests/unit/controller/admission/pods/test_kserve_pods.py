@@ -103,7 +103,7 @@ def test_an_unusable_cache_is_not_used(
     assert after == pod
 
 
-def test_the_initializer_s_argument_serves_without_the_annotation(rewrite: Rewrite) -> None:
+def test_the_uri_comes_from_the_initializer_without_the_annotation(rewrite: Rewrite) -> None:
     pod = kserve_pod("p", "s3://bucket/m")
     del pod["metadata"]["annotations"][KSERVE_URI]
     after, _ = rewrite(pod)
@@ -120,13 +120,13 @@ def test_several_downloads_in_one_pod_are_left_alone(rewrite: Rewrite) -> None:
     assert after == pod
 
 
-def test_a_pod_without_kserve_s_marks_is_left_alone(rewrite: Rewrite) -> None:
+def test_a_pod_that_kserve_did_not_make_gets_a_warning_and_no_volume(rewrite: Rewrite) -> None:
     after, warnings = rewrite(plain_pod("p", {ENABLE_CACHE: "true"}))
     assert KSERVE_URI in warnings[0]
     assert "volumes" not in after["spec"]
 
 
-def test_other_containers_and_volumes_stay(rewrite: Rewrite) -> None:
+def test_other_containers_and_volumes_are_kept(rewrite: Rewrite) -> None:
     pod = kserve_pod("p", "s3://bucket/m")
     pod["spec"]["initContainers"].append({"name": "mine", "volumeMounts": [{"name": "tmp", "mountPath": "/scratch"}]})
     pod["spec"]["volumes"].append({"name": "tmp", "emptyDir": {}})
@@ -148,7 +148,7 @@ def test_every_reader_of_the_download_reads_the_cache(rewrite: Rewrite) -> None:
     assert after["spec"]["containers"][1]["volumeMounts"] == [MOUNT | {"mountPath": "/data"}]
 
 
-def of_an_llm_service(uri: str, at: str) -> Json:
+def llm_service_pod(uri: str, at: str) -> Json:
     """Return a pod of an LLMInferenceService: `main` and, below the model's path, its scheduler's tokenizer read it."""
     pod = kserve_pod("chat-kserve-0", uri)
     del pod["metadata"]["annotations"][KSERVE_URI]
@@ -162,7 +162,7 @@ def of_an_llm_service(uri: str, at: str) -> Json:
 
 @pytest.mark.parametrize("at", ["/mnt/models", "/mnt/models/base"])
 def test_the_server_of_an_llm_service_reads_the_cache_where_it_read_its_download(at: str, rewrite: Rewrite) -> None:
-    after, warnings = rewrite(of_an_llm_service("s3://bucket/m", at))
+    after, warnings = rewrite(llm_service_pod("s3://bucket/m", at))
     assert warnings == ()
     assert [c["name"] for c in after["spec"]["initContainers"]] == ["llm-d-routing-sidecar"]
     assert after["spec"]["containers"][0]["volumeMounts"] == [MOUNT | {"mountPath": at}], "no mount in another one"
@@ -196,7 +196,7 @@ def test_a_conflicting_volume_mount_or_selector_leaves_the_download_unchanged(
     assert warnings
 
 
-def test_kserve_s_own_second_pass_is_undone(rewrite: Rewrite) -> None:
+def test_a_second_pass_of_kserve_is_undone(rewrite: Rewrite) -> None:
     once, _ = rewrite(kserve_pod("p", "s3://bucket/m/x"))
     fresh = kserve_pod("p", "s3://bucket/m/x")["spec"]
     once["spec"]["initContainers"] = fresh["initContainers"]

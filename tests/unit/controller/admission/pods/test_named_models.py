@@ -92,7 +92,7 @@ def test_several_models_have_directories_and_variables_of_their_own(models: Memo
     assert variables(pod) == {"MODEL_PATH_LLAMA_3": "/models/llama-3", "MODEL_PATH_MISTRAL": "/models/mistral"}
 
 
-def test_path_variable_and_container_are_the_author_s_choice(models: MemoryCatalog) -> None:
+def test_annotations_choose_path_variable_and_container(models: MemoryCatalog) -> None:
     pod = admit(models, "mistral", "server", "proxy", path="/data/m", env="WEIGHTS", container="server")
     assert (mounts(pod), variables(pod)) == ({"/data/m": "mistral"}, {"WEIGHTS": "/data/m"})
     assert "volumeMounts" not in pod["spec"]["containers"][1]
@@ -112,7 +112,7 @@ def test_path_variable_and_container_are_the_author_s_choice(models: MemoryCatal
         (",".join(f"m{i}" for i in range(17)), InvalidRequest, "17 models; a pod may have at most 16"),
     ],
 )
-def test_a_name_that_means_no_single_model_is_refused(
+def test_an_unknown_or_ambiguous_model_name_is_refused(
     models: MemoryCatalog, names: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -131,7 +131,7 @@ def test_an_invalid_request_is_refused(models: MemoryCatalog, annotation: str, v
         admit(models, "mistral", **{annotation: value})
 
 
-def test_a_container_that_is_not_there_is_refused_with_those_that_are(models: MemoryCatalog) -> None:
+def test_an_unknown_container_is_refused_with_the_existing_ones(models: MemoryCatalog) -> None:
     with pytest.raises(MountConflict, match=r"names 'nginx', but .* it has main"):
         admit(models, "mistral", container="nginx")
 
@@ -150,7 +150,7 @@ def test_an_unresolved_model_is_refused(models: MemoryCatalog) -> None:
             admit(models, "new", **annotations)
 
 
-def test_the_hub_s_layout_is_made_of_mounts(models: MemoryCatalog) -> None:
+def test_the_hub_layout_is_assembled_from_mounts(models: MemoryCatalog) -> None:
     pod = admit(models, "cmc/llama-3,phi", layout="hub")
     assert mounts(pod) == {
         f"/models/hub/models--meta--llama-3/snapshots/{COMMIT}": "llama-3",
@@ -179,7 +179,7 @@ def test_a_named_model_may_be_combined_with_a_base_model(models: MemoryCatalog) 
     assert variables(pod)["MODEL_PATH"] in ("/opt/ml/model", "/mnt/models")
 
 
-def test_a_copy_that_names_another_model_loses_the_first(models: MemoryCatalog) -> None:
+def test_a_copied_pod_that_names_another_model_loses_the_first(models: MemoryCatalog) -> None:
     pod = admit(models, "llama-3", layout="hub")
     pod["metadata"]["annotations"] |= {NAMED_MODELS: "mistral"}
     del pod["metadata"]["annotations"][LAYOUT]
@@ -199,7 +199,7 @@ def test_the_variable_of_a_copy_that_names_another_model_follows_it(models: Memo
 
 @pytest.mark.parametrize("layout", ["directory", "hub"])
 @pytest.mark.parametrize("names", ["llama-3", "llama-3,phi"])
-def test_a_copy_that_requests_no_model_any_more_has_none(models: MemoryCatalog, names: str, layout: str) -> None:
+def test_a_copied_pod_that_no_longer_requests_a_model_loses_it(models: MemoryCatalog, names: str, layout: str) -> None:
     pod = admit(models, names, layout=layout, env="WEIGHTS")
     pod["spec"]["volumes"] += [{"name": "scratch", "emptyDir": {}}]
     pod["spec"]["containers"][0]["env"] += [{"name": "WEIGHTS_FORMAT", "value": "safetensors"}]

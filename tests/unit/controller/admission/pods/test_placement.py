@@ -112,14 +112,14 @@ def terms(pod: Json) -> list[Json]:
     return found
 
 
-def test_required_is_the_default_and_selects_the_labels_alone(models: MemoryCatalog) -> None:
+def test_by_default_a_pod_requires_only_the_labels_of_its_model(models: MemoryCatalog) -> None:
     pod = admit(models, plain_pod("p", {NAMED_MODELS: "two"}))
     assert pod["spec"]["nodeSelector"] == selected("two", "r1")
     assert "affinity" not in pod["spec"]
     assert PLACEMENT_ANNOTATION not in pod["metadata"]["annotations"]
 
 
-def test_a_preferred_pod_needs_the_group_s_nodes_and_prefers_those_with_the_files(models: MemoryCatalog) -> None:
+def test_a_preferred_pod_requires_the_group_and_prefers_nodes_with_the_files(models: MemoryCatalog) -> None:
     pod = admit(models, named("one"))
     assert pod["spec"]["nodeSelector"] == {"gpu": "a100"}
     assert terms(pod) == [{"matchExpressions": [not_draining("one"), one_of("zone", "x", "y")]}]
@@ -135,14 +135,14 @@ def test_several_groups_are_alternatives(models: MemoryCatalog) -> None:
     ]
 
 
-def test_a_group_of_every_node_only_keeps_pods_off_nodes_that_drain_the_model(models: MemoryCatalog) -> None:
+def test_a_group_of_all_nodes_adds_only_the_exclusion_of_draining_nodes(models: MemoryCatalog) -> None:
     pod = admit(models, named("anywhere"))
     assert "nodeSelector" not in pod["spec"]
     assert terms(pod) == [{"matchExpressions": [not_draining("anywhere")]}]
 
 
 @pytest.mark.parametrize("placement", ["required", "preferred", "gated"])
-def test_a_group_that_the_pod_names_confines_it_alone_and_wholly(models: MemoryCatalog, placement: str) -> None:
+def test_a_named_group_replaces_the_other_groups_in_every_placement(models: MemoryCatalog, placement: str) -> None:
     asking = named("two", placement)
     asking["metadata"]["annotations"][NODE_GROUP] = "a100"
     pod = admit(models, asking)
@@ -182,7 +182,7 @@ def test_a_pod_of_several_models_needs_the_nodes_of_all_and_prefers_each(models:
     assert given_terms == [*preferences("one", "r1"), *preferences("placed", "r1")]
 
 
-def test_preferences_of_the_pod_stay(models: MemoryCatalog) -> None:
+def test_preferences_of_the_pod_are_kept(models: MemoryCatalog) -> None:
     own = [{"weight": 1, "preference": {"matchExpressions": [one_of(snapshot_label("one", "r1"), "true")]}}]
     other: Json = {"podAntiAffinity": {PREFERRED: []}}
     pod = admit(models, named("one", affinity={"nodeAffinity": {PREFERRED: own}} | other))
@@ -223,7 +223,7 @@ def test_a_gated_pod_is_required_behind_the_gate(models: MemoryCatalog) -> None:
     assert admit(models, plain_pod("p", {NAMED_MODELS: "one"}), "gated")["spec"]["schedulingGates"] == GATES
 
 
-def test_a_model_on_a_claim_is_not_placed_at_all(models: MemoryCatalog) -> None:
+def test_a_model_on_a_claim_adds_no_placement_rules(models: MemoryCatalog) -> None:
     for placement in ("preferred", "gated"):
         spec = admit(models, named("data", placement))["spec"]
         assert not {"nodeSelector", "affinity", "schedulingGates"} & spec.keys()
@@ -303,7 +303,7 @@ def test_a_pod_that_no_node_can_match_still_matches_none(models: MemoryCatalog) 
 
 
 @pytest.mark.parametrize("placement", ["preferred", "gated"])
-def test_a_cache_whose_group_has_no_nodes_yet_is_given_to_a_pod_that_waits(
+def test_a_pod_that_may_wait_gets_a_cache_whose_group_has_no_nodes_yet(
     models: MemoryCatalog, placement: Placement
 ) -> None:
     asking = kserve_pod("p", "s3://bucket/one")
@@ -315,7 +315,7 @@ def test_a_cache_whose_group_has_no_nodes_yet_is_given_to_a_pod_that_waits(
         assert pod["spec"]["nodeSelector"] == {"gpu": "a100"}
 
 
-def test_a_cache_is_given_to_a_pod_that_waits_for_a_node_it_may_run_on(models: MemoryCatalog) -> None:
+def test_a_pod_that_may_wait_gets_a_cache_for_a_node_it_may_run_on(models: MemoryCatalog) -> None:
     models.members["a100"] = [CatalogNode("n", {"gpu": "a100", "zone": "x"})]
     asking = kserve_pod("p", "s3://bucket/one")
     asking["spec"]["nodeSelector"] = {"size": "xl"}

@@ -28,7 +28,7 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
     return {REQUIRED: {"nodeSelectorTerms": list(terms)}}
 
 
-def test_a_list_of_models_that_admission_never_wrote_is_dropped_unread() -> None:
+def test_an_oversized_forged_list_of_models_is_dropped_without_reading_it() -> None:
     annotations = {MODELS: ",".join(f"m{number}" for number in range(30_000))}  # a minute if each is looked for
     spec = {"containers": [{"name": "c"}], "nodeSelector": {f"k{number}": "v" for number in range(20_000)}}
     pod = {"metadata": {"annotations": annotations}, "spec": spec}
@@ -51,7 +51,7 @@ def test_more_mounts_than_any_pod_needs_are_refused() -> None:
         inject_models(named, "team", {"m": InjectableModel("m", "Ready", "model-m")})
 
 
-def test_the_affinities_of_pod_and_model_do_not_multiply_without_limit() -> None:
+def test_affinities_of_pod_and_model_that_combine_to_too_much_are_refused() -> None:
     own = required(term(*(f"k{number}" for number in range(20_000))))  # 790 KiB, which 100 terms make 77 MiB
     spec: dict[str, Any] = {"affinity": {"nodeAffinity": own}}
     with pytest.raises(MountConflict, match="combine to more than 256 KiB"):

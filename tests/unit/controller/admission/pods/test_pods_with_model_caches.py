@@ -45,7 +45,7 @@ def test_a_named_cache_is_mounted_from_its_claim_and_selects_no_node(name: str) 
     assert "larder.dev/claims" not in pod["metadata"]["annotations"], "the controller creates no claim for it"
 
 
-def test_another_namespaces_cache_is_not_seen() -> None:
+def test_a_cache_of_another_namespace_is_not_found() -> None:
     with pytest.raises(ModelNotFound):
         inject(
             plain_pod("p", {"larder.dev/model": "llama"}),

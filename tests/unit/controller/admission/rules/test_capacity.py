@@ -41,7 +41,7 @@ def test_each_group_that_is_too_small_is_reported(written: dict[str, Any], warne
     assert len(capacity_warnings(written, LIMITS)) == warned
 
 
-def test_the_message_has_the_numbers_and_their_place() -> None:
+def test_the_warning_states_the_sizes_and_where_they_come_from() -> None:
     (guess,) = capacity_warnings(cache("2Gi"), LIMITS)
     assert "2.0 GiB (spec.modelSize)" in guess
     assert "ModelCacheNodeGroup small allows 1.0 GiB per node" in guess

@@ -90,7 +90,7 @@ def test_a_host_that_namespaces_may_not_use_is_refused(source: Json) -> None:
         (model(nodeSelector={"a b": "c"}), "spec.nodeSelector: 'a b' is not a label key"),
     ],
 )
-def test_names_and_sizes_are_checked(found: Json, phrase: str) -> None:
+def test_an_invalid_name_or_size_is_refused(found: Json, phrase: str) -> None:
     assert phrase in problem(found)
 
 
@@ -100,7 +100,7 @@ def test_all_problems_are_in_one_message() -> None:
     assert "spec.storage.size" in message
 
 
-def test_a_name_of_48_characters_fits() -> None:
+def test_a_name_of_48_characters_is_accepted() -> None:
     check_model(model(name="x" * 48), EVERY_SOURCE)
 
 

@@ -15,7 +15,7 @@ def job(name: str = "tj", role: str = "Worker", **fields: Any) -> dict[str, Any]
     return {"metadata": {"name": name}, "spec": {"replicaSpecs": {role: spec | fields}}}
 
 
-def test_a_good_job_has_no_warnings() -> None:
+def test_a_valid_job_has_no_warnings() -> None:
     assert check_training_job(job(replicas=5000)) == []
 
 
@@ -29,7 +29,7 @@ def test_the_warning_counts_the_pods_whose_names_are_too_long(letters: int, repl
     assert [warning.partition(" pods")[0] for warning in found] == ([f"{fails} of {replicas}"] if fails else [])
 
 
-def test_all_templates_that_no_claim_can_be_made_from_are_in_one_message() -> None:
+def test_all_invalid_templates_are_named_in_one_message() -> None:
     written = job(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": {"volumeName": "theirs"}}])
     written["spec"]["replicaSpecs"]["Master"] = job(volumeClaimTemplates=[TEMPLATE, TEMPLATE])["spec"]["replicaSpecs"][
         "Worker"
@@ -40,7 +40,7 @@ def test_all_templates_that_no_claim_can_be_made_from_are_in_one_message() -> No
     assert "spec.replicaSpecs.Master.volumeClaimTemplates: two templates are named 'data'" in str(refused.value)
 
 
-def test_a_mount_without_a_volume_is_named_with_the_volumes_that_there_are() -> None:
+def test_a_mount_without_a_volume_is_reported_with_the_existing_volumes() -> None:
     """The example of the proposal mounts `my-data`, and its template is named `data`."""
     containers = [{"name": "main", "image": "i", "volumeMounts": [{"name": "my-data"}]}]
     (warning,) = check_training_job(job(template={"spec": {"containers": containers, "volumes": [{"name": "own"}]}}))
@@ -49,6 +49,6 @@ def test_a_mount_without_a_volume_is_named_with_the_volumes_that_there_are() -> 
 
 
 @pytest.mark.parametrize("volumes", [None, "x", 3, [3], {"a": 1}])
-def test_a_pod_template_of_any_shape_is_read(volumes: object) -> None:
+def test_a_malformed_pod_template_causes_no_error(volumes: object) -> None:
     containers = [{"name": "main", "image": "i", "volumeMounts": [{"name": "data"}]}, "x", {"volumeMounts": 7}]
     assert check_training_job(job(template={"spec": {"containers": containers, "volumes": volumes}})) == []

@@ -61,7 +61,7 @@ def test_models_with_valid_uris_are_accepted(kind: str, uri: str) -> None:
     assert check_write(kind, _base(uri), ()) == []
 
 
-def test_a_namespace_s_model_names_an_allowed_source() -> None:
+def test_only_namespaced_models_are_bound_to_the_allowed_sources() -> None:
     allowed = parse_allowed("hf://org")
     assert check_write("BaseModel", _base("hf://org/m"), (), allowed) == []
     assert check_write("BaseModel", _base("pvc://claim/sub"), (), allowed) == []
@@ -122,7 +122,7 @@ def test_claim_uris_are_accepted_in_the_form_of_their_scope() -> None:
         ({"allowPatterns": "x" * 513}, "has 513 characters; write at most 512"),
     ],
 )
-def test_a_choice_of_files_that_is_invalid_is_refused(parameters: dict[str, str], phrase: str) -> None:
+def test_an_invalid_file_selection_is_refused(parameters: dict[str, str], phrase: str) -> None:
     """A typo must not count as a model that nodes should no longer hold."""
     with pytest.raises(InvalidSelection, match=phrase):
         check_write("BaseModel", _base("hf://o/m", parameters=parameters), ())
@@ -166,7 +166,7 @@ def test_all_findings_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize("spec", [{}, {"nodeGroup": "", "nodeGroups": ["gpu", "cpu"]}, {"modelSize": "140Gi"}])
-def test_a_cache_on_known_groups_is_taken(spec: dict[str, Any]) -> None:
+def test_a_cache_on_known_groups_is_accepted(spec: dict[str, Any]) -> None:
     assert check_write("ClusterModelCache", _cache(**spec), ("gpu", "cpu")) == []
 
 
@@ -184,12 +184,12 @@ def test_a_cache_on_known_groups_is_taken(spec: dict[str, Any]) -> None:
         ({"storageUri": "pvc://ns/claim/x"}, InvalidURI, "a claim needs no cache"),
     ],
 )
-def test_a_wrong_cache_is_refused(spec: dict[str, Any], error: type[LarderError], phrase: str) -> None:
+def test_an_invalid_cache_is_refused(spec: dict[str, Any], error: type[LarderError], phrase: str) -> None:
     with pytest.raises(error, match=phrase):
         check_write("ClusterModelCache", _cache(**spec), ("gpu", "cpu"))
 
 
-def test_a_cache_before_any_group_is_told_to_create_one() -> None:
+def test_a_cache_is_refused_with_a_hint_if_no_group_exists() -> None:
     with pytest.raises(UnknownGroup, match="none exists yet; create one first"):
         check_write("ClusterModelCache", _cache(), ())
 
@@ -217,7 +217,7 @@ def _affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
         },
     ],
 )
-def test_a_group_with_a_sound_selector_is_taken(spec: dict[str, Any]) -> None:
+def test_a_group_with_a_valid_selector_is_accepted(spec: dict[str, Any]) -> None:
     assert check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "500Gi"} | spec}, ()) == []
 
 
@@ -255,12 +255,12 @@ def test_a_group_without_a_selector_gets_a_warning_that_it_selects_every_node() 
         ({"nodeAffinity": _affinity({"operator": "Exists"})}, InvalidSelector, r"\.key: '' is not a label key"),
     ],
 )
-def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError], phrase: str) -> None:
+def test_an_invalid_group_is_refused(spec: dict[str, Any], error: type[LarderError], phrase: str) -> None:
     with pytest.raises(error, match=phrase):
         check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "1Gi"} | spec}, ())
 
 
-def test_a_long_affinity_is_for_administrators() -> None:
+def test_a_long_affinity_is_accepted_only_in_cluster_models() -> None:
     long = _affinity(*({"key": f"k{number}", "operator": "Exists"} for number in range(200)))
     spec = {"storage": {"storageUri": "hf://o/m", "nodeAffinity": long}}
     with pytest.raises(InvalidSelector, match="more than 4 KiB"):
@@ -297,7 +297,7 @@ def test_writes_without_a_change_of_the_spec_are_not_checked() -> None:
     assert not needs_check(old | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, _cache())
 
 
-def test_a_model_in_use_stays_with_its_users_named() -> None:
+def test_deleting_a_model_in_use_is_refused_with_its_users() -> None:
     check_delete_model("ClusterBaseModel x", [])
     with pytest.raises(InUse, match=r"^ClusterBaseModel x is used by 1 pod: a/b; delete those first"):
         check_delete_model("ClusterBaseModel x", ["a/b"])
