@@ -37,7 +37,7 @@ def parsed(tmp_path: Path, *arguments: str) -> argparse.Namespace:
     ("arguments", "namespace"),
     [((), "team"), (("--context=bare",), "default"), (("-n", "mine"), "mine"), (("--context=bare", "-nmine"), "mine")],
 )
-def test_the_namespace_is_the_users_choice_else_the_contexts(
+def test_the_namespace_option_overrides_that_of_the_context(
     tmp_path: Path, arguments: tuple[str, ...], namespace: str
 ) -> None:
     seen = []

@@ -25,7 +25,7 @@ def test_every_column_is_shown_where_there_is_space() -> None:
     ]  # fmt: skip
 
 
-def test_optional_columns_go_first_and_then_names_fold() -> None:
+def test_narrow_tables_drop_optional_columns_and_then_fold_names() -> None:
     assert lines_at(100, ROW) == [f"{NAME}  In_Transit  38/40  95%   InsufficientStorage"]
     assert lines_at(86, ROW) == [f"{NAME}  In_Transit  38/40  InsufficientStorage"]
     assert lines_at(80, ROW) == [
@@ -38,7 +38,7 @@ def test_optional_columns_go_first_and_then_names_fold() -> None:
 
 
 @given(st.lists(st.tuples(words, words, words, words, words, words), min_size=1, max_size=5), st.integers(0, 250))
-def test_no_character_is_lost_but_with_an_optional_column(rows: list[tuple[str, ...]], width: int) -> None:
+def test_required_columns_lose_no_characters_at_any_width(rows: list[tuple[str, ...]], width: int) -> None:
     layout = lay_out(COLUMNS, rows, width)
     needed = {number for number, column in enumerate(COLUMNS) if not column.drop}
     assert needed <= set(layout.columns)
@@ -50,12 +50,12 @@ def test_no_character_is_lost_but_with_an_optional_column(rows: list[tuple[str, 
 
 
 @given(st.lists(st.tuples(words), min_size=1), st.integers(16, 100))
-def test_lines_keep_to_the_width_where_they_can(rows: list[tuple[str]], width: int) -> None:
+def test_folded_lines_keep_to_the_width(rows: list[tuple[str]], width: int) -> None:
     layout = lay_out([Column("MODEL", folds=True)], rows, width)
     assert all(len(line[0]) <= width for row in rows for line in layout.lines(row))
 
 
-def test_a_wider_row_that_follows_is_not_truncated_either() -> None:
+def test_a_wider_row_than_the_table_was_laid_out_for_is_not_truncated() -> None:
     layout = lay_out(COLUMNS, [("cmc/m", "Pending", "0/1", "", "", "")], 80)
     wider = (NAME, "Downloading", "0/100", "95%", "134.2 GiB", "InsufficientStorage")
     first, *rest = layout.lines(wider)

@@ -78,7 +78,7 @@ def test_evictable_models_are_listed_in_order_if_no_model_lacks_space() -> None:
     assert results(found)[:2] == [("b", "evictable"), ("a", "evictable")]
 
 
-def test_a_narrow_terminal_loses_no_result() -> None:
+def test_the_result_column_is_shown_at_every_width() -> None:
     found = asked(node(reason="InsufficientStorage", shortage=30))
     for width in (80, 120, 0):
         shown = [line for line in lines_of(found, width) if line.startswith(" ")][len(found.lines) :]
@@ -98,7 +98,7 @@ def test_statuses_of_an_earlier_node_of_this_name_do_not_count() -> None:
     assert all("not Ready" in row.result for row in asked(other, need_bytes=1).rows)
 
 
-def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_evicting_without_dry_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([])
     assert "evicts on its own" in capsys.readouterr().err

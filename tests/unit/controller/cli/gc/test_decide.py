@@ -16,11 +16,11 @@ def kept(*claims: ObservedClaim) -> dict[str, str]:
     return {orphan.claim.name: orphan.keep_reason for orphan in orphaned_claims(claims)}
 
 
-def test_a_claim_with_an_owner_is_not_shown() -> None:
+def test_a_claim_with_a_living_owner_is_not_listed() -> None:
     assert kept(claim("a", LiveOwner()), claim("b")) == {"b": ""}
 
 
-def test_a_claim_that_a_pod_mounts_or_that_is_going_is_kept() -> None:
+def test_a_claim_that_is_mounted_or_being_deleted_is_kept() -> None:
     found = kept(claim("a", mounted_by=("p", "q")), claim("b", deleting=True), claim("c", mounted_by=("p",)))
     assert found == {"a": "mounted by pod p and 1 more", "b": "is being deleted", "c": "mounted by pod p"}
 

@@ -61,7 +61,7 @@ def test_names_of_real_nodes_are_not_scrubbed(width: int) -> None:
     assert f"on 2 nodes ({NODES[38]}, {NODES[39]}): InsufficientStorage: need 5, have 3" in output
 
 
-def test_one_row_per_model_with_counts() -> None:
+def test_a_model_has_one_row_with_its_counts() -> None:
     head, row = printed(
         model("m", storageStatus="Downloading", nodesReadyCount=1, nodesTotal=2, size=2**30,
               conditions=[ready("False", "Downloading")], nodes=[on("b", "Downloading", percent=40), on("a", "Ready")])
@@ -75,7 +75,7 @@ def test_a_model_without_a_status_is_pending() -> None:
     assert row.split() == ["bm/team/m", "Pending", "0/0"]
 
 
-def test_changing_revisions_are_listed_below() -> None:
+def test_drift_and_removals_are_listed_below_the_table() -> None:
     says = [
         {"type": kind, "status": status, "reason": "R", "message": f"{kind} is {status}"}
         for kind, status in (("Drifted", "True"), ("Updating", "False"), ("Removing", "True"), ("Resolved", "True"))
@@ -84,7 +84,7 @@ def test_changing_revisions_are_listed_below() -> None:
     assert lines[2:] == ["cmc/m: Drifted: Drifted is True", "cmc/m: Removing: Removing is True"]
 
 
-def test_required_actions_are_listed_below() -> None:
+def test_required_actions_are_listed_below_the_table() -> None:
     failed = model("m", nodes=[on("a", "Failed", reason="InsufficientStorage", message="need 5, have 3")])
     unresolved = model("n", "ClusterBaseModel", conditions=[ready("False", "SourceNotFound", "no such repository")])
     busy = model("o", conditions=[ready("False", "Downloading", "1 of 2")])
@@ -102,7 +102,7 @@ def test_foreign_text_is_printed_without_control_characters() -> None:
         assert word in shown
 
 
-def test_without_models_it_says_where_it_looked() -> None:
+def test_without_models_the_searched_namespaces_are_named() -> None:
     assert printed() == "no models are declared, in any namespace or cluster-wide\n"
 
 
@@ -140,7 +140,7 @@ def test_a_node_that_a_long_status_does_not_list_is_noted() -> None:
     )
 
 
-def test_programs_read_json_yaml_and_names() -> None:
+def test_models_can_be_printed_as_json_yaml_and_names() -> None:
     reported = json.loads(printed(FLEET, output="json"))["models"][0]
     assert reported == yaml.safe_load(printed(FLEET, output="yaml"))["models"][0]
     assert (reported["resource"], reported["state"], reported["ready"], reported["total"]) == (
@@ -185,7 +185,9 @@ def test_a_failed_model_of_the_operator_is_reported_as_a_problem() -> None:
         ([{"type": "Failed", "status": "True"}, ready("False", "PodFailed", "exit code 2")], "Failed", 1),
     ],
 )
-def test_a_training_job_has_a_row(conditions: list[Json], state: str, troubles: int) -> None:
+def test_the_row_of_a_training_job_has_its_state_and_finished_pods(
+    conditions: list[Json], state: str, troubles: int
+) -> None:
     roles = {"Master": {"active": 1}, "Worker": {"succeeded": 1, "failed": 1}}
     found = model("tj", "TrainingJob", "team", running="1/3", replicaStatuses=roles, conditions=conditions)
     assert (found.model, found.state, found.ready, found.total, found.percent) == ("tj/team/tj", state, 2, 3, None)

@@ -62,7 +62,7 @@ def test_secrets_in_text_are_removed(text: str) -> None:
         "sha256:" + "a" * 64,
     ],
 )
-def test_text_that_is_no_secret_stays(text: str) -> None:
+def test_text_that_is_not_a_secret_is_kept(text: str) -> None:
     assert scrub_text(text) == text
 
 
@@ -76,12 +76,12 @@ def test_cloud_access_keys_are_removed() -> None:
     assert scrub_text("as AKIAABCDEFGHIJKLMNOP now") == f"as {REMOVED} now"
 
 
-def test_fields_by_their_names() -> None:
+def test_fields_with_the_names_of_secrets_are_removed() -> None:
     reported = scrub({"password": SECRET, "apiKey": SECRET, "tokens": [SECRET], "deep": {"accessKey": SECRET}})
     assert reported == {"password": REMOVED, "apiKey": REMOVED, "tokens": [REMOVED], "deep": {"accessKey": REMOVED}}
 
 
-def test_names_of_secrets_stay() -> None:
+def test_the_names_of_secrets_are_kept() -> None:
     named = {"secretName": "s3-reader", "credentialsSecret": "s3-reader", "parameters": {"secretKey": "token"}}
     assert scrub(named) == named
 
@@ -115,7 +115,7 @@ def test_variables_that_larder_does_not_read_lose_their_values() -> None:
     ]  # fmt: skip
 
 
-def test_commands_and_headers_go_and_labels_stay() -> None:
+def test_commands_and_headers_are_removed_and_labels_kept() -> None:
     reported = scrub({"args": ["-p", SECRET], "command": ["x"], "httpHeaders": [{"name": "a", "value": SECRET}]})
     assert reported == {"args": REMOVED, "command": REMOVED, "httpHeaders": REMOVED}
     assert scrub({"labels": {"larder.dev/credentials": "true"}}) == {"labels": {"larder.dev/credentials": "true"}}

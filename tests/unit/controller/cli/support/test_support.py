@@ -31,7 +31,7 @@ def pod(name: str, component: str, *, ready: bool = True, node: str = "", **stat
     }
 
 
-def test_every_controller_and_the_agents_that_are_not_ready_first() -> None:
+def test_controllers_and_unready_agents_are_chosen_before_other_agents() -> None:
     well = [pod(f"agent-{i:03}", "agent", node=f"n{i:03}") for i in range(100)]
     pods = [*well, pod("agent-x", "agent", ready=False), pod("agent-y", "agent", node="bad"), pod("c", "controller")]
     chosen = [p["metadata"]["name"] for p in choose_pods(pods, frozenset({"bad"}))]
@@ -71,7 +71,7 @@ def test_urgent_files_displace_others() -> None:
     assert (list(budget), budget.left_out) == ([b"cc", b"aa"], 2)
 
 
-def test_a_full_budget_has_room_only_where_an_urgent_file_displaces_another() -> None:
+def test_a_full_budget_has_room_only_for_an_urgent_file() -> None:
     budget = LineBudget(100)
     assert budget.has_room(urgent=False)
     budget.put(b"o" * 99, urgent=False)
@@ -114,7 +114,7 @@ def test_label_keys_of_selectors_and_affinities_are_collected() -> None:
     assert selector_keys(models) == {"gpu", "pool", "zone"}
 
 
-def test_objects_of_others_are_only_named() -> None:
+def test_foreign_workloads_are_reduced_to_name_and_status() -> None:
     reported = trim_workload(
         {"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"y": 1}, "status": {"phase": "Running"}}
     )
@@ -141,7 +141,7 @@ def test_a_kind_is_reported_without_its_schema() -> None:
         ({}, False),
     ],
 )
-def test_urgent_files_of_a_bundle(item: Json, *, urgent: bool) -> None:
+def test_files_that_show_problems_are_urgent(item: Json, *, urgent: bool) -> None:
     assert is_urgent(item) is urgent
 
 
@@ -155,7 +155,7 @@ def test_a_model_node_is_summarised_in_one_line() -> None:
     assert node_line(model_node).split("\t") == ["a", "4", "3", "1", "3", "AuthDenied:2", "7", "0", "100", "0", "0.1.0"]
 
 
-def test_a_bundle_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
+def test_an_unfinished_bundle_leaves_no_file(tmp_path: Path) -> None:
     def stop() -> None:
         with written(tmp_path / "x.tar.gz", NOW) as bundle:
             bundle.add("a.txt", "a", b"a")

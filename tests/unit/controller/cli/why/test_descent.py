@@ -19,18 +19,18 @@ def test_descendants_are_found_through_any_number_of_owners() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3)))
-def test_owners_in_a_circle_end(links: dict[str, list[str]]) -> None:
+def test_a_cycle_of_owners_does_not_loop_for_ever(links: dict[str, list[str]]) -> None:
     known = {uid: owned(uid, *owners) for uid, owners in links.items()}
     assert descendants("a", known) <= known.keys()
 
 
-def test_owners_that_were_not_read_are_found_by_kind() -> None:
+def test_the_kinds_of_unread_owners_are_found() -> None:
     known = {m.uid: m for m in (owned("root"), owned("a", "root"))}
     assert unknown_owners(known) == set()
     assert unknown_owners({"a": known["a"]}) == {("x/v1", "K")}
 
 
-def test_the_owner_that_controls_an_object_comes_first() -> None:
+def test_the_controlling_owner_takes_precedence_over_the_first() -> None:
     def name(meta: Meta) -> str:
         return (controller_of(meta) or {}).get("name", "")
 

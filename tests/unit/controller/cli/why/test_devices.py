@@ -55,7 +55,7 @@ def test_nodes_that_offer_the_model_are_named() -> None:
     assert found["NotPublished"].startswith("m on node/b: the node has the model")
 
 
-def test_a_device_with_a_taint_gets_no_new_claim() -> None:
+def test_a_tainted_device_is_reported_as_unavailable_for_new_claims() -> None:
     found = answers(around(claim(request("m")), published("m", "a", "larder.dev/leaving"), published("m", "b")))
     assert found["Tainted"] == "m on node/a: the device has the taint larder.dev/leaving, so no new claim gets it"
     assert found["Nodes"] == "claim/c: m is offered by b"
@@ -69,7 +69,7 @@ def test_nodes_that_fetch_the_model_are_named() -> None:
     ]  # fmt: skip
 
 
-def test_a_model_being_removed_everywhere_is_on_no_node() -> None:
+def test_a_model_being_removed_from_all_nodes_is_reported_as_on_no_node() -> None:
     leaving = {name: with_entry(node_with_model(name), state="Draining") for name in ("a", "b")}
     found = answers(around(claim(request("m")), published("x", "a")), seen(model_nodes=leaving))
     assert found["NoNodes"] == "claim/c: no node has model m or is fetching it"
@@ -88,7 +88,7 @@ def test_a_private_model_needs_its_namespace_and_the_private_class(model: str, c
     assert answers(around(claim(request(model, class_name)), published("x", "a"))).keys() == {reason}
 
 
-def test_without_a_driver_or_the_classes_the_pod_is_told_so() -> None:
+def test_a_missing_driver_or_device_class_is_reported() -> None:
     cluster = seen(model_nodes={})
     assert answers(around(claim(request("m"))), cluster).keys() == {"NoNodes", "NoDriver"}
     assert answers(around(claim(request("m")), classes=frozenset()), cluster).keys() == {"NoDeviceClass", "NoDriver"}
@@ -109,18 +109,18 @@ def test_a_missing_claim_is_reported_differently_for_templates_and_named_claims(
     assert answers(around(None, claims=(PodClaim("m", claim_name="c"),))).keys() == {"ClaimNotFound"}
 
 
-def test_an_allocated_claim_is_reported_with_its_device_and_node_alone() -> None:
+def test_for_an_allocated_claim_only_its_device_and_node_are_reported() -> None:
     assert answers(around(claim(request("m"), node="a"))) == {"Allocated": "claim/c: holds m-1 on node/a"}
 
 
-def test_other_conditions_are_quoted() -> None:
+def test_a_selector_that_names_no_single_model_is_quoted() -> None:
     expression = f"{ATTRIBUTE}.model == 'm' || {ATTRIBUTE}.model == 'n'"
     choice = {"deviceClassName": DRIVER, "selectors": [{"cel": {"expression": expression}}]}
     found = answers(around(claim({"name": "model", "exactly": choice}), published("m", "a")))
     assert found == {"AnyModel": f"claim/c: requests a device of class {DRIVER} with {expression}"}
 
 
-def test_the_fallback_of_a_request_is_no_model() -> None:
+def test_the_fallback_of_a_request_is_not_taken_for_a_model() -> None:
     alternatives = [request("m")["exactly"] | {"name": "cached"}, {"name": "f", "deviceClassName": f"fetch-{DRIVER}"}]
     found = answers(around(claim({"name": "model", "firstAvailable": alternatives}), published("m", "a")))
     assert found.keys() == {"Nodes", "NotPublished"}

@@ -72,7 +72,7 @@ def ready(status: str, reason: str) -> list[Condition]:
         ("Failed", "False", "AuthDenied", "AuthDenied", True),
     ],
 )
-def test_the_status_of_a_model_is_the_answer(
+def test_the_diagnosis_follows_the_status_of_a_model(
     phase: ModelPhase,
     holds: str,
     reason: str,
@@ -92,5 +92,5 @@ def test_a_model_whose_newest_spec_nobody_has_seen_names_the_setting_to_check() 
 
 
 @pytest.mark.parametrize("text", ["mdl/llama", "model/llama", "models.models.example.com/llama"])
-def test_a_model_is_named_as_in_kubectl(text: str) -> None:
+def test_a_model_is_found_by_its_short_singular_and_full_name(text: str) -> None:
     assert parse_subject(text).within("team") == Subject("Model", "team", "llama")

@@ -22,7 +22,7 @@ def pod(*claims: str, labels: dict[str, str] | None = None, namespace: str = "te
     return ObservedPod(metadata=metadata, spec=ObservedPodSpec(volumes=mounted), **fields)
 
 
-def test_a_pod_with_its_models_is_fine() -> None:
+def test_a_pod_with_its_models_is_reported_as_injected() -> None:
     [finding] = [
         f
         for f in why_pod(pod("model-llama", "model-mistral", labels=INJECTED), seen()).findings

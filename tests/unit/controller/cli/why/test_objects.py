@@ -53,7 +53,7 @@ def test_a_status_of_any_shape_is_read(status: Any) -> None:
     assert reasons(why_object(tree(status), CLUSTER)) == {"NoPods"}
 
 
-def test_conditions_say_what_is_missing_each_message_once() -> None:
+def test_each_message_of_the_conditions_is_reported_once() -> None:
     listed = [condition("Ready"), condition("PredictorReady"), condition("Stopped", message="other"),
               condition("Failed", "True", "failed")]  # fmt: skip
     answer = why_object(tree({"conditions": listed}), CLUSTER)

@@ -21,7 +21,7 @@ def model(*conditions: Condition, **status: Any) -> DeclaredModel:
     return declared(found, says=conditions)
 
 
-def test_a_source_that_moved_is_reported_with_the_way_to_take_it() -> None:
+def test_a_changed_source_is_reported_with_how_to_update_to_it() -> None:
     drifted = reported("SourceMoved", "it is r9 by now; set larder.dev/refresh", "Drifted", "True")
     answer = of_model(seen(model(drifted)))
     assert reasons(answer) == set(), "nothing is stuck"

@@ -57,7 +57,7 @@ def test_pods_that_do_not_run_are_explained_until_the_job_has_ended() -> None:
     assert (done.summary, done.failed) == ("no problems found", False)
 
 
-def test_a_job_that_the_controller_has_not_seen() -> None:
+def test_a_job_that_the_controller_has_not_seen_names_the_setting_to_check() -> None:
     root = ObservedObject(metadata=meta("tj", namespace="team"))
     found = why_training_job(ObservedTree("TrainingJob", root), seen())
     assert found.summary == "NotObserved"

@@ -38,7 +38,7 @@ def test_a_gated_pod_waits_for_its_gate_and_another_gate_stops_it() -> None:
     assert "OtherGate" in reasons(why_pod(waiting(placement="gated", scheduling_gates=others), seen()), Severity.STOP)
 
 
-def test_a_preferred_pod_needs_no_labels_and_is_told_who_has_the_files() -> None:
+def test_a_preferred_pod_is_reported_with_the_nodes_that_have_the_files() -> None:
     found = messages(waiting(), seen())
     assert found["Preferred"] == "has the files: a, b; on any other the pod waits for them"
     assert not {"SelectorRemoved", "NoNodeHasLabel"} & found.keys()
@@ -46,7 +46,7 @@ def test_a_preferred_pod_needs_no_labels_and_is_told_who_has_the_files() -> None
     assert "NoNodes" in reasons(nowhere, Severity.STOP)
 
 
-def test_a_preferred_pod_is_told_which_nodes_accept_it_or_why_none_does() -> None:
+def test_a_preferred_pod_is_reported_with_the_nodes_that_accept_it_or_why_none_does() -> None:
     nodes = (node("a", GPU), node("b"))
     assert messages(waiting(node_selector=GPU), seen(nodes=nodes))["Fits"] == "accepted by a"
     found = why_pod(waiting(node_selector={"zone": "x"}), seen(nodes=nodes))
@@ -54,7 +54,7 @@ def test_a_preferred_pod_is_told_which_nodes_accept_it_or_why_none_does() -> Non
     assert barriers == dict.fromkeys(("node/a", "node/b"), "lacks zone=x, which the pod selects")
 
 
-def test_a_pod_on_a_node_is_told_how_far_the_node_is() -> None:
+def test_a_pod_on_a_node_is_reported_with_the_progress_of_the_node() -> None:
     model = declared(cache("m", "gpus"), NodeState(name="a", phase="Downloading", revision="r1", percent=35))
     loading = with_entry(node_with_model("a", "Downloading"), size=2**30)
     found = messages(waiting("a"), at_a(loading, models=(model,)))

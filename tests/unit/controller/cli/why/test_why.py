@@ -132,7 +132,7 @@ def test_the_holders_of_the_slots_are_named() -> None:
     assert "1 of 1 are in use: b" in render(why_group("gpus", cluster))
 
 
-def test_a_taint_is_named_where_there_is_no_agent() -> None:
+def test_a_taint_is_named_if_the_node_has_no_agent() -> None:
     tainted = node("a", GPU, taints=[Taint(key="gpu", effect="NoSchedule"), Taint(key="x", effect="PreferNoSchedule")])
     text = render(why_node("a", seen(nodes=(tainted,), agents={})))
     assert "(node taints: gpu:NoSchedule)" in text
@@ -168,7 +168,7 @@ def unresolved(*says: Condition, **fields: Any) -> ClusterView:
     return seen(declared(cache("m", "gpus", revision="", **fields), says=says))
 
 
-def test_a_group_says_whether_idle_models_make_room() -> None:
+def test_a_group_reports_whether_idle_models_are_evicted() -> None:
     assert "make room" not in render(why_group("gpus", seen()))
     lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
     assert "idle models are evicted to make room" in render(why_group("gpus", seen(groups=(lru,))))
@@ -395,7 +395,7 @@ def test_a_pod_that_wants_no_cache_is_left_alone() -> None:
     assert reasons(answer, Severity.STOP) == set()
 
 
-def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
+def test_a_pod_that_fits_is_reported_with_the_schedulers_reason_only() -> None:
     unscheduled = ObservedCondition(
         type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu"
     )
@@ -519,7 +519,7 @@ def test_every_reason_of_sources_and_nodes_has_a_remedy() -> None:
     assert set(TRANSIENT) <= REMEDIES.keys()
 
 
-def test_the_leader_by_its_lease() -> None:
+def test_the_leader_and_its_silence_are_read_from_the_lease() -> None:
     now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 
     def lease(second: int) -> bytes:
@@ -562,7 +562,7 @@ def test_subjects_are_parsed(text: str, subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "/x", "isvc/", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
-def test_an_invalid_subject_is_refused_with_what_to_write(text: str) -> None:
+def test_an_invalid_subject_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(ValueError, match="write "):
         parse_subject(text)
 

@@ -144,7 +144,7 @@ def test_an_annotation_in_the_wrong_place_is_reported() -> None:
         (workload("Job", succeeded=1, conditions=[ObservedCondition(type="Complete", status="True")]), "Complete"),
     ],
 )
-def test_a_workload_that_is_complete_or_scaled_to_zero_is_no_problem(found: ObservedWorkload, reason: str) -> None:
+def test_a_workload_that_is_complete_or_scaled_to_zero_is_not_a_problem(found: ObservedWorkload, reason: str) -> None:
     answer = why_workload(found, seen())
     assert reason in findings_of(answer, Severity.FACT)
     assert not findings_of(answer, Severity.STOP)
