@@ -34,13 +34,13 @@ def overlapping(status: ModelCacheNodeGroupStatus) -> Condition:
     return condition
 
 
-def test_used_and_available_are_sums_over_the_nodes() -> None:
+def test_used_and_available_bytes_are_summed_over_the_nodes() -> None:
     status = decide(GroupMember("a", 300, ()), GroupMember("b", 900, ()), a=1000, b=500)
     assert (status.used, status.available) == (1200, 700)  # b is over the limit that another group sets
     assert (status.node_count, status.nodes, status.observed_generation) == (2, ["a", "b"], 4)
 
 
-def test_a_node_whose_limit_is_not_known_has_the_groups_own() -> None:
+def test_a_node_without_a_known_limit_counts_with_that_of_the_group() -> None:
     assert decide(GroupMember("a", 300, ())).available == 700
 
 
@@ -57,7 +57,7 @@ def test_only_a_few_of_many_overlapping_nodes_are_named() -> None:
     assert len(message) < 300
 
 
-def test_the_condition_keeps_its_time_while_its_status_stays() -> None:
+def test_the_condition_keeps_its_time_while_its_status_is_unchanged() -> None:
     first = decide(GroupMember("a", 0, ("h",)))
     second = decide(GroupMember("a", 0, ("i",)), found=group(conditions=first.conditions), stamp=LATER)
     third = decide(GroupMember("a", 0, ()), found=group(conditions=second.conditions), stamp=LATER)
@@ -70,7 +70,7 @@ def test_a_hundred_nodes_are_listed_and_all_are_counted() -> None:
 
 
 @given(st.lists(st.integers(-(2**63), MAX), max_size=5), st.sampled_from(["0", "5Gi", "100E"]))
-def test_the_figures_fit_the_object_whatever_agents_report(used: list[int], limit: str) -> None:
+def test_used_and_available_bytes_stay_in_range_whatever_agents_report(used: list[int], limit: str) -> None:
     members = [GroupMember(f"n{i}", u, ()) for i, u in enumerate(used)]
     status = decide(*members, found=group(limit))
     assert 0 <= status.used <= MAX

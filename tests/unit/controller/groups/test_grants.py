@@ -91,7 +91,7 @@ async def test_a_failed_entry_keeps_the_slot_until_its_spec_is_written(two: Clus
     assert await two.look() == {"b"}
 
 
-async def test_a_node_that_downloaded_long_ago_gets_a_grant(two: Cluster) -> None:
+async def test_an_old_progress_report_does_not_keep_a_node_from_a_grant(two: Cluster) -> None:
     """An agent tells progress only while it downloads: the last report of an earlier model is old by then."""
     two.write("a", "Waiting")
     two.progress.report("a", [EntryProgress("old", "r1", 10, 10)], {("old", "r1"): 10})
@@ -158,7 +158,7 @@ async def test_a_node_that_lost_its_disk_waits_for_a_grant(two: Cluster) -> None
     assert await two.look() == {"b"}
 
 
-async def test_a_node_that_leaves_takes_no_slot_with_it(two: Cluster) -> None:
+async def test_a_deleted_node_releases_its_slot(two: Cluster) -> None:
     two.write("a", "Waiting")
     two.write("b", "Waiting")
     assert await two.look() == {"a"}
@@ -175,7 +175,7 @@ async def test_nodes_of_unlimited_groups_are_ignored(two: Cluster) -> None:
     assert two.again_s is None
 
 
-async def test_an_earlier_term_is_forgotten(two: Cluster, objects: Objects) -> None:
+async def test_grants_of_an_earlier_term_are_forgotten(two: Cluster, objects: Objects) -> None:
     two.write("a", "Waiting")
     assert await two.look() == {"a"}
     objects.objects[PATH] = listed()
@@ -185,7 +185,7 @@ async def test_an_earlier_term_is_forgotten(two: Cluster, objects: Objects) -> N
     assert await two.look() == {"b"}
 
 
-async def test_a_new_leader_waits_until_memory_has_what_the_last_one_wrote(two: Cluster, objects: Objects) -> None:
+async def test_a_new_leader_waits_until_its_cache_has_the_last_writes(two: Cluster, objects: Objects) -> None:
     written = [{"metadata": {"name": name, "generation": 1}} for name in ("a", "b")]
     objects.objects[PATH] = listed(*written)
     await two.turn.take_over()
@@ -207,7 +207,7 @@ async def test_a_node_with_alternating_reports_does_not_hold_the_only_grant_fore
     assert await two.look() == {"b"}
 
 
-async def test_a_node_that_moves_a_byte_now_and_then_gives_way_in_the_end(two: Cluster) -> None:
+async def test_a_node_that_downloads_almost_nothing_gives_way_after_an_hour(two: Cluster) -> None:
     for name in ("a", "b"):
         two.write(name, "Waiting", since="2026-01-01T00:00:00Z")
     assert await two.look() == {"a"}

@@ -75,7 +75,7 @@ def test_an_entry_is_marked_as_awaited_while_pods_wait_for_it() -> None:
     assert [e.awaited for e in write.spec.entries] == [False]
 
 
-def test_a_model_that_a_pod_waits_for_is_listed_as_on_another_node() -> None:
+def test_a_model_that_a_pod_waits_for_is_restored_from_the_entry_of_another_node() -> None:
     old, new = ("m", "r0"), demand(serving="r0")
     there = entry(revision="r0", manifest="e" * 64, size=7, in_use=True, priority=5, granted=True)
     seen = replace(view(new, spec=spec_of()), awaited=frozenset({old}), restored={old: there})
@@ -90,7 +90,7 @@ def test_a_model_that_a_pod_waits_for_is_listed_as_on_another_node() -> None:
     assert [e.revision for e in write.spec.entries] == ["r1"]
 
 
-def test_an_old_revision_stays_for_pods_without_a_node_and_leaves_after_that() -> None:
+def test_an_old_revision_stays_while_it_is_held_for_pods_without_a_node() -> None:
     both = spec_of(entry(revision="r0", granted=True), entry(granted=True))
     new = demand(serving="r1")
     kept = next(a for a in decide(replace(view(new, spec=both), held={("m", "r0"): 42.0}), NOW, PACE))
@@ -111,7 +111,7 @@ def written(actions: Sequence[object]) -> dict[tuple[str, str], Entry]:
     return {e.key: e for e in specs[0].entries}
 
 
-def test_a_new_node_gets_what_is_wanted_of_it() -> None:
+def test_a_wanted_model_is_added_to_a_node_with_a_grant() -> None:
     entries = written(decide(view(demand()), NOW, PACE))
     assert entries[KEY].state == "Present"
     assert entries[KEY].granted
@@ -276,23 +276,23 @@ def test_unknown_snapshots_are_drained_only_if_live_reads_find_no_object_or_user
     assert decide(replace(unknown, unwanted=frozenset()), NOW, PACE) == []
 
 
-def test_an_unknown_snapshot_that_is_wanted_is_taken_back() -> None:
+def test_an_unknown_snapshot_of_a_wanted_model_becomes_present() -> None:
     taken = view(demand(), spec=spec_of(), statuses=[entry_status("Unknown", "")])
     assert written(decide(taken, NOW, PACE))[KEY].state == "Present"
 
 
-def test_a_state_from_the_future_is_left_alone() -> None:
+def test_an_entry_in_an_unknown_state_is_left_alone() -> None:
     odd = replace(view(spec=spec_of(entry("Hibernating"))), users={})
     assert decide(odd, NOW, PACE) == []
 
 
 @pytest.mark.parametrize("phase", ["Waiting", "Ready"])
-def test_a_completed_entry_has_no_grant_left_for_lost_files(phase: str) -> None:
+def test_a_waiting_or_ready_entry_loses_a_grant_that_no_longer_holds(phase: str) -> None:
     reported = view(demand(), spec=spec_of(entry(granted=True)), statuses=[entry_status(phase)])
     assert not written(decide(replace(reported, granted=False), NOW, PACE))[KEY].granted
 
 
-def test_an_agent_that_reports_thousands_costs_a_hundred_reads_and_entries() -> None:
+def test_of_thousands_of_unknown_snapshots_a_hundred_are_confirmed_at_a_time() -> None:
     keys = [("m", f"r{i:04d}") for i in range(4000)]
     reported = view(spec=spec_of(), statuses=[entry_status("Unknown", "", key) for key in keys])
     asked = entries_to_confirm(reported, NOW, PACE)
@@ -339,7 +339,7 @@ def test_a_held_entry_gets_no_grant_of_its_own() -> None:
     assert not written(decide(held, NOW, PACE))[KEY].granted
 
 
-def test_an_entry_that_is_removed_already_is_dropped_though_it_is_held() -> None:
+def test_a_removed_entry_is_dropped_even_if_its_object_is_held() -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     going = msgspec.structs.replace(claimed, state="Absent")
     held = replace(view(spec=spec_of(going), statuses=[entry_status("Absent", "Absent")]), retained=HELD)
@@ -421,7 +421,7 @@ def test_listed_models_stay_and_new_ones_are_added_oldest_first_per_namespace() 
     assert {key[0] for key in second.keys() - first.keys()} == {"b_m0000", "b_m0001", "c_m0000"}
 
 
-def test_a_new_revision_without_a_place_leaves_the_serving_one_listed() -> None:
+def test_the_serving_revision_stays_listed_if_the_new_one_has_no_place() -> None:
     capacity = ModelNodeCapacity(2, 10**6)
     here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
     reported = [entry_status("Ready", key=("a_m0000", "old")), entry_status("Ready", key=("a_m0001", "r1"))]

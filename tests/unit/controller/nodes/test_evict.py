@@ -182,18 +182,18 @@ def test_the_idle_model_is_evicted_and_leaves_a_record() -> None:
     assert play.evicted == {"old": 1}
 
 
-def test_a_group_that_does_not_allow_it_keeps_everything() -> None:
+def test_nothing_is_evicted_if_the_group_forbids_eviction() -> None:
     play = full(evicts=False)
     play.go_on()
     assert (play.phase("old"), play.phase("new")) == ("Ready", "Failed")
     assert play.spec.eviction_policy == "Never"
 
 
-def test_the_spec_reaches_the_agent() -> None:
+def test_the_spec_carries_the_eviction_policy() -> None:
     assert full().spec.eviction_policy == "LeastRecentlyUsed"
 
 
-def test_an_evicted_model_is_not_fetched_while_the_other_is_there() -> None:
+def test_an_evicted_model_is_not_fetched_while_the_other_is_present() -> None:
     play = full()
     play.go_on(600, step_s=3600)
     assert (play.state("old"), play.phase("new")) == ("Absent", "Ready")
@@ -234,7 +234,7 @@ def test_an_evicted_model_returns_if_another_object_requests_it() -> None:
     assert play.state("old") == "Present"
 
 
-def test_a_lower_priority_does_not_bring_it_back() -> None:
+def test_an_evicted_model_does_not_return_with_a_lower_priority() -> None:
     play = full()
     play.go_on()
     play.want("old", 90, priority=-1)
@@ -267,7 +267,7 @@ def test_an_eviction_is_cancelled_if_the_waiting_model_is_deleted() -> None:
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_victim_that_is_used_while_it_drains_stays(watched: bool) -> None:  # noqa: FBT001 - whether memory knows
+def test_a_victim_used_while_it_drains_is_kept(watched: bool) -> None:  # noqa: FBT001 - whether memory knows
     play = full(watched=watched)
     play.control()
     play.used_by[("old", "r1")] = ("ns/pod",)
@@ -278,7 +278,7 @@ def test_a_victim_that_is_used_while_it_drains_stays(watched: bool) -> None:  # 
     assert play.evicted == {}
 
 
-def test_a_pod_that_memory_does_not_know_drops_no_label() -> None:
+def test_no_eviction_begins_if_a_live_read_finds_a_user() -> None:
     play = full(watched=False)
     play.used_by[("old", "r1")] = ("ns/pod",)
     actions = play.control()
@@ -309,7 +309,7 @@ def test_two_models_without_space_are_served_in_turn_by_one_eviction() -> None:
     assert play.evicted == {"old": 1}
 
 
-def test_a_model_that_eviction_cannot_help_does_not_hinder_the_next() -> None:
+def test_a_model_that_eviction_cannot_help_does_not_block_the_next() -> None:
     play = Play(100)
     play.want("used", 50)
     play.want("idle", 40)
@@ -322,7 +322,7 @@ def test_a_model_that_eviction_cannot_help_does_not_hinder_the_next() -> None:
     assert (play.phase("a-big"), play.phase("b-small"), play.phase("used")) == ("Failed", "Ready", "Ready")
 
 
-def test_a_model_that_can_never_fit_does_not_hinder_the_next() -> None:
+def test_a_model_that_can_never_fit_does_not_block_the_next() -> None:
     play = Play(100)
     play.want("old", 90)
     play.want("huge", 500, priority=1)
@@ -351,7 +351,9 @@ def test_a_batch_is_cancelled_if_the_waiting_model_can_no_longer_fit() -> None:
 
 
 @pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
-def test_a_model_wanted_again_during_an_eviction_comes_back_afterwards(change: Mapping[str, Any]) -> None:
+def test_an_evicted_model_with_a_new_pin_or_priority_returns_after_the_current_eviction(
+    change: Mapping[str, Any],
+) -> None:
     play = Play(100)
     play.want("a", 50)
     play.go_on(2)
@@ -373,7 +375,7 @@ def test_a_model_wanted_again_during_an_eviction_comes_back_afterwards(change: M
     assert play.state("a") == "Present"
 
 
-def test_an_insufficient_plan_is_reported() -> None:
+def test_an_insufficient_plan_evicts_nothing_and_reports_the_evictable_bytes() -> None:
     play = full()
     play.want("old", 90, priority=1)
     play.want("low", 10, priority=-1)
@@ -385,7 +387,7 @@ def test_an_insufficient_plan_is_reported() -> None:
     assert (play.phase("new"), play.entries["new"].evictable) == ("Ready", 0)
 
 
-def test_the_same_priority_waits_for_its_hour() -> None:
+def test_a_model_of_equal_priority_is_evicted_after_an_idle_hour() -> None:
     play = Play(100)
     play.want("old", 90)
     play.go_on(2)
@@ -400,7 +402,7 @@ def test_the_same_priority_waits_for_its_hour() -> None:
     assert play.state("old") == "Draining"
 
 
-def test_a_victim_whose_source_is_refused_by_now_is_left_as_it_was() -> None:
+def test_a_victim_whose_source_is_now_refused_stays_present() -> None:
     play = full()
     play.control()
     del play.demands["old"]
@@ -419,7 +421,7 @@ def test_an_evicted_reserved_model_leaves_no_entry_once_its_object_is_deleted() 
     assert "old" not in play.entries
 
 
-def one_leaves_while_another_comes() -> Play:
+def removal_during_a_shortage() -> Play:
     """Two models fill the node; nobody wants `unwanted` any more when `new` comes, which fits in place of either."""
     play = Play(100)
     play.want("unwanted", 50)
@@ -434,13 +436,13 @@ def one_leaves_while_another_comes() -> Play:
 
 
 def test_pending_removals_are_awaited_before_anything_is_evicted() -> None:
-    play = one_leaves_while_another_comes()
+    play = removal_during_a_shortage()
     play.go_on(8)
     assert (play.phase("new"), play.phase("idle"), play.evicted) == ("Ready", "Ready", Counter())
 
 
 def test_an_unwanted_entry_in_use_is_not_evicted() -> None:
-    play = one_leaves_while_another_comes()
+    play = removal_during_a_shortage()
     play.used_by[("unwanted", "r1")] = ("ns/pod",)
     play.go_on(8)
     assert (play.phase("new"), play.phase("unwanted"), play.evicted) == ("Ready", "Ready", {"idle": 1})
@@ -483,13 +485,13 @@ def test_last_use_is_written_when_the_use_ends_and_then_no_more() -> None:
     assert play.control() == []
 
 
-def test_an_agent_of_an_older_version_loses_nothing() -> None:
+def test_nothing_is_evicted_for_an_agent_that_reports_no_shortage() -> None:
     play = full()
     play.statuses = {k: msgspec.structs.replace(s, shortage=0, frees=0) for k, s in play.statuses.items()}
     assert not any(isinstance(a, Write) for a in play.control())
 
 
-def test_an_agent_that_starts_again_in_the_middle_doubles_nothing() -> None:
+def test_an_agent_restart_during_an_eviction_does_not_cause_a_second_one() -> None:
     play = full()
     play.control()
     play.fill()

@@ -65,9 +65,7 @@ def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView
     return seen
 
 
-async def test_a_node_of_an_unlimited_group_may_start_and_one_of_a_limited_group_waits(
-    observer: NodeObserver, cluster: ClusterState
-) -> None:
+async def test_only_nodes_of_limited_groups_wait_for_a_grant(observer: NodeObserver, cluster: ClusterState) -> None:
     assert view(observer).granted
     cluster.groups.upsert(group("gpus", {"pool": "gpu"}, max_concurrent_nodes=1))
     assert not view(observer).granted  # also before anybody has counted who downloads
@@ -78,7 +76,7 @@ async def test_claims_record_the_group_that_selected_the_node(observer: NodeObse
     assert view(observer).group_of == {"uid-m": "gpus"}
 
 
-async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, cluster: ClusterState) -> None:
+async def test_a_deleted_node_has_no_view(observer: NodeObserver, cluster: ClusterState) -> None:
     cluster.nodes.remove(node("a").key)
     assert observer.view("a", (), NOW) is None
 
@@ -136,7 +134,7 @@ async def test_a_pod_with_a_forged_annotation_waits_for_nothing(observer: NodeOb
     assert view(observer).awaited == frozenset()
 
 
-async def test_a_model_that_a_pod_waits_for_is_known_from_another_node(
+async def test_an_entry_that_a_pod_waits_for_is_restored_from_another_node(
     observer: NodeObserver, cluster: ClusterState
 ) -> None:
     old = ("m", "r0")
@@ -148,7 +146,7 @@ async def test_a_model_that_a_pod_waits_for_is_known_from_another_node(
     assert view(observer).restored == {old: there}
 
 
-async def test_a_node_gets_no_revision_that_stopped_serving_long_ago(
+async def test_a_revision_is_not_restored_ten_minutes_after_it_stopped_serving(
     observer: NodeObserver, cluster: ClusterState, clock: Clock
 ) -> None:
     old = ("m", "r0")
@@ -193,7 +191,7 @@ def offering(*taints: str) -> dict[str, Any]:
     return listed({"metadata": {"name": "s"}, "spec": {"nodeName": "a", "devices": [device]}})
 
 
-async def test_a_drain_counts_from_when_the_driver_offers_the_model_no_more(
+async def test_a_drain_is_acknowledged_once_the_driver_no_longer_offers_the_model(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.model_nodes.upsert(drains())
@@ -218,7 +216,7 @@ async def test_a_driver_that_keeps_offering_is_waited_for_two_minutes(
     assert (await closed(observer, late)).acknowledged == {KEY: late}
 
 
-async def test_claims_are_not_read_where_models_are_no_devices(
+async def test_claims_are_not_read_if_models_are_not_devices(
     cluster: ClusterState, objects: Objects, tmp_path: Path
 ) -> None:
     cluster.model_nodes.upsert(drains())
@@ -250,7 +248,7 @@ async def test_a_new_drain_needs_a_new_acknowledgement(observer: NodeObserver, c
     assert observer.acks._seen == {}
 
 
-async def test_the_live_reads_keep_pinned_candidates_for_eviction(
+async def test_live_reads_protect_pinned_models_from_eviction(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     leaving = [entry(name, state="Draining", evicted_for="new") for name in ("m", "pinned")]

@@ -48,7 +48,7 @@ async def rig(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterSt
 
 
 @pytest.mark.parametrize(("live_uid", "deletes"), [("uid-new", True), ("uid-newest", False), ("", False)])
-async def test_memory_of_an_earlier_node_deletes_nothing(
+async def test_the_model_node_of_an_earlier_node_is_deleted_only_after_a_live_read(
     rig: tuple[ClusterState, NodeReconciler],
     objects: Objects,
     live_uid: str,
@@ -63,6 +63,6 @@ async def test_memory_of_an_earlier_node_deletes_nothing(
     assert (f"DELETE {PATH}/a" in objects.asked) is deletes
 
 
-async def test_a_deleted_node_needs_nothing(rig: tuple[ClusterState, NodeReconciler], objects: Objects) -> None:
+async def test_a_deleted_node_causes_no_requests(rig: tuple[ClusterState, NodeReconciler], objects: Objects) -> None:
     assert await rig[1].reconcile("gone") is None
     assert objects.asked == []

@@ -49,7 +49,7 @@ def test_an_admitted_pod_uses_its_snapshot_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown"])
-def test_every_pod_that_has_not_ended_counts_those_that_terminate_too(phase: str) -> None:
+def test_terminating_pods_count_until_they_have_ended(phase: str) -> None:
     going = pod("p", admitted(R1), phase, deletionTimestamp="2026-01-01T00:00:00Z")
     assert users(going) == {R1: ("ns/p",)}
 
@@ -61,7 +61,7 @@ def test_pods_that_have_ended_do_not_count(phase: str) -> None:
 
 @pytest.mark.parametrize("tail", ["", "/", "/config.json", "//a/./b"])
 @pytest.mark.parametrize("root", [ROOT, "//var/./lib//larder"])
-def test_any_volume_at_the_snapshot_counts(root: str, tail: str) -> None:
+def test_a_host_path_at_or_below_the_snapshot_counts(root: str, tail: str) -> None:
     assert users(pod("p", mounting(f"{root}/{snapshot_path(*R1)}{tail}"))) == {R1: ("ns/p",)}
 
 
@@ -73,7 +73,7 @@ def test_a_volume_with_all_snapshots_of_a_model_uses_each(tail: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/", ROOT, f"{ROOT}/models", f"{ROOT}/{snapshot_path(*R1)}0", f"{ROOT}/models/m0", "/data"]
 )
-def test_other_directories_do_not_count_nor_does_the_store_that_agents_mount(path: str) -> None:
+def test_host_paths_outside_or_above_the_snapshots_do_not_count(path: str) -> None:
     assert users(pod("p", mounting(path))) == {}
 
 
@@ -87,11 +87,11 @@ def test_other_directories_do_not_count_nor_does_the_store_that_agents_mount(pat
         selecting(snapshot_label(*R1)) | mounting("/data"),
     ],
 )
-def test_nobody_holds_a_model_by_writing_its_labels_into_a_selector(spec: Json) -> None:
+def test_labels_in_a_selector_do_not_make_a_pod_a_user(spec: Json) -> None:
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
     claims = {"larder.dev/models": "m@r1"}
     assert users(pod("p", spec, labels=labels, annotations=claims)) == {}
 
 
-def test_pods_without_larders_volumes_or_labels_are_no_users() -> None:
+def test_pods_without_larders_volumes_or_labels_are_not_users() -> None:
     assert users(pod("p", {}), {"metadata": {"name": "bare"}}, pod("q", selecting("gpu"))) == {}

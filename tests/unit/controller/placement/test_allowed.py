@@ -73,11 +73,11 @@ def test_by_default_the_public_hubs_and_clouds_are_allowed_and_other_hosts_are_n
         assert not PUBLIC_SOURCES.allows(parse_uri(uri))
 
 
-def test_a_claim_of_the_own_namespace_is_always_allowed() -> None:
+def test_a_claim_in_the_models_own_namespace_is_always_allowed() -> None:
     assert AllowedSources(()).allows(parse_uri("pvc://claim/dir", cluster_scoped=False))
 
 
-def test_the_refusal_names_what_is_allowed_and_who_can_help() -> None:
+def test_the_refusal_names_the_allowed_sources_and_who_can_help() -> None:
     message = parse_allowed("hf://org, https://*.h.test").refusal_of(parse_uri("https://x.test/f"))
     for part in ("https://x.test/f", "hf://org", "https://*.h.test", "pvc://", "allowedSources", "ClusterBaseModel"):
         assert part in message
@@ -117,7 +117,7 @@ def model(namespace: str, uri: str) -> BaseModel:
     return BaseModel(metadata=meta, spec=BaseModelSpec(storage=Storage(storage_uri=uri)))
 
 
-def test_a_refused_model_is_not_kept_on_nodes_and_says_why() -> None:
+def test_a_model_from_a_refused_source_is_not_placed_and_has_a_reason() -> None:
     none = AllowedSources(())
     refused = base_model_demand("BaseModel", model("team", "hf://o/m"), none)
     assert (refused.placeable, refused.invalid, "hf://o/m@main" in refused.refused) == (False, "", True)

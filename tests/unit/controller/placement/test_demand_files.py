@@ -63,7 +63,7 @@ def test_a_resolution_counts_only_for_the_current_choice_of_files() -> None:
     assert demand(base(SOME.key), SOME).resolution is not None
 
 
-def test_the_command_line_does_not_know_the_clusters_choice_and_believes_the_status() -> None:
+def test_without_the_clusters_default_selection_the_recorded_resolution_counts() -> None:
     assert demand(base(SOME.key), None).resolution is not None
     assert demand(base(), None).resolution is not None
 

@@ -25,7 +25,7 @@ def test_a_resolution_counts_only_for_the_uri_that_was_resolved() -> None:
     assert moved.serving == "c0ffee"
 
 
-def test_an_id_contains_its_namespace() -> None:
+def test_the_id_of_a_namespaced_model_contains_its_namespace() -> None:
     assert base_model_demand("BaseModel", base("m", "hf://o/m", namespace="team")).id == "team_m"
     assert base_model_demand("ClusterBaseModel", base("m", "hf://o/m")).id == "m"
 
@@ -39,7 +39,7 @@ def test_claims_and_invalid_uris_are_not_kept_on_nodes() -> None:
     assert not broken.placeable
 
 
-def test_an_affinity_of_a_namespace_is_not_compared_with_every_node_for_minutes() -> None:
+def test_a_long_affinity_is_refused_from_namespaces_but_not_from_administrators() -> None:
     term = {"matchExpressions": [{"key": "k", "operator": "Exists"}]}
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term] * 100}}
     storage = Storage(storage_uri="hf://o/m", node_affinity=affinity)
@@ -51,12 +51,12 @@ def test_an_affinity_of_a_namespace_is_not_compared_with_every_node_for_minutes(
     assert (demand.node_affinity, demand.placeable) == (affinity, True), "an administrator knows what that costs"
 
 
-def test_a_typo_in_the_priority_counts_as_none() -> None:
+def test_an_invalid_priority_counts_as_zero() -> None:
     assert base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": "high"})).priority == 0
     assert base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": "-3"})).priority == -3
 
 
-def test_a_wild_priority_still_fits_the_nodes_objects() -> None:
+def test_an_extreme_priority_is_clamped() -> None:
     for text, priority in (("9" * 40, 10**9), ("-" + "9" * 40, -(10**9)), ("9" * 5000, 0)):
         assert (
             base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": text})).priority

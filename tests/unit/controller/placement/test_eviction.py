@@ -77,7 +77,7 @@ def test_a_model_that_cannot_be_evicted_has_a_reason(given_entry: Entry, status:
     assert why in weighed(given_entry, status).block_reason
 
 
-def test_pods_that_were_seen_are_named() -> None:
+def test_the_pods_that_use_a_model_are_named() -> None:
     assert weighed(entry(), ready(), "ns/a", "ns/b").block_reason == "in use by ns/a, ns/b"
 
 
@@ -102,7 +102,7 @@ def test_an_insufficient_plan_evicts_nothing() -> None:
     assert (plan.victims, plan.evictable_bytes) == ((), 100)
 
 
-def test_a_model_whose_eviction_another_makes_needless_stays() -> None:
+def test_a_smaller_victim_is_spared_if_a_larger_one_frees_enough() -> None:
     small, large = weighed(entry("a"), ready("a", frees=5)), weighed(entry("b"), ready("b", frees=100))
     assert [c.entry.id for c in plan_eviction(100, [small, large]).victims] == ["b"]
 
@@ -121,7 +121,7 @@ candidates = st.lists(
 
 
 @given(candidates, st.integers(1, 200))
-def test_a_plan_is_enough_and_no_more(found: list[Candidate], shortage: int) -> None:
+def test_a_plan_frees_enough_and_has_no_needless_victim(found: list[Candidate], shortage: int) -> None:
     plan = plan_eviction(shortage, found)
     freed = sum(c.frees_bytes for c in plan.victims)
     assert plan.evictable_bytes == sum(c.frees_bytes for c in found if not c.block_reason)
@@ -140,7 +140,9 @@ def test_a_plan_does_not_depend_on_the_order_of_a_list(found: list[Candidate], s
 
 
 @given(candidates, st.integers(1, 200))
-def test_nothing_is_evicted_that_is_worth_more_than_what_stays(found: list[Candidate], shortage: int) -> None:
+def test_the_most_valuable_victim_cannot_be_replaced_by_less_valuable_ones(
+    found: list[Candidate], shortage: int
+) -> None:
     """The dearest victim could not be replaced by what comes before it."""
     victims = plan_eviction(shortage, found).victims
     if victims:
@@ -156,7 +158,7 @@ def test_models_without_space_are_ordered_by_priority_then_age() -> None:
     assert needs(entries, statuses, 0)[0].shortage_bytes == 7
 
 
-def test_a_status_of_another_state_is_not_a_shortage() -> None:
+def test_a_shortage_counts_only_for_a_present_entry_of_the_spec() -> None:
     old = short("m")
     assert needs([entry(state="Draining")], {old.key: old}, 0) == []
     assert needs([entry()], {}, 0) == []
@@ -169,7 +171,7 @@ def test_available_bytes_exclude_used_and_reserved_space() -> None:
     assert available_bytes(entries, status, 0) == 500 - 50 - 100
 
 
-def test_figures_that_lag_behind_the_phases_make_no_room() -> None:
+def test_available_bytes_follow_from_the_entries_if_the_usage_figures_lag() -> None:
     arrived = ModelNodeStatus(used=10, disk_free=500, floor=50, entries=[ready("a", frees=60), ready("b", frees=40)])
     assert available_bytes([entry("a"), entry("b")], arrived, 110) == 10
     assert available_bytes([entry("a"), entry("b")], arrived, 0) == 500 - 50 - 90
@@ -190,7 +192,7 @@ def test_an_evicted_model_returns_only_with_five_percent_of_space_to_spare() -> 
     assert entries_that_fit([gone("a", 101)], 100, alone=True) == []
 
 
-def test_the_most_important_returns_first_and_the_rest_as_far_as_it_fits() -> None:
+def test_evicted_models_return_by_priority_and_last_use_as_far_as_they_fit() -> None:
     evicted = [gone("old", 40), gone("used", 40, last_used="2"), gone("high", 100, priority=1), gone("small", 10)]
     assert [e.id for e in entries_that_fit(evicted, 160, alone=False)] == ["high", "used", "small"]
 

@@ -12,7 +12,7 @@ def contender(node: str, **fields: Any) -> Contender:
     return Contender(node=node, **(defaults | fields))
 
 
-def test_at_most_the_limit_oldest_and_most_important_first() -> None:
+def test_grants_go_to_the_highest_priority_and_then_the_oldest_up_to_the_limit() -> None:
     nodes = [
         contender("a", since="2026-01-03"),
         contender("b", since="2026-01-01"),
@@ -21,12 +21,12 @@ def test_at_most_the_limit_oldest_and_most_important_first() -> None:
     assert decide_grants(nodes, {"g": 2}) == {"b", "c"}
 
 
-def test_a_stalled_model_of_the_highest_priority_does_not_get_the_only_grant_again() -> None:
+def test_a_stalled_node_does_not_get_the_only_grant_again_despite_its_priority() -> None:
     nodes = [contender("a", priority=10**9, stalls=1), contender("b")]
     assert decide_grants(nodes, {"g": 1}) == {"b"}
 
 
-def test_a_node_on_which_a_pod_waits_comes_first_unless_it_stalled() -> None:
+def test_a_node_with_a_waiting_pod_comes_first_unless_it_stalled() -> None:
     waiting = contender("b", awaited=True)
     assert decide_grants([contender("a", priority=9), waiting], {"g": 1}) == {"b"}
     stalled = contender("b", awaited=True, stalls=1)
@@ -40,7 +40,7 @@ def test_a_grant_is_kept_while_it_is_used() -> None:
     assert decide_grants(nodes, {"g": 1}) == {"a"}
 
 
-def test_a_restarted_controller_keeps_what_the_specs_say() -> None:
+def test_a_node_whose_spec_holds_a_grant_keeps_it_after_a_controller_restart() -> None:
     nodes = [contender("b", holds=True), contender("a")]
     assert decide_grants(nodes, {"g": 1}) == {"b"}
 

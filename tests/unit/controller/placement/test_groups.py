@@ -19,17 +19,17 @@ def test_a_node_in_several_groups_has_the_smallest_of_each_limit() -> None:
 
 
 @pytest.mark.parametrize("rate", [None, 0, "0"])
-def test_no_rate_is_no_limit(rate: int | str | None) -> None:
+def test_a_missing_or_zero_bandwidth_limit_is_unlimited(rate: int | str | None) -> None:
     assert limits_of([group("a", {}, bandwidth_limit=rate)], DEFAULT).bandwidth_bytes_s == 0
 
 
-def test_limits_beyond_64_bits_are_cut() -> None:
+def test_limits_beyond_64_bits_are_clamped() -> None:
     assert limits_of([group("a", {}, storage_limit="100E", bandwidth_limit="100E")], DEFAULT) == NodeLimits(
         MAX_INT64, MAX_INT64
     )
 
 
-def test_a_group_takes_nodes_by_all_of_its_labels_and_its_affinity() -> None:
+def test_a_group_selects_nodes_by_all_of_its_labels_and_its_affinity() -> None:
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z1"]}]}]
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     found = [group("b", {"gpu": "yes"}), group("a", {}), group("c", {"gpu": "yes"}, node_affinity=affinity)]
@@ -38,7 +38,7 @@ def test_a_group_takes_nodes_by_all_of_its_labels_and_its_affinity() -> None:
     assert [g.metadata.name for g in groups_of(found, "n", {})] == ["a"]
 
 
-def test_models_may_be_evicted_where_all_groups_of_a_node_say_so() -> None:
+def test_eviction_is_allowed_only_if_all_groups_of_a_node_allow_it() -> None:
     yes, no = group("a", {}, eviction_policy="LeastRecentlyUsed"), group("b", {})
     assert limits_of([yes], DEFAULT).evicts
     assert not limits_of([yes, no], DEFAULT).evicts

@@ -28,7 +28,7 @@ def test_the_loser_takes_over_while_the_first_is_deleted() -> None:
     assert conflict_of(later, [going, later]) is None
 
 
-def test_the_same_source_is_no_conflict() -> None:
+def test_objects_with_the_same_source_do_not_conflict() -> None:
     model = base_model_demand("ClusterBaseModel", base("m", "hf://o/m"))
     spec = ClusterModelCacheSpec(storage_uri="hf://o/m:main")
     cache = cache_demand("ClusterModelCache", ClusterModelCache(metadata=Meta(name="m", uid="z"), spec=spec))

@@ -42,7 +42,7 @@ def test_affinity_operators_match_as_in_kubernetes(operator: str, key: str, valu
     assert matches_affinity(required({"matchExpressions": [expression]}), "n", LABELS) is expected
 
 
-def test_terms_are_alternatives_and_expressions_are_not() -> None:
+def test_any_term_may_match_but_all_of_its_expressions_must() -> None:
     good = {"key": "gpu", "operator": "Exists"}
     bad = {"key": "none", "operator": "Exists"}
     assert matches_affinity(required({"matchExpressions": [bad]}, {"matchExpressions": [good]}), "n", LABELS)
@@ -55,7 +55,7 @@ def test_an_empty_term_matches_nothing_and_preferences_do_not_count() -> None:
     assert matches_affinity({}, "n", {})
 
 
-def test_fields_match_the_name() -> None:
+def test_match_fields_compare_the_node_name() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     assert matches_affinity(required({"matchFields": [field]}), "n1", {})
     assert not matches_affinity(required({"matchFields": [field]}), "n2", {})

@@ -52,7 +52,7 @@ def test_a_namespace_at_its_share_can_update_its_models_a_few_at_a_time() -> Non
     assert admitted([*listed, *many("other", 50)], updates, capacity) == []
 
 
-def test_a_refusal_has_the_numbers_and_the_way_out() -> None:
+def test_a_refusal_states_the_numbers_and_a_remedy() -> None:
     refused = refuse_beyond_shares([], many("greedy", 20), ModelNodeCapacity(10, 10**6))
     assert len(refused) == 15
     (message,) = set(refused.values())
@@ -80,7 +80,7 @@ rooms = st.builds(ModelNodeCapacity, st.integers(1, 60), st.integers(500, 40_000
 
 
 @given(pile, st.data(), rooms)
-def test_the_limit_holds_and_nobody_starves(
+def test_the_limits_hold_and_every_namespace_gets_a_place(
     wishes: list[tuple[str, int]], data: st.DataObject, capacity: ModelNodeCapacity
 ) -> None:
     cut = data.draw(st.integers(0, len(wishes)))
