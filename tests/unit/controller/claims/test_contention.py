@@ -40,7 +40,7 @@ def waits(found: PersistentVolumeClaim, *pods: ClaimPod) -> list[tuple[str, str]
         (("ReadWriteOncePod",), "ReadWriteOncePod"),
     ],
 )
-def test_a_claim_is_limited_by_its_widest_mode(modes: tuple[str, ...], limit: str) -> None:
+def test_a_claim_is_limited_by_its_most_permissive_access_mode(modes: tuple[str, ...], limit: str) -> None:
     assert limit_of(PersistentVolumeClaim(metadata=Meta(), spec=ClaimSpec(access_modes=list(modes)))) == limit
 
 
@@ -75,7 +75,7 @@ def test_two_pods_that_just_started_mounting_are_not_reported_as_waiting() -> No
     assert waits(RWO, pod("a", "n1", MOUNTING), pod("b", "n2", MOUNTING)) == []
 
 
-def test_the_job_follows_the_pod_that_has_the_volume() -> None:
+def test_the_pod_that_has_the_volume_comes_first_among_the_users() -> None:
     assert [p.metadata.name for p in users_of(RWO, [pod("a", "n1", MOUNTING), pod("b", "n2")])] == ["b", "a"]
 
 
@@ -93,7 +93,7 @@ def test_the_model_reports_waiting_pods_and_stays_ready() -> None:
     assert reported(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
 
 
-def test_pods_that_start_are_checked_until_they_run() -> None:
+def test_a_claim_is_checked_more_often_while_its_pods_start() -> None:
     def idle_s(seen: ClaimView) -> float:
         (again,) = (a for a in decide(seen, NOW) if isinstance(a, Requeue))
         return again.after_s

@@ -48,7 +48,7 @@ def test_a_claim_wakes_the_models_on_it(cluster: ClusterState) -> None:
         ("team", "rubbish", []),
     ],
 )
-def test_a_pod_wakes_only_a_model_that_it_may_speak_for(
+def test_the_pod_of_a_job_wakes_only_a_model_on_a_claim_in_its_namespace(
     namespace: str, text: str, woken: list[ModelKey], cluster: ClusterState
 ) -> None:
     pod = JobPod(metadata=Meta(name="p", namespace=namespace, annotations={MODEL_ANNOTATION: text}))

@@ -136,7 +136,7 @@ def test_a_model_is_read_once_and_then_ready() -> None:
     assert claim_status(settled, reported(decide(settled, NOW)), "later") == settled.status
 
 
-def test_ignored_files_are_reported_beside_the_result() -> None:
+def test_ignored_files_are_reported_with_the_result() -> None:
     seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a dangling link"))
     assert metadata(seen) == ("True", "Read")
     phrase = reported(decide(seen, NOW)).claim_result.metadata.message
@@ -149,7 +149,7 @@ def test_fields_that_got_lost_are_filled_again_from_the_status() -> None:
 
 
 @pytest.mark.parametrize(("fields", "reason"), [({"skip": True}, "Skipped"), ({"spec": WRITTEN}, "Written")])
-def test_without_a_reading_a_bound_claim_is_ready(fields: dict[str, Any], reason: str) -> None:
+def test_a_bound_claim_that_need_not_be_read_is_ready(fields: dict[str, Any], reason: str) -> None:
     seen = model(**fields)
     assert ready(seen) == ("Ready", "True", "OnClaim")
     assert metadata(seen)[1] == reason
@@ -234,7 +234,7 @@ def test_a_job_that_ended_after_finding_the_model_leaves_it_usable() -> None:
     assert (ready(seen), metadata(seen)) == (("Ready", "True", "OnClaim"), ("False", "DeadlineExceeded"))
 
 
-def test_a_later_job_that_gives_up_does_not_change_what_was_found() -> None:
+def test_a_later_job_that_fails_does_not_change_whether_the_model_was_found() -> None:
     seen = read(model())
     asked = replace(seen, demand=replace(seen.demand, refresh="1"))
     assert ready(after(replace(asked, job=job(LATE))))[0] == "Ready"
@@ -250,7 +250,7 @@ def test_a_model_is_ready_without_a_reading_when_the_user_skips_it_or_wrote_ever
 
 
 @pytest.mark.parametrize("reason", BLOCKING_REASONS)
-def test_pods_wait_whatever_blocks_the_job(reason: str) -> None:
+def test_pods_wait_while_the_first_reading_is_blocked(reason: str) -> None:
     late = after(replace(model(), status=with_metadata(reason), job=job(LATE)))
     assert ready(late) == ("In_Transit", "False", reason)
     assert not takes(late)

@@ -57,7 +57,9 @@ def test_the_last_result_of_a_failed_job_counts() -> None:
         (None, [ended("Succeeded", message="x" * 5000)], "ResultMalformed"),
     ],
 )
-def test_a_job_without_a_result_says_why(end: ObservedCondition | None, pods: list[JobPod], reason: str) -> None:
+def test_a_job_without_a_result_fails_with_a_reason(
+    end: ObservedCondition | None, pods: list[JobPod], reason: str
+) -> None:
     outcome = outcome_of(job(end), pods, NOW)
     assert isinstance(outcome, Reading)
     looked = True if reason == "ResultMalformed" else None  # that word comes from a program that ran to its end
@@ -94,7 +96,7 @@ def test_an_early_report_proves_that_the_path_was_found(
         ([waiting("CreateContainerConfigError")], "ContainerNotStarted", "CreateContainerConfigError"),
     ],
 )
-def test_obstacles_of_a_job_are_reported_while_they_last(pods: list[JobPod], reason: str, phrase: str) -> None:
+def test_what_keeps_a_job_from_starting_is_reported_while_it_runs(pods: list[JobPod], reason: str, phrase: str) -> None:
     outcome = outcome_of(job(age_s=60), pods, NOW)
     assert isinstance(outcome, StillRunning)
     assert outcome.reason == reason

@@ -21,7 +21,7 @@ def test_a_claim_that_was_read_is_not_read_again() -> None:
     assert order_of(replace(seen, claim=claim("Bound", "ReadWriteOnce")), NOW) is None
 
 
-def test_another_claim_or_sub_path_is_read() -> None:
+def test_a_new_claim_or_sub_path_causes_a_new_reading() -> None:
     seen = read(view())
     first = order_of(view(), NOW)
     rebound = order_of(replace(seen, claim=claim(uid="claim-2")), NOW)
@@ -96,7 +96,7 @@ def test_an_invalid_timestamp_of_a_reading_counts_as_long_ago(time: str) -> None
     assert order_of(replace(seen, status=status), NOW)
 
 
-def test_names_of_jobs_are_short_and_fit_labels() -> None:
+def test_the_name_of_a_job_fits_a_label() -> None:
     order = order_of(view(uri="pvc://team/data/" + "x" * 900), NOW)
     assert order
     assert len(order.job) <= 63

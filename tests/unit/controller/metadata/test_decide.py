@@ -80,7 +80,7 @@ def test_a_changed_manifest_of_the_same_revision_is_read_again() -> None:
     assert reads(replace(done, demand=replace(done.demand, resolution=resolution(manifest="other"))))
 
 
-def test_a_size_that_is_an_estimate_is_marked_until_a_reading_counts() -> None:
+def test_an_estimated_size_is_marked_until_the_parameters_are_counted() -> None:
     guessed = read(view(), Reading(metadata=Metadata(parameters=500_000_000, parameters_from="estimate")))
     assert guessed.spec == {"modelParameterSize": "500M"}
     assert guessed.status.metadata
@@ -93,7 +93,7 @@ def test_a_size_that_is_an_estimate_is_marked_until_a_reading_counts() -> None:
     assert not counted.status.metadata.parameters_estimated
 
 
-def test_a_refresh_that_was_answered_reads_again() -> None:
+def test_an_answered_refresh_causes_a_new_reading() -> None:
     done = read(view())
     assert reads(replace(done, demand=replace(done.demand, refreshed="1")))
 

@@ -35,7 +35,7 @@ def reason(seen: MetadataView) -> str:
     return reported(decide(seen, NOW)).condition.reason
 
 
-def test_a_reading_by_a_node_fills_status_and_spec_like_one_of_the_source() -> None:
+def test_metadata_read_by_a_node_fills_status_and_spec() -> None:
     archive = read(view(), EMPTY)
     assert archive.may_be_unpacked
     done = heard(archive, a=READ)
@@ -53,7 +53,7 @@ def test_fields_written_by_the_user_take_precedence_over_a_nodes_metadata() -> N
     assert heard(read(view(spec=mine), EMPTY), a=READ).spec == {**FILLED, **mine}
 
 
-def test_metadata_of_nodes_is_ignored_if_the_source_has_it() -> None:
+def test_metadata_of_nodes_is_ignored_if_the_source_can_be_read() -> None:
     for reading in (READ, AWAY, BROKEN):
         seen = read(view(), reading)
         assert not seen.may_be_unpacked
@@ -82,7 +82,7 @@ def test_contradicting_nodes_remove_the_metadata_until_a_refresh() -> None:
         assert heard(read(refreshed, EMPTY), a=READ).spec == {**FILLED, "vendor": "v"}
 
 
-def test_a_failure_is_reported_until_a_node_can_read_it() -> None:
+def test_a_failure_on_one_node_is_reported_until_another_reads_the_metadata() -> None:
     failed = heard(read(view(), EMPTY), a=BROKEN)
     assert reason(failed) == "MetadataFailed"
     assert "node a" in reported(decide(failed, NOW)).condition.message

@@ -110,7 +110,7 @@ async def test_a_file_that_changed_since_it_was_listed_is_not_read(service: Read
     assert (await service.read(resolution)).reason == "SourceChanged"
 
 
-async def test_without_its_secret_nothing_is_read(service: ReaderRig, model: Path) -> None:
+async def test_a_model_with_a_missing_secret_is_not_read(service: ReaderRig, model: Path) -> None:
     assert (await service.read(service.keep(listed(service, model)), secret="missing")).reason == "AuthDenied"
 
 

@@ -32,7 +32,7 @@ def reading_of(files: Mapping[str, bytes], left_out: int = 0) -> Reading:
     return read_remote(source, source.resolve(), left_out, allowance())
 
 
-def test_only_small_files_and_headers_are_read() -> None:
+def test_metadata_is_read_without_fetching_the_weights() -> None:
     source = MemorySource(FILES)
     reading = read_remote(source, source.resolve(), 0, allowance())
     assert reading.metadata
@@ -42,7 +42,7 @@ def test_only_small_files_and_headers_are_read() -> None:
     assert source.served_bytes < len(WEIGHTS) / 10
 
 
-def test_only_the_files_of_the_manifest_count() -> None:
+def test_only_files_in_the_manifest_are_read() -> None:
     listed = MemorySource({k: v for k, v in FILES.items() if k != "config.json"}).resolve()
     reading = read_remote(MemorySource(FILES), listed, 1, allowance())
     assert reading.metadata
@@ -80,7 +80,7 @@ def test_a_malformed_configuration_is_reported_as_malformed_metadata(body: bytes
     assert "config.json" in reading.message
 
 
-def test_the_answer_is_bounded_and_printable() -> None:
+def test_metadata_is_bounded_and_printable() -> None:
     names = ["\u202e" * 500, "x" * 100_000]
     config = CONFIG | {"architectures": names, "transformers_version": "9" * 10_000}
     reading = reading_of(FILES | {"config.json": json.dumps(config).encode()})
@@ -109,7 +109,7 @@ def test_a_body_that_is_cut_short_once_is_requested_again() -> None:
     assert read_remote(source, manifest, 0, allowance()).metadata
 
 
-def test_a_source_that_drips_is_left_when_its_time_is_over() -> None:
+def test_a_source_that_drips_is_abandoned_after_its_time() -> None:
     source, now = MemorySource(FILES), [0.0]
     manifest = source.resolve()
     source.faults.max_bytes = 1
@@ -163,7 +163,7 @@ def test_a_server_that_ignores_ranges_is_read_past_as_long_as_there_is_time() ->
     assert source.passed_bytes == before + 4096
 
 
-def test_headers_without_end_are_left() -> None:
+def test_a_reading_is_abandoned_after_its_allowance_of_bytes() -> None:
     source = MemorySource(FILES)
     reading = read_remote(source, source.resolve(), 0, allowance(left_bytes=1000))
     assert reading.reason == "Unreachable"

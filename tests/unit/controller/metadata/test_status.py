@@ -14,7 +14,7 @@ def condition(kind: str, status: str = "True") -> Condition:
     return Condition(type=kind, status=status, reason="Because", last_transition_time="t0")
 
 
-def test_a_condition_keeps_its_place_so_that_two_writers_do_not_alternate() -> None:
+def test_an_updated_condition_keeps_its_place() -> None:
     before = BaseModelStatus(conditions=[condition("Ready"), condition("Metadata", "False"), condition("Theirs")])
     after = described_status(before, ConditionUpdate("Metadata", "True", "Read", "words"), None, "t1", 2)
     assert [c.type for c in after.conditions] == ["Ready", "Metadata", "Theirs"]
@@ -23,7 +23,7 @@ def test_a_condition_keeps_its_place_so_that_two_writers_do_not_alternate() -> N
     assert again == after
 
 
-def test_a_first_condition_comes_last() -> None:
+def test_a_new_condition_is_added_at_the_end() -> None:
     before = BaseModelStatus(conditions=[condition("Ready")], size=7)
     after = described_status(before, ConditionUpdate("Metadata", "True", "Read", "words"), None, "t1", 1)
     assert [c.type for c in after.conditions] == ["Ready", "Metadata"]

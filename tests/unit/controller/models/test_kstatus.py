@@ -74,7 +74,7 @@ READY, DOWNLOADING = node("a", Phase.READY), node("b", Phase.DOWNLOADING)
         *((view(node("a", Phase.FAILED, reason=word)), "InProgress", "InProgress") for word in TRANSIENT),
     ],
 )
-def test_kstatus_of_models_on_nodes(seen: ModelView, cache: Status, base_model: Status) -> None:
+def test_kstatus_of_a_model_on_nodes_follows_its_nodes(seen: ModelView, cache: Status, base_model: Status) -> None:
     assert (of_cache(seen), of_base_model(seen)) == (cache, base_model)
 
 
@@ -112,7 +112,7 @@ def of_claim(seen: ClaimView) -> Status:
         (read(on_claim()), "Current"),
     ],
 )
-def test_kstatus_of_models_on_claims(seen: ClaimView, status: Status) -> None:
+def test_kstatus_of_a_model_on_a_claim_follows_the_claim_and_its_job(seen: ClaimView, status: Status) -> None:
     assert of_claim(seen) == status
 
 
@@ -131,12 +131,12 @@ SERVING: Json = {"conditions": ["Available=True"], "ready_replicas": 2, "replica
         (service(deployment=deployment(conditions=["Available=False", "Progressing=False"])), "Failed"),
     ],
 )  # fmt: skip
-def test_kstatus_of_services(seen: ServiceView, status: Status) -> None:
+def test_kstatus_of_a_service_follows_its_model_and_deployment(seen: ServiceView, status: Status) -> None:
     assert kstatus(shown(status_of(seen, {}, STAMP))) == status
 
 
 @pytest.mark.parametrize("members", [(), (GroupMember("a", 1, ("h",)),)])
-def test_groups_count_as_soon_as_they_are_seen(members: tuple[GroupMember, ...]) -> None:
+def test_a_group_is_current_as_soon_as_it_is_observed(members: tuple[GroupMember, ...]) -> None:
     spec = ModelCacheNodeGroupSpec(storage_limit="1Gi")
     group = ModelCacheNodeGroup(metadata=Meta(name="g", generation=3), spec=spec)
     assert kstatus(shown(decide_status(group, members, {}, STAMP))) == "Current"

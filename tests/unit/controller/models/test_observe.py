@@ -23,7 +23,7 @@ from tests.builders.cluster import (
 from tests.unit.controller.models.conftest import CACHE, MODEL, view
 
 
-async def test_targets_have_readiness_message_and_progress(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_target_nodes_have_readiness_status_and_progress(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", "Downloading")]))
     observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1"): 9})
     one, other = view(observer, CACHE).nodes
@@ -76,7 +76,7 @@ async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, clu
     assert (seen.conflict.kind, seen.nodes, seen.existing) == ("ClusterModelCache", (), None)
 
 
-def test_a_foreign_model_node_is_reported_and_noticed_as_gone(cluster: ClusterState, observer: ModelObserver) -> None:
+def test_a_foreign_model_node_is_reported_until_it_is_deleted(cluster: ClusterState, observer: ModelObserver) -> None:
     theirs = ModelNode(metadata=Meta(name="a", uid="theirs"), spec=ModelNodeSpec(node_uid="uid-elsewhere"))
     cluster.model_nodes.upsert(theirs)
     reported = {n.name: n.obstacle for n in view(observer, CACHE).nodes}

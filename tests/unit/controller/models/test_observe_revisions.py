@@ -75,7 +75,9 @@ async def test_a_model_that_is_being_deleted_no_longer_counts(observer: ModelObs
     assert view(observer, CACHE).highest_number == 3
 
 
-async def test_each_node_reports_both_revisions(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_each_node_has_the_status_of_the_new_and_the_serving_revision(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
     cluster.caches.upsert(numbered(3, "r2", serving_revision="r1"))
     reported = [
         entry_status("m", "Repairing"),
@@ -94,7 +96,9 @@ async def test_each_node_reports_both_revisions(observer: ModelObserver, cluster
     assert view(observer, CACHE).nodes[0].revisions == ("r1", "r2")
 
 
-async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_pending_removals_name_the_pods_that_keep_old_files(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
     assert view(observer, CACHE).removals == (), "nobody has looked for users yet"
     cluster.users.upsert(pod("p", "a", [("m", "r0")]))
@@ -108,7 +112,7 @@ async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True),)
 
 
-async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_a_pending_removal_has_its_progress_in_bytes(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Absent")))
     observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0"): 9})
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", done_bytes=3, total_bytes=9),)
@@ -117,7 +121,7 @@ async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, cluster: 
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r1"),)
 
 
-async def test_files_of_others_are_not_being_removed(observer: ModelObserver, cluster: ClusterState) -> None:
+async def test_entries_of_other_models_are_not_pending_removals(observer: ModelObserver, cluster: ClusterState) -> None:
     foreign = msgspec.structs.replace(entry("m", "r0", state="Draining"), claims=[])
     cluster.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))
     assert view(observer, CACHE).removals == ()

@@ -41,7 +41,7 @@ def test_a_cache_is_ready_when_every_ready_node_has_it() -> None:
     assert (status.serving_revision, status.manifest_digest, status.size) == ("r2", "d" * 64, 1000)
 
 
-def test_a_base_model_is_ready_with_the_first_node_and_a_cache_is_not() -> None:
+def test_a_base_model_is_ready_with_its_first_node_and_a_cache_with_all() -> None:
     nodes = (node("a", "Ready"), node("b", "Downloading"))
     assert base(view(*nodes)).state == "Ready"
     assert base(view(*nodes)).nodes_ready == ["a"]
@@ -82,7 +82,7 @@ def test_no_nodes_and_only_lost_nodes_are_distinguished() -> None:
         (view(resolution=None, failure=Obstacle("SourceNotFound", "gone", False)), "Failed", "SourceNotFound"),  # noqa: FBT003 - as above
     ],
 )
-def test_reasons_that_keep_a_model_from_its_nodes(seen: ModelView, state: str, reason: str) -> None:
+def test_the_reason_why_a_model_is_on_no_node_is_reported(seen: ModelView, state: str, reason: str) -> None:
     status = cache(seen)
     assert (status.storage_status, ready(status)) == (state, ("False", reason))
 
@@ -134,7 +134,7 @@ def test_messages_stay_short_however_many_nodes_fail() -> None:
     assert len(msgspec.json.encode(base(view(*failed)))) < 2**19
 
 
-def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+def test_a_condition_keeps_its_time_while_its_status_is_unchanged() -> None:
     first = cache(view(node("a", "Downloading")))
     second = cache(view(node("a", "Pending")), first, LATER)
     third = cache(view(node("a", "Ready")), second, LATER)
@@ -142,7 +142,7 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     assert times == [STAMP, STAMP, LATER]
 
 
-def test_serving_moves_on_when_every_live_node_has_the_new_revision() -> None:
+def test_the_serving_revision_changes_once_every_live_node_has_the_new_one() -> None:
     old = EntryStatus(id="m", revision="r1", phase="Ready")
 
     def holding(name: str, phase: str = "", **fields: Any) -> TargetNode:
@@ -194,7 +194,7 @@ def test_an_answer_is_recorded_once_and_before_anything_else() -> None:
     assert kinds(view(disabled=True, answer=answer)) == [WriteStatus]
 
 
-def test_a_source_that_moved_is_resolved_again_in_due_time() -> None:
+def test_a_changed_source_is_resolved_again_when_a_resolution_is_allowed() -> None:
     moved = node("a", "Failed", reason="SourceChanged", message="the ETag is another")
     assert kinds(view(moved)) == [Resolve, WriteStatus]
     assert kinds(view(moved, may_resolve=False)) == [WriteStatus]
@@ -230,17 +230,17 @@ def test_a_model_that_some_nodes_evicted_is_ready_and_reported_as_partly_evicted
     assert base(view(node("a", "Ready"), evicted("b"))).state == "Ready"
 
 
-def test_a_model_that_all_nodes_gave_up_is_not_ready() -> None:
+def test_a_model_evicted_from_all_nodes_is_not_ready() -> None:
     status = cache(view(evicted("a"), node("b", "Ready", ready=False)))
     assert (status.storage_status, ready(status)) == ("Pending", ("False", "Evicted"))
     assert "to make room for new" in next(c.message for c in status.conditions if c.type == "Ready")
 
 
-def test_a_cache_with_an_evicted_node_still_waits_for_its_other_nodes() -> None:
+def test_a_cache_evicted_from_one_node_still_waits_for_the_others() -> None:
     assert cache(view(node("a", "Ready"), evicted("b"), node("c", "Downloading"))).storage_status == "Downloading"
 
 
-def test_pods_get_the_new_revision_though_a_node_gave_it_up() -> None:
+def test_the_serving_revision_changes_although_one_node_evicted_the_model() -> None:
     assert report(view(node("a", "Ready"), evicted("b"), serving="r1")).serving == "r2"
 
 

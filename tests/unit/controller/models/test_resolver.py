@@ -137,7 +137,7 @@ async def test_a_drift_check_requests_only_the_commit(asking: Asking, hub: Scrip
     assert [a.target for a in hub.asked] == ["/api/models/org/m/revision/main"]
 
 
-async def test_the_same_question_is_not_asked_twice_at_a_time(asking: Asking) -> None:
+async def test_repeated_starts_of_a_resolution_run_it_once(asking: Asking) -> None:
     for _ in range(5):
         asking.resolver.start(KEY, demand(secret="missing"), 1)
     async with asyncio.timeout(60):
@@ -156,14 +156,14 @@ async def test_many_refreshes_cause_one_request_at_a_time(asking: Asking, hub: S
     assert len(hub.asked) == 2
 
 
-async def test_an_unforeseen_answer_affects_only_its_model(asking: Asking, hub: ScriptedServer) -> None:
+async def test_an_invalid_answer_of_the_hub_is_reported_and_retried(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(200, b'{"sha": 5, "siblings": "what"}', Content_Type="application/json")
     await asking.ask(demand())
     assert asking.reason() == "Unreachable"
     assert asking.waits_s() > 0
 
 
-async def test_a_source_that_changes_all_the_time_is_asked_with_growing_delays(
+async def test_a_source_that_keeps_changing_is_asked_with_growing_delays(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Resolver, "_resolve", _resolved)
@@ -180,9 +180,7 @@ async def test_a_source_that_changes_all_the_time_is_asked_with_growing_delays(
     assert asking.waits_s(2) == 10
 
 
-async def test_an_answer_after_a_failure_is_kept_for_the_shortest_time(
-    asking: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_success_resets_the_delay_of_earlier_failures(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     await asking.ask(demand(secret="missing"))
     monkeypatch.setattr(Resolver, "_resolve", _resolved)
     await asking.ask(demand())
@@ -233,7 +231,7 @@ async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(
     await resolver.stop()
 
 
-async def test_resolutions_of_a_model_that_keeps_changing_do_not_pile_up(asking: Asking) -> None:
+async def test_a_model_that_keeps_changing_has_at_most_two_pending_resolutions(asking: Asking) -> None:
     resolver = Resolver(
         asking.resolver.secrets, asking.resolver.manifests, asking.resolver.settings, lambda: asking.now,
         asking.done.put_nowait, _most, per_minute=1,

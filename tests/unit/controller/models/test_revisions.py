@@ -45,7 +45,7 @@ def test_a_refresh_resolves_the_source_again_until_it_is_answered() -> None:
     assert kinds(view(refresh="1", disabled=True)) == [WriteStatus]
 
 
-def test_the_answer_to_a_refresh_is_recorded_though_nothing_moved() -> None:
+def test_the_answer_to_a_refresh_is_recorded_even_if_the_revision_is_unchanged() -> None:
     seen = view(node("a", "Ready"), refresh="2", refreshed="1", highest_number=4, upstream="r2")
     assert decide(replace(seen, answer=ResolverAnswer(R2, "2")), NOW, 600) == [RecordResolution(R2, 0, "2")]
     assert decide(replace(seen, answer=ResolverAnswer(R3, "2")), NOW, 600) == [RecordResolution(R3, 5, "2")]
@@ -71,13 +71,13 @@ def test_an_answer_that_contradicts_the_last_drift_check_is_recorded() -> None:
     assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "else it would be asked again and again"
 
 
-def test_a_check_queues_and_yields_to_a_request() -> None:
+def test_a_due_drift_check_is_replaced_by_a_requested_refresh() -> None:
     assert kinds(view(node("a", "Ready"), drift_check_in_s=0.0)) == [CheckDrift, WriteStatus]
     assert kinds(view(node("a", "Ready"), drift_check_in_s=3.0)) == [WriteStatus]
     assert kinds(view(node("a", "Ready"), refresh="1", drift_check_in_s=0.0)) == [Resolve, WriteStatus]
 
 
-def test_drifted_says_what_the_source_has_and_how_to_take_it() -> None:
+def test_the_drifted_condition_names_the_new_revision_and_how_to_get_it() -> None:
     status = cache(replace(view(node("a", "Ready")), upstream=Upstream("r3")))
     drifted = reported(status, "Drifted")
     assert (drifted.status, drifted.reason) == ("True", "SourceMoved")
@@ -104,7 +104,7 @@ def test_the_drifted_condition_keeps_its_last_result_through_failed_checks_and_t
     assert reported(elsewhere, "Drifted").status == "False"
 
 
-def test_a_refresh_ends_though_its_answer_was_reported_elsewhere() -> None:
+def test_a_refresh_that_was_answered_elsewhere_or_withdrawn_ends() -> None:
     asked = cache(view(node("a", "Ready"), refresh="1"))
     answered = replace(view(node("a", "Ready"), refresh="1", refreshed="1"), status=asked)
     assert reported(cache(answered, asked), "Refreshed").reason == "Answered"
@@ -134,7 +134,7 @@ def test_a_model_that_follows_its_source_reports_why_it_is_behind() -> None:
     assert "Unreachable: no route to the hub" in drifted.message
 
 
-def test_refreshed_reports_the_state_and_the_result() -> None:
+def test_the_refreshed_condition_reports_progress_and_result() -> None:
     asked = view(node("a", "Ready"), refresh="1")
     assert reported(cache(asked), "Refreshed").reason == "Asking"
     lost = reported(cache(replace(asked, failure=LOST)), "Refreshed")
@@ -167,7 +167,7 @@ def test_a_model_stays_ready_with_the_old_revision_while_the_new_one_does_not_fi
     assert (reported(done, "Updating").status, reported(done, "Updating").reason) == ("False", "UpToDate")
 
 
-def test_an_edit_that_leads_nowhere_leaves_the_old_revision_ready() -> None:
+def test_a_new_source_that_cannot_be_resolved_leaves_the_old_revision_ready() -> None:
     seen = view(serving("a"), resolution=None, serving="r1", failure=LOST)
     status = cache(seen)
     assert ready(status) == ("True", "Stocked")
@@ -199,7 +199,7 @@ def test_the_removing_condition_names_the_pods_in_the_way_and_the_removed_bytes(
 
 
 @pytest.mark.parametrize("users", [(), ("ns/p",)])
-def test_users_that_memory_does_not_have_are_reported_as_well(users: tuple[str, ...]) -> None:
+def test_old_files_in_use_are_reported_even_if_the_pods_are_unknown(users: tuple[str, ...]) -> None:
     removing = reported(
         cache(view(node("a", "Ready"), removals=(PendingRemoval("a", "r0", in_use=True, users=users),))), "Removing"
     )

@@ -9,5 +9,5 @@ from controller.models.status import printed_names
     ("names", "printed"),
     [((), ""), (("a",), "a"), (("a", "b", "c"), "a, b, c"), (("a", "b", "c", "d", "e"), "a, b, c and 2 more")],
 )
-def test_a_column_names_three_groups_at_most(names: tuple[str, ...], printed: str) -> None:
+def test_the_column_shows_at_most_three_names(names: tuple[str, ...], printed: str) -> None:
     assert printed_names(names) == printed

@@ -18,7 +18,7 @@ MOUNTED = [("m", "r1")]
 LABELS = {USER_LABEL: "true", uses_label("m"): "true"}
 
 
-def in_world(cluster: ClusterState) -> Demand:
+def add_model_being_deleted(cluster: ClusterState) -> Demand:
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
     (demand,) = cluster.models.demands.values()
     return demand
@@ -37,7 +37,7 @@ def test_users_delay_a_deletion_beyond_the_deadline_for_nodes() -> None:
 
 def test_known_users_are_services_and_running_pods_with_the_model_mounted() -> None:
     cluster = fresh_cluster()
-    demand = in_world(cluster)
+    demand = add_model_being_deleted(cluster)
     assert known_users(cluster, demand) == ()
     cluster.services.upsert(service())
     cluster.users.upsert(pod("running", "a", MOUNTED, labels=LABELS))
@@ -68,6 +68,6 @@ def test_users_of_a_model_on_a_claim_mount_that_claim() -> None:
 
 
 async def test_live_users_include_pods_and_services_from_the_api_server() -> None:
-    demand = in_world(fresh_cluster())
+    demand = add_model_being_deleted(fresh_cluster())
     catalog = MemoryCatalog(users={"m": ["a/p"]}, services={"ClusterBaseModel//m": ["b/s"]})
     assert await live_users(catalog, demand) == ("InferenceService b/s", "pod a/p")

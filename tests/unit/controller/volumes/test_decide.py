@@ -62,7 +62,7 @@ def volume(bound_to: str = "", path: str = MANIFEST.path, deletion_timestamp: st
     )
 
 
-def test_the_first_pod_has_both_created() -> None:
+def test_claim_and_volume_are_created_for_the_first_pod() -> None:
     assert decide(USED) == [Provision(MANIFEST), Requeue(60.0)]
     assert decide(replace(USED, volume=volume())) == [Provision(MANIFEST), Requeue(60.0)]
     assert decide(replace(USED, claim=claim(), is_ours=True)) == [Provision(MANIFEST), Requeue(60.0)]
@@ -79,7 +79,7 @@ def test_a_foreign_claim_is_reported_and_never_touched() -> None:
     assert decide(replace(UNUSED, claim=claim())) == [Withdraw()]
 
 
-def test_the_last_pod_has_the_claim_deleted_then_the_volume() -> None:
+def test_after_the_last_pod_the_claim_and_then_the_volume_is_deleted() -> None:
     kept = replace(UNUSED, claim=claim(), is_ours=True, volume=volume("c1"))
     assert decide(replace(kept, unused_s=10)) == [Withdraw(), Requeue(UNUSED_S - 10)]
     assert decide(replace(kept, live_users=None)) == [Withdraw(), ListPods()]
@@ -89,7 +89,7 @@ def test_the_last_pod_has_the_claim_deleted_then_the_volume() -> None:
     assert decide(replace(UNUSED, volume=volume("c1", deletion_timestamp="now"))) == [Withdraw()]
 
 
-def test_a_pod_that_admission_never_saw_keeps_the_claim() -> None:
+def test_a_user_found_by_a_live_read_keeps_the_claim() -> None:
     actions = decide(replace(UNUSED, claim=claim(), is_ours=True, volume=volume("c1"), live_users=True))
     assert [type(a) for a in actions] == [Withdraw, Requeue]
 
@@ -136,13 +136,13 @@ def test_a_claim_that_is_not_bound_in_time_is_reported() -> None:
     assert "kubectl describe pvc llama -n team" in report.message
 
 
-def test_a_delay_is_reported_and_the_request_repeated() -> None:
+def test_a_delayed_creation_is_reported_and_requested_again() -> None:
     delayed, repeated, again = decide(replace(USED, failure=CreationFailure("503", retry_s=None)))
     assert isinstance(delayed, ReportReason)
     assert (delayed.reason, repeated, again) == (DELAYED, Provision(MANIFEST), Requeue(60.0))
 
 
-def test_pods_whose_claim_is_there_are_left_alone_though_their_model_changed() -> None:
+def test_pods_with_an_existing_claim_are_left_alone_even_if_their_model_changed() -> None:
     view = replace(USED, manifest=None, problem=("ModelNotFound", "gone"), claim=claim(), is_ours=True)
     assert decide(replace(view, volume=volume("c1"))) == [Withdraw()]
 
@@ -163,7 +163,7 @@ VOLUMES = st.sampled_from([None, volume(), volume("c1"), volume("c1", deletion_t
 @given(
     st.booleans(), CLAIMS, VOLUMES, st.booleans(), st.sampled_from([None, True, False]), st.sampled_from([0.0, 99.0])
 )
-def test_nothing_is_deleted_under_a_pod_and_nothing_created_without_one(
+def test_no_claim_in_use_is_deleted_and_nothing_is_created_without_a_user(
     used: bool,  # noqa: FBT001 - drawn
     found: PersistentVolumeClaim | None,
     of_ours: PersistentVolume | None,

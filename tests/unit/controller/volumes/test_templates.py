@@ -23,7 +23,7 @@ WANTED = SnapshotVolume("llama", "c0ffee")
 MANIFEST = VolumeManifest("team", "llama", "llama-team", WANTED, 5_000, "/var/lib/larder")
 
 
-def test_the_volume_is_read_only_bound_beforehand_and_where_the_files_are() -> None:
+def test_the_volume_is_read_only_prebound_and_on_nodes_with_the_files() -> None:
     spec = MANIFEST.volume_body()["spec"]
     assert spec["mountOptions"] == ["ro"]
     assert spec["local"] == {"path": "/var/lib/larder/models/llama/c0ffee"}
@@ -76,7 +76,7 @@ def test_a_template_may_set_capacity_class_and_mount_options() -> None:
         (VolumeTemplate({}, {"volumeName": "x"}), "spec.pvcSpec.volumeName: Larder sets"),
     ],
 )
-def test_a_template_that_would_change_what_is_ours_is_a_problem(template: VolumeTemplate, message: str) -> None:
+def test_a_template_that_would_change_larders_own_fields_is_a_problem(template: VolumeTemplate, message: str) -> None:
     assert message in " ".join(template.problems())
 
 
@@ -103,7 +103,7 @@ def test_generated_names_are_valid_object_names(name: str, namespace: str) -> No
         assert made[-1].isalnum()
 
 
-def test_names_that_are_cut_alike_stay_different() -> None:
+def test_names_stay_different_after_shortening() -> None:
     long = "m" * 250
     one, other = SnapshotVolume(f"{long}a", "r"), SnapshotVolume(f"{long}b", "r")
     assert len({hashed_name(one), hashed_name(other), waiting_name(one), waiting_name(other)}) == 4
