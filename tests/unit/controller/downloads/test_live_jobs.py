@@ -9,7 +9,7 @@ from tests.builders.api_server import Json, connected
 from tests.builders.cluster import meta
 
 
-async def test_a_job_that_someone_made_under_the_same_name_meanwhile_is_kept(tmp_path: Path) -> None:
+async def test_a_job_of_the_same_name_with_another_uid_is_not_deleted(tmp_path: Path) -> None:
     live = {"name": "model-download-m", "uid": "theirs"}
     asked = list[Json]()
 

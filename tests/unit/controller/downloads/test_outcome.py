@@ -41,14 +41,14 @@ def reason(found: Outcome) -> str:
     return found.reason
 
 
-def test_a_pod_that_succeeded_names_the_revision() -> None:
+def test_the_result_of_a_succeeded_pod_counts_before_its_job_is_complete() -> None:
     done = pod("Succeeded", report(revision="r1", downloaded_bytes=3, reused_bytes=4))
     assert outcome(job(type="Complete", status="True"), done) == DownloadCompleted("r1", 3, 4)
     assert outcome(job(), done) == DownloadCompleted("r1", 3, 4), "the Job says so a moment later"
 
 
 @pytest.mark.parametrize("message", ["", "rubbish", report(reason="AuthDenied", message="no")])
-def test_a_success_without_a_revision_is_no_success(message: str) -> None:
+def test_a_success_without_a_revision_is_a_malformed_result(message: str) -> None:
     assert reason(outcome(job(), pod("Succeeded", message))) == "ResultMalformed"
 
 
@@ -79,7 +79,7 @@ def test_a_job_that_took_too_long_without_a_reason_of_its_pods() -> None:
     assert reason(outcome(job(**FAILED))) == "JobFailed"
 
 
-def test_a_running_pod_downloads_and_a_failed_one_is_followed_by_another() -> None:
+def test_a_failed_pod_of_a_running_job_is_reported_until_the_next_pod_runs() -> None:
     failed = pod("Failed", report(reason="Unreachable", message="no answer"), created=1)
     assert outcome(job(), failed, pod("Running", created=2)) == DownloadRunning(is_downloading=True)
     again = outcome(job(), failed)

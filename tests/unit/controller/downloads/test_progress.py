@@ -19,7 +19,7 @@ RUNNING = msgspec.structs.replace(
 )
 
 
-async def test_an_answer_is_there_the_next_time_and_wakes_the_cache() -> None:
+async def test_progress_is_read_in_the_background_and_wakes_the_cache() -> None:
     woken = asyncio.Queue[ModelCacheKey]()
 
     async def read(address: str) -> DownloadProgress:
@@ -34,7 +34,7 @@ async def test_an_answer_is_there_the_next_time_and_wakes_the_cache() -> None:
     await reader.stop()
 
 
-async def test_a_pod_that_alternates_wakes_nobody() -> None:
+async def test_only_growing_progress_wakes_the_cache() -> None:
     answers = iter((50, 10, 50, 55))
     woken = list[ModelCacheKey]()
 

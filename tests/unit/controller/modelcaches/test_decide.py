@@ -60,7 +60,7 @@ def has(kind: type, seen: ModelCacheView, **later: float) -> bool:
     return any(isinstance(a, kind) for a in actions(seen, **later))
 
 
-def test_a_new_cache_gets_a_finalizer_then_an_answer_then_a_claim() -> None:
+def test_a_new_cache_gets_a_finalizer_and_is_resolved_before_it_gets_a_claim() -> None:
     assert actions(view(has_finalizer=False)) == [AddFinalizer()]
     assert has(Resolve, view(answer=None))
     assert result(view(answer=None)) == ("Pending", "Resolving")
@@ -106,7 +106,7 @@ def test_the_progress_of_a_download_is_reported_and_never_decreases() -> None:
     assert written(later).fields["percent"] == 40, "a pod that says nothing takes nothing back"
 
 
-def test_a_complete_download_makes_it_ready_on_this_very_claim() -> None:
+def test_a_complete_download_makes_the_cache_ready_on_the_uid_of_its_claim() -> None:
     seen = view(claim=claim(), job=job("Complete"), pods=(pod("Succeeded", DownloadReport(revision="r1")),))
     assert result(seen) == ("Ready", "Downloaded")
     status = status_of(seen.cache, written(seen), STAMP)
@@ -155,7 +155,7 @@ def test_a_refused_claim_is_reported_and_retried(reason: str, expected: str) -> 
     assert has(ProvisionStorage, view(creation_failure=CreationFailure("told", retry_s=0)))
 
 
-def test_a_claim_in_the_queue_is_reported_with_a_place_that_changes_seldom() -> None:
+def test_the_place_of_a_queued_claim_is_reported_in_powers_of_two() -> None:
     messages = {position: _queued(position) for position in (None, 1, 700, 1000)}
     assert messages[700] == messages[1000]
     assert messages[700].endswith("among the first 1024 in the queue")
@@ -179,7 +179,7 @@ def failed(reason: str, attempts: int = 0, message: str = "m") -> ModelCacheView
     [("DigestMismatch", False, 15), ("InsufficientStorage", False, 15), ("AuthDenied", True, 900),
      ("SourceNotFound", True, 900)],
 )  # fmt: skip
-def test_a_failed_download_says_why_and_is_retried(reason: str, stalled: bool, pause_s: float) -> None:  # noqa: FBT001
+def test_a_failed_download_is_reported_and_retried_after_a_pause(reason: str, stalled: bool, pause_s: float) -> None:  # noqa: FBT001
     seen = failed(reason)
     write = written(seen)
     assert (write.state, write.reason, write.is_stalled, write.fields["attempts"]) == ("Failed", reason, stalled, 1)
@@ -190,12 +190,12 @@ def test_a_failed_download_says_why_and_is_retried(reason: str, stalled: bool, p
     assert one(StartDownload, after, seconds=pause_s + 1).order.job != current_job(seen)
 
 
-def test_pauses_grow_to_a_bound() -> None:
+def test_pauses_between_downloads_grow_up_to_a_bound() -> None:
     (first, second, last) = (one(Requeue, failed("Unreachable", attempts)).after_s for attempts in (0, 1, 50))
     assert (first, second, last) == (15, 30, 600)
 
 
-def test_a_refresh_ends_a_pause() -> None:
+def test_a_refresh_ends_the_pause_of_a_failed_download() -> None:
     ready = Condition(type="Ready", status="False", reason="AuthDenied", last_transition_time=STAMP)
     found = cache(status=ModelCacheStatus(attempts=1, retry_at="2026-06-01T12:30:00Z", conditions=[ready]))
     assert not has(StartDownload, view(found, claim=claim()))
@@ -234,7 +234,7 @@ def test_a_source_that_moved_is_resolved_again() -> None:
     assert result(moved) == ("Failed", "SourceChanged")
 
 
-def test_a_killed_pod_is_followed_by_another_one() -> None:
+def test_a_job_with_a_killed_pod_continues() -> None:
     seen = view(claim=claim(), job=job(), pods=(pod("Failed", DownloadReport(reason="Unreachable", message="reset")),))
     assert result(seen) == ("pvcCreated", "Unreachable")
     assert not has(StartDownload, seen)
@@ -293,7 +293,7 @@ def test_any_correction_of_pvc_spec_replaces_a_claim_that_has_no_volume(spec: An
 
 
 @pytest.mark.parametrize("spec", [{"pvc_spec": {"storageClassName": "other"}}, {"pv_spec": {"csi": {"driver": "d"}}}])
-def test_a_ready_cache_says_when_another_template_applies(spec: Any) -> None:
+def test_a_ready_cache_reports_that_a_changed_template_needs_a_new_claim(spec: Any) -> None:
     changed = view(cache(status=READY, **spec), claim=claim())
     assert result(changed) == ("Ready", "Downloaded")
     assert "once the claim is deleted and recreated" in written(changed).message
@@ -308,7 +308,7 @@ def test_a_download_that_is_no_longer_allowed_is_stopped(reason: str) -> None:
     assert not has(DeleteJob, replace(refused, job=job("Complete"))), "its report is kept"
 
 
-def test_a_download_whose_secret_is_gone_is_stopped_and_says_what_continues_it() -> None:
+def test_a_download_whose_secret_is_gone_is_stopped_with_a_remedy() -> None:
     refused = view(claim=claim(), job=job(), pods=(pod("Running"),), secret_refused="Secret s does not exist")
     assert has(DeleteJob, refused)
     assert result(refused) == ("Failed", "JobRefused")
@@ -323,7 +323,7 @@ def test_the_pods_of_a_deleted_cache_in_use_are_listed_less_often_over_time(age_
     assert one(Requeue, used, seconds=age_s).after_s == pause_s
 
 
-def test_a_class_that_waits_for_a_pod_is_named_once_the_pod_has_a_node() -> None:
+def test_an_unbound_claim_of_a_waiting_class_is_reported_once_its_pod_has_a_node() -> None:
     lazy = StorageClass(metadata=Meta(), provisioner="example.org/disk", volume_binding_mode="WaitForFirstConsumer")
     found = claim("Pending")
     placed = msgspec.structs.replace(
@@ -385,7 +385,7 @@ PODS = st.sampled_from([(), (pod("Pending"),), (pod("Running"),), (pod("Succeede
     phase=PHASES, pods=PODS, has_job=st.booleans(), ours=st.booleans(), deleted=st.booleans(), ready=st.booleans(),
     has_claim=st.booleans(), waits=st.sampled_from(["", "group"]), late=st.integers(0, 1000),
 )  # fmt: skip
-def test_every_view_has_one_status_or_ends_and_never_touches_what_is_not_its_own(
+def test_every_decision_writes_one_status_or_ends_and_leaves_foreign_claims_alone(
     phase: str, pods: Any, has_job: bool, ours: bool, deleted: bool, ready: bool, has_claim: bool, waits: str, late: int  # noqa: FBT001
 ) -> None:  # fmt: skip
     seen = view(

@@ -43,7 +43,7 @@ def test_the_job_downloads_the_resolved_revision_and_files_at_the_allowed_rate()
     assert {"name": "HF_ENDPOINT", "value": "https://hub"} in container["env"]
 
 
-def test_a_secret_of_its_own_namespace_is_mounted_with_the_sources_keys_alone() -> None:
+def test_only_the_keys_of_the_source_are_mounted_from_the_secret() -> None:
     spec = pod_of(manifest(("HF_TOKEN",), credentials_secret="hub"))
     (secret,) = (v["secret"] for v in spec["volumes"] if "secret" in v)
     assert (secret["secretName"], secret["items"]) == ("hub", [{"key": "HF_TOKEN", "path": "HF_TOKEN"}])
@@ -55,7 +55,7 @@ def test_the_job_has_the_node_selector_of_the_cache() -> None:
     assert found == {"kubernetes.io/os": "linux", "gpu": "yes"}
 
 
-def test_the_cache_owns_the_job_which_fails_at_once_where_a_retry_cannot_help() -> None:
+def test_the_job_is_owned_by_the_cache_and_fails_at_once_if_a_retry_cannot_help() -> None:
     body = manifest()
     (owner,) = body["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("ModelCache", "u1", True)

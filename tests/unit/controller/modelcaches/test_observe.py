@@ -47,7 +47,7 @@ def job_body(*, ours: bool) -> Any:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-async def test_only_a_job_of_the_cache_counts(tmp_path: Path, ours: bool) -> None:  # noqa: FBT001
+async def test_a_job_that_the_cache_does_not_own_is_ignored(tmp_path: Path, ours: bool) -> None:  # noqa: FBT001
     server = Objects({f"{JOBS}/{JOB}": job_body(ours=ours), PODS: {"metadata": {}, "items": []}})
     async with connected(server.answer, tmp_path) as kube:
         seen = await observer(kube, cluster_with()).view(KEY, None)
@@ -63,7 +63,7 @@ async def test_only_one_page_of_the_pods_of_a_job_is_read(tmp_path: Path) -> Non
     assert server.asked.count(f"GET {PODS}") == 1
 
 
-async def test_a_missing_secret_of_a_download_is_noticed(tmp_path: Path) -> None:
+async def test_a_missing_secret_of_a_running_download_is_reported(tmp_path: Path) -> None:
     server = Objects({f"{JOBS}/{JOB}": job_body(ours=True), PODS: {"metadata": {}, "items": []}})
     async with connected(server.answer, tmp_path) as kube:
         seen = await observer(kube, cluster_with(credentials_secret="hub")).view(KEY, None)

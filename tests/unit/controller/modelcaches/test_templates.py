@@ -69,7 +69,7 @@ def test_other_fields_of_pvc_spec_and_pv_spec_are_refused(claim_spec: Any, volum
     assert named in "; ".join(ClaimTemplate("team", claim_spec, volume_spec).problems(DRIVERS))
 
 
-def test_the_mode_of_the_volume_may_be_stated() -> None:
+def test_the_volume_mode_may_be_stated_only_as_filesystem() -> None:
     assert list(ClaimTemplate("team", {"volumeMode": "Filesystem"}, {}).problems(DRIVERS)) == []
     assert "pvcSpec.volumeMode" in "; ".join(ClaimTemplate("team", {"volumeMode": "Block"}, {}).problems(DRIVERS))
 
@@ -90,6 +90,6 @@ def test_the_claim_is_large_enough_for_the_model_and_its_file_system(
     assert found % 2**20 == 0
 
 
-def test_a_claim_is_ours_by_label_and_owner_together() -> None:
+def test_a_claim_belongs_to_the_cache_only_with_both_label_and_owner() -> None:
     assert is_claim_of(claim(), cache().metadata)
     assert not is_claim_of(claim(ours=False), cache().metadata)

@@ -63,7 +63,7 @@ def test_a_claim_that_is_refused_is_reported_and_retried(message: str, reason: s
     assert ProvisionClaim() in actions(build.view(creation_failure=CreationFailure(message, 0.0, kind)))
 
 
-def test_with_a_claim_the_job_starts() -> None:
+def test_the_download_starts_once_the_claim_exists() -> None:
     view = build.view(claim=build.claim())
     found = actions(view)
     assert StartModelDownload(ModelDownload(view.wanted, "c1", size="20Gi")) in found
@@ -93,7 +93,7 @@ def test_a_succeeded_job_makes_the_model_ready() -> None:
     assert pause(view) == 300.0
 
 
-def test_a_job_that_succeeded_counts_although_its_pods_are_gone() -> None:
+def test_a_succeeded_job_counts_even_if_its_pods_are_gone() -> None:
     assert written(build.view(claim=build.claim(), job=build.job("Complete"))).phase == "Ready"
 
 
@@ -114,7 +114,7 @@ def test_deleting_the_failed_job_returns_to_pending_and_then_starts_again() -> N
     assert any(isinstance(action, StartModelDownload) for action in actions(again))
 
 
-def test_ready_outlives_its_job() -> None:
+def test_a_model_stays_ready_after_its_job_is_deleted() -> None:
     view = build.view(build.model(build.served()), claim=build.claim())
     assert (written(view).phase, pause(view)) == ("Ready", 300.0)
     assert not any(isinstance(action, StartModelDownload) for action in actions(view))
@@ -141,7 +141,7 @@ def test_foreign_claims_and_jobs_are_never_adopted(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["claim", "job"])
-def test_objects_of_an_earlier_model_of_the_name_are_waited_for(what: str) -> None:
+def test_objects_of_an_earlier_model_with_the_same_name_are_waited_for(what: str) -> None:
     earlier = [{"kind": "Model", "name": "llama", "uid": "u0", "controller": True}]
     found: dict[str, Any] = {"claim": build.claim(), "job": build.job()}
     found[what] = msgspec.structs.replace(
@@ -195,7 +195,7 @@ def test_an_update_that_fails_is_reported_and_leaves_the_model_ready() -> None:
         (".revisions/aa", frozenset([".revisions/0", ".revisions/aa"]), (".revisions/0", ".revisions/aa")),
     ],
 )
-def test_an_update_keeps_what_is_served_and_what_pods_mount(
+def test_an_update_keeps_served_and_mounted_versions(
     path: str, mounted: frozenset[str] | None, kept: tuple[str, ...]
 ) -> None:
     changed = build.model(build.served("0" * 16, path=path), version="3.2")
@@ -252,7 +252,7 @@ def test_a_job_that_is_refused_is_reported() -> None:
     assert (found.phase, found.reason) == ("Pending", "JobRefused")
 
 
-def test_a_deleted_model_leaves_the_queue() -> None:
+def test_a_deleted_model_is_withdrawn_from_the_queue() -> None:
     assert actions(build.view(build.model(deleted=True))) == [Withdraw()]
 
 

@@ -45,7 +45,7 @@ def pod_of(body: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_claim_is_the_models_with_the_class_the_size_and_the_modes_of_its_spec() -> None:
+def test_the_claim_is_owned_by_the_model_and_follows_its_storage_spec() -> None:
     body = claim_manifest(build.model(storage={"storageClass": "gp3", "size": "5Gi", "accessModes": ["ReadWriteMany"]}))
     assert (body["metadata"]["name"], body["metadata"]["namespace"]) == ("model-llama", "team")
     (owner,) = body["metadata"]["ownerReferences"]
@@ -57,7 +57,7 @@ def test_the_claim_is_the_models_with_the_class_the_size_and_the_modes_of_its_sp
     assert body["spec"]["resources"] == {"requests": {"storage": "5Gi"}}
 
 
-def test_the_job_has_the_names_and_the_limits_of_the_specification() -> None:
+def test_the_job_matches_the_specification() -> None:
     body = job(nodeSelector={"disk": "fast"})
     assert body["metadata"]["name"] == "model-download-llama"
     (owner,) = body["metadata"]["ownerReferences"]
@@ -91,7 +91,7 @@ def test_without_a_secret_none_is_mounted(source: dict[str, Any]) -> None:
     assert not [argument for argument in spec["containers"][0]["args"] if argument.startswith("--credentials")]
 
 
-def test_an_update_runs_rather_where_pods_mount_the_claim() -> None:
+def test_an_update_prefers_the_node_where_pods_mount_the_claim() -> None:
     model = build.model(build.served("earlier"))
     download = wanted_download(build.view(model, claim=build.claim(), node="gpu-1"))
     spec = pod_of(download_manifest(model, download, source_of(model.spec), DownloadJobSettings(IMAGE)))

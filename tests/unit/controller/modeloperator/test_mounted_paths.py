@@ -31,7 +31,7 @@ def test_each_version_that_a_container_mounts_is_found() -> None:
     assert mounted_paths(pods, CLAIM) == frozenset(f".revisions/{name}" for name in ("aa", "bb", "cc", "dd"))
 
 
-def test_other_claims_and_pods_that_ended_do_not_count() -> None:
+def test_foreign_claims_and_ended_pods_do_not_count() -> None:
     pods = [pod({}, claim="other"), pod({}, phase="Succeeded"), pod({}, phase="Failed"), pod({"name": "tmp"})]
     assert mounted_paths(pods, CLAIM) == frozenset()
 
@@ -41,7 +41,7 @@ def test_other_claims_and_pods_that_ended_do_not_count() -> None:
     [{}, {"subPath": ".revisions"}, {"subPath": "config"}, {"subPath": ".revisions/aa", "subPathExpr": "$(X)"}],
     ids=str,
 )
-def test_a_pod_that_may_see_several_versions_uses_them_all(mount: dict[str, str]) -> None:
+def test_a_pod_that_can_see_several_versions_uses_them_all(mount: dict[str, str]) -> None:
     assert mounted_paths([pod({"subPath": ".revisions/aa"}), pod(mount, phase="Pending")], CLAIM) is None
 
 

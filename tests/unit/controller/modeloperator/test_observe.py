@@ -18,7 +18,7 @@ def named(name: str, status: ModelObjectStatus, namespace: str = "team") -> Mode
     return replace(found, metadata=replace(found.metadata, name=name, namespace=namespace))
 
 
-def test_models_that_are_checked_often_are_counted_for_each_namespace() -> None:
+def test_downloading_and_updating_models_are_counted_per_namespace() -> None:
     progress: ProgressReader[DownloadedModelKey] = ProgressReader(lambda: 0.0, lambda _: None)
     observer = ModelOperatorObserver(fresh_cluster(), cast("Any", None), progress)
     updating = [Condition(type="Updating", status="True", reason="Queued", last_transition_time="t")]

@@ -16,12 +16,12 @@ def spec(**source: Any) -> ModelSpec:
     return msgspec.convert(SPEC | {"source": source}, ModelSpec)
 
 
-def test_a_repository_of_the_hub_takes_its_token() -> None:
+def test_a_hugging_face_repository_uses_the_hub_token() -> None:
     found = source_of(spec(huggingFace={"repoId": "meta-llama/Llama-3.1-8B-Instruct", "revision": "v1"}))
     assert (str(found.uri), found.keys) == ("hf://meta-llama/Llama-3.1-8B-Instruct@v1", ("HF_TOKEN",))
 
 
-def test_a_url_becomes_the_file_model() -> None:
+def test_the_file_behind_a_url_is_named_model() -> None:
     found = source_of(spec(url={"url": "https://host/a/weights.tar.gz"}))
     assert (str(found.uri), found.arguments) == ("https://host/a/weights.tar.gz", ("--file-name=model",))
     assert found.keys == ()
@@ -44,7 +44,7 @@ def test_a_git_repository_takes_a_token_or_a_login_for_its_own_host_alone(url: s
     assert str(found.uri).endswith("?ref=v1")
 
 
-def test_a_plugin_serves_its_own_scheme_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_source_needs_the_scheme_of_an_installed_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_uri, "plugin_schemes", lambda: frozenset(["model-registry"]))
     found = source_of(spec(plugin={"uri": "model-registry://llama/3.1"}))
     assert (str(found.uri), found.keys) == ("model-registry://llama/3.1", ("token", "username", "password"))
@@ -54,7 +54,7 @@ def test_a_plugin_serves_its_own_scheme_and_no_other(monkeypatch: pytest.MonkeyP
         source_of(spec(plugin={"uri": "swift://a/b"}))
 
 
-def test_an_artifact_is_named_as_in_a_registry() -> None:
+def test_an_oci_reference_becomes_an_oci_uri() -> None:
     assert str(source_of(spec(oci={"ref": "ghcr.io/org/model:1"})).uri) == "oci://ghcr.io/org/model:1"
 
 
@@ -70,12 +70,12 @@ def test_an_artifact_is_named_as_in_a_registry() -> None:
         {},
     ],
 )
-def test_problems_of_a_source_are_reported(source: dict[str, Any]) -> None:
+def test_an_invalid_source_is_refused(source: dict[str, Any]) -> None:
     with pytest.raises(InvalidURI):
         source_of(spec(**source))
 
 
-def test_another_source_or_version_is_another_download() -> None:
+def test_a_change_of_source_or_version_requires_a_new_download() -> None:
     one = spec(huggingFace={"repoId": "a/b"})
     assert wanted_digest(one) == wanted_digest(spec(huggingFace={"repoId": "a/b", "revision": "main"}))
     assert wanted_digest(one) != wanted_digest(spec(huggingFace={"repoId": "a/b", "revision": "v1"}))

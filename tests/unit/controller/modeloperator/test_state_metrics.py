@@ -24,7 +24,7 @@ def test_models_are_counted_by_phase() -> None:
     assert counts == {"Pending": 1, "Downloading": 0, "Ready": 1, "Failed": 0}
 
 
-def test_each_download_counts_once() -> None:
+def test_each_download_job_is_counted_once() -> None:
     registry = CollectorRegistry()
     metrics = ModelDownloadMetrics(registry)
     for _ in range(2):
