@@ -52,13 +52,13 @@ def test_a_new_deployment_also_gets_its_replicas_applied_by_a_separate_field_man
     assert manifest(seen, "number")["spec"] == {"replicas": 3}
 
 
-def test_a_fixed_number_is_stated_before_the_rest_which_never_states_it() -> None:
+def test_a_fixed_number_of_replicas_is_applied_before_and_apart_from_the_deployment() -> None:
     seen = view(deployment=deployment(), replicas={"min": 3})
     assert named(decide(seen)) == ["Service", "number", "Deployment"]
     assert "replicas" not in manifest(seen)["spec"]
 
 
-def test_an_autoscaler_s_number_is_not_stated() -> None:
+def test_the_number_of_replicas_is_left_to_an_existing_autoscaler() -> None:
     assert named(decide(view(replicas=SCALED))) == ["Service", "Deployment", "number", "HorizontalPodAutoscaler"]
     seen = view(deployment=deployment(wanted=4), replicas=SCALED, autoscaler=owned())
     assert named(decide(seen)) == ["Service", "Deployment", "HorizontalPodAutoscaler"]
@@ -73,7 +73,7 @@ def test_an_unwanted_autoscaler_is_deleted_only_if_it_is_ours(replicas: dict[str
     )
 
 
-def test_zero_replicas_are_stated_in_the_manifest() -> None:
+def test_zero_replicas_are_set_in_the_manifest() -> None:
     assert manifest(view(replicas={"min": 0}), "number")["spec"] == {"replicas": 0}
 
 
@@ -84,7 +84,7 @@ def test_a_deployment_is_only_updated_for_an_unready_model_that_it_already_uses(
     assert named(decide(view(MISSING, deployment=deployment("m@r1")))) == ["Service"]
 
 
-def test_another_revision_is_another_template() -> None:
+def test_a_new_revision_changes_the_pod_template() -> None:
     newer = ServedModel("m", READY.key, "r2", "m@r2")
     seen = view(newer, deployment=deployment("m@r1"))
     assert manifest(seen)["spec"]["template"]["metadata"]["annotations"]["larder.dev/serves"] == "m@r2"
@@ -110,7 +110,7 @@ def test_foreign_objects_are_conflicts_and_left_unchanged(fields: dict[str, Any]
     assert named(decide(seen)) == rest
 
 
-def test_a_foreign_autoscaler_is_no_conflict_where_none_is_wanted() -> None:
+def test_a_foreign_autoscaler_is_not_a_conflict_if_none_is_wanted() -> None:
     assert conflicts(view(autoscaler=SOMEBODY_ELSES)) == []
 
 

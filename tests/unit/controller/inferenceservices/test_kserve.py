@@ -41,7 +41,9 @@ def test_a_service_of_kserve_uses_the_cache_with_the_longest_uri(uri: str, users
 
 @pytest.mark.parametrize(("group", "users"), [("a", []), ("b", []), ("c", ["team/s"]), ("", [])])
 @pytest.mark.parametrize("place", ["service", "predictor"])
-def test_a_longer_uri_takes_only_services_whose_group_it_is_on(group: str, users: list[str], place: str) -> None:
+def test_a_cache_with_a_longer_uri_takes_over_only_services_of_its_groups(
+    group: str, users: list[str], place: str
+) -> None:
     asked = kserve("s", {"model": {"storageUri": "s3://bkt/models/llama"}})
     annotations = {ENABLE: "true", "serving.kserve.io/nodegroup": group}
     (asked["metadata"] if place == "service" else asked["spec"]["predictor"])["annotations"] = annotations
@@ -49,7 +51,7 @@ def test_a_longer_uri_takes_only_services_whose_group_it_is_on(group: str, users
     assert list(kserve_services_with(LONGER, [asked], [CACHE, LONGER])) == ["team/s"]
 
 
-def test_a_longer_uri_that_pods_cannot_get_takes_none() -> None:
+def test_a_service_stays_with_the_shorter_cache_if_no_longer_one_is_usable() -> None:
     asked = kserve("s", {"model": {"storageUri": "s3://bkt/models/llama"}})
     assert list(kserve_services_with(CACHE, [asked], [CACHE])) == ["team/s"]
 
@@ -124,7 +126,7 @@ def test_an_llm_service_uses_what_its_model_names_unless_adapters_are_downloaded
     assert list(kserve_services_with(CACHE, [service | {"spec": prefilled}], [CACHE])) == ["team/s"]
 
 
-def test_a_part_that_a_cache_does_not_have_makes_no_user() -> None:
+def test_a_service_does_not_use_a_cache_that_lacks_its_path() -> None:
     def kind_of(cache: Demand, path: str) -> PathKind | None:
         return {("c", "absent"): "absent", ("c", "llama/part"): "file", ("longer", "part"): "directory"}.get(
             (cache.name, path)
@@ -141,7 +143,7 @@ def test_a_part_that_a_cache_does_not_have_makes_no_user() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 1, "text", [], ["text"], {"a": 1}, [{"uri": 1}], {"uri": ["x"]}])
-def test_services_of_any_shape_stop_nothing(odd: Any) -> None:
+def test_malformed_services_are_ignored(odd: Any) -> None:
     names = ("predictor", "transformer", "explainer", "canary", "model", "prefill")
     services = [{"metadata": odd, "spec": odd}, {"spec": dict.fromkeys(names, odd)}]
     inner = ("annotations", "storageUris", "containers", "model", "storageUri", "lora", "uri", "storage")

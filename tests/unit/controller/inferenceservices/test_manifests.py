@@ -25,7 +25,7 @@ def test_each_object_is_owned_by_and_named_after_its_service() -> None:
         assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == ("svc", "team")
 
 
-def test_the_template_is_the_user_s_with_what_requests_the_model() -> None:
+def test_the_users_template_gets_the_label_and_annotations_that_request_the_model() -> None:
     written = copy.deepcopy(TEMPLATE)
     written["metadata"] = {"labels": {"mine": "yes"}, "annotations": {"note": "n"}, "generateName": "x"}
     found = template_of(service(template=written), READY)
@@ -54,19 +54,19 @@ def test_the_named_container_gets_the_model() -> None:
     assert named["metadata"]["annotations"]["larder.dev/model-kind"] == "BaseModel"
 
 
-def test_pods_are_selected_by_one_label_that_never_changes() -> None:
+def test_pods_are_selected_by_the_service_label_alone() -> None:
     made = deployment_of(service(), READY, replicas=None)
     assert made["spec"]["selector"] == {"matchLabels": {"larder.dev/inference-service": "svc"}}
     assert kube_service_of(service())["spec"]["selector"] == {"larder.dev/inference-service": "svc"}
 
 
-def test_a_strategy_is_passed_on() -> None:
+def test_the_strategy_of_the_service_is_passed_to_its_deployment() -> None:
     made = deployment_of(service(strategy={"type": "Recreate"}), READY, replicas=None)
     assert made["spec"]["strategy"] == {"type": "Recreate"}
     assert "strategy" not in deployment_of(service(), READY, replicas=None)["spec"]
 
 
-def test_an_autoscaler_scales_by_cpu_unless_told_otherwise() -> None:
+def test_an_autoscaler_scales_by_cpu_unless_metrics_are_given() -> None:
     spec = autoscaler_of(service(replicas={"min": 1, "max": 4}))["spec"]
     assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 4)
     assert spec["metrics"][0]["resource"]["target"]["averageUtilization"] == 80
@@ -74,7 +74,7 @@ def test_an_autoscaler_scales_by_cpu_unless_told_otherwise() -> None:
     assert autoscaler_of(service(replicas={"min": 1, "max": 4, "metrics": [own]}))["spec"]["metrics"] == [own]
 
 
-def test_the_url_and_api_path_of_a_service() -> None:
+def test_the_url_of_a_service_omits_port_80() -> None:
     assert url_of(service()) == "http://svc.team.svc:8080"
     assert url_of(service(port=80)) == "http://svc.team.svc"
     assert path_of("Service", "team", "svc") == "/api/v1/namespaces/team/services/svc"

@@ -83,7 +83,7 @@ async def test_a_ready_model_is_served_with_its_revision(observer: ServiceObserv
     assert (found.key, found.serves) == (ModelKey("ClusterBaseModel", "", "m"), "m@r1")
 
 
-async def test_a_model_that_pods_cannot_use_says_why(observer: ServiceObserver, cluster: ClusterState) -> None:
+async def test_a_model_that_pods_cannot_use_has_a_reason(observer: ServiceObserver, cluster: ClusterState) -> None:
     assert known(observer) == ("ModelNotFound", "")
     cluster.cluster_base_models.upsert(model(ready="False"))
     assert known(observer) == ("Why", "m@r1"), "its own words"
@@ -95,14 +95,18 @@ async def test_a_model_that_pods_cannot_use_says_why(observer: ServiceObserver, 
     assert known(observer)[0] == "ModelNotManaged"
 
 
-async def test_a_claim_serves_its_own_namespace_alone(observer: ServiceObserver, cluster: ClusterState) -> None:
+async def test_a_model_on_a_claim_serves_only_the_namespace_of_the_claim(
+    observer: ServiceObserver, cluster: ClusterState
+) -> None:
     cluster.cluster_base_models.upsert(model("pvc://team/data/llama", serving=""))
     assert known(observer) == ("", "m@pvc://team/data/llama")
     cluster.cluster_base_models.upsert(model("pvc://other/data/llama", serving=""))
     assert known(observer)[0] == "NamespaceNotAllowed"
 
 
-async def test_a_claim_that_a_pod_must_bind_is_served(observer: ServiceObserver, cluster: ClusterState) -> None:
+async def test_a_model_on_a_claim_that_waits_for_its_first_consumer_is_served(
+    observer: ServiceObserver, cluster: ClusterState
+) -> None:
     uri = "pvc://team/claim/dir"
     cluster.cluster_base_models.upsert(model(uri, ready="False", serving="", reason="WaitForFirstConsumer"))
     assert known(observer) == ("", f"m@{uri}")
@@ -110,7 +114,7 @@ async def test_a_claim_that_a_pod_must_bind_is_served(observer: ServiceObserver,
     assert known(observer)[0] == "ImageNotPulled"
 
 
-async def test_another_product_s_model_is_not_taken(observer: ServiceObserver, cluster: ClusterState) -> None:
+async def test_an_unmanaged_model_is_not_served(observer: ServiceObserver, cluster: ClusterState) -> None:
     cluster.models.set_unmanaged("ClusterBaseModel", Key("", "m"), model())
     assert known(observer)[0] == "ModelNotManaged"
 
@@ -124,7 +128,7 @@ async def test_another_product_s_kind_is_left_alone_whatever_is_written_on_it(
     assert await observer.view(KEY) is None
 
 
-async def test_an_object_of_the_name_is_read_live(observer: ServiceObserver, objects: Objects) -> None:
+async def test_deployment_service_and_autoscaler_are_read_live(observer: ServiceObserver, objects: Objects) -> None:
     objects.objects["/apis/apps/v1/namespaces/team/deployments/svc"] = {
         "metadata": {"name": "svc"},
         "spec": {"replicas": 3, "template": {"metadata": {"annotations": {"larder.dev/serves": "m@r1"}}}},
@@ -147,7 +151,7 @@ def raw(found: InferenceService) -> dict[str, object]:
     return written
 
 
-async def test_users_of_a_model_are_listed_live_where_the_kind_is_ours(
+async def test_users_of_a_model_are_listed_live_unless_the_kind_is_foreign(
     observer: ServiceObserver, cluster: ClusterState, objects: Objects, kube: Kube
 ) -> None:
     cluster.cluster_base_models.upsert(model())
@@ -163,7 +167,7 @@ async def test_users_of_a_model_are_listed_live_where_the_kind_is_ours(
     assert await observer.catalog.services_of("ClusterBaseModel", "", "m") == []
 
 
-async def test_kserve_s_services_hold_a_cache_and_where_there_are_none_nothing_does(
+async def test_kserve_services_that_match_its_uri_hold_a_cache(
     observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
@@ -177,7 +181,7 @@ async def test_kserve_s_services_hold_a_cache_and_where_there_are_none_nothing_d
     assert await observer.catalog.services_of("ClusterModelCache", "", "c") == ["team/s"]
 
 
-async def test_a_longer_cache_takes_kserve_s_services_only_where_pods_can_get_it(
+async def test_a_longer_cache_takes_over_kserve_services_only_if_pods_can_use_it(
     observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     async def users(name: str) -> list[str]:
@@ -203,7 +207,7 @@ async def test_a_longer_cache_takes_kserve_s_services_only_where_pods_can_get_it
 
 
 @pytest.mark.parametrize("path", [LLM, OLD_LLM])
-async def test_llm_services_hold_a_cache_under_whatever_version_they_are_served(
+async def test_llm_services_of_any_api_version_hold_a_cache(
     path: str, observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
@@ -213,7 +217,7 @@ async def test_llm_services_hold_a_cache_under_whatever_version_they_are_served(
 
 
 @pytest.mark.parametrize("path", [ISVC, LLM])
-async def test_services_that_may_not_be_listed_are_not_taken_for_none(
+async def test_services_that_may_not_be_listed_are_an_error_and_not_ignored(
     path: str, observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))

@@ -66,7 +66,7 @@ def created(actions: list[Action]) -> list[JobReplica]:
     return [replica for action in only(actions, CreatePods) for replica in action.replicas]
 
 
-def test_claims_come_first_and_pods_only_once_they_exist() -> None:
+def test_a_pod_is_created_only_after_its_claim() -> None:
     found = Observed(training_job(Worker=replica_spec(2)))
     actions = decide(found.view(), NOW)
     assert only(actions, CreateService)
@@ -77,7 +77,7 @@ def test_claims_come_first_and_pods_only_once_they_exist() -> None:
     assert created(actions) == [JobReplica("Worker", 1)]
 
 
-def test_a_claim_that_was_created_a_moment_ago_counts_before_the_watch_reports_it() -> None:
+def test_a_just_created_claim_counts_before_the_watch_reports_it() -> None:
     found = Observed(training_job())
     (wanted,) = only(decide(found.view(), NOW), ProvisionClaims)
     found.recent.note(ReplicaClaimKey("team", "data-tj-worker-0", "u1"))
@@ -87,7 +87,7 @@ def test_a_claim_that_was_created_a_moment_ago_counts_before_the_watch_reports_i
     assert only(decide(found.view(), NOW), ProvisionClaims)
 
 
-def test_a_pod_that_was_created_a_moment_ago_is_not_recreated() -> None:
+def test_a_just_created_pod_is_not_recreated() -> None:
     found = Observed(training_job())
     assert created(decide(found.view(claim()), NOW))
     found.recent.note(Key("team", "tj-worker-0"))
@@ -121,7 +121,7 @@ def test_a_job_whose_claims_found_no_place_in_the_queue_is_requeued() -> None:
     assert only(decide(found.view(), NOW), Requeue) == [Requeue(3 * LOOK_AGAIN_S)], "more rarely among many jobs"
 
 
-def test_masters_come_first() -> None:
+def test_masters_are_created_before_other_roles() -> None:
     found = Observed(training_job(Worker=replica_spec(), Master=replica_spec()))
     assert [a.replica.role for a in only(decide(found.view(), NOW), ProvisionClaims)] == ["Master", "Worker"]
 
@@ -158,7 +158,7 @@ def test_a_failed_pod_is_counted_before_it_is_deleted(policy: str) -> None:
     assert status_of(view, write, NOW).restarts == 3
 
 
-def test_a_pod_that_fails_at_once_is_not_replaced_in_a_hot_loop() -> None:
+def test_a_pod_that_fails_at_once_is_replaced_after_a_delay() -> None:
     status = TrainingJobStatus(start_time=EARLIER, replacing=["uid-tj-worker-0"], restarts=1)
     created_at = (NOW - timedelta(seconds=4)).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = Observed(training_job(status, Worker=replica_spec(restart_policy="Always")))
@@ -174,7 +174,7 @@ def test_failed_pods_are_counted_up_to_the_limit_of_the_status() -> None:
     assert len(write.replace) == MOST_REPLACED
 
 
-def test_a_pod_that_is_being_deleted_did_not_fail_and_keeps_its_name() -> None:
+def test_a_pod_being_deleted_is_neither_counted_as_failed_nor_replaced() -> None:
     found = Observed(training_job())
     actions = decide(found.view(claim(), pod(phase="Failed", code=143, leaving=True)), NOW)
     assert (deleted(actions), created(actions)) == ([], [])
@@ -199,7 +199,7 @@ def test_after_a_refusal_a_single_replica_of_the_role_is_tried_first() -> None:
     assert [replica for replica in tried if replica.role == "Worker"] == [JobReplica("Worker", 0)]
 
 
-def test_a_request_that_the_queue_repeats_by_itself_holds_nothing_back() -> None:
+def test_a_failure_that_the_queue_retries_does_not_hold_back_other_requests() -> None:
     found = Observed(training_job(Worker=replica_spec(3)))
     found.failures.note((KEY, "Worker"), Unreachable("no answer"))
     assert len(only(decide(found.view(), NOW), ProvisionClaims)) == 3
@@ -227,7 +227,7 @@ def test_a_job_that_is_deleted_withdraws_what_it_requested() -> None:
 
 
 @pytest.mark.parametrize(("policy", "left"), [("None", []), ("Running", ["p1", "p2"]), ("All", ["p0", "p1", "p2"])])
-def test_clean_up_follows_its_policy(policy: Any, left: list[str]) -> None:
+def test_the_clean_up_policy_decides_which_pods_are_deleted(policy: Any, left: list[str]) -> None:
     found = Observed(training_job(ENDED, run=RunPolicy(clean_pod_policy=policy)))
     pods = pod("p0", "Succeeded"), pod("p1"), pod("p2", "Pending"), pod("p3", leaving=True)
     assert deleted(decide(found.view(*pods), NOW)) == left
@@ -265,7 +265,7 @@ _PHASES = st.sampled_from(["", "Pending", "Running", "Succeeded", "Failed"])
     wanted=st.integers(0, 6),
     code=st.sampled_from([1, 137]),
 )
-def test_no_pod_without_its_claim_and_no_pod_twice(
+def test_no_pod_is_created_without_its_claim_or_twice(
     phases: list[tuple[str, bool, bool]], policy: str, wanted: int, code: int
 ) -> None:
     found = Observed(training_job(Worker=replica_spec(wanted, restart_policy=policy)))

@@ -25,12 +25,14 @@ def outcome(phases: dict[str, str], roles: dict[str, Any] | None = None, **field
         ("AllWorkers", {"worker-0": "Succeeded", "worker-1": "Succeeded"}, True),
     ],
 )
-def test_worker_0_decides_or_all_workers_do(policy: str, phases: dict[str, str], *, succeeded: bool) -> None:
+def test_worker_0_or_all_workers_decide_by_the_success_policy(
+    policy: str, phases: dict[str, str], *, succeeded: bool
+) -> None:
     found = outcome(phases, success=policy)
     assert (found is not None and found.succeeded) is succeeded
 
 
-def test_a_master_decides_before_workers() -> None:
+def test_a_master_decides_the_outcome_instead_of_the_workers() -> None:
     roles = {"Master": replica_spec(), "Worker": replica_spec()}
     assert outcome({"master-0": "Running", "worker-0": "Succeeded"}, roles) is None
     found = outcome({"master-0": "Succeeded", "worker-0": "Running"}, roles)

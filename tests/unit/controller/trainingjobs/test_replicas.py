@@ -24,7 +24,7 @@ def pod_of(spec: ReplicaSpec, replica: JobReplica = WORKER) -> dict[str, Any]:
     return replica_pod(training_job(**roles), replica, templates_of(spec, replica.role))
 
 
-def test_masters_come_first_and_roles_in_order() -> None:
+def test_replicas_of_the_master_come_first_and_other_roles_in_name_order() -> None:
     roles: dict[str, Any] = {"Worker": replica_spec(2), "Evaluator": replica_spec(), "Chief": replica_spec()}
     found = [(replica.role, replica.index) for replica in replicas_of(training_job(**roles))]
     assert found == [("Chief", 0), ("Evaluator", 0), ("Worker", 0), ("Worker", 1)]

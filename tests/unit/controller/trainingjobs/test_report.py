@@ -57,7 +57,7 @@ def test_a_job_is_ready_while_all_its_pods_run() -> None:
     assert found.replica_statuses["Worker"].active == 2
 
 
-def test_a_job_that_waits_says_for_what_and_at_which_place() -> None:
+def test_a_queued_job_reports_its_position_and_what_it_waits_for() -> None:
     observed = Observed(training_job(**WORKERS))
     observed.queue = QueueState(2, 5)
     found = written(observed.view(claim("data-tj-worker-0"), pod("tj-worker-0")))
@@ -73,7 +73,7 @@ def test_pods_that_have_not_started_are_counted() -> None:
     assert (ready.reason, ready.message) == ("Starting", "1 of 2 pods run; 1 are pending")
 
 
-def test_a_suspended_job_keeps_no_start_and_is_resumed() -> None:
+def test_a_suspended_job_has_no_start_time_until_it_is_resumed() -> None:
     suspended = after(TrainingJobStatus(start_time=EARLIER), run=RunPolicy(suspend=True))
     assert (suspended.start_time, ready_of(suspended).reason) == ("", "Suspended")
     assert truth_of(suspended)["Suspended"] == "True"
@@ -95,7 +95,7 @@ def test_failed_pods_are_counted_as_restarts_until_all_run_again() -> None:
 
 
 @pytest.mark.parametrize(("succeeded", "kind"), [(True, "Succeeded"), (False, "Failed")])
-def test_a_job_that_has_ended_keeps_what_it_said(kind: str, *, succeeded: bool) -> None:
+def test_an_ended_job_keeps_its_conditions_and_counts(kind: str, *, succeeded: bool) -> None:
     running = after(TrainingJobStatus(start_time=EARLIER), pod("tj-worker-0"), pod("tj-worker-1"))
     outcome = JobOutcome(succeeded=succeeded, reason="Because", message="of this")
     ended = after(running, pod("tj-worker-0", "Succeeded"), pod("tj-worker-1", "Failed"), outcome=outcome)
@@ -117,7 +117,7 @@ def test_a_job_that_has_ended_has_no_active_pods_once_all_are_gone() -> None:
     assert found.running == "0/2"
 
 
-def test_problems_to_change_by_hand_come_before_passing_ones() -> None:
+def test_a_name_conflict_is_a_problem_and_a_terminating_claim_is_not() -> None:
     foreign = claim("data-tj-worker-0", owners=owned_by("else", "other"))
     conflict = ready_of(written(Observed(training_job(**WORKERS)).view(foreign)))
     assert (conflict.reason, is_problem(conflict)) == ("NameConflict", True)
@@ -125,7 +125,7 @@ def test_problems_to_change_by_hand_come_before_passing_ones() -> None:
     assert (leaving.reason, is_problem(leaving)) == ("Terminating", False)
 
 
-def test_a_refusal_names_the_role() -> None:
+def test_a_refusal_is_reported_with_the_role() -> None:
     observed = Observed(training_job(**WORKERS))
     observed.failures.note((KEY, "Worker"), Refused("403 Forbidden: exceeded quota", 403))
     ready = ready_of(written(observed.view()))

@@ -57,7 +57,7 @@ def test_a_service_is_announced_for_a_new_reason_but_not_for_other_changes() -> 
     assert list(pods.services()) == [LLAMA]
 
 
-def test_reasons_are_those_of_the_pods_that_are_there_newest_first() -> None:
+def test_reasons_are_those_of_existing_pods_newest_first() -> None:
     pods = UncachedPods("InferenceService")
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
     pods.replace([pod("a", "older", creation_timestamp=old), pod("b", "newer", creation_timestamp=new),
@@ -71,7 +71,7 @@ def test_reasons_are_those_of_the_pods_that_are_there_newest_first() -> None:
     assert (pods.reasons_of(LLAMA), list(pods.services())) == ({}, [])
 
 
-def test_text_of_a_tenant_beside_the_reason_is_dropped() -> None:
+def test_only_a_shortened_reason_of_a_pod_is_kept_in_memory() -> None:
     pods = UncachedPods("InferenceService")
     large = pod("p", "x" * 200_000, owner_references=[{"name": "x" * 200_000, "uid": "u"}])
     large.metadata.annotations["more"] = "x" * 200_000
