@@ -33,7 +33,7 @@ def node(**used: int) -> NodeInfo:
         ([ContainerInfo(allocate_from={"cpu": "cpu"})], [], {}),
     ],
 )
-def test_init_containers_count_only_where_they_use_more(
+def test_init_containers_count_only_if_they_use_more_than_the_running_ones(
     running: list[ContainerInfo], init: list[ContainerInfo], expected: dict[str, int]
 ) -> None:
     pod = PodInfo(
@@ -43,7 +43,7 @@ def test_init_containers_count_only_where_they_use_more(
     assert pod_use(node(), pod) == expected
 
 
-def test_masks_never_count_against_the_node() -> None:
+def test_bit_masks_are_not_counted_as_used_amounts() -> None:
     info, pod = node(memory=10), PodInfo(running_containers={"r": container(memory=10, enumType=0b1)})
     take(info, pod)
     assert info.used == {MEMORY: 20, KIND: 0}
@@ -51,7 +51,7 @@ def test_masks_never_count_against_the_node() -> None:
     assert info.used == {MEMORY: 10, KIND: 0}
 
 
-def test_a_device_that_is_gone_is_still_counted_and_never_below_zero() -> None:
+def test_a_device_that_is_gone_is_still_counted_but_never_below_zero() -> None:
     info, pod = NodeInfo("n"), PodInfo(running_containers={"r": container(cards=1)})
     take(info, pod)
     assert info.used == {CARDS: 1}

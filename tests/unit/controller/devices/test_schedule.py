@@ -241,7 +241,7 @@ def test_allocations_and_scores_match_the_table(
     assert decision.scores == {"n": pytest.approx(score)}
 
 
-def test_an_allocation_is_checked_and_scored_again_but_not_changed() -> None:
+def test_an_existing_allocation_is_checked_and_scored_but_not_changed() -> None:
     first = schedule([BOARDS], a_pod(main={"gpu/0/cards": 1, "gpu/1/cards": 1}))
     assert schedule([BOARDS], pod_info_json(first.pod)) == first
     gone = a_node({key.removeprefix(PREFIX): 1 for key in list(BOARDS["allocatable"])[:4]})
@@ -259,12 +259,12 @@ def test_an_allocation_for_another_node_is_forgotten() -> None:
     assert moved.pod.node_name == "other"
 
 
-def test_a_number_of_cards_becomes_single_cards() -> None:
+def test_a_requested_number_of_cards_becomes_requests_for_single_cards() -> None:
     pod = PodInfo("p", running_containers={"main": ContainerInfo(kube_requests={"nvidia.com/gpu": 2})})
     assert got(schedule([FLAT], pod)) == {"main": {"gpu/0/cards": "gpu/c/cards", "gpu/1/cards": "gpu/b/cards"}}
 
 
-def test_the_cards_of_the_status_count_and_the_fuller_node_wins() -> None:
+def test_cards_in_the_node_status_count_and_the_fuller_node_wins() -> None:
     nodes = [NodeInfo(f"n{count}", kube_alloc={"nvidia.com/gpu": count}) for count in (8, 4, 0)]
     pod = PodInfo("p", running_containers={"main": ContainerInfo(kube_requests={"nvidia.com/gpu": 4})})
     decision = schedule(nodes, pod)
@@ -275,7 +275,7 @@ def test_the_cards_of_the_status_count_and_the_fuller_node_wins() -> None:
 
 
 @pytest.mark.parametrize("of_pod", [True, False])
-def test_topology_follows_the_best_tree(*, of_pod: bool) -> None:
+def test_cards_requested_by_topology_follow_the_best_tree(*, of_pod: bool) -> None:
     wanted_devices = {"gpu/gpu-generate-topology": 1}
     container = ContainerInfo(requests={"nvidia.com/gpu": 2} | ({} if of_pod else wanted_devices))
     pod = PodInfo("p", requests=wanted_devices if of_pod else {}, running_containers={"main": container})
@@ -291,7 +291,7 @@ def test_topology_follows_the_best_tree(*, of_pod: bool) -> None:
     assert "no node has 2 cards grouped" in str(refused.reasons["n"][0])
 
 
-def test_the_best_tree_is_that_of_the_nodes_that_are_there() -> None:
+def test_the_best_tree_is_chosen_among_the_present_nodes() -> None:
     scheduler = GroupScheduler()
     boards = node_info_from(BOARDS | {"name": "boards"})
 
@@ -334,7 +334,7 @@ def test_the_scorer_of_a_container_survives_translation() -> None:
     assert schedule([node], pod).scores == {"n": 1 / 2}
 
 
-def test_a_container_cannot_make_a_counted_device_free() -> None:
+def test_a_container_cannot_free_a_used_device_by_another_scorer() -> None:
     pod = a_pod(main={"gpu/0/cards": 1})
     pod["runningcontainer"]["main"]["scorer"] = named({"gpu/0/cards": ENUM})
     assert schedule([a_node({"gpu/a/cards": 1}, {"gpu/a/cards": 1})], pod).node is None
@@ -344,7 +344,7 @@ def test_a_sidecar_without_devices_does_not_hide_the_score() -> None:
     assert schedule([PAIRS], a_pod(main={"gpu/0/cards": 1}, sidecar={})).scores == {"n": 0.25}
 
 
-def test_an_overused_device_does_not_keep_pods_off_the_rest() -> None:
+def test_an_overused_device_does_not_keep_pods_off_other_devices() -> None:
     node = a_node({"gpu/a/cards": 0, "gpu/b/cards": 1}, {"gpu/a/cards": 2})
     assert got(schedule([node], a_pod(main={"gpu/0/cards": 1}))) == {"main": {"gpu/0/cards": "gpu/b/cards"}}
 
@@ -367,7 +367,14 @@ def test_an_overused_device_does_not_keep_pods_off_the_rest() -> None:
         (PAIRS, a_pod({"first": {"tpu/0/chips": 1}}, main={"gpu/0/cards": 1}), [("first", "tpu/0/chips", 1, 0, 0)]),
         ({"name": "n"}, a_pod(main={"gpu/0/cards": 1}), [("main", "gpu/0/cards", 1, 0, 0)]),
     ],
-    ids=["too little in each place", "no such group", "a leaf", "the third of two", "an init container", "no devices"],
+    ids=[
+        "too little on each device",
+        "no such group",
+        "a leaf",
+        "a third card of two",
+        "an init container",
+        "no devices",
+    ],
 )
 def test_reasons_name_container_resource_and_amounts(
     node: dict[str, Any], pod: dict[str, Any], shortages: list[tuple[str, str, int, int, int]]
@@ -380,7 +387,7 @@ def test_reasons_name_container_resource_and_amounts(
     assert decision.reasons == {"n": expected}
 
 
-def test_a_reason_is_readable() -> None:
+def test_a_shortage_is_described_in_words() -> None:
     reason = schedule([FLAT], a_pod(main={"gpu/0/memory": 100})).reasons["n"][0]
     assert str(reason) == "container main: resource/group/gpu/0/memory: requested 100, used 0, capacity 40"
 
@@ -394,21 +401,21 @@ def test_scheduling_without_nodes_gives_an_empty_decision() -> None:
     assert schedule([], {}) == DeviceDecision(None, PodInfo(), {}, {})
 
 
-def test_wrong_arguments_are_refused() -> None:
+def test_duplicate_nodes_and_malformed_pods_are_refused() -> None:
     with pytest.raises(ValueError, match="two nodes are named 'n'"):
         schedule([FLAT, PAIRS], {})
     with pytest.raises(InvalidDeviceInfo, match="runningcontainer is a list"):
         schedule([FLAT], {"runningcontainer": []})
 
 
-def test_nothing_that_is_passed_in_is_changed() -> None:
+def test_scheduling_does_not_change_its_arguments() -> None:
     node, pod = node_info_from(PAIRS), pod_info_from(a_pod(main={"gpu/0/cards": 1}))
     before = copy_pod(pod)
     schedule([node], pod)
     assert (node, pod) == (node_info_from(PAIRS), before)
 
 
-def test_absurd_requests_end_quickly_with_a_message() -> None:
+def test_excessive_requests_end_with_a_reason() -> None:
     levels = [f"g0/{i}/g1/{j}/g2/{k}/x/{m}" for i in range(4) for j in range(4) for k in range(4) for m in range(4)]
     node = a_node({f"{level}/cards": 1 for level in levels})
     pod = a_pod(main={f"{level}/cards": 2 if level.endswith("3") else 1 for level in levels})
@@ -426,7 +433,7 @@ def test_a_pod_may_take_a_whole_node_of_64_cards() -> None:
     assert set(got(decision)["main"].values()) == set(names)
 
 
-def test_the_example_of_the_page_works() -> None:
+def test_the_example_in_the_docs_runs() -> None:
     page = (Path(__file__).parents[4] / "docs" / "devices.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(example, "docs/devices.md", "exec"), {})  # noqa: S102 - our own page

@@ -60,7 +60,13 @@ def test_a_number_or_the_name_chooses_the_scorer(resource: str, number: int, sco
 
 
 @given(amounts, amounts, amounts, st.lists(amounts, max_size=4), st.booleans())
-def test_scores_are_fractions(allocatable: int, by_pod: int, more: int, requests: list[int], init: bool) -> None:  # noqa: FBT001 - hypothesis passes it by place
+def test_scores_lie_between_zero_and_one(
+    allocatable: int,
+    by_pod: int,
+    more: int,
+    requests: list[int],
+    init: bool,  # noqa: FBT001 - hypothesis passes it by place
+) -> None:
     for scorer in (leftover, enum):
         scored = scorer(allocatable, by_pod, by_pod + more, requests, init=init)
         assert 0.0 <= scored.score <= 1.0

@@ -20,7 +20,7 @@ def asked(tree: CardTree, count: int) -> list[str]:
     ]
 
 
-def test_the_largest_groups_come_first() -> None:
+def test_cards_are_requested_from_the_largest_groups_first() -> None:
     tree = tree_of((1,), (1, 3))
     assert tree == CardTree(5, (CardTree(4, (CardTree(3), CardTree(1))), CardTree(1, (CardTree(1),))))
     assert asked(tree, 4) == [
@@ -40,6 +40,6 @@ def test_the_tree_with_the_most_cards_per_group_wins_if_it_has_enough() -> None:
     assert best_tree([card_tree(["resource/group/gpu/0/cards"])], 1) is None
 
 
-def test_other_requests_stay() -> None:
+def test_requests_for_other_devices_are_kept() -> None:
     kept = {"resource/group/tpu/0/chips": 1}
     assert follow_tree(kept | {"resource/group/gpu/0/memory": 5}, tree_of((1,)), 0) == kept

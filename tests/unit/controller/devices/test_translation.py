@@ -42,7 +42,7 @@ THREE_LEVELS = grouped("gpugrp1/0/gpugrp0/0/gpu/u1/cards")
         ({"cpu": 1}, grouped("gpu/0/cards"), grouped("gpu/0/cards")),
     ],
 )
-def test_requests_are_lifted_to_the_levels_of_the_node(
+def test_requests_are_translated_to_the_levels_of_the_node(
     offered: dict[str, int], requests: dict[str, int], expected: dict[str, int]
 ) -> None:
     assert lift_all(requests, offered) == expected

@@ -67,7 +67,7 @@ def test_a_pod_that_was_bound_elsewhere_or_deleted_is_no_longer_assumed() -> Non
     assert users(accounts, "n") == set()
 
 
-def test_a_malformed_annotation_costs_one_node_its_devices() -> None:
+def test_a_malformed_annotation_affects_only_its_own_node() -> None:
     accounts = DeviceAccounts()
     accounts.node_changed(None, device_node("bad", annotation='{"allocatable": {"resource/group/gpu/a/cards": -1}}'))
     accounts.node_changed(None, device_node("good", {card("a"): 1}))

@@ -25,7 +25,11 @@ HAS = {ready_label(M): "true", snapshot_label(M, R): "true"}
         ({ready_label(M): "true"}, True, ModelPreference.HAS_ROOM),
     ],
 )
-def test_labels_and_room_give_the_preference(labels: dict[str, str], has_room: bool, expected: ModelPreference) -> None:  # noqa: FBT001 - a table
+def test_the_preference_for_a_node_follows_from_its_labels_and_free_space(
+    labels: dict[str, str],
+    has_room: bool,  # noqa: FBT001 - a table
+    expected: ModelPreference,
+) -> None:
     assert model_preference([(M, R)], labels, has_room=has_room) == expected
 
 
@@ -34,7 +38,7 @@ def test_the_worst_of_several_models_counts() -> None:
     assert model_preference([], HAS, has_room=True) == ModelPreference.NOTHING
 
 
-def test_filter_names_each_node_once() -> None:
+def test_the_filter_result_lists_each_node_once() -> None:
     fits, fails = NodeFit(fits=True), NodeFit(fits=False, reason="no cards")
     nodes = [(name, fit, ModelPreference.NOTHING) for name, fit in (("a", fits), ("b", fails), ("c", fits))]
     assert msgspec.json.decode(msgspec.json.encode(filter_result(nodes))) == {
@@ -52,7 +56,7 @@ _NODES = st.tuples(
 
 
 @given(st.lists(_NODES, max_size=8), st.booleans())
-def test_priorities_are_valid_and_models_outrank_devices(nodes: list[ScoredNode], wants_models: bool) -> None:  # noqa: FBT001 - hypothesis
+def test_priorities_are_in_range_and_models_outrank_devices(nodes: list[ScoredNode], wants_models: bool) -> None:  # noqa: FBT001 - hypothesis
     found = priorities(nodes, wants_models=wants_models)
     assert len(found) == len(nodes)
     for (_, fit, models), priority in zip(nodes, found, strict=True):

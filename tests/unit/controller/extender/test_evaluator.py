@@ -42,7 +42,7 @@ def test_reasons_name_container_resource_and_numbers(accounts: DeviceAccounts) -
     assert gone.reason == "its devices are not known yet"
 
 
-def test_usage_follows_pods(accounts: DeviceAccounts) -> None:
+def test_a_bound_pod_uses_its_devices_until_it_is_deleted(accounts: DeviceAccounts) -> None:
     evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1, card("1"): 1}))
     assert evaluator.fits(requested, ["n1"], LATER)[0].fits
     pod = bound_pod("p", "n1", "a")
@@ -74,7 +74,7 @@ def test_plugins_are_asked_for_each_node_once_until_it_changes(accounts: DeviceA
     assert sorted(plugin.added) == ["bad", "bare", "n1", "n3"]
 
 
-def test_equal_nodes_are_computed_once() -> None:
+def test_equal_nodes_are_evaluated_once() -> None:
     accounts = DeviceAccounts()
     names = [f"n{i}" for i in range(400)]
     for name in names:
@@ -84,7 +84,7 @@ def test_equal_nodes_are_computed_once() -> None:
     assert len(evaluator._results) == 1
 
 
-def test_without_time_left_nodes_are_refused_this_time_only(accounts: DeviceAccounts) -> None:
+def test_a_refusal_for_lack_of_time_is_not_remembered(accounts: DeviceAccounts) -> None:
     evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
     assert evaluator.fits(requested, ["n1"], 0.0)[0].reason == OUT_OF_TIME
     assert evaluator.fits(requested, ["n1"], LATER)[0].fits
@@ -101,7 +101,7 @@ def test_a_search_that_takes_too_many_steps_is_abandoned_and_reported() -> None:
     assert monotonic() - began < 30
 
 
-def test_allocations_avoid_what_others_have(accounts: DeviceAccounts) -> None:
+def test_an_allocation_avoids_devices_assumed_for_other_pods(accounts: DeviceAccounts) -> None:
     evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
     taken = allocated_devices(bound_pod("p", "n1", "b"))
     assert taken is not None

@@ -48,7 +48,7 @@ async def test_changes_that_arrive_during_a_commit_are_committed_together(commit
     assert not queue.is_busy("n")
 
 
-async def test_other_keys_do_not_wait(commits: Commits) -> None:
+async def test_a_commit_of_one_key_does_not_delay_other_keys(commits: Commits) -> None:
     queue: GroupCommit[int, int] = GroupCommit(commits, 3)
     tasks = await submitted(queue, 2) + await submitted(queue, 4, key="other")
     assert commits.groups == [[2], [4]]
@@ -56,7 +56,7 @@ async def test_other_keys_do_not_wait(commits: Commits) -> None:
     assert await asyncio.gather(*tasks) == [4, 16]
 
 
-async def test_a_group_that_fails_fails_for_its_callers_only(commits: Commits) -> None:
+async def test_a_failed_commit_fails_only_for_the_callers_of_its_group(commits: Commits) -> None:
     queue: GroupCommit[int, int] = GroupCommit(commits, 2)
     tasks = await submitted(queue, 2, 13, 4, 6)
     commits.may_go.set()

@@ -57,7 +57,7 @@ async def waking(tmp_path: Path) -> AsyncIterator[Waking]:
         yield found
 
 
-async def test_a_pod_that_is_not_asked_about_again_is_woken_once(waking: Waking) -> None:
+async def test_a_refused_pod_that_the_scheduler_does_not_retry_is_woken_once(waking: Waking) -> None:
     waking.refused.add("p", 99.0)
     assert await waking.freed() == 1
     assert waking.written == [{"metadata": {"annotations": {"larder.dev/devices-freed": NOW.isoformat()}}}]
@@ -77,7 +77,7 @@ async def test_nothing_is_written_if_the_scheduler_asks_by_itself(waking: Waking
     assert await waking.freed() == 0
 
 
-async def test_a_refusal_of_long_ago_is_the_schedulers_own_matter(waking: Waking) -> None:
+async def test_an_old_refusal_is_left_to_the_scheduler(waking: Waking) -> None:
     waking.refused.add("p", 39.0)
     assert await waking.freed() == 0
 
@@ -98,14 +98,14 @@ async def test_an_error_is_retried(waking: Waking) -> None:
     assert await waking.freed() == 1
 
 
-async def test_after_eight_errors_it_waits_for_the_next_change(waking: Waking) -> None:
+async def test_after_eight_errors_the_pod_is_woken_by_the_next_change(waking: Waking) -> None:
     waking.refused.add("p", 99.0)
     waking.codes = [404] * 8
     assert await waking.freed() == 0
     assert await waking.freed() == 1
 
 
-def test_most_pods_are_bounded_and_the_oldest_goes() -> None:
+def test_the_memory_of_refused_pods_is_bounded_and_drops_the_oldest() -> None:
     refused = RefusedPods()
     for number in range(10_001):
         refused.add(str(number), float(number))

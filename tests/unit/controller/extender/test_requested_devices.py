@@ -32,7 +32,7 @@ def test_pods_with_equal_requests_have_the_same_key() -> None:
     )
 
 
-def test_cards_that_a_container_requests_of_kubernetes_count() -> None:
+def test_extended_resources_requested_by_a_container_count() -> None:
     resources = {"requests": {"nvidia.com/gpu": "2", "cpu": "100m", "memory": "nonsense"}}
     requested = requested_devices(device_pod("p", containers=[{"name": "main", "resources": resources}]))
     assert requested
@@ -63,7 +63,7 @@ def test_a_request_for_a_container_that_the_pod_lacks_is_refused() -> None:
         )
 
 
-def test_requests_by_topology_are_known_as_such() -> None:
+def test_requests_by_topology_are_recognised() -> None:
     assert requested_devices(device_pod("p", {"gpu/gpu-generate-topology": 1})).follows_topology
     assert not requested_devices(device_pod("p", {CARD: 1})).follows_topology
 

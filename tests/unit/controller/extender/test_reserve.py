@@ -154,7 +154,7 @@ async def test_a_failed_binding_gives_back_only_its_own_reservation(node: Node) 
     assert cards(again) == cards(found[1])
 
 
-async def test_a_reservation_of_a_later_attempt_stays(node: Node) -> None:
+async def test_giving_back_an_earlier_attempt_keeps_a_later_reservation(node: Node) -> None:
     first = await node.reserve("p")
     second = await node.reserve("p")
     assert cards(first) == cards(second)

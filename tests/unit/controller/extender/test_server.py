@@ -99,7 +99,7 @@ async def test_a_request_with_whole_nodes_instead_of_names_is_refused(extender: 
     assert "set nodeCacheCapable: true" in found.json()["Error"]
 
 
-async def test_a_bind_that_fails_says_why(extender: Extender) -> None:
+async def test_a_failed_bind_returns_and_counts_the_error(extender: Extender) -> None:
     body = {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "a"}
     assert (await extender.ask("bind", body)).json() == {"Error": "the pod is gone"}
     assert (
@@ -138,14 +138,14 @@ async def test_requests_are_answered_with_503_until_the_cluster_state_is_complet
     assert (await extender.ask("filter", args())).status_code == 503
 
 
-async def test_many_questions_at_once_are_all_answered(extender: Extender) -> None:
+async def test_a_hundred_concurrent_requests_are_all_answered(extender: Extender) -> None:
     answers = await asyncio.gather(*(extender.ask("filter", args()) for _ in range(100)))
     found = [answer.json() for answer in answers]
     assert all(each["NodeNames"] == ["a"] or "already waiting" in each["Error"] for each in found)
     assert sum(each["NodeNames"] == ["a"] for each in found) >= 32
 
 
-async def test_only_the_verbs_are_there_and_requests_are_counted_without_the_key(extender: Extender) -> None:
+async def test_only_known_routes_are_served_and_metrics_do_not_show_the_key(extender: Extender) -> None:
     key = extender_key(KEY)
     assert (await extender.client.post(f"/scheduler/{key}/preempt")).status_code == 404
     assert (await extender.client.post(f"/scheduler/{key}/filter/")).status_code == 404

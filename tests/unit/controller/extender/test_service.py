@@ -64,7 +64,7 @@ async def test_a_model_of_another_namespace_adds_no_score() -> None:
     assert set((await scores(args(models="other_llama@c0ffee"))).values()) == {0}
 
 
-async def test_devices_decide_where_a_pod_may_go_and_models_which_of_these_is_better() -> None:
+async def test_devices_filter_nodes_and_models_rank_those_that_fit() -> None:
     asked = args({CARD: 1})
     assert (await service().filter(asked)).node_names == ["room", "full"]
     assert await scores(asked) == {"has": 0, "fetches": 0, "room": 4, "full": 1, "leaves": 0}
@@ -80,7 +80,7 @@ async def test_a_refused_pod_is_remembered_until_a_node_fits() -> None:
     assert not found.refused.any_before(time.monotonic())
 
 
-async def test_a_refusal_for_lack_of_time_is_an_error_so_that_the_scheduler_asks_again() -> None:
+async def test_running_out_of_time_is_an_error_and_not_a_refusal() -> None:
     found = service(devices_clock=lambda: math.inf)
     with pytest.raises(Unanswerable, match="no time to look for devices"):
         await found.filter(args({CARD: 1}))

@@ -41,9 +41,7 @@ async def test_a_plugin_that_raises_refuses_the_node_and_is_named(accounts: Devi
 
 
 @pytest.mark.parametrize("method", ["take_pod_resources", "return_pod_resources", "remove_node"])
-async def test_a_plugin_that_raises_where_nothing_is_requested_refuses_nothing(
-    accounts: DeviceAccounts, method: str
-) -> None:
+async def test_a_plugin_that_raises_during_accounting_refuses_nothing(accounts: DeviceAccounts, method: str) -> None:
     worker = DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic)
     assert (await worker.run(fits, 60)).fits
     accounts.pod_changed(bound_pod("p", "n", "a"), None)
@@ -53,13 +51,15 @@ async def test_a_plugin_that_raises_where_nothing_is_requested_refuses_nothing(
 
 
 @pytest.mark.parametrize("answer", [7, "yes", ("a", "b"), DeviceFit(fits=True, score=float("nan")), [True, (), "1"]])
-async def test_nonsense_refuses_the_node_and_is_named(accounts: DeviceAccounts, answer: object) -> None:
+async def test_a_malformed_answer_of_a_plugin_refuses_the_node_and_is_reported(
+    accounts: DeviceAccounts, answer: object
+) -> None:
     fit = await DeviceWorker(accounts, [ScriptedPlugin(pod_fits_device=lambda: answer)], time.monotonic).run(fits, 60)
     assert not fit.fits or answer == [True, (), "1"]
     assert "scheduler plugin odd: pod_fits_device" in fit.reason or fit.fits
 
 
-async def test_a_plugin_that_refuses_without_reason_is_not_silent(accounts: DeviceAccounts) -> None:
+async def test_a_refusal_without_a_reason_is_reported_as_such(accounts: DeviceAccounts) -> None:
     plugin = ScriptedPlugin(pod_fits_device=lambda: (False, (), 0.0))
     assert (
         "refuses it and gives no reason"
@@ -114,7 +114,7 @@ async def test_a_plugin_that_hangs_is_dropped_and_the_others_continue(accounts: 
     assert dropped == ["odd"]
 
 
-async def test_a_slow_question_drops_no_plugin(accounts: DeviceAccounts) -> None:
+async def test_a_slow_evaluation_drops_no_plugin(accounts: DeviceAccounts) -> None:
     """Many calls are slow, or the search is: no single call hangs."""
     dropped, over = list[str](), threading.Event()
     worker = DeviceWorker(accounts, [ScriptedPlugin()], time.monotonic, lambda name, _: dropped.append(name))
@@ -125,7 +125,7 @@ async def test_a_slow_question_drops_no_plugin(accounts: DeviceAccounts) -> None
     assert dropped == []
 
 
-async def test_questions_beyond_the_limit_are_refused_at_once(accounts: DeviceAccounts) -> None:
+async def test_evaluations_beyond_the_queue_limit_are_refused_at_once(accounts: DeviceAccounts) -> None:
     over = threading.Event()
     worker = DeviceWorker(accounts, [], time.monotonic)
     waiting = [asyncio.create_task(worker.run(lambda _: over.wait(), 60)) for _ in range(66)]
