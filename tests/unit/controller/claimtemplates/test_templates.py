@@ -34,7 +34,7 @@ def written(name: str = "my-data", **changes: object) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": SPEC} | changes
 
 
-def test_the_example_of_the_proposal() -> None:
+def test_the_example_of_the_proposal_gives_its_claim_and_volume() -> None:
     (template,) = parse_templates([written()], "volumeClaimTemplates")
     assert claim_body(template, "team-a", "mytf-worker-0", OWNER, {"job": "mytf"}) == {
         "apiVersion": "v1",
@@ -61,7 +61,7 @@ def test_the_example_of_the_proposal() -> None:
     ]
 
 
-def test_a_volume_of_the_pod_wins_over_a_template_of_the_same_name() -> None:
+def test_a_volume_of_the_pod_takes_precedence_over_a_template_of_its_name() -> None:
     templates = parse_templates([written("a"), written("b")], "here")
     pod = {"volumes": [{"name": "a", "emptyDir": {}}, "malformed"]}
     assert [template.name for template in templates_without_volume(templates, pod)] == ["b"]
@@ -109,7 +109,7 @@ def test_an_invalid_template_is_refused_with_its_place(item: object, message: st
         parse_templates([item], "here")
 
 
-def test_a_list_is_bounded_and_its_names_are_unique() -> None:
+def test_templates_are_a_bounded_list_with_unique_names() -> None:
     with pytest.raises(InvalidTemplates, match="here: write a list"):
         parse_templates({"a": 1}, "here")
     with pytest.raises(InvalidTemplates, match="17 templates; at most 16"):
@@ -118,7 +118,7 @@ def test_a_list_is_bounded_and_its_names_are_unique() -> None:
         parse_templates([written("a"), written("b"), written("a")], "here")
 
 
-def test_names_are_as_in_the_proposal_and_have_a_limit() -> None:
+def test_claim_names_follow_the_proposal_and_are_bounded() -> None:
     assert claim_name("my-data", "mytf-worker-0") == "my-data-mytf-worker-0"
     assert name_problem("a" * 253) == ""
     assert "has 254 characters, and at most 253" in name_problem("a" * 254)

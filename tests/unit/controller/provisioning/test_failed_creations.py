@@ -4,7 +4,7 @@ from controller.provisioning.failed_creations import FailedCreations
 from shared.kube.errors import Refused, Unreachable
 
 
-def test_a_refused_request_is_made_again_after_ever_longer_pauses() -> None:
+def test_a_refused_request_is_retried_with_growing_pauses() -> None:
     now = 100.0
     failures = FailedCreations[str](lambda: now)
     pauses = []
@@ -22,7 +22,7 @@ def test_a_refused_request_is_made_again_after_ever_longer_pauses() -> None:
     assert pauses[0] < pauses[-1] <= 120
 
 
-def test_any_other_failure_stays_in_the_queue() -> None:
+def test_any_other_failure_has_no_pause_because_the_queue_retries_it() -> None:
     failures = FailedCreations[str](lambda: 100.0)
     failures.note("a", Unreachable("no answer"))
     found = failures.of("a")

@@ -22,7 +22,7 @@ def order(second: int, owner: str = "", index: int = 0) -> ProvisionOrder:
     return ProvisionOrder(f"2026-01-01T00:00:{second:02}Z", owner, index)
 
 
-def test_retries_come_first_then_owners_by_age_then_the_tail() -> None:
+def test_retries_come_first_then_requests_by_the_age_of_their_owner_then_the_tail() -> None:
     queue = ProvisionQueue()
     queue.push("a", "tail", order(0), Tier.TAIL)
     queue.push("a", "young", order(9))
@@ -63,7 +63,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-def test_every_position_is_the_place_at_which_the_key_is_served(
+def test_the_reported_position_is_the_place_in_the_order_of_service(
     steps: list[tuple[str, int, Tier, bool, bool]],
 ) -> None:
     queue, keys = ProvisionQueue(), set[Hashable]()

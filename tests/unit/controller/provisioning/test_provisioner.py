@@ -97,7 +97,7 @@ async def test_requests_are_served_in_order_of_arrival_and_each_once(rig: Rig) -
     assert rig.created == ["a", "b", "c"]
 
 
-async def test_a_namespace_with_500_requests_delays_the_one_of_another_by_one(rig: Rig) -> None:
+async def test_a_namespace_with_500_requests_delays_another_by_a_single_request(rig: Rig) -> None:
     for number in range(500):
         rig.ask(number, flow="many")
     rig.ask("one", flow="few")
@@ -202,7 +202,7 @@ async def test_an_internal_error_ends_one_request_and_no_other(rig: Rig) -> None
     assert rig.failed == [("a", "internal error: TypeError: oops")]
 
 
-async def test_a_request_withdrawn_during_its_last_attempt_costs_the_others_nothing(rig: Rig) -> None:
+async def test_a_request_withdrawn_during_its_last_attempt_does_not_affect_others(rig: Rig) -> None:
     attempts = 0
 
     async def create() -> None:
@@ -277,7 +277,7 @@ async def test_a_stall_of_the_api_server_is_followed_by_no_more_than_a_burst() -
 
 
 @pytest.mark.looptime
-async def test_the_rate_holds_after_the_burst() -> None:
+async def test_requests_beyond_the_burst_are_served_at_the_rate() -> None:
     rig, loop = Rig(rate=5, burst=10), asyncio.get_running_loop()
     begun = loop.time()
     for number in range(20):
@@ -287,7 +287,7 @@ async def test_the_rate_holds_after_the_burst() -> None:
     await rig.end()
 
 
-async def test_while_the_server_fails_everybody_waits_for_the_request_that_failed() -> None:
+async def test_during_an_outage_only_the_failed_requests_are_retried() -> None:
     rig, tried = Rig(), list[Hashable]()
     is_down = True
 
@@ -378,7 +378,7 @@ async def test_a_webhook_that_never_answers_delays_only_its_namespace() -> None:
     await rig.end()
 
 
-async def test_in_order_of_arrival_a_failure_delays_everybody() -> None:
+async def test_in_order_of_arrival_a_failing_request_delays_all_others() -> None:
     rig = Rig(turns="arrival")
     rig.ask("a", raising(Unreachable(WEBHOOK), Unreachable(WEBHOOK)), flow="a")
     rig.ask("b", flow="b")
@@ -399,7 +399,7 @@ async def test_a_new_leader_serves_requests_by_the_age_of_their_owners() -> None
 
 
 @pytest.mark.looptime
-async def test_requests_that_never_stop_coming_are_served_after_ten_seconds() -> None:
+async def test_requests_that_keep_arriving_are_served_after_ten_seconds_at_the_latest() -> None:
     rig, loop, number = Rig(settle_s=0.5), asyncio.get_running_loop(), 0
     begun = loop.time()
     while not rig.created:

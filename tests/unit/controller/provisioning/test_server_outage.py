@@ -22,7 +22,7 @@ from shared.kube.errors import Busy, Conflict, KubeError, Malformed, Refused, Un
         (Malformed("not JSON"), False),
     ],
 )
-def test_only_failures_of_the_server_affect_all(error: KubeError, expected: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_only_failures_of_the_server_itself_pause_all_namespaces(error: KubeError, expected: bool) -> None:  # noqa: FBT001 - a column of the table
     assert concerns_all(error, others_succeed=False) is expected
 
 

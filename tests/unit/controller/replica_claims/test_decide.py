@@ -52,7 +52,7 @@ def test_missing_claims_are_created_and_reported_without_a_warning() -> None:
     assert (reported(actions), actions[-1]) == (("WaitingForClaims", False), LOOK_AGAIN)
 
 
-def test_a_claim_that_is_on_its_way_out_is_waited_for() -> None:
+def test_a_claim_being_deleted_is_waited_for() -> None:
     actions = next_steps(LEAVING)
     assert (reported(actions), actions[-1]) == (("ClaimTerminating", True), LOOK_AGAIN)
     assert [a.claim for a in next_steps(LEAVING, MISSING) if isinstance(a, CreateClaim)] == [MISSING]
@@ -67,7 +67,7 @@ def test_a_refused_claim_is_requested_again_only_when_it_is_due() -> None:
     assert (reported(due), due[-1]) == (("ClaimRefused", True), LOOK_AGAIN)
 
 
-def test_a_claim_that_the_queue_repeats_by_itself_is_delayed() -> None:
+def test_a_claim_that_the_queue_retries_is_reported_as_delayed() -> None:
     actions = next_steps(refused(None))
     assert [a.claim.name for a in actions if isinstance(a, CreateClaim)] == ["data-train-0"]
     assert (reported(actions), actions[-1]) == (("ClaimDelayed", True), LOOK_AGAIN)
@@ -84,11 +84,11 @@ def test_a_claim_of_another_workload_is_reported_and_blocks_the_pod(holder: str,
     assert (report.reason, message in report.message) == ("NameConflict", True)
 
 
-def test_a_pod_that_cannot_have_claims_says_why() -> None:
+def test_the_reason_why_a_pod_cannot_have_claims_is_reported() -> None:
     actions = next_steps(MISSING, problem=("InvalidTemplates", "write a list"))
     assert actions == [WithdrawPending(), ReportWait(POD, "InvalidTemplates", "write a list"), LOOK_AGAIN]
 
 
-def test_nothing_is_created_behind_a_quota_or_for_a_pod_that_is_gone() -> None:
+def test_no_claim_is_requested_for_a_queued_or_deleted_pod() -> None:
     assert next_steps(MISSING, queued=True) == [WithdrawPending()]
     assert decide(ReplicaPodView(ReplicaPodKey("team", "train-0"), claims=(MISSING,))) == [WithdrawPending()]

@@ -63,7 +63,9 @@ def test_admission_replaces_a_record_that_someone_else_wrote() -> None:
     ],
     ids=["one", "one that is not mounted", "one without a template", "empty", "long", "none"],
 )
-def test_the_annotation_can_only_exclude_templates(record: str | None, mounted: set[str], given: list[str]) -> None:
+def test_the_record_can_only_exclude_templates_from_a_pod(
+    record: str | None, mounted: set[str], given: list[str]
+) -> None:
     annotations = {} if record is None else {GIVEN_ANNOTATION: record}
     assert [t.name for t in mounted_templates(TEMPLATES, "db-0", mounted, annotations)] == given
 

@@ -68,7 +68,7 @@ def test_a_pod_without_an_index_has_none(name: str, labels: dict[str, str], cont
 
 
 @given(st.integers(0, 10**9 - 1), st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=5, max_size=5))
-def test_a_successor_has_the_same_identity_and_no_other_index_has_it(index: int, suffix: str) -> None:
+def test_a_replacement_pod_keeps_the_identity_of_its_index(index: int, suffix: str) -> None:
     labels, job = {JOB_INDEX: str(index)}, owner("Job")
     found = identity_of(f"train-{index}-{suffix}", labels, {}, job)
     assert found == identity_of("", labels, {}, job)

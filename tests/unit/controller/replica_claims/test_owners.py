@@ -78,7 +78,7 @@ async def test_the_topmost_listed_controller_owns(
     assert found == ClaimOwner(PATHS[kind][0], kind, name, f"uid-{kind}-{name}")
 
 
-async def test_a_controller_of_another_uid_was_replaced(tmp_path: Path) -> None:
+async def test_a_controller_with_another_uid_is_reported_as_replaced(tmp_path: Path) -> None:
     found = await owner_of(chain(("Job", "train")), tmp_path, reference("Job", "train", uid="former"))
     assert isinstance(found, NoWorkload)
     assert (found.reason, "was replaced" in found.message) == (OWNER_GONE, True)
