@@ -37,7 +37,7 @@ async def test_each_object_gets_an_event_per_reason_at_most_hourly(tmp_path: Pat
         assert written[3:] == [("llama", "an hour later"), ("llama", "forgotten")]
 
 
-async def test_made_up_reasons_end_at_a_bound_and_leave_no_memory(tmp_path: Path) -> None:
+async def test_events_with_made_up_reasons_are_limited_and_forgotten_after_an_hour(tmp_path: Path) -> None:
     server, now_s = Objects(), [0.0]
     server.posts[_PATH] = lambda body: body
     async with serving(server, tmp_path) as kube:
@@ -61,7 +61,7 @@ async def test_messages_of_any_length_take_little_memory_and_stay_distinct(tmp_p
         assert len(repr(events._written)) < 1000
 
 
-async def test_made_up_keys_end_at_a_bound_of_their_namespace(tmp_path: Path) -> None:
+async def test_events_with_made_up_keys_are_limited_for_each_namespace(tmp_path: Path) -> None:
     server, now_s = Objects(), [0.0]
     for namespace in ("team", "other"):
         server.posts[f"/api/v1/namespaces/{namespace}/events"] = lambda body: body

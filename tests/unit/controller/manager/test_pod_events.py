@@ -49,7 +49,7 @@ def pods(count: int = 1) -> tuple[Pod, ...]:
     return tuple(Pod(metadata=metadata) for metadata in owned)
 
 
-async def test_a_reason_is_reported_once_an_hour_and_a_new_state_at_once(recorder: PodRecorder) -> None:
+async def test_an_event_is_repeated_hourly_and_on_news_at_once(recorder: PodRecorder) -> None:
     for news in ("10 %", "10 %", "20 %"):
         await recorder.events.report("key", pods(), "Waiting", "m", news=news, owners=False)
     assert recorder.take() == [("p0", "Waiting"), ("p0", "Waiting")]

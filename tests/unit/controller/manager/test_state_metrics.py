@@ -52,7 +52,7 @@ def test_models_are_counted_by_kind_and_state(cluster: ClusterState) -> None:
     }
 
 
-def test_a_model_has_a_name_only_while_it_is_not_ready(cluster: ClusterState) -> None:
+def test_only_models_that_are_not_ready_are_exported_by_name(cluster: ClusterState) -> None:
     cluster.caches.upsert(cache("new", "gpus"))
     cluster.cluster_base_models.upsert(base("ready", ready="True", state="Ready"))  # type: ignore[arg-type]
     cluster.cluster_base_models.upsert(base("failed", ready="False", state="Failed"))  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def test_a_uri_that_is_invalid_keeps_its_model_waiting(cluster: ClusterState) ->
     assert list(shown(cluster)[NOT_READY]) == [("ClusterModelCache", "broken")]
 
 
-def test_only_the_oldest_of_very_many_are_named(cluster: ClusterState) -> None:
+def test_only_the_oldest_unready_models_are_exported_by_name(cluster: ClusterState) -> None:
     for n in range(MAX_NAMED + 5):
         stamp = f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z"
         cluster.caches.upsert(cache(f"m-{n:03}", "gpus", creation_timestamp=stamp))

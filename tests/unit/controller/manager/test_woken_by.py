@@ -83,7 +83,7 @@ def test_the_removal_of_a_model_wakes_nodes_that_list_it_without_being_targets(
     assert woken.take() == cluster_models("tiny") | nodes("c")
 
 
-def test_rivals_for_an_id_and_their_nodes_wake_each_other(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_models_in_an_id_conflict_wake_each_other_and_their_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.cluster_base_models.upsert(cluster_model("llama", CPU, uri="s3://bucket/other", uid="other"))
     assert woken.take() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
     cluster.caches.remove(cache("llama").key)
@@ -119,7 +119,7 @@ def test_a_node_wakes_models_that_wait_to_be_deleted(cluster: ClusterState, woke
     assert woken.take() == nodes("c") | caches("llama") | cluster_models("tiny") | GRANTS
 
 
-def test_figures_wake_only_the_groups(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_changed_usage_figures_wake_only_the_groups(cluster: ClusterState, woken: WokenKeys) -> None:
     reported = model_node("a", entry("llama"), reported=[entry_status("llama")], used=5)
     cluster.model_nodes.upsert(reported)
     assert woken.take() == groups("gpus")
@@ -132,12 +132,14 @@ def test_a_phase_wakes_the_model_the_node_and_the_grants(cluster: ClusterState, 
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_reports_of_another_node_of_the_name_are_distinct(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_report_of_a_new_node_of_the_same_name_wakes_everything_about_it(
+    cluster: ClusterState, woken: WokenKeys
+) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama")], node_uid="another"))
     assert woken.take() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_spec_wakes_the_models_that_it_lists_or_listed(cluster: ClusterState, woken: WokenKeys) -> None:
+def test_a_spec_wakes_the_models_that_it_no_longer_lists(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.model_nodes.upsert(model_node("a", reported=[entry_status("llama")]))
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 

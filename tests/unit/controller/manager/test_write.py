@@ -14,7 +14,7 @@ def test_foreign_status_fields_are_kept_and_our_own_are_replaced() -> None:
     assert merged(found, status) == {"state": "Ready", "nodesReady": ["c"], "theirs": {"deep": [1]}, "phase": "x"}
 
 
-def test_conditions_of_others_stay_with_all_their_keys() -> None:
+def test_foreign_conditions_and_their_unknown_keys_are_kept() -> None:
     theirs = {"type": "Audited", "status": "True", "severity": "none"}
     ours = {"type": "Ready", "status": "False", "reason": "Old", "message": "m", "lastTransitionTime": "s", "by": "x"}
     wanted = merged({"conditions": [theirs, ours]}, BaseModelStatus(conditions=[READY]))["conditions"]

@@ -23,7 +23,7 @@ def test_a_label_that_is_added_or_removed_wakes_its_snapshot() -> None:
 
 
 @pytest.mark.parametrize("other", ["zone", ready_label("y")])
-def test_a_label_of_no_model_wakes_every_snapshot_on_the_node(other: str) -> None:
+def test_any_other_label_wakes_every_snapshot_on_the_node(other: str) -> None:
     assert changed_snapshot_labels(node(Y), node(Y, other)) == {Y}
     assert changed_snapshot_labels(node(Y), node(Y, X, other)) == {X, Y}
     assert changed_snapshot_labels(node(X, Y), node(Y, other)) == {X, Y}

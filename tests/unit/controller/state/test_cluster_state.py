@@ -61,7 +61,7 @@ def test_limits_are_those_of_the_groups_or_the_default(cluster: ClusterState) ->
     assert (cluster.membership.limits_of(outside).storage_bytes, cluster.membership.is_limited(outside)) == (100, False)
 
 
-def test_a_conflict_is_settled_by_age_and_ends_with_the_older(cluster: ClusterState) -> None:
+def test_the_older_object_wins_a_conflict_until_it_is_deleted(cluster: ClusterState) -> None:
     cluster.cluster_base_models.upsert(
         cluster_model("llama", GPU, uri="s3://bucket/x", creation_timestamp="2025-01-01T00:00:00Z", uid="old")
     )
@@ -72,7 +72,7 @@ def test_a_conflict_is_settled_by_age_and_ends_with_the_older(cluster: ClusterSt
     assert [d.kind for d in cluster.demands_for(found)] == ["ClusterModelCache"]
 
 
-def test_ids_of_namespaced_models_are_their_own(cluster: ClusterState) -> None:
+def test_a_namespaced_model_does_not_share_the_id_of_a_cluster_model(cluster: ClusterState) -> None:
     cluster.base_models.upsert(base_model("team", "llama"))
     assert [d.kind for d in cluster.models.same_id("team_llama")] == ["BaseModel"]
     cluster.base_models.remove(base_model("team", "llama").key)
@@ -92,7 +92,7 @@ def test_an_agents_report_counts_only_for_its_own_node(cluster: ClusterState) ->
     assert cluster.listed.sizes_on("a") == {}
 
 
-def test_watched_pods_show_what_is_in_use(cluster: ClusterState) -> None:
+def test_the_snapshots_in_use_follow_from_the_watched_pods(cluster: ClusterState) -> None:
     mine = model_node("a", entry("llama"), entry("llama", "r2"))
     cluster.users.upsert(pod("one", "a", [("llama", "r2")]))
     cluster.users.upsert(pod("two", "b", [("llama", "r1")]))
@@ -102,7 +102,7 @@ def test_watched_pods_show_what_is_in_use(cluster: ClusterState) -> None:
     assert cluster.pod_users.in_use("a", mine) == frozenset()
 
 
-def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
+def test_no_state_remains_of_deleted_nodes() -> None:
     cluster = fresh_cluster()
     cluster.groups.upsert(group("all", {}))
     for i in range(50):
@@ -132,7 +132,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
     assert [len(index) for index in kept] == [0] * len(kept)
 
 
-def test_a_name_that_equals_the_cut_id_of_another_is_a_conflict() -> None:
+def test_a_name_that_equals_the_shortened_id_of_another_model_is_a_conflict() -> None:
     cluster = fresh_cluster()
     long = "a-model-with-a-name-that-is-much-too-long-for-a-label"
     cluster.caches.upsert(cache(long, creation_timestamp="2026-01-01T00:00:00Z"))

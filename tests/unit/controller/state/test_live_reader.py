@@ -46,7 +46,7 @@ async def test_the_resolved_and_the_serving_revision_are_wanted(live: LiveReader
     assert await live.wanted("a", [R1, R2, OLD, ("other", "r1")]) == {R1, R2}
 
 
-async def test_any_revision_may_be_wanted_by_what_is_not_resolved_yet(live: LiveReader, objects: Objects) -> None:
+async def test_any_revision_of_an_unresolved_model_may_be_wanted(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterBaseModel", cluster_model("m", GPU))
     assert await live.wanted("a", [R1, OLD]) == {R1, OLD}
 
@@ -60,7 +60,7 @@ async def test_any_revision_may_be_wanted_by_what_is_not_resolved_yet(live: Live
     ],
     ids=["other nodes", "on a claim", "being deleted"],
 )
-async def test_models_meant_for_elsewhere_or_being_deleted_are_not_wanted_on_the_node(
+async def test_models_on_other_nodes_or_claims_or_being_deleted_are_not_wanted(
     live: LiveReader, objects: Objects, found: Object
 ) -> None:
     put_model(objects, "ClusterBaseModel", found)
@@ -84,7 +84,9 @@ async def test_a_namespaced_model_is_found_by_its_id(live: LiveReader, objects: 
     assert await live.wanted("a", [("team_m", "r1")]) == {("team_m", "r1")}
 
 
-async def test_everything_is_kept_if_the_node_is_unknown_or_a_read_fails(live: LiveReader, objects: Objects) -> None:
+async def test_nothing_counts_as_unwanted_if_the_node_is_unknown_or_a_read_fails(
+    live: LiveReader, objects: Objects
+) -> None:
     assert await live.wanted("gone", [R1]) == {R1}
     path = object_path(ModelKey("ClusterModelCache", "", "m"))
     objects.objects[path] = {"metadata": {"name": "m"}, "spec": {"storageUri": 5}}
@@ -98,12 +100,14 @@ async def test_everything_is_kept_if_the_node_is_unknown_or_a_read_fails(live: L
 @pytest.mark.parametrize(
     "identity", ["", "_", "../../nodes/a", "a_b_c/d", "x?watch=true", "A", "..", "a..b", "é", "n_"]
 )
-async def test_an_id_that_an_agent_made_up_reaches_no_path(live: LiveReader, objects: Objects, identity: str) -> None:
+async def test_an_invalid_id_from_an_agent_never_reaches_a_request_path(
+    live: LiveReader, objects: Objects, identity: str
+) -> None:
     assert await live.wanted("a", [(identity, "r1")]) == frozenset()
     assert objects.asked == [f"GET {NODES}/a"]
 
 
-def test_names_that_are_allowed_in_a_path() -> None:
+def test_only_valid_object_names_are_allowed_in_a_path() -> None:
     assert keys_of("m") == [ModelKey("ClusterBaseModel", "", "m"), ModelKey("ClusterModelCache", "", "m")]
     assert keys_of("team_m") == [ModelKey("BaseModel", "team", "m")]
     assert is_object_name("a-b.c9")

@@ -50,7 +50,7 @@ def test_entries_that_the_node_does_not_list_are_left_out(recorded: Recorded) ->
     )
 
 
-def test_growth_updates_the_date_and_stagnation_does_not(recorded: Recorded) -> None:
+def test_only_growth_updates_the_time_of_the_last_progress(recorded: Recorded) -> None:
     recorded.report(5)
     recorded.now = 10
     recorded.report(6)
@@ -84,14 +84,14 @@ def test_alternating_reports_do_not_count_as_growth(recorded: Recorded) -> None:
     assert recorded.progress.grew_at("a") == 0
 
 
-def test_growth_ends_with_the_size_of_the_entry(recorded: Recorded) -> None:
+def test_progress_beyond_the_size_of_the_entry_does_not_count(recorded: Recorded) -> None:
     recorded.report(1000)
     recorded.now = 10
     recorded.report(2**60)
     assert recorded.progress.grew_at("a") == 0
 
 
-def test_a_new_grant_begins_again(recorded: Recorded) -> None:
+def test_a_new_grant_resets_the_progress(recorded: Recorded) -> None:
     recorded.report(1000)
     recorded.now = 10
     recorded.progress.begin("a")

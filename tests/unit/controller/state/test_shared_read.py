@@ -28,7 +28,7 @@ async def until_begun(counter: Counter, count: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_hundred_questions_cost_two_reads_and_nobody_gets_an_old_answer() -> None:
+async def test_concurrent_callers_share_one_read_that_began_after_they_asked() -> None:
     counter = Counter()
     shared = SharedRead(counter.read)
     first = asyncio.create_task(shared.get())
@@ -52,7 +52,7 @@ async def test_a_failure_is_reported_to_all_callers_and_forgotten() -> None:
     assert await shared.get() == 2
 
 
-async def test_a_caller_that_stops_waiting_takes_nothing_from_the_others() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_read_for_the_others() -> None:
     counter = Counter()
     shared = SharedRead(counter.read)
     gone, stays = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())

@@ -62,7 +62,7 @@ def test_a_gate_stays_until_a_node_that_fits_has_the_files() -> None:
     assert ungated(decide(view(ready, on_some_node=True))) == [ready.pod]
 
 
-def test_a_pod_that_cannot_be_changed_rests_and_delays_no_other() -> None:
+def test_a_resting_pod_is_skipped_and_does_not_delay_others() -> None:
     ready, failing = gated(fits=True), bound("q", fails=True)
     resting = [replace(w, resting=True) for w in (ready, failing)]
     actions = decide(view(*resting, gated("r", fits=True), on_some_node=True))
@@ -71,14 +71,14 @@ def test_a_pod_that_cannot_be_changed_rests_and_delays_no_other() -> None:
     assert actions[-1] == Requeue(60.0)
 
 
-def test_a_gate_without_a_model_has_nothing_to_wait_for() -> None:
+def test_the_gate_of_a_pod_without_a_model_is_removed() -> None:
     lost = gated()
     actions = decide(WaitingView(WaitingKey("ns", "", ""), (lost,), declared=False, obtainable=False))
     assert ungated(actions) == [lost.pod]
     assert notified(actions) == []
 
 
-def test_few_pods_change_at_a_time_so_that_others_are_served_in_between() -> None:
+def test_at_most_fifty_pods_are_changed_at_a_time() -> None:
     actions = decide(view(*(gated(f"p{i}", fits=True) for i in range(2000)), on_some_node=True))
     assert len(ungated(actions)) == 50
     assert [a for a in actions if isinstance(a, Requeue)] == [Requeue(0.1)]
@@ -106,7 +106,7 @@ def test_obstacles_of_a_download_are_warnings(missing: dict[str, Any], says: str
     assert says in event.message
 
 
-def test_an_unchanged_state_is_not_reported_and_the_next_step_is() -> None:
+def test_only_a_visible_step_of_the_download_is_news() -> None:
     def news(**missing: Any) -> str:
         return notified(decide(view(bound(missing=replace(MISSING, **missing)))))[0].news
 
@@ -118,7 +118,7 @@ def test_at_most_five_pods_get_progress_events() -> None:
     assert len(notified(decide(view(*(bound(f"p{i}") for i in range(100)))))) == 5
 
 
-def test_once_the_files_are_there_only_waiting_pods_get_an_event() -> None:
+def test_once_the_files_are_present_only_pods_that_waited_get_an_event() -> None:
     waited = bound("p", missing=None, notified=True)
     actions = decide(view(waited, bound("q", missing=None), on_some_node=True))
     assert [(e.pods, e.reason, e.warn) for e in notified(actions)] == [((waited.pod,), HERE, False)]

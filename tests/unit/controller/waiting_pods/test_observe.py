@@ -110,7 +110,7 @@ async def test_the_required_affinity_of_a_pod_is_honoured(observer: WaitingPodsO
     assert (await only(observer)).fits
 
 
-async def test_requirements_of_megabytes_are_left_to_the_scheduler(
+async def test_requirements_too_long_to_check_are_left_to_the_scheduler(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
     term = {"matchExpressions": [{"key": "never", "operator": "Exists"}]}
@@ -181,13 +181,13 @@ async def test_a_pod_on_a_node_lacks_the_files_until_the_node_has_them(
         assert (await only(observer)).missing is None
 
 
-async def test_a_label_is_enough_because_a_status_may_lag(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
+async def test_the_labels_count_even_if_the_status_lags(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
     cluster.users.upsert(waiting_pod("p", "a"))
     cluster.nodes.upsert(node("a", POOL | FILES))
     assert (await only(observer)).missing is None
 
 
-async def test_a_node_that_is_gone_or_not_ready_is_named(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
+async def test_a_deleted_or_unready_node_is_reported(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
     cluster.users.upsert(waiting_pod("p", "a"))
     cluster.nodes.upsert(node("a", POOL, ready=False))
     assert (await only(observer)).missing == MissingFiles("a", node_ready=False)
@@ -231,9 +231,7 @@ async def test_the_view_shows_whether_a_revision_can_still_arrive(
     assert not (await view(observer)).declared
 
 
-async def test_pods_are_seen_in_the_order_of_their_creation(
-    observer: WaitingPodsObserver, cluster: ClusterState
-) -> None:
+async def test_pods_are_listed_in_order_of_creation(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
     for name, created in (("new", "2026-01-02T00:00:00Z"), ("old", "2026-01-01T00:00:00Z")):
         fields: dict[str, Any] = {"creation_timestamp": created, "annotations": {"larder.dev/models": "m@r1"}}
         cluster.users.upsert(Pod(metadata=meta(name, namespace="ns", **fields)))

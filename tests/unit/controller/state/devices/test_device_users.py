@@ -32,7 +32,7 @@ async def test_pods_that_hold_a_device_of_the_node_are_users(tmp_path: Path) -> 
     assert await _on_node(tmp_path, _claim("c", "p", "q"), _claim("d", "p")) == {KEY: ("ns/p", "ns/q")}
 
 
-async def test_a_claim_whose_pod_is_not_known_yet_counts(tmp_path: Path) -> None:
+async def test_a_claim_without_a_known_pod_counts_as_a_user(tmp_path: Path) -> None:
     assert await _on_node(tmp_path, _claim("c")) == {KEY: ("ns/c (claim)",)}
 
 
@@ -45,7 +45,7 @@ async def test_no_request_is_made_where_device_claims_are_disabled(tmp_path: Pat
     assert await _on_node(tmp_path, _claim("c"), enabled=False) == {}
 
 
-async def test_an_api_server_without_claims_has_no_users_and_one_that_refuses_stops_a_removal(tmp_path: Path) -> None:
+async def test_without_the_claims_api_there_are_no_users_and_a_refused_list_is_an_error(tmp_path: Path) -> None:
     objects = Objects()
     async with serving(objects, tmp_path) as kube:
         users = DeviceUsers(kube, enabled=True)

@@ -36,7 +36,7 @@ def test_fields_that_would_be_dropped_are_named(path: tuple[str, ...]) -> None:
     assert "upgrade the larder-crds chart" in message
 
 
-def test_an_open_definition_keeps_what_it_does_not_know() -> None:
+def test_an_open_definition_without_our_fields_drops_nothing() -> None:
     served = older(CLUSTER_BASE_MODEL, "status", "selection")
     assert missing_fields_message(CLUSTER_BASE_MODEL.name, crd(CLUSTER_BASE_MODEL), served) == ""
 

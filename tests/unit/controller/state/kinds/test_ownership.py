@@ -46,7 +46,7 @@ def names(cluster: ClusterState) -> set[str]:
     return {key.name for key in cluster.models.demands}
 
 
-def test_all_objects_of_our_own_kinds_are_ours(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+def test_all_objects_of_our_own_kinds_are_managed(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
     assert names(cluster) == {"plain", "asks"}
     assert cluster.models.unmanaged == {}
@@ -63,7 +63,7 @@ def test_an_invalid_record_does_not_affect_other_objects(
 
 
 @pytest.mark.parametrize("text", ["", "True", "false", "yes"])
-def test_only_objects_that_opt_in_are_ours_of_another_product_s_kind(
+def test_only_objects_of_a_foreign_kind_that_opt_in_are_managed(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
 ) -> None:
     cluster.ownership.set_foreign(KIND, foreign=True)
@@ -72,7 +72,9 @@ def test_only_objects_that_opt_in_are_ours_of_another_product_s_kind(
     assert [key.name for key in cluster.models.unmanaged] == ["no"]
 
 
-def test_a_kind_that_changes_hands_is_sorted_again(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+def test_objects_are_sorted_again_when_the_owner_of_their_kind_changes(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
     woken = WokenKeys(cluster)
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
     woken.take()
@@ -85,7 +87,9 @@ def test_a_kind_that_changes_hands_is_sorted_again(cluster: ClusterState, sink: 
     assert cluster.models.unmanaged == {}
 
 
-def test_an_annotation_is_added_and_removed(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+def test_an_object_is_managed_while_it_has_the_annotation(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
     cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m"))
     assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
@@ -97,7 +101,7 @@ def test_an_annotation_is_added_and_removed(cluster: ClusterState, sink: Managed
     assert (names(cluster), list(cluster.models.unmanaged)) == (set(), [])
 
 
-def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
+def test_a_new_list_drops_missing_objects_and_keeps_unreadable_ones(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     cluster.ownership.set_foreign(KIND, foreign=True)
@@ -107,7 +111,7 @@ def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
     assert {key.name for key in cluster.models.unmanaged} == {"d"}
 
 
-def test_a_record_replaces_fields_that_the_kind_lacks() -> None:
+def test_status_fields_missing_from_a_foreign_kind_are_restored_from_the_record() -> None:
     ready = Condition(type="Ready", status="True", reason="Stocked", message="1 of 1", last_transition_time="t")
     full = cache("m")
     full = msgspec.structs.replace(full, status=msgspec.structs.replace(full.status, conditions=[ready], files=3))
@@ -134,7 +138,7 @@ def test_a_record_is_not_mixed_with_an_older_status(
     assert found.refreshed == "1"
 
 
-def test_a_record_of_an_earlier_time_does_not_bring_back_an_older_resolution(
+def test_an_outdated_record_does_not_restore_an_older_resolution(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     later = cache("m", revision="r2", annotations=OURS | {RECORD_ANNOTATION: record_of(cache("m").status)})
@@ -155,7 +159,7 @@ def test_a_record_read_before_the_ownership_of_the_kind_is_kept(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"size": "x"}'])
-def test_a_record_that_is_invalid_counts_for_nothing(text: str) -> None:
+def test_an_invalid_record_is_ignored(text: str) -> None:
     found = cache("m", revision="", annotations={RECORD_ANNOTATION: text})
     assert with_record(found) == found
 
@@ -168,7 +172,7 @@ def test_a_record_ignores_messages_and_node_counts() -> None:
     assert reported("1 of 9 nodes have it") == reported("2 of 9")
 
 
-async def test_live_reads_follow_the_same_rule(kube: Kube, objects: Objects) -> None:
+async def test_live_reads_respect_the_ownership_of_the_kind(kube: Kube, objects: Objects) -> None:
     key, ownership = ModelKey(KIND, "", "m"), Ownership()
     spec = {"storageUri": "hf://org/m", "nodeGroup": "g"}
     body: dict[str, Any] = {"metadata": {"name": "m", "uid": "u"}, "spec": spec}

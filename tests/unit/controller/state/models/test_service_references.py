@@ -16,12 +16,12 @@ def test_a_reference_by_name_matches_only_its_kind() -> None:
     assert model_of(service(model=ModelRef(kind="BaseModel", name="n")), both) is None
 
 
-def test_a_cache_of_that_name_does_not_count() -> None:
+def test_a_reference_by_name_does_not_match_a_cache() -> None:
     assert not refers_to(service(), demand(kind="ClusterModelCache"))
 
 
 @pytest.mark.parametrize("uri", ["hf://o/m", "hf://o/m@main", "hf://o/m:main", "hf://o/m/"])
-def test_a_uri_means_the_model_that_has_it_in_whatever_spelling(uri: str) -> None:
+def test_a_uri_matches_its_model_in_every_equivalent_spelling(uri: str) -> None:
     assert model_of(service(storage_uri=uri), [demand(uri="hf://o/m2@main"), CLUSTER]) == CLUSTER
 
 
@@ -30,7 +30,7 @@ def test_another_uri_matches_no_model(uri: str) -> None:
     assert model_of(service(storage_uri=uri), [CLUSTER, demand(uri="", invalid="no URI")]) is None
 
 
-def test_the_usable_then_the_own_then_the_oldest_cache_of_a_uri_counts() -> None:
+def test_of_several_models_with_a_uri_the_usable_own_and_oldest_is_preferred() -> None:
     older = demand("older", created="2025-01-01T00:00:00Z")
     going = demand("going", created="2024-01-01T00:00:00Z", deleting=True)
     off = demand("off", namespace="team", disabled=True)

@@ -22,7 +22,7 @@ def test_a_node_without_an_agent_counts_as_away_since_the_first_request(liveness
     assert liveness.away_s("a") == 30
 
 
-def test_an_agent_ends_the_absence_and_its_end_begins_another(liveness: AgentLiveness, clock: Clock) -> None:
+def test_a_node_counts_as_away_from_when_its_agent_is_unready(liveness: AgentLiveness, clock: Clock) -> None:
     agent = pod("agent", "a")
     assert liveness.change(None, agent) == {"a"}
     clock.now = 500
@@ -35,7 +35,7 @@ def test_an_agent_ends_the_absence_and_its_end_begins_another(liveness: AgentLiv
     assert liveness.away_s("a") == 20
 
 
-def test_one_ready_agent_of_two_is_enough(liveness: AgentLiveness) -> None:
+def test_a_node_is_ready_while_one_of_its_agents_is_ready(liveness: AgentLiveness) -> None:
     old, new = pod("old", "a"), pod("new", "a")
     liveness.change(None, old)
     assert liveness.change(None, new) == set()

@@ -71,7 +71,7 @@ def test_our_own_claim_wakes_both_listeners_also_on_deletion(woken: Woken) -> No
     assert woken.any == woken.ours == [LLAMA] * 2
 
 
-def test_a_foreign_claim_that_a_pod_names_counts(woken: Woken) -> None:
+def test_a_foreign_claim_that_a_pod_names_wakes_its_model(woken: Woken) -> None:
     woken.volumes.move_pod(None, pod())
     woken.volumes.claims.upsert(claim(ours=False))
     assert woken.ours == [LLAMA] * 2
@@ -93,7 +93,7 @@ def test_a_foreign_volume_is_not_taken_for_a_models_volume(woken: Woken) -> None
     assert (woken.ours, woken.volumes.volume_of(LLAMA)) == ([], None)
 
 
-def test_the_volume_that_the_claim_names_counts(woken: Woken) -> None:
+def test_the_path_is_that_of_the_volume_named_by_the_claim(woken: Woken) -> None:
     plain, hashed = volume_names("team", "llama")
     woken.volumes.volumes.upsert(volume(f"{ROOT}/models/llama/r2", hashed))
     woken.volumes.volumes.upsert(volume(name=plain))

@@ -49,7 +49,7 @@ def test_a_pod_waits_until_it_starts(woken: Woken) -> None:
     assert woken.pods.uses_of_label(snapshot_label(*M)) == woken.pods.uses_of_id("m") == []
 
 
-def test_only_a_pod_without_a_node_needs_a_revision_held(woken: Woken) -> None:
+def test_a_revision_is_held_only_for_pods_without_a_node(woken: Woken) -> None:
     woken.pods.move(None, waiting())
     assert woken.pods.is_needed(M)
     woken.pods.move(waiting(), waiting("a"))
