@@ -124,7 +124,7 @@ async def test_a_malformed_token_is_refused_without_a_review(api: Api, header: s
     assert api.objects.asked == []
 
 
-async def test_a_node_that_memory_does_not_know_yet_is_read_live(api: Api) -> None:
+async def test_a_node_missing_from_the_cache_is_read_live(api: Api) -> None:
     api.trust(review(node_name="new", node_uid="uid-new"))
     api.objects.objects[f"{NODES}/new"] = {"metadata": {"name": "new", "uid": "uid-new"}}
     assert (await api.authenticator.agent_of(BEARER["Authorization"])).node == "new"
@@ -139,28 +139,28 @@ async def test_a_reviewed_token_is_cached_for_reports_but_only_briefly(api: Api)
     assert (await api.report({"entries": []})).status_code == 401
 
 
-async def test_credentials_are_never_given_on_an_old_review(api: Api) -> None:
+async def test_credentials_are_never_given_on_a_cached_review(api: Api) -> None:
     await api.report({"entries": []})
     api.trust({"status": {"authenticated": False}})
     request = {"id": "m", "revision": "r1"}
     assert (await api.client.post("/v1/credentials", json=request, headers=BEARER)).status_code == 401
 
 
-async def test_known_tokens_are_kept_in_bounds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_tokens_is_bounded(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.agentapi.authenticate._MOST_RECENT", 3)
     for i in range(10):
         await api.authenticator.agent_of(f"Bearer token.{i}")
     assert len(api.authenticator._recent) <= 3
 
 
-async def test_progress_of_listed_entries_is_taken(api: Api) -> None:
+async def test_progress_is_recorded_only_for_listed_entries(api: Api) -> None:
     entries = [{"id": i, "revision": "r1", "done": 5, "total": 10} for i in ("m", "made-up")]
     assert (await api.report({"entries": entries})).status_code == 204
     assert api.progress.of("a", KEY) == (5, 10)
     assert api.progress.of("a", ("made-up", "r1")) == (0, 0)
 
 
-async def test_an_endless_body_is_not_stored(api: Api) -> None:
+async def test_an_endless_body_is_refused(api: Api) -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b" " * 2**16
@@ -190,12 +190,12 @@ async def test_a_forwarded_report_is_never_passed_on_again(api: Api) -> None:
     assert api.objects.asked == [f"POST {REVIEWS}"]
 
 
-async def test_a_list_that_is_gone_is_reported_as_a_change_of_the_source(api: Api) -> None:
+async def test_a_missing_file_list_is_reported_as_a_changed_source(api: Api) -> None:
     answer = await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)
     assert (answer.status_code, answer.json()["reason"]) == (404, "SourceChanged")
 
 
-async def test_a_list_that_the_node_does_not_name_is_refused_after_a_live_look(api: Api) -> None:
+async def test_a_list_that_the_node_does_not_name_is_refused_after_a_live_read(api: Api) -> None:
     answer = await api.client.get(f"/v1/manifests/{'f' * 64}", headers=BEARER)
     assert (answer.status_code, answer.json()["reason"]) == (403, "NotGranted")
     assert f"GET {PATH}/a" in api.objects.asked
@@ -210,7 +210,7 @@ async def test_credentials_of_an_anonymous_model_are_empty(api: Api) -> None:
     assert (grant.claim_uid, grant.values) == ("uid-m", {})
 
 
-async def test_an_object_that_memory_does_not_know_yet_is_read_live(api: Api) -> None:
+async def test_an_object_missing_from_the_cache_is_read_live(api: Api) -> None:
     path = object_path(ModelKey("ClusterModelCache", "", "m"))
     spec = {"storageUri": "hf://org/m", "credentialsSecret": "missing"}
     api.objects.objects[path] = {"metadata": {"name": "m", "uid": "uid-m"}, "spec": spec}
@@ -219,7 +219,7 @@ async def test_an_object_that_memory_does_not_know_yet_is_read_live(api: Api) ->
 
 
 @pytest.mark.parametrize("change", [{"uid": "another"}, {"uri": "hf://org/elsewhere"}])
-async def test_an_object_that_requests_something_else_gives_no_values(api: Api, change: Json) -> None:
+async def test_no_credentials_are_given_if_the_object_has_another_uid_or_uri(api: Api, change: Json) -> None:
     api.cluster.caches.upsert(cache("m", **change))
     with pytest.raises(NotGranted):
         await api.service.credentials(ME, ASKED)
@@ -230,7 +230,7 @@ async def test_an_agent_of_an_earlier_node_of_the_name_gets_nothing(api: Api) ->
         await api.service.credentials(AgentIdentity("a", "uid-of-another"), ASKED)
 
 
-async def test_an_entry_being_removed_needs_no_credentials(api: Api) -> None:
+async def test_no_credentials_are_given_for_an_entry_being_removed(api: Api) -> None:
     api.cluster.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
     with pytest.raises(NotGranted):
         await api.service.credentials(ME, ASKED)
@@ -309,7 +309,7 @@ async def test_good_tokens_of_many_nodes_may_come_from_one_address(api: Api) -> 
         assert (await ask(api, f"good.{i}", "/v1/progress")).status_code == 400
 
 
-async def test_requests_during_an_outage_of_the_api_server_do_not_count_against_their_senders(api: Api) -> None:
+async def test_requests_during_an_api_server_outage_do_not_use_up_the_rate_limit(api: Api) -> None:
     api.objects.down = True
     for i in range(2 * STRANGERS.burst):
         assert (await ask(api, f"token.{i}")).status_code == 503

@@ -10,14 +10,14 @@ def kept(digest: str, **fields: str) -> StoredManifest:
     return StoredManifest(digest, f"uid-{digest}", "1", **fields)  # type: ignore[arg-type]  # texts alone are given here
 
 
-def test_unreferenced_lists_are_found_and_a_part_keeps_its_whole_list() -> None:
+def test_a_referenced_part_keeps_its_whole_list_and_other_lists_are_unreferenced() -> None:
     found = [kept("whole"), kept("part", listing="whole"), kept("old", listing="gone"), kept("gone")]
     assert unreferenced(found, {"part"}).keys() == {"old", "gone"}
     assert unreferenced(found, {"old"}).keys() == {"whole", "part"}
     assert unreferenced(found, set()).keys() == {"whole", "part", "old", "gone"}
 
 
-def test_the_grace_begins_again_when_something_refers_to_it_in_between() -> None:
+def test_the_grace_period_restarts_after_a_new_reference() -> None:
     since = unreferenced_since({"a", "b"}, {}, 100)
     since = unreferenced_since({"a"}, since, 130)
     since = unreferenced_since({"a", "b"}, since, 140)
@@ -36,7 +36,9 @@ digests = st.sets(st.integers(0, 30).map(str))
 
 
 @given(digests, digests, st.dictionaries(st.integers(0, 30).map(str), st.integers(0, 30).map(str)))
-def test_nothing_needed_is_evicted(names: set[str], referenced: set[str], parts: dict[str, str]) -> None:
+def test_neither_referenced_lists_nor_the_wholes_of_their_parts_are_collected(
+    names: set[str], referenced: set[str], parts: dict[str, str]
+) -> None:
     found = [kept(name, listing=parts.get(name, "")) for name in sorted(names)]
     loose = unreferenced(found, referenced)
     assert loose.keys() <= names

@@ -6,7 +6,7 @@ from tests.builders.clock import Clock
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=200), st.integers(1, 10), st.sampled_from([0.5, 1.0, 7.0]))
-def test_never_more_than_the_burst_and_the_rate(pauses: list[float], burst: int, per_s: float) -> None:
+def test_no_more_is_taken_than_the_burst_and_the_rate_allow(pauses: list[float], burst: int, per_s: float) -> None:
     clock = Clock()
     buckets = Buckets(Rate(per_s, burst), clock)
     taken = list[float]()

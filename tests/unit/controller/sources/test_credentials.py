@@ -70,7 +70,9 @@ FOREIGN_KEYS = [
 
 @pytest.mark.parametrize("key", FOREIGN_KEYS)
 @pytest.mark.parametrize("uri", ["hf://o/m", "https://hub.example/f"])
-async def test_no_key_of_another_source_is_ever_a_token(secrets: Secrets, objects: Objects, key: str, uri: str) -> None:
+async def test_keys_of_other_sources_are_refused_as_a_token(
+    secrets: Secrets, objects: Objects, key: str, uri: str
+) -> None:
     objects.objects[PATH] = secret(hosts="hub.example", **{key: "s3cret"})
     with pytest.raises(AuthDenied, match="which is not sent as a token") as refused:
         await secrets.credentials_of(replace(demand(secretKey=key), uri=uri))
@@ -78,13 +80,13 @@ async def test_no_key_of_another_source_is_ever_a_token(secrets: Secrets, object
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/m", "gs://bucket/m", "az://account/container/m", "oci://r.test/m:1"])
-async def test_sources_without_tokens_take_none(secrets: Secrets, objects: Objects, uri: str) -> None:
+async def test_sources_that_use_no_token_refuse_one(secrets: Secrets, objects: Objects, uri: str) -> None:
     objects.objects[PATH] = secret(token="t0p")
     with pytest.raises(AuthDenied, match=r"only hf://, https:// and git\+https:// accept a token"):
         await secrets.credentials_of(replace(demand(secretKey="token"), uri=uri))
 
 
-async def test_a_hubs_token_is_no_token_of_another_host(secrets: Secrets, objects: Objects) -> None:
+async def test_a_hub_token_is_not_used_for_other_hosts(secrets: Secrets, objects: Objects) -> None:
     objects.objects[PATH] = secret(hosts="huggingface.co,hub.example", HF_TOKEN="t0p")
     own = replace(demand(), uri="https://huggingface.co/o/m/resolve/main/f")
     assert (await secrets.credentials_of(own)).values == {"HF_TOKEN": "t0p"}
@@ -115,7 +117,9 @@ ALL = {
         ("oci://bucket@ns/m", {"OCI_CLI_TENANCY", "OCI_CLI_USER", "OCI_CLI_FINGERPRINT", "OCI_CLI_KEY_CONTENT"}),
     ],
 )
-async def test_a_source_gets_its_own_keys_alone(secrets: Secrets, objects: Objects, uri: str, keys: set[str]) -> None:
+async def test_a_source_gets_only_the_keys_that_it_uses(
+    secrets: Secrets, objects: Objects, uri: str, keys: set[str]
+) -> None:
     objects.objects[PATH] = secret(**ALL)
     assert set((await secrets.credentials_of(replace(demand(), uri=uri))).values) == keys
 
@@ -169,7 +173,7 @@ async def test_a_missing_secret_is_reported_in_the_namespace_of_the_model(
 
 
 @pytest.mark.parametrize("labelled", ["", "yes", "false"])
-async def test_a_secret_that_is_not_labelled_is_not_used(secrets: Secrets, objects: Objects, labelled: str) -> None:
+async def test_a_secret_without_the_label_is_refused(secrets: Secrets, objects: Objects, labelled: str) -> None:
     objects.objects[PATH] = secret(labelled, token="t0p")
     with pytest.raises(AuthDenied, match=r"larder\.dev/credentials=true") as refused:
         await secrets.credentials_of(demand())
@@ -192,7 +196,7 @@ async def test_a_namespace_whose_secrets_may_not_be_read_has_a_remedy(secrets: S
         await secrets.credentials_of(demand())
 
 
-async def test_bytes_that_are_no_text_are_refused_without_showing_them(secrets: Secrets, objects: Objects) -> None:
+async def test_a_value_that_is_not_text_is_refused(secrets: Secrets, objects: Objects) -> None:
     objects.objects[PATH] = secret() | {"data": {"token": base64.b64encode(b"\xff\xfe").decode()}}
     with pytest.raises(AuthDenied, match="not text"):
         await secrets.credentials_of(demand())
@@ -246,7 +250,7 @@ async def test_an_endpoint_from_a_secret_must_be_an_allowed_source(
             await asking.credentials_of(wanted)
 
 
-async def test_the_administrators_own_models_and_endpoint_are_not_bound(kube: Kube, objects: Objects) -> None:
+async def test_the_list_of_allowed_sources_does_not_bind_the_administrator(kube: Kube, objects: Objects) -> None:
     objects.objects["/api/v1/namespaces/larder-system/secrets/hub"] = secret(AWS_ENDPOINT_URL=MINIO)
     objects.objects[PATH] = secret(AWS_ENDPOINT_URL=MINIO)
     wanted = replace(demand(), uri="s3://corp/m")

@@ -48,7 +48,7 @@ async def test_sources_that_never_answer_delay_their_own_namespace_alone() -> No
     assert len(work.began) == 201
 
 
-async def test_the_last_namespace_is_served_next() -> None:
+async def test_a_new_namespace_is_served_before_the_backlog_of_another() -> None:
     slots = FairSlots(2, now)
     order = list[str]()
 
@@ -82,7 +82,7 @@ async def test_a_namespace_starts_a_bounded_number_per_minute_without_delaying_o
     assert last["b"] == last[""] == 0
 
 
-async def test_an_abandoned_wait_takes_neither_slot_nor_turn() -> None:
+async def test_an_abandoned_wait_uses_neither_a_slot_nor_the_rate() -> None:
     slots = FairSlots(2, now, per_minute=60)
     async with AsyncExitStack() as held:
         await held.enter_async_context(slots.slot("a"))

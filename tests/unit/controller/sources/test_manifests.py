@@ -49,7 +49,7 @@ def test_a_list_that_does_not_fit_is_refused_with_the_numbers() -> None:
         pack(manifest(40_000))
 
 
-async def test_bytes_are_read_once_and_then_known(manifests: Manifests, objects: Objects) -> None:
+async def test_a_list_is_read_from_the_api_server_once(manifests: Manifests, objects: Objects) -> None:
     found = manifest(3)
     digest = put(objects, found)
     assert await manifests.find(digest) == found.encode()
@@ -57,7 +57,7 @@ async def test_bytes_are_read_once_and_then_known(manifests: Manifests, objects:
     assert len(objects.asked) == 1
 
 
-async def test_the_memory_of_lists_is_bounded(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_lists_is_bounded_in_bytes(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.sources.manifests._MAX_CACHED_BYTES", 100)
     for i in range(9):
         manifests._remember(str(i), b"x" * 40)
@@ -74,21 +74,23 @@ async def test_a_missing_list_is_resolved_again(manifests: Manifests) -> None:
 @pytest.mark.parametrize(
     "text",
     ["!", base64.b64encode(b"not zlib").decode(), base64.b64encode(zlib.compress(b"{}")).decode()],
-    ids=["no base64", "not compressed", "other bytes"],
+    ids=["not base64", "not compressed", "other bytes"],
 )
-async def test_a_damaged_list_says_what_to_delete(manifests: Manifests, objects: Objects, text: str) -> None:
+async def test_a_damaged_list_is_reported_with_the_object_to_delete(
+    manifests: Manifests, objects: Objects, text: str
+) -> None:
     digest = put(objects, manifest(3), text)
     with pytest.raises(SourceChanged, match=f"manifest-{digest}.*delete it"):
         await manifests.find(digest)
 
 
-async def test_a_server_that_does_not_answer_is_no_damage(manifests: Manifests, objects: Objects) -> None:
+async def test_an_unreachable_server_is_not_reported_as_a_damaged_list(manifests: Manifests, objects: Objects) -> None:
     objects.down = True
     with pytest.raises(KubeError):
         await manifests.find("e" * 64)
 
 
-def takes_what_is_posted(objects: Objects) -> None:
+def accept_posts(objects: Objects) -> None:
     def create(body: Json) -> Json:
         objects.objects[f"{PATH}/{body['metadata']['name']}"] = body
         return body
@@ -101,7 +103,7 @@ def selected(listing: Manifest, count: int, revision: str = "c-1") -> Manifest:
 
 
 async def test_selections_of_one_revision_share_one_list(manifests: Manifests, objects: Objects) -> None:
-    takes_what_is_posted(objects)
+    accept_posts(objects)
     listing, digests = manifest(10_000), list[str]()
     for i in range(5):
         wanted = selected(listing, 9000 + i, f"c-{i}")
@@ -115,16 +117,20 @@ async def test_selections_of_one_revision_share_one_list(manifests: Manifests, o
         assert await fresh.find(digest) == selected(listing, 9000 + i, f"c-{i}").encode()
 
 
-async def test_a_short_selection_of_a_list_that_is_too_long_is_kept(manifests: Manifests, objects: Objects) -> None:
-    takes_what_is_posted(objects)
+async def test_a_short_selection_from_a_list_too_long_to_store_is_stored(
+    manifests: Manifests, objects: Objects
+) -> None:
+    accept_posts(objects)
     listing = manifest(40_000)
     wanted = selected(listing, 10_000)
     assert await manifests.find(await manifests.store(wanted, listing)) == wanted.encode()
     assert len(objects.objects) == 1
 
 
-async def test_a_part_without_its_list_is_to_be_resolved_again(manifests: Manifests, objects: Objects) -> None:
-    takes_what_is_posted(objects)
+async def test_a_selection_whose_full_list_is_gone_must_be_resolved_again(
+    manifests: Manifests, objects: Objects
+) -> None:
+    accept_posts(objects)
     listing = manifest(10_000)
     digest = await manifests.store(selected(listing, 9999), listing)
     del objects.objects[f"{PATH}/manifest-{listing.digest}"]
@@ -132,7 +138,7 @@ async def test_a_part_without_its_list_is_to_be_resolved_again(manifests: Manife
         await manifests.find(digest)
 
 
-async def test_a_name_that_someone_took_is_a_conflict(manifests: Manifests, objects: Objects) -> None:
+async def test_a_foreign_object_with_the_name_of_a_list_is_a_conflict(manifests: Manifests, objects: Objects) -> None:
     found = manifest(3)
     path = f"{PATH}/manifest-{found.digest}"
     objects.refused[PATH] = 409
@@ -145,7 +151,7 @@ async def test_a_name_that_someone_took_is_a_conflict(manifests: Manifests, obje
 
 
 async def test_the_lists_of_a_namespace_are_bounded_in_bytes(kube: Kube, objects: Objects) -> None:
-    takes_what_is_posted(objects)
+    accept_posts(objects)
     bounded = Manifests(kube, "larder-system", namespace_bytes=100_000)
     lists = [manifest(1000, random.Random(seed)) for seed in range(4)]
     for found in lists[:2]:
@@ -162,8 +168,8 @@ async def test_the_lists_of_a_namespace_are_bounded_in_bytes(kube: Kube, objects
     await bounded.store(lists[1], charged_to="greedy")
 
 
-async def test_a_list_written_a_moment_ago_is_not_removed(kube: Kube, objects: Objects) -> None:
-    takes_what_is_posted(objects)
+async def test_a_list_written_within_the_last_minute_is_not_removed(kube: Kube, objects: Objects) -> None:
+    accept_posts(objects)
     now = [1000.0]
     found, manifests = manifest(3), Manifests(kube, "larder-system", clock=lambda: now[0])
     digest = await manifests.store(found)
