@@ -160,14 +160,13 @@ class NodeCluster(Running):
     def _start_containerd(self, node: _Node) -> None:
         """Start containerd for the first time, with the images."""
         machine, folder = node.machine, node.machine.disk / CONTAINERD.lstrip("/")
-        cloned = self._stores.clone(self._images, folder)
+        with self._stores.prepared(self._images, folder) as missing:
+            if missing:
+                importing = containerd.start(machine, self.tools.node)
+                for archive in missing:
+                    containerd.load(machine, self.tools.node, archive)
+                importing.kill()
         node.processes["containerd"] = containerd.start(machine, self.tools.node)
-        if not cloned:
-            for archive in self._images:
-                containerd.load(machine, self.tools.node, archive)
-            node.processes["containerd"].kill()
-            self._stores.keep(self._images, folder)
-            node.processes["containerd"] = containerd.start(machine, self.tools.node)
 
     def _boot(self, node: _Node) -> None:
         node.machine.boot()

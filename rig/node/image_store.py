@@ -1,58 +1,85 @@
 """Unpacked images of containerd, kept for the next node: clones share the files but have their own databases."""
 
 import hashlib
+import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rig.binaries import CONTAINERD_VERSION
 from rig.cache import locked
 from rig.node.namespaces import command
 
-_KEPT = 2  # a run has two clusters with different images
+_KEPT = 4  # the clusters of a run have that many sets of images
 _CP = "/bin/cp"
+_IMAGES, _FILES = "images.json", "files"
 
 
 class ImageStores:
-    """Copies of the containerd directory below the cache, by the images in it."""
+    """Copies of the containerd directory below the cache, each with a list of the images in it."""
 
     def __init__(self, cache: Path) -> None:
         self._cache, self._folder = cache, cache / "containerd"
 
-    def clone(self, archives: Sequence[Path], target: Path) -> bool:
-        """Fill the directory of a stopped containerd; return False if there is no copy for these images."""
-        kept = self._folder / _key(archives)
-        with locked(self._cache, print):
-            if not kept.exists():
-                return False
-            kept.touch()
-            _share(kept, target)
-        return True
+    @contextmanager
+    def prepared(self, archives: Sequence[Path], target: Path) -> Iterator[list[Path]]:
+        """Fill the directory of a stopped containerd with the images that are kept, and yield the archives of others.
 
-    def keep(self, archives: Sequence[Path], source: Path) -> None:
-        """Keep the directory of a stopped containerd, and remove the least recently used copies."""
+        The block imports those and stops containerd again; then the directory is kept. Other programs on this machine
+        wait until then, so an image is unpacked once.
+        """
         with locked(self._cache, print):
-            self._keep(archives, source)
+            if missing := self._clone(archives, target):
+                yield missing
+                self._keep(archives, target)
+                return
+        yield []
+
+    def _clone(self, archives: Sequence[Path], target: Path) -> list[Path]:
+        """Clone the kept copy with most of these images and no others; return the archives that it lacks."""
+        wanted = _names(archives)
+        usable = [(len(images), folder) for folder, images in self._kept() if images <= wanted]
+        if not usable:
+            return list(archives)
+        _, best = max(usable)
+        best.touch()
+        _share(best / _FILES, target)
+        present = _images(best)
+        return [archive for archive in archives if archive.name not in present]
 
     def _keep(self, archives: Sequence[Path], source: Path) -> None:
+        """Keep a copy of a directory, and remove those that were used least recently."""
         self._folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="new-", dir=self._folder))
-        _share(source, made)
-        kept = self._folder / _key(archives)
-        if kept.exists():
-            shutil.rmtree(made)
-        else:
-            made.rename(kept)
+        (made / _FILES).mkdir()
+        _share(source, made / _FILES)
+        names = sorted(_names(archives))
+        (made / _IMAGES).write_text(json.dumps(names))
+        made.rename(self._folder / _key(names))
         newest = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in newest[_KEPT:]:
             shutil.rmtree(old)
 
+    def _kept(self) -> Iterator[tuple[Path, set[str]]]:
+        for folder in sorted(self._folder.glob("*")):
+            if (folder / _IMAGES).exists():  # else a copy was interrupted, or is from another version
+                yield folder, _images(folder)
 
-def _key(archives: Sequence[Path]) -> str:
-    names = sorted(archive.name for archive in archives)  # they end with the digests of the images
-    return hashlib.sha256("\n".join([CONTAINERD_VERSION, *names]).encode()).hexdigest()[:16]
+
+def _names(archives: Sequence[Path]) -> set[str]:
+    """Return what tells sets of images apart: file names, which end with the digests of the images."""
+    return {archive.name for archive in archives} | {f"containerd {CONTAINERD_VERSION}"}
+
+
+def _images(kept: Path) -> set[str]:
+    return set(json.loads((kept / _IMAGES).read_text()))
+
+
+def _key(names: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 def _share(source: Path, target: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from rig.binaries import ALL, NODE, SET_UP, cached
 from rig.compile import module_of, tags
-from rig.errors import MissingBinaries
+from rig.errors import MissingBinaries, StartFailed
 from rig.node import binaries, cgroups, containerd
 from rig.node.addresses import GATEWAY, NodeAddresses
 from rig.node.cluster import ready_since
@@ -99,24 +99,47 @@ def test_a_cgroup_is_created_in_the_single_hierarchy_of_version_2(tmp_path: Path
     assert (tmp_path / "ours").is_dir()
 
 
+def prepare(stores: ImageStores, archives: list[Path], target: Path, files: dict[str, str]) -> list[Path]:
+    """Fill a directory, with these files if an image has to be imported; return the archives imported."""
+    target.mkdir(parents=True, exist_ok=True)
+    with stores.prepared(archives, target) as missing:
+        for name, text in files.items() if missing else ():
+            (target / name).parent.mkdir(exist_ok=True)
+            (target / name).write_text(text)
+    return missing
+
+
 def test_clones_of_an_image_store_share_layers_but_not_databases(tmp_path: Path) -> None:
     stores, archives = ImageStores(tmp_path / "cache"), [tmp_path / "a-1.tar", tmp_path / "b-2.tar"]
     source, target = tmp_path / "source", tmp_path / "target"
-    for folder in (source / "snapshots", target):
-        folder.mkdir(parents=True)
-    (source / "meta.db").write_text("1")
-    (source / "snapshots" / "layer").write_text("bytes")
-    assert not stores.clone(archives, target)
-    stores.keep(archives, source)
-    assert stores.clone(archives[::-1], target)
+    assert prepare(stores, archives, source, {"meta.db": "1", "snapshots/layer": "bytes"}) == archives
+    assert prepare(stores, archives[::-1], target, {}) == []
     assert (target / "meta.db").read_text() == "1"
     assert (target / "meta.db").stat().st_ino != (source / "meta.db").stat().st_ino
     assert (target / "snapshots" / "layer").stat().st_ino == (source / "snapshots" / "layer").stat().st_ino
 
 
-def test_only_the_last_two_image_stores_are_kept(tmp_path: Path) -> None:
-    stores, source = ImageStores(tmp_path / "cache"), tmp_path / "source"
-    source.mkdir()
-    for number in range(5):
-        stores.keep([Path(f"image-{number}.tar")], source)
-    assert len(list((tmp_path / "cache" / "containerd").iterdir())) == 2
+def test_an_image_store_starts_with_the_largest_kept_part_of_its_images_and_no_others(tmp_path: Path) -> None:
+    stores = ImageStores(tmp_path / "cache")
+    one, two, three, four = (tmp_path / f"{name}-1.tar" for name in "abcd")
+    prepare(stores, [one], tmp_path / "1", {"one": "1"})
+    prepare(stores, [one, two], tmp_path / "2", {"two": "2"})
+    prepare(stores, [four], tmp_path / "3", {"four": "4"})
+    assert prepare(stores, [one, two, three], tmp_path / "4", {"three": "3"}) == [three]
+    assert sorted(path.name for path in (tmp_path / "4").iterdir()) == ["one", "three", "two"]
+
+
+def test_an_image_store_is_not_kept_if_an_import_fails(tmp_path: Path) -> None:
+    stores, archives = ImageStores(tmp_path / "cache"), [tmp_path / "a-1.tar"]
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(StartFailed), stores.prepared(archives, target):
+        raise StartFailed("no space left")
+    assert prepare(stores, archives, tmp_path / "next", {}) == archives
+
+
+def test_only_the_last_four_image_stores_are_kept(tmp_path: Path) -> None:
+    stores = ImageStores(tmp_path / "cache")
+    for number in range(6):
+        prepare(stores, [Path(f"image-{number}.tar")], tmp_path / str(number), {})
+    assert len(list((tmp_path / "cache" / "containerd").iterdir())) == 4
