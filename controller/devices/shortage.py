@@ -1,7 +1,10 @@
 """Why a container's request does not fit on a node: plain functions of data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+_LONGEST_REASON = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +62,9 @@ class PluginFailure:
 
 
 Reason: TypeAlias = Shortage | SearchTooLong | UnsupportedRequest | PluginFailure
+
+
+def first_of(reasons: Sequence[str]) -> str:
+    """Return the first reason, cut to 200 characters, and how many more there are."""
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return reasons[0][: _LONGEST_REASON - len(more)] + more

@@ -6,10 +6,11 @@ from types import MappingProxyType
 
 import structlog
 
-from controller.extender.device_objects import DeviceNode, DevicePod, whole_numbers
+from controller.extender.advertised_devices import advertised_devices
+from controller.extender.device_objects import DeviceNode, DevicePod
 from controller.extender.requested_devices import allocated_devices
 from controller.state.signal import Signal
-from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_node_info
+from shared.devices.annotation import ANNOTATION
 from shared.devices.info import NodeInfo, PodInfo
 
 _log = structlog.get_logger("extender")
@@ -72,7 +73,9 @@ class DeviceAccounts:
         if before is not None and _same_devices(before, after):
             return
         name = after.metadata.name
-        advertised, problem = _advertised(after)
+        advertised, problem = advertised_devices(after)
+        if problem:
+            _log.warning("node_devices_unreadable", node=name, error=problem[:500])
         pods = MappingProxyType(dict(self._pods.get(name, {})))
         self._nodes[name] = NodeAccount(name, after.metadata.uid, advertised, problem, pods)
         self._changed.add(name)
@@ -142,20 +145,6 @@ def version_of(pod: DevicePod) -> int:
 def _allocation(pod: DevicePod | None) -> tuple[str, PodInfo] | None:
     info = allocated_devices(pod) if pod is not None else None
     return (info.node_name, info) if info is not None else None
-
-
-def _advertised(node: DeviceNode) -> tuple[NodeInfo, str]:
-    """Return what a node advertises; nothing, and why, if its annotation is wrong."""
-    problem, text = "", node.metadata.annotations.get(ANNOTATION, "")
-    try:
-        info = parse_node_info(text) if text else NodeInfo()
-    except InvalidDeviceInfo as error:
-        info, problem = NodeInfo(), f"annotation {ANNOTATION} of the node: {error}"
-        _log.warning("node_devices_unreadable", node=node.metadata.name, error=str(error)[:500])
-    info.name = node.metadata.name
-    info.kube_cap = whole_numbers(node.status.capacity)
-    info.kube_alloc = whole_numbers(node.status.allocatable)
-    return info, problem
 
 
 def _same_devices(before: DeviceNode, after: DeviceNode) -> bool:

@@ -10,7 +10,7 @@ from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceScheduler
 from controller.devices.schedule import offered_devices, pod_for
-from controller.devices.shortage import Reason, SearchTooLong
+from controller.devices.shortage import Reason, SearchTooLong, first_of
 from controller.extender.accounts import NodeAccount
 from controller.extender.decide import NodeFit
 from controller.extender.requested_devices import RequestedDevices
@@ -19,7 +19,6 @@ from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 MAX_STEPS = 20_000  # of the search per pod and kind of node: a few hundredths of a second
 _MAX_RESULTS = 50_000
 _MAX_KINDS = 20_000
-_LONGEST_REASON = 200
 OUT_OF_TIME = "there was no time to look for devices; the scheduler retries"
 _UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
 
@@ -179,7 +178,4 @@ def _printed(reasons: Iterable[Reason]) -> str:
         else str(each)
         for each in reasons
     ]
-    if not texts:
-        return "a scheduler plugin refuses it and gives no reason"
-    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
-    return texts[0][: _LONGEST_REASON - len(more)] + more
+    return first_of(texts) if texts else "a scheduler plugin refuses it and gives no reason"

@@ -101,6 +101,12 @@ def copy_pod(pod: PodInfo) -> PodInfo:
     )
 
 
+def requests_devices(pod: PodInfo) -> bool:
+    """Return whether the pod or one of its containers requests anything."""
+    containers = (*pod.running_containers.values(), *pod.init_containers.values())
+    return bool(pod.requests) or any(container.requests for container in containers)
+
+
 def is_group_resource(name: str) -> bool:
     """Return whether a resource belongs to a tree of groups, which the group scheduler allocates."""
     return name.startswith(GROUP_PREFIX)

@@ -10,10 +10,8 @@ from typing import Any
 from controller.admission.errors import InvalidRequest
 from controller.admission.pods.pod_annotations import Json, annotations_of
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
-from shared.devices.info import ContainerInfo
-from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
-
-_DEFAULT_SCHEDULER = "default-scheduler"
+from shared.devices.info import ContainerInfo, requests_devices
+from shared.devices.scheduler import DEFAULT_SCHEDULER, DEVICES_RESOURCE, SCHEDULER_NAME
 
 
 def concerns_scheduler(pod: Mapping[str, Any]) -> bool:
@@ -26,16 +24,16 @@ def ensure_scheduled(draft: Json) -> list[str]:
 
     A pod that names another scheduler keeps it, and gets no devices. Raises InvalidRequest if the annotation is wrong.
     """
-    requests_devices = _requests_devices(draft)
+    asks = _asks_for_devices(draft)
     spec: Json = draft["spec"]
-    if requests_devices and _scheduler_of(draft) == _DEFAULT_SCHEDULER:
+    if asks and _scheduler_of(draft) == DEFAULT_SCHEDULER:
         spec["schedulerName"] = SCHEDULER_NAME
     if _scheduler_of(draft) != SCHEDULER_NAME:
-        return [_OTHER.format(scheduler=_scheduler_of(draft))] if requests_devices else []
+        return [_OTHER.format(scheduler=_scheduler_of(draft))] if asks else []
     containers: list[Json] = spec.get("containers") or []
     if containers and not any(DEVICES_RESOURCE in _limits(container) for container in containers):
         spec["containers"] = [_with_request(containers[0]), *containers[1:]]
-    return [_BOUND] if requests_devices and spec.get("nodeName") else []
+    return [_BOUND] if asks and spec.get("nodeName") else []
 
 
 _OTHER = (
@@ -45,7 +43,7 @@ _OTHER = (
 _BOUND = "spec.nodeName bypasses the scheduler, so the pod gets no devices; remove nodeName"
 
 
-def _requests_devices(pod: Mapping[str, Any]) -> bool:
+def _asks_for_devices(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod asks for devices by its annotation. Raises InvalidRequest."""
     text = annotations_of(pod).get(ANNOTATION, "")
     if not text:
@@ -57,8 +55,7 @@ def _requests_devices(pod: Mapping[str, Any]) -> bool:
     spec = pod["spec"]
     _check_names(info.running_containers, spec.get("containers") or [])
     _check_names(info.init_containers, spec.get("initContainers") or [])
-    containers = (*info.running_containers.values(), *info.init_containers.values())
-    return bool(info.requests) or any(container.requests for container in containers)
+    return requests_devices(info)
 
 
 def _check_names(requested: Mapping[str, ContainerInfo], containers: list[Json]) -> None:
@@ -68,7 +65,7 @@ def _check_names(requested: Mapping[str, ContainerInfo], containers: list[Json])
 
 
 def _scheduler_of(pod: Mapping[str, Any]) -> str:
-    return str(pod.get("spec", {}).get("schedulerName") or _DEFAULT_SCHEDULER)
+    return str(pod.get("spec", {}).get("schedulerName") or DEFAULT_SCHEDULER)
 
 
 def _limits(container: Mapping[str, Any]) -> Mapping[str, Any]:
