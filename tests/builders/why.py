@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from controller.cli.why.findings import Diagnosis, Severity
-from controller.cli.why.kinds import ObservedNode, ObservedNodeSpec, ObservedPod, ObservedPodStatus
+from controller.cli.why.kinds import ObservedNode, ObservedNodeSpec, ObservedNodeStatus, ObservedPod, ObservedPodStatus
 from controller.cli.why.models import why_model
 from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.placement.demand_of_kind import base_model_demand, cache_demand
@@ -32,9 +32,8 @@ LABELS = {ready_label("m"): "true", snapshot_label("m", "r1"): "true"}
 
 
 def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **spec: Any) -> ObservedNode:
-    return ObservedNode(
-        metadata=meta(name, labels=dict(labels or {})), spec=ObservedNodeSpec(**spec), status=conditions(ready=ready)
-    )
+    status = ObservedNodeStatus(conditions=conditions(ready=ready).conditions)
+    return ObservedNode(metadata=meta(name, labels=dict(labels or {})), spec=ObservedNodeSpec(**spec), status=status)
 
 
 def agent(name: str, *, ready: bool = True, **status: Any) -> ObservedPod:

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
     async def show(kube: Kube) -> int:
         observer = Observer(kube, options.larder_namespace, lambda: datetime.now(UTC))
-        diagnosis = await diagnose(subject.within(kube.namespace), observer, ObjectObserver(kube))
+        diagnosis = await diagnose(subject.within(kube.namespace), observer, ObjectObserver(kube, observer.namespace))
         print(render(diagnosis))
         return 1 if diagnosis.failed else 0
 

@@ -1,8 +1,12 @@
 """Nodes, pods, workloads and Events, with the fields that a diagnosis reads."""
 
+from typing import Any
+
 from controller.claims.kinds import ContainerStatus, PodStatus
+from controller.extender.device_objects import DeviceContainer, RequestedResources
 from shared.api.core import Affinity, ObservedStatus, SchedulingGate, StatusWithConditions, Volume
 from shared.api.meta import ApiStruct, holds
+from shared.devices.scheduler import DEFAULT_SCHEDULER
 from shared.kube.objects import Meta, Object
 
 
@@ -30,11 +34,17 @@ class ObservedNodeSpec(ApiStruct, frozen=True, kw_only=True):
     taints: list[Taint] = []
 
 
+class ObservedNodeStatus(StatusWithConditions, frozen=True, kw_only=True):
+    """The conditions of a node, and what pods may use of it."""
+
+    allocatable: dict[str, Any] = {}
+
+
 class ObservedNode(Object, frozen=True, kw_only=True):
     """A Node, as scheduling and placement see it."""
 
     spec: ObservedNodeSpec = ObservedNodeSpec()
-    status: StatusWithConditions = StatusWithConditions()
+    status: ObservedNodeStatus = ObservedNodeStatus()
 
 
 class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
@@ -51,13 +61,13 @@ class ExtendedResourceClaim(ApiStruct, frozen=True, kw_only=True):
     resource_claim_name: str = ""
 
 
-class ContainerResources(ApiStruct, frozen=True, kw_only=True):
-    """The resources of a container."""
+class ContainerResources(RequestedResources, frozen=True, kw_only=True):
+    """The requests and limits of a container."""
 
     limits: dict[str, str | int] = {}
 
 
-class ObservedContainer(ApiStruct, frozen=True, kw_only=True):
+class ObservedContainer(DeviceContainer, frozen=True, kw_only=True):
     """A container, as far as it asks for resources."""
 
     resources: ContainerResources = ContainerResources()
@@ -67,6 +77,7 @@ class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
     """What decides where a pod is scheduled, and its volumes."""
 
     node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
     scheduling_gates: list[SchedulingGate] = []

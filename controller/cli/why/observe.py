@@ -132,13 +132,18 @@ class Observer:
 
 async def listed_unless_forbidden(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
     """Return what was read; if this user may not list it, nothing, with a note in `hidden`."""
+    return await read_unless_forbidden(reading, what, hidden) or []
+
+
+async def read_unless_forbidden(reading: Awaitable[R], what: str, hidden: dict[str, Refused]) -> R | None:
+    """Return what was read; if this user may not read it, None, with a note in `hidden`."""
     try:
         return await reading
     except Refused as error:
         if error.code != _FORBIDDEN:
             raise
         hidden[what] = error
-        return []
+        return None
 
 
 def _by_node(agents: Iterable[ObservedPod]) -> dict[str, tuple[ObservedPod, ...]]:

@@ -1,4 +1,4 @@
-"""Reads the device claims of a pod, and what drivers publish."""
+"""Reads the device claims of a pod, what drivers publish, and what decides about requested devices."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,19 +10,24 @@ from controller.cli.why.device_kinds import (
     PodClaim,
     PublishedDevices,
 )
-from controller.cli.why.kinds import ObservedPod
-from controller.cli.why.observe import listed_unless_forbidden
-from shared.kube.collection import list_objects
+from controller.cli.why.kinds import ObservedPod, Workload
+from controller.cli.why.observe import listed_unless_forbidden, read_unless_forbidden
+from controller.cli.why.requested_devices import awaits_devices
+from controller.cli.why.view import DeviceScheduling
+from shared.devices.scheduler import SCHEDULER_NAME
+from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import NotFound, Refused
+from shared.kube.objects import Object
 from shared.kube.transport import Kube
 from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceObserver:
-    """Reads as far as this user may."""
+    """Reads as far as this user may; `larder_namespace` is where Larder runs."""
 
     kube: Kube
+    larder_namespace: str
 
     async def around(self, pod: ObservedPod) -> DeviceSurroundings:
         """Read what concerns the device claims of a pod; a pod without them causes no requests. Raises KubeError."""
@@ -33,6 +38,22 @@ class DeviceObserver:
             return await self._read(pod.metadata.namespace, named, resources)
         except NotFound:
             return DeviceSurroundings(served=False, claims=tuple(named))
+
+    async def scheduling(self, pod: ObservedPod) -> DeviceScheduling | None:
+        """Read what decides whether a pod gets the devices that it waits for; None if it waits for none.
+
+        Raises KubeError.
+        """
+        if not awaits_devices(pod):
+            return None
+        hidden: dict[str, Refused] = {}
+        namespace = get_object(self.kube, f"/api/v1/namespaces/{pod.metadata.namespace}", Object)
+        path = f"/apis/apps/v1/namespaces/{self.larder_namespace}/deployments/{SCHEDULER_NAME}"
+        return DeviceScheduling(
+            await read_unless_forbidden(namespace, "namespaces", hidden),
+            await read_unless_forbidden(get_object(self.kube, path, Workload), "deployments", hidden),
+            tuple(hidden),
+        )
 
     async def _read(self, namespace: str, named: list[PodClaim], resources: list[str]) -> DeviceSurroundings:
         hidden: dict[str, Refused] = {}

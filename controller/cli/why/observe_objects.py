@@ -26,9 +26,10 @@ _MOST_KINDS = 30  # read to find what belongs to an object
 
 @dataclass(slots=True)
 class ObjectObserver:
-    """Reads what is not Larder's own: pods, and what owns them."""
+    """Reads what is not Larder's own: pods, and what owns them; `larder_namespace` is where Larder runs."""
 
     kube: Kube
+    larder_namespace: str
     _served: ServedKinds | None = field(default=None, init=False)
 
     async def served(self) -> ServedKinds:
@@ -112,8 +113,14 @@ class ObjectObserver:
         meta = pod.metadata
         warnings = await self._warnings(meta.namespace, meta.uid)
         above = await self._owners_of(meta) if owners else ()
-        devices = await DeviceObserver(self.kube).around(pod)
-        return PodSurroundings(above, await self._claims(pod), tuple(warnings), devices)
+        devices = DeviceObserver(self.kube, self.larder_namespace)
+        return PodSurroundings(
+            above,
+            await self._claims(pod),
+            tuple(warnings),
+            await devices.around(pod),
+            await devices.scheduling(pod),
+        )
 
     async def _claims(self, pod: ObservedPod) -> dict[str, PersistentVolumeClaim] | None:
         """Return the claims that a pod was given, by name; None if this user may not read them."""

@@ -18,6 +18,7 @@ from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.kinds import ObservedNode, ObservedPod, Taint, Toleration
 from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
+from controller.cli.why.requested_devices import requested_device_findings, wants_devices
 from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.cli.why.waits import gate_findings, may_wait_on_node, on_node_findings, preferred_findings
 from controller.placement.selectors import matches_affinity
@@ -40,12 +41,13 @@ def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _A
     annotations = pod.metadata.annotations
     injected = _injected(annotations)
     of_models = list(injected_model_findings(pod, cluster.release_namespace))
-    requests_anything = bool(of_models) or has_template_claims(pod) or asks_for_devices(around.devices)
+    has_templates, of_scheduler = has_template_claims(pod), wants_devices(pod)
+    requests_anything = bool(of_models) or has_templates or of_scheduler or asks_for_devices(around.devices)
     findings = [*of_models, *_injection(pod, injected, cluster, requests_anything=requests_anything)]
     for identity, revision in injected:
         findings += _model(identity, revision, cluster)
     snapshots = [(identity, revision) for identity, revision in injected if revision]
-    if not pod.spec.node_name and (injected or has_template_claims(pod)):
+    if not pod.spec.node_name and (injected or has_templates or of_scheduler):
         findings += gate_findings(pod)
     if injected and not pod.spec.node_name:
         findings += _placement(pod, injected, cluster)
@@ -54,6 +56,7 @@ def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _A
     if pod.status.phase not in _STARTED:
         findings += [*claim_findings(pod, around), *template_claim_findings(pod, around)]
         findings += device_findings(pod, around.devices, cluster)
+    findings += requested_device_findings(pod, around.scheduling, cluster)
     findings += [*_status_findings(pod, cluster), *_events(pod, around)]
     if around.owners:
         findings.append(fact("owner", "Owned", f"it belongs to {' of '.join(around.owners)}"))
@@ -87,7 +90,7 @@ def _injection(
         )  # fmt: skip
     elif requested == [ENABLE_CACHE] and annotations[ENABLE_CACHE] == "false":
         yield fact("admission", "NotWanted", f"{ENABLE_CACHE} is false, so the pod keeps its own download")
-    elif pod.metadata.namespace in ("kube-system", cluster.release_namespace):
+    elif cluster.excludes(pod.metadata.namespace):
         message = f"admission skips pods in namespace {pod.metadata.namespace}"
         yield stop("admission", "ExcludedNamespace", message, "create it in another namespace")
     else:

@@ -12,9 +12,10 @@ from controller.cli.why.models import title_of
 from controller.cli.why.view import ClusterView, DeclaredModel
 from shared.api.kinds import BASE_MODEL as BASE_MODEL_KIND
 from shared.api.kinds import CLUSTER_BASE_MODEL, MODEL_KINDS, Definition
+from shared.devices.annotation import ANNOTATION as DEVICES
 
 _OURS = ("larder.dev/", MODEL_PREFIX)
-_OTHERS = (BASE_MODEL, ENABLE_CACHE, NODE_GROUP)
+_OTHERS = (BASE_MODEL, ENABLE_CACHE, NODE_GROUP, DEVICES)
 _BASE_KINDS = (BASE_MODEL_KIND, CLUSTER_BASE_MODEL)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.cli.why.device_kinds import DeviceSurroundings
-from controller.cli.why.kinds import ObservedNode, ObservedPod, WorkloadEvent
+from controller.cli.why.kinds import ObservedNode, ObservedPod, Workload, WorkloadEvent
 from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
@@ -13,9 +13,18 @@ from shared.api.meta import ModelStatus, NodeState
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
 from shared.kube.errors import Refused
-from shared.kube.objects import Meta
+from shared.kube.objects import Meta, Object
 
 _NO_DEVICES = DeviceSurroundings()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceScheduling:
+    """What decides whether `larder-scheduler` places a pod; `hidden`: what this user may not read of it."""
+
+    namespace: Object | None = None
+    scheduler: Workload | None = None
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +36,14 @@ class PodSurroundings:
         claims: Those of its claims that exist and are reported, by name; None if this user may not read claims.
         warnings: The warnings about it, newest first.
         devices: Its claims for devices.
+        scheduling: What is read while it waits for devices that it requests; None for all other pods.
     """
 
     owners: tuple[str, ...] = ()
     claims: Mapping[str, PersistentVolumeClaim] | None = field(default_factory=dict)
     warnings: tuple[WorkloadEvent, ...] = ()
     devices: DeviceSurroundings = _NO_DEVICES
+    scheduling: DeviceScheduling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +83,10 @@ class ClusterView:
     leader: LeaseHolder | None = None
     release_namespace: str = "larder-system"
     hidden: Mapping[str, Refused] = field(default_factory=dict)
+
+    def excludes(self, namespace: str) -> bool:
+        """Return whether Larder leaves the pods of a namespace alone."""
+        return namespace in ("kube-system", self.release_namespace)
 
     def model(self, kind: str, namespace: str, name: str) -> DeclaredModel | None:
         """Return a declared model, or None."""

@@ -16,6 +16,7 @@ from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.inferenceservices.kinds import is_controlled_by
 from shared.api.core import ObservedCondition
 from shared.api.meta import holds
+from shared.devices.annotation import ANNOTATION as DEVICES
 
 _REVISION = "deployment.kubernetes.io/revision"
 _DENIED = "denied the request: "
@@ -61,7 +62,7 @@ def _requests(found: ObservedWorkload, requested: list[RequestedModel]) -> Itera
     if lost := misplaced(own, template):
         message = f"the {found.kind} itself has {some(lost)}, which it does not pass to pods"
         yield stop("template", "AnnotationMisplaced", message, "move that to spec.template.metadata.annotations")
-    elif not any(key in template for key in (*TRIGGERS, INJECT)):
+    elif not any(key in template for key in (*TRIGGERS, INJECT, DEVICES)):
         message = f"its pods have none of {some((*TRIGGERS, INJECT))}, so Larder ignores them"
         yield fact("template", "AsksForNoModel", message)
     for one in requested:

@@ -1,5 +1,6 @@
-"""`larder why` of a pod that claims a model as a device, on a real API server and scheduler."""
+"""`larder why` of a pod that claims or requests devices, on a real API server and scheduler."""
 
+import json
 import subprocess
 import sys
 import uuid
@@ -13,8 +14,11 @@ import pytest
 
 from rig.api import Api
 from rig.processes import wait_until
+from shared.api.core import NODES
 from shared.api.meta import Condition
 from shared.api.model_node import PATH, Entry, EntryStatus, ModelNodeSpec, ModelNodeStatus
+from shared.devices.annotation import ANNOTATION
+from shared.devices.scheduler import DEVICES_RESOURCE, NAMESPACE_LABEL, SCHEDULER_NAME
 from shared.model_devices import (
     DEVICE_CLASSES,
     DRIVER,
@@ -25,6 +29,7 @@ from shared.model_devices import (
     SLICES,
     device_name,
 )
+from tests.builders.devices import CARD, card
 from tests.integration.cli.conftest import Cluster
 
 Json = dict[str, Any]
@@ -96,6 +101,31 @@ class Claims:
             lambda: bool(self.api.get(f"{pods}/{name}")["status"].get("resourceClaimStatuses")), SOON_S, "the claim"
         )
         return f"pod/{name}"
+
+    def advertise(self, name: str, text: str) -> str:
+        """Create a node with this annotation of devices."""
+        name = f"{name}-{self.namespace}"
+        self.api.create(NODES, {"metadata": {"name": name, "annotations": {ANNOTATION: text}}})
+        return name
+
+    def requesting(self, main: Json, **spec: Any) -> str:
+        """Create a pod as admission leaves it, with this in its annotation; nothing in this cluster places it."""
+        name = f"p-{uuid.uuid4().hex[:8]}"
+        text = json.dumps({"nodename": spec.get("nodeName", ""), "runningcontainer": {"main": main}})
+        marked = {"limits": {DEVICES_RESOURCE: "1"}}
+        containers = [{"name": "main", "image": "i", "resources": marked}]
+        self.api.create(
+            f"/api/v1/namespaces/{self.namespace}/pods",
+            {
+                "metadata": {"name": name, "annotations": {ANNOTATION: text}},
+                "spec": {"schedulerName": SCHEDULER_NAME, "containers": containers} | spec,
+            },
+        )
+        return f"pod/{name}"
+
+    def open(self) -> None:
+        """Let larder-scheduler place the pods of the namespace, as far as labels are concerned."""
+        self.api.patch(f"/api/v1/namespaces/{self.namespace}", {"metadata": {"labels": {NAMESPACE_LABEL: "true"}}})
 
 
 @pytest.fixture
@@ -177,3 +207,45 @@ def test_a_node_says_whether_its_devices_are_advertised(claims: Claims) -> None:
     )  # fmt: skip
     node = claims.node("broken", "Ready", broken)
     assert f"! node/{node}: NotDevicesAdvertised: PluginFailed: serial: no such device" in claims.why(f"node/{node}")
+
+
+def test_a_pod_that_no_node_could_hold_is_told_what_they_lack(claims: Claims) -> None:
+    claims.open()
+    node = claims.advertise("one", json.dumps({"allocatable": {card("a"): 1}}))
+    broken = claims.advertise("broken", "{")
+    pod = claims.requesting({"requests": {CARD: 2}})
+    shown = claims.why(pod)
+    assert f"(1 of 1 checked): {node}: container main: {CARD}: requested 2, used 0, capacity 1\n" in shown
+    assert (
+        f"! nodes: InvalidDeviceInfo: the devices of {broken} do not count: annotation {ANNOTATION} of the node"
+        in shown
+    )
+    assert "! scheduler: NoScheduler: there is no Deployment larder-scheduler in namespace larder-system" in shown
+    assert "NamespaceNotOpened" not in shown
+    assert "AsksForNoModel" not in shown
+
+
+def test_a_pod_in_a_namespace_that_is_not_opened_is_told_how_to_open_it(claims: Claims) -> None:
+    node = claims.advertise("one", json.dumps({"allocatable": {card("a"): 1}}))
+    pod = claims.requesting({"requests": {CARD: 1}})
+    shown = claims.why(pod)
+    assert shown.startswith(f"pod {claims.namespace}/{pod.removeprefix('pod/')}: namespace/{claims.namespace}: Namesp")
+    assert f"`kubectl label --overwrite namespace {claims.namespace} larder.dev/device-scheduling=true`\n" in shown
+    assert f". nodes: Fits: could hold the pod if no other pod used their devices: {node}\n" in shown
+
+
+def test_a_pod_that_waits_where_no_node_advertises_devices_is_told_so(claims: Claims) -> None:
+    assert "! nodes: NoDevices: no node advertises devices\n" in claims.why(claims.requesting({"requests": {CARD: 1}}))
+
+
+def test_a_pod_with_devices_shows_them(claims: Claims) -> None:
+    node = claims.advertise("one", json.dumps({"allocatable": {card("a"): 1}}))
+    got = {"requests": {CARD: 1}, "allocatefrom": {CARD: card("a")}}
+    shown = claims.why(claims.requesting(got, nodeName=node))
+    assert f". devices: Allocated: main ({card('a')}) on node/{node}\n" in shown
+    assert "! devices" not in shown
+
+
+def test_a_pod_of_another_scheduler_is_told_that_it_gets_no_devices(claims: Claims) -> None:
+    pod = claims.requesting({"requests": {CARD: 1}}, schedulerName="default-scheduler", nodeSelector={"no": "node"})
+    assert "! devices: OtherScheduler: admission did not send it to larder-scheduler" in claims.why(pod)

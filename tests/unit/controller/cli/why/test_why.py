@@ -215,7 +215,7 @@ async def test_another_products_model_is_reported_as_unmanaged_unless_it_opts_in
     }
     async with serving(Objects(there), tmp_path) as kube:
         observer = Observer(kube, "larder-system", lambda: datetime.now(UTC))
-        answer = await diagnose(Subject("ClusterBaseModel", "", "m"), observer, ObjectObserver(kube))
+        answer = await diagnose(Subject("ClusterBaseModel", "", "m"), observer, ObjectObserver(kube, "larder-system"))
     assert {"NotManaged", "NotObserved"} & reasons(answer) == {reason}
 
 
