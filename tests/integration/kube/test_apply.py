@@ -38,6 +38,6 @@ async def test_a_field_no_longer_applied_is_removed_unless_another_manager_owns_
 
 
 @pytest.mark.parametrize("spec", [{"nonsense": 1}, {"replicas": "many"}, {"replicas": -1}])
-async def test_a_wrong_manifest_is_refused(spec: Json, kube: Kube, namespace: str) -> None:
+async def test_an_invalid_manifest_is_refused(spec: Json, kube: Kube, namespace: str) -> None:
     with pytest.raises(Refused, match=r"nonsense|replicas"):
         await apply(kube, f"/apis/apps/v1/namespaces/{namespace}/deployments/d", manifest(namespace, **spec), "one")

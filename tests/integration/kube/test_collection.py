@@ -6,7 +6,7 @@ from shared.kube.objects import Object
 from shared.kube.transport import Kube
 
 
-async def test_a_list_of_metadata_may_be_empty(kube: Kube, namespace: str) -> None:
+async def test_an_empty_list_is_decoded(kube: Kube, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     none = {"labelSelector": "larder.dev/nothing-has-this"}
     assert await list_metadata(kube, path, none) == []

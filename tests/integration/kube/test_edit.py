@@ -18,7 +18,7 @@ def adding(key: str) -> Callable[[Json], Json]:
     return lambda found: found | {"data": found.get("data", {}) | {key: "here"}}
 
 
-async def test_twenty_writers_at_once_lose_nothing(kube: Kube, namespace: str) -> None:
+async def test_twenty_concurrent_writers_lose_no_update(kube: Kube, namespace: str) -> None:
     path = f"{maps(namespace)}/shared"
     await create_if_missing(kube, maps(namespace), {"metadata": {"name": "shared", "labels": {"of": "another"}}})
     await asyncio.gather(*(update(kube, path, adding(f"k{n}"), within_s=30) for n in range(20)))

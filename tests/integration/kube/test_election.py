@@ -92,7 +92,7 @@ async def test_a_leader_that_is_cut_off_stops_before_the_next_begins(namespace: 
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_without_an_api_server_the_work_ends_and_afterwards_continues(
+async def test_a_leader_stops_without_an_api_server_and_leads_again_afterwards(
     kube: Kube, namespace: str, control_plane: ControlPlane
 ) -> None:
     reigns = Reigns()

@@ -205,7 +205,7 @@ async def test_the_reflector_survives_a_restart_of_the_api_server(
     assert 0 < len(watched.troubles) < 60
 
 
-async def test_a_deletion_that_an_expired_version_hid_is_reported_once(
+async def test_a_deletion_missed_because_of_an_expired_version_is_reported_once(
     kube: Kube, namespace: str, control_plane: ControlPlane, make_way: MakeWay
 ) -> None:
     way = await make_way()
@@ -223,7 +223,7 @@ async def test_a_deletion_that_an_expired_version_hid_is_reported_once(
     assert watched.deleted == {"doomed": 1}
 
 
-async def test_an_object_that_cannot_be_decoded_hides_no_other(kube: Kube, namespace: str) -> None:
+async def test_an_object_that_cannot_be_decoded_does_not_hide_others(kube: Kube, namespace: str) -> None:
     await create(kube, namespace, "good", "bad")
     troubles: list[str] = []
     seen = asyncio.Event()

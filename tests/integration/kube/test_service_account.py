@@ -22,7 +22,7 @@ def make_token(control_plane: ControlPlane) -> Callable[[], str]:
     return lambda: str(control_plane.api.create(path, {"spec": {}})["status"]["token"])
 
 
-async def test_a_token_that_is_replaced_is_shown_from_then_on(
+async def test_a_replaced_token_is_used_for_later_requests(
     control_plane: ControlPlane, make_token: Callable[[], str], tmp_path: Path
 ) -> None:
     host, port = control_plane.server

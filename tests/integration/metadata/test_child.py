@@ -98,7 +98,7 @@ def test_a_child_that_dies_or_returns_an_invalid_result_is_reported_with_a_reaso
     assert phrase in reading.message
 
 
-def test_a_child_that_was_killed_from_outside_was_interrupted(order: SourceOrder) -> None:
+def test_a_child_killed_from_outside_is_reported_as_interrupted(order: SourceOrder) -> None:
     reading = script("import os; os.kill(os.getpid(), 9)").read(order)
     assert (reading.reason, reading.metadata) == ("MetadataInterrupted", None)
     assert "killed from outside" in reading.message
@@ -107,7 +107,7 @@ def test_a_child_that_was_killed_from_outside_was_interrupted(order: SourceOrder
 @pytest.mark.parametrize(
     "body", ["time.sleep(600)", "os.close(1); os.close(2); time.sleep(600)", "os.write(2, bytes(10**7))"]
 )
-def test_a_child_that_hangs_is_killed_and_gone(tmp_path: Path, body: str) -> None:
+def test_a_hanging_child_is_killed_and_reaped(tmp_path: Path, body: str) -> None:
     limits = ChildLimits(wall_s=1.0)
     child = script(f"import os, time; {body}")
     reading = child.read(order_of_folder(folder_with(tmp_path, config__json=b"{}"), limits))
@@ -132,7 +132,9 @@ def test_a_grandchild_is_killed_with_the_child(order: SourceOrder, tmp_path: Pat
     wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
 
 
-def test_a_grandchild_that_holds_the_pipes_ends_with_the_reading(order: SourceOrder, tmp_path: Path) -> None:
+def test_a_grandchild_that_holds_the_pipes_is_killed_when_the_read_is_cancelled(
+    order: SourceOrder, tmp_path: Path
+) -> None:
     reported = tmp_path / "pid"
     child, outcome = starts_another(reported, ""), list[Exception]()
 
@@ -152,7 +154,7 @@ def test_a_grandchild_that_holds_the_pipes_ends_with_the_reading(order: SourceOr
     wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
 
 
-def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path) -> None:
+def test_a_real_reader_is_stopped_at_its_cpu_or_memory_limit(tmp_path: Path) -> None:
     tokens = {"tokenizer.ggml.tokens": ["" for _ in range(2_000_000)]}
     folder = folder_with(tmp_path, m__gguf=gguf(tokens, {}))
     slow = Child(COMMAND).read(order_of_folder(folder, ChildLimits(cpu_s=0)))
@@ -161,7 +163,7 @@ def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path
     assert (large.reason, "MiB of memory" in large.message) == ("MetadataFailed", True)
 
 
-def test_a_cancelled_reading_ends_at_once(order: SourceOrder) -> None:
+def test_a_cancelled_read_ends_at_once_and_later_ones_do_not_start(order: SourceOrder) -> None:
     asked, answer_now = threading.Event(), threading.Event()
 
     def answer(_: ScriptedRequest) -> bytes:
@@ -193,7 +195,7 @@ def test_a_cancelled_reading_ends_at_once(order: SourceOrder) -> None:
         late.read(order)
 
 
-def test_credentials_go_over_standard_input_and_to_the_source_alone(order: SourceOrder) -> None:
+def test_credentials_are_sent_only_to_the_source_and_not_through_the_environment(order: SourceOrder) -> None:
     listed = build_manifest("hf://o/m@c", "c", [File("config.json", 22)])
     with scripted(lambda _: reply(200, b'{"model_type": "llama"}'[:22])) as hub:
         settings = settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
@@ -205,11 +207,11 @@ def test_credentials_go_over_standard_input_and_to_the_source_alone(order: Sourc
     assert "its result is invalid" in seen.message
 
 
-def test_a_program_that_cannot_be_started_is_retried_later(order: SourceOrder) -> None:
+def test_a_program_that_cannot_be_started_is_reported_as_unreachable(order: SourceOrder) -> None:
     with pytest.raises(Unreachable, match="cannot start the process"):
         Child(command=("/does/not/exist",)).read(order)
 
 
-def test_without_an_order_a_child_ends_with_a_fault() -> None:
+def test_a_child_without_a_valid_order_exits_with_1() -> None:
     done = subprocess.run(COMMAND, input=b"nonsense", capture_output=True, check=False, timeout=60)  # noqa: S603
     assert (done.returncode, done.stdout) == (1, b"")

@@ -9,14 +9,14 @@ from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 
 
-def test_kubectl_works_with_it(control_plane: ControlPlane, binaries: Binaries) -> None:
+def test_kubectl_works_with_the_control_plane(control_plane: ControlPlane, binaries: Binaries) -> None:
     argv = [str(binaries.kubectl), "--kubeconfig", str(control_plane.kubeconfig), "version"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)  # noqa: S603 - our own kubectl
     assert f"Server Version: v{KUBERNETES_VERSION}" in done.stdout
     assert done.stderr == ""
 
 
-def test_users_have_only_what_rbac_gives_them(control_plane: ControlPlane) -> None:
+def test_users_have_only_the_rights_that_rbac_grants(control_plane: ControlPlane) -> None:
     stranger = control_plane.api_for("stranger")
     with pytest.raises(CallRefused, match='User "stranger" cannot list resource "nodes"'):
         stranger.get("/api/v1/nodes")
@@ -26,7 +26,7 @@ def test_users_have_only_what_rbac_gives_them(control_plane: ControlPlane) -> No
     member.close()
 
 
-def test_policies_for_admission_are_served(control_plane: ControlPlane) -> None:
+def test_admission_policies_and_webhooks_are_served(control_plane: ControlPlane) -> None:
     resources = control_plane.api.get("/apis/admissionregistration.k8s.io/v1")["resources"]
     assert {"validatingadmissionpolicies", "mutatingwebhookconfigurations"} <= {one["name"] for one in resources}
 

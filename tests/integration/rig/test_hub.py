@@ -44,7 +44,7 @@ def _link(hub: Hub, path: str = LARGE) -> str:
     return httpx.get(f"{hub.endpoint}/acme/llama/resolve/main/{path}", timeout=60).headers["Location"]
 
 
-def test_a_snapshot_has_every_byte_and_the_token_stays_with_the_hub(hub: Hub, model: Path, tmp_path: Path) -> None:
+def test_a_snapshot_is_complete_and_the_token_is_sent_only_to_the_hub(hub: Hub, model: Path, tmp_path: Path) -> None:
     hub.push("acme/llama", model, access=RepositoryAccess(frozenset({"hf_good"})))
     snapshot_download("acme/llama", endpoint=hub.endpoint, token="hf_good", local_dir=tmp_path / "got")
     assert _contents(tmp_path / "got") == _contents(model)
@@ -60,7 +60,7 @@ def test_model_info_names_the_commit_and_the_files(hub: Hub, model: Path) -> Non
     assert {one.rfilename for one in info.siblings or []} == set(_contents(model))
 
 
-def test_the_tree_is_paged_and_has_both_kinds_of_digest(hub: Hub, model: Path) -> None:
+def test_the_tree_is_paged_and_lists_git_and_lfs_digests(hub: Hub, model: Path) -> None:
     commit = hub.push("acme/llama", model)
     hub.page_size = 2
     api = HfApi(endpoint=hub.endpoint, token=False)
@@ -77,7 +77,7 @@ def test_the_tree_is_paged_and_has_both_kinds_of_digest(hub: Hub, model: Path) -
     assert small.blob_id == git_blob_id((model / "config.json").read_bytes())
 
 
-def test_a_branch_moves_and_the_old_commit_stays(hub: Hub, model: Path, tmp_path: Path) -> None:
+def test_an_old_commit_stays_available_after_its_branch_moves(hub: Hub, model: Path, tmp_path: Path) -> None:
     first = hub.push("acme/llama", model)
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "config.json").write_text("{}")
@@ -97,7 +97,7 @@ def test_a_branch_moves_and_the_old_commit_stays(hub: Hub, model: Path, tmp_path
         ("hf_unheard_of", False, errors.HfHubHTTPError),
     ],
 )
-def test_private_and_gated_repositories_are_refused_as_the_hub_does(
+def test_private_and_gated_repositories_raise_the_errors_of_the_real_hub(
     hub: Hub, model: Path, token: str | Literal[False], gated: Literal[True, False], expected: type[Exception]
 ) -> None:
     hub.push("acme/llama", model, access=RepositoryAccess(frozenset({"hf_good"}), gated=gated))
@@ -106,7 +106,7 @@ def test_private_and_gated_repositories_are_refused_as_the_hub_does(
         HfApi(endpoint=hub.endpoint, token=token).model_info("acme/llama")
 
 
-def test_missing_repositories_revisions_and_files_raise_their_own_errors(hub: Hub, model: Path) -> None:
+def test_missing_repositories_revisions_and_files_raise_distinct_errors(hub: Hub, model: Path) -> None:
     hub.push("acme/llama", model)
     api = HfApi(endpoint=hub.endpoint, token=False)
     with pytest.raises(errors.RepositoryNotFoundError):
@@ -117,7 +117,7 @@ def test_missing_repositories_revisions_and_files_raise_their_own_errors(hub: Hu
         api.hf_hub_download("acme/llama", "nothing.json")
 
 
-def test_links_open_only_while_they_are_valid_and_without_a_token(hub: Hub, model: Path) -> None:
+def test_links_work_until_they_expire_and_refuse_tokens(hub: Hub, model: Path) -> None:
     hub.push("acme/llama", model)
     link = _link(hub)
     assert httpx.get(link, headers={"Range": "bytes=0-7"}, timeout=60).content == (model / LARGE).read_bytes()[:8]

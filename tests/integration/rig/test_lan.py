@@ -34,7 +34,7 @@ def test_a_thread_returns_to_its_own_network_and_its_sockets_stay_in_the_other(l
         socket.create_connection(server.getsockname(), 0.2).close()
 
 
-def test_a_port_forward_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -> None:
+def test_a_port_forward_connects_to_the_same_port_of_the_other_loopback(lan: Lan) -> None:
     port = free_port()
     with within_network(lan.network):
         server = socket.create_server((LOOPBACK, port))
@@ -53,7 +53,7 @@ def test_a_port_forward_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -
     thread.join()
 
 
-def test_a_port_forward_where_nothing_listens_hangs_up(lan: Lan) -> None:
+def test_a_port_forward_without_a_listener_closes_the_connection(lan: Lan) -> None:
     port = free_port()
     with PortForward(lan.network, [port]), socket.create_connection((LOOPBACK, port), 5) as client:
         assert client.recv(1) == b""

@@ -61,7 +61,9 @@ def _silent(_: str) -> None:
     """Say nothing."""
 
 
-def test_programs_are_taken_when_their_digest_is_right(mirror: Mirror, env: dict[str, str], tmp_path: Path) -> None:
+def test_programs_with_the_right_digest_are_installed_and_cached(
+    mirror: Mirror, env: dict[str, str], tmp_path: Path
+) -> None:
     for binary in KUBERNETES:
         mirror.put(binary, f"#!/bin/sh\necho {binary.name}\n".encode())
     found = setup(env, _silent)
@@ -83,7 +85,7 @@ def test_a_wrong_digest_is_refused_and_nothing_is_installed(
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {"bin", "lock"}
 
 
-def test_a_program_or_digest_that_is_not_there_is_named(mirror: Mirror, env: dict[str, str]) -> None:
+def test_a_missing_program_or_digest_is_named(mirror: Mirror, env: dict[str, str]) -> None:
     with pytest.raises(SetupFailed, match=r"kube-apiserver\.sha256 is not there \(404\); LARDER_KUBE_MIRROR"):
         setup(env, _silent)
     mirror.put(APISERVER, b"program")
@@ -98,7 +100,7 @@ def test_an_empty_digest_is_refused(mirror: Mirror, env: dict[str, str]) -> None
         setup(env, _silent)
 
 
-def test_a_cache_that_cannot_take_the_program_is_reported(mirror: Mirror, env: dict[str, str]) -> None:
+def test_a_cache_that_cannot_be_written_is_reported_with_a_remedy(mirror: Mirror, env: dict[str, str]) -> None:
     cached(APISERVER, Path(env["LARDER_CACHE"])).parent.touch()  # a file where the directory belongs
     for binary in KUBERNETES:
         mirror.put(binary, b"program")
@@ -106,6 +108,6 @@ def test_a_cache_that_cannot_take_the_program_is_reported(mirror: Mirror, env: d
         setup(env, _silent)
 
 
-def test_a_mirror_that_does_not_answer_is_named(env: dict[str, str]) -> None:
+def test_an_unreachable_mirror_is_named(env: dict[str, str]) -> None:
     with pytest.raises(SetupFailed, match=r"http://127\.0\.0\.1:1/release/.*could not be fetched: ConnectError"):
         setup(env | {"LARDER_KUBE_MIRROR": "http://127.0.0.1:1"}, _silent)

@@ -99,7 +99,9 @@ def test_an_agent_pod_is_ready_when_its_probe_answers(control_plane: ControlPlan
     _eventually(lambda: _condition(api.get(path)) == "False", "the pod not to be Ready any more")
 
 
-def test_a_token_names_the_node_and_ends_with_its_pod(control_plane: ControlPlane, nodes: Nodes) -> None:
+def test_a_token_names_the_node_and_is_invalid_once_its_pod_is_deleted(
+    control_plane: ControlPlane, nodes: Nodes
+) -> None:
     api = control_plane.api
     nodes.add("rig-d")
     pod = create_agent_pod(api, "rig-d", probe_port=free_port(), namespace="rig-tokens")
@@ -118,7 +120,7 @@ def test_a_token_names_the_node_and_ends_with_its_pod(control_plane: ControlPlan
     )
 
 
-def test_a_token_for_the_api_server_opens_a_kubeconfig(
+def test_a_kubeconfig_with_a_token_authenticates_as_the_agent(
     control_plane: ControlPlane, nodes: Nodes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     api = control_plane.api

@@ -41,7 +41,7 @@ def test_a_program_that_ends_early_shows_the_end_of_its_log(tmp_path: Path) -> N
         process.wait_ready(lambda: False, SOON_S)
 
 
-def test_a_program_that_never_becomes_ready_is_named_with_the_timeout(tmp_path: Path) -> None:
+def test_a_program_that_never_becomes_ready_is_reported_with_the_timeout(tmp_path: Path) -> None:
     process = Process(_python("import time; time.sleep(300)"), tmp_path / "log")
     with pytest.raises(StartFailed, match="python was not ready within 0 s"):
         process.wait_ready(lambda: False, 0.1)
@@ -69,7 +69,7 @@ def test_children_die_with_their_parent(tmp_path: Path) -> None:
         wait_until(lambda: not _runs(child), SOON_S, "the child to end with its parent")
 
 
-def test_an_orphaned_program_is_ended(tmp_path: Path) -> None:
+def test_a_program_that_may_outlive_us_has_its_own_session_and_can_be_terminated(tmp_path: Path) -> None:
     code = "import os, time; print(os.getsid(0) == os.getpid(), flush=True); time.sleep(300)"
     process = Process(Program("python", [sys.executable, "-c", code], outlive=True), tmp_path / "log")
     process.wait_ready(lambda: "True" in (tmp_path / "log").read_text(), SOON_S)

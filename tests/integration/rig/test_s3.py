@@ -10,7 +10,7 @@ from rig import plain_http
 from rig.s3 import S3
 
 
-def test_an_object_is_a_file_with_its_md5_as_etag(s3: S3) -> None:
+def test_an_object_is_stored_as_a_file_with_its_md5_as_etag(s3: S3) -> None:
     etag = s3.put("rig-objects", "models/a/config.json", b"{}")
     assert etag == hashlib.md5(b"{}", usedforsecurity=False).hexdigest()
     assert s3.path("rig-objects", "models/a/config.json").read_bytes() == b"{}"
@@ -18,7 +18,7 @@ def test_an_object_is_a_file_with_its_md5_as_etag(s3: S3) -> None:
     assert [(one["Key"], one["ETag"].strip('"')) for one in listed] == [("models/a/config.json", etag)]
 
 
-def test_ranges_and_signatures_are_real(s3: S3) -> None:
+def test_ranges_are_served_and_wrong_signatures_are_refused(s3: S3) -> None:
     s3.put("rig-ranges", "file.bin", bytes(range(100)))
     part = s3.client().get_object(Bucket="rig-ranges", Key="file.bin", Range="bytes=10-19")
     assert part["Body"].read() == bytes(range(10, 20))
