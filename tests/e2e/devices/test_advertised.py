@@ -90,7 +90,7 @@ def test_an_unmodified_scheduler_counts_what_the_agent_advertises(advertising: I
     site.running(second)
 
 
-def test_kubelet_makes_the_whole_capacity_allocatable_so_capacity_says_it(advertising: Installation) -> None:
+def test_the_advertised_capacity_equals_the_allocatable_amount(advertising: Installation) -> None:
     advertising.until(lambda: extended(advertising).get(RESERVED) == ("3", "3"), "kubelet to be heeded", _SLOW_S)
 
 
@@ -102,7 +102,7 @@ def test_devices_survive_a_restart_of_kubelet(advertising: Installation) -> None
     site.running(sleeper(site, 1))
 
 
-def test_a_model_that_is_ready_is_a_device(advertising: Installation) -> None:
+def test_a_ready_model_is_advertised_as_a_device(advertising: Installation) -> None:
     site = advertising
     name = site.base_model()
     site.wait_ready("ClusterBaseModel", name)

@@ -134,7 +134,7 @@ def _with_tuner(site: Installation, namespace: str) -> str:
     return name
 
 
-def test_a_container_gets_what_a_plugin_gives_it_and_the_administrator_allows(scheduled: Installation) -> None:
+def test_a_container_gets_only_the_plugin_mounts_that_the_administrator_allows(scheduled: Installation) -> None:
     site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
     site.api.patch(
         f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
@@ -154,7 +154,7 @@ def test_a_container_gets_what_a_plugin_gives_it_and_the_administrator_allows(sc
     assert waiting["status"]["phase"] == "Pending"
 
 
-def test_the_scheduler_of_the_chart_runs_with_no_right_on_its_node(scheduled: Installation) -> None:
+def test_the_scheduler_runs_unprivileged(scheduled: Installation) -> None:
     (pod,) = scheduled.pods("app.kubernetes.io/component=scheduler")
     assert is_pod_ready(pod)
     (container,) = pod["spec"]["containers"]

@@ -71,7 +71,7 @@ def test_a_pod_of_a_restricted_namespace_claims_a_model(driven: Installation, mo
     assert driven.sh(pod, "ls /models 2>/dev/null; echo $MODEL_PATH", "other").strip() == ""
 
 
-def test_root_in_a_container_changes_nothing(driven: Installation, model: str) -> None:
+def test_root_in_a_container_cannot_change_the_model(driven: Installation, model: str) -> None:
     namespace = namespace_of_level(driven, "privileged")
     template = claim_template(driven, namespace, {"name": "model", "exactly": exactly(model)})
     root = container(resources={"claims": [{"name": "m"}]}, securityContext={"runAsUser": 0})
@@ -82,7 +82,7 @@ def test_root_in_a_container_changes_nothing(driven: Installation, model: str) -
     reads_the_model(driven, pod, model)
 
 
-def test_the_short_form_is_a_resource_of_the_container(driven: Installation, model: str) -> None:
+def test_a_model_can_be_requested_as_an_extended_resource_of_a_container(driven: Installation, model: str) -> None:
     resource = f"model.larder.dev/{model}"
     spec = {"selectors": [{"cel": {"expression": (
         f'device.driver == "model.larder.dev" && device.attributes["model.larder.dev"].model == "{model}"'
@@ -99,7 +99,7 @@ def test_the_short_form_is_a_resource_of_the_container(driven: Installation, mod
     driven.api.delete(f"{RESOURCES}/deviceclasses/{model}")
 
 
-def test_alternatives_take_the_cache_and_do_without_it(driven: Installation, model: str) -> None:
+def test_alternatives_use_the_cache_or_start_without_it(driven: Installation, model: str) -> None:
     namespace = namespace_of_level(driven, "restricted")
 
     def started(wanted: str) -> Json:
@@ -144,7 +144,7 @@ def test_alternatives_prefer_the_node_with_the_cache(driven: Installation, model
         reads_the_model(driven, pod, model)
 
 
-def test_the_health_of_a_device_is_in_the_status_of_its_pod(driven: Installation, model: str) -> None:
+def test_the_health_of_a_device_is_reported_in_the_status_of_its_pod(driven: Installation, model: str) -> None:
     pod = claiming_pod(driven, model, namespace_of_level(driven, "restricted"))
     driven.until(lambda: _health(driven, pod) == {"Healthy"}, "the device to be healthy")
     driven.hub.faults.add(Refuse(503))  # the agent must not repair the files before somebody has looked
@@ -182,7 +182,7 @@ def test_a_pod_waits_for_its_model_and_starts_when_it_is_there(driven: Installat
     reads_the_model(driven, driven.running(pod, namespace), name)
 
 
-def test_prepared_claims_survive_driver_and_kubelet(driven: Installation, model: str) -> None:
+def test_prepared_claims_survive_restarts_of_driver_and_kubelet(driven: Installation, model: str) -> None:
     """Pitfalls 3 and 4: kubelet wipes slices, and never writes again what it believes to be prepared."""
     namespace = namespace_of_level(driven, "restricted")
     template = claim_template(driven, namespace, {"name": "model", "exactly": exactly(model)})
@@ -237,7 +237,7 @@ def test_the_metrics_of_the_driver_count_a_prepared_claim(driven: Installation, 
     assert shown['larder_claim_duration_seconds_count{outcome="answered",verb="prepare"}'] >= 1
 
 
-def test_the_end_of_a_claim_is_the_last_use_of_its_model(driven: Installation, model: str) -> None:
+def test_the_last_use_of_a_model_is_recorded_when_its_claim_ends(driven: Installation, model: str) -> None:
     pod = claiming_pod(driven, model, namespace_of_level(driven, "restricted"))
     driven.until(lambda: driven.entries("one", model)[0].get("inUse", False), "the use to be seen")
     assert "lastUsed" not in driven.entries("one", model)[0]

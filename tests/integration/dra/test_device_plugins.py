@@ -100,7 +100,7 @@ def test_the_example_plugin_sets_a_variable_with_the_allocated_devices(bench: Dr
     assert "LARDER_EXAMPLE_DEVICES=toys/b" in edits["env"]
 
 
-def test_a_plugin_that_raises_or_answers_nonsense_is_named_and_the_others_go_on(toys: DraBench) -> None:
+def test_a_plugin_that_raises_or_returns_an_invalid_answer_is_named_and_the_others_continue(toys: DraBench) -> None:
     toys.allow = json.dumps(ALLOW)
     broken = _claimed(toys, "broken")
     assert "device plugin toys: allocate: RuntimeError: the toy is broken" in toys.refused(broken)
@@ -109,7 +109,7 @@ def test_a_plugin_that_raises_or_answers_nonsense_is_named_and_the_others_go_on(
     toys.kubelet.unprepare(broken)
 
 
-def test_a_plugin_that_hangs_is_named_and_pods_without_its_devices_are_not_held_up(toys: DraBench) -> None:
+def test_a_hanging_plugin_is_named_and_does_not_delay_pods_without_its_devices(toys: DraBench) -> None:
     toys.allow = json.dumps(ALLOW)
     stuck = _claimed(toys, "stuck")
     without = toys.claim("model == 'tiny'")
@@ -124,13 +124,13 @@ def test_a_plugin_that_hangs_is_named_and_pods_without_its_devices_are_not_held_
     assert toys.kubelet.unprepare(stuck)[stuck["metadata"]["uid"]].error == ""
 
 
-def test_by_default_no_plugin_is_asked(toys: DraBench) -> None:
+def test_by_default_no_plugin_is_used(toys: DraBench) -> None:
     claim = _claimed(toys, "fuse")
     toys.prepared(claim)
     assert "deviceNodes" not in toys.edits(claim)[0]
 
 
-def test_devices_of_another_node_are_not_given_here(toys: DraBench) -> None:
+def test_devices_allocated_on_another_node_are_not_added(toys: DraBench) -> None:
     toys.allow = json.dumps(ALLOW)
     claim = _claimed(toys, "fuse", node="elsewhere")
     toys.prepared(claim)

@@ -40,7 +40,7 @@ def test_a_pod_that_claims_a_model_gets_it_read_only(bench: DraBench, entry: Ent
     assert {f"MODEL_PATH={target}", "MODEL_ID=tiny", "MODEL_CACHED=true"} <= set(edits["env"])
 
 
-def test_a_device_says_what_the_model_is(bench: DraBench, entry: Entry) -> None:
+def test_a_device_has_attributes_that_describe_its_model(bench: DraBench, entry: Entry) -> None:
     (device,) = bench.devices().values()
     attributes = {name: next(iter(value.values())) for name, value in device["attributes"].items()}
     assert device["allowMultipleAllocations"]
@@ -90,7 +90,9 @@ def test_slices_that_kubelet_deletes_are_published_again(bench: DraBench, entry:
 
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("kill", [True, False])
-def test_prepared_claims_survive_the_driver_and_their_files_are_written_again(bench: DraBench, *, kill: bool) -> None:
+def test_prepared_claims_outlive_the_driver_and_its_restart_rewrites_missing_files(
+    bench: DraBench, *, kill: bool
+) -> None:
     """Pitfall 4: kubelet prepares a claim only for a new sandbox, whatever becomes of the file."""
     claim = bench.claim(TINY)
     bench.pod(claim)
@@ -106,7 +108,7 @@ def test_prepared_claims_survive_the_driver_and_their_files_are_written_again(be
 
 
 @pytest.mark.usefixtures("entry")
-def test_a_file_that_disappears_under_the_driver_is_written_again(bench: DraBench) -> None:
+def test_a_deleted_cdi_file_is_written_again(bench: DraBench) -> None:
     claim = bench.claim(TINY)
     bench.pod(claim)
     bench.prepared(claim)
@@ -114,7 +116,7 @@ def test_a_file_that_disappears_under_the_driver_is_written_again(bench: DraBenc
     bench.until(bench.cdi_path(claim).exists, "the file of the claim")
 
 
-def test_files_that_a_crash_left_are_removed(bench: DraBench) -> None:
+def test_files_left_by_a_crash_are_removed_and_those_of_other_drivers_kept(bench: DraBench) -> None:
     """Pitfall 4: files of claims that are gone, and half of a file; those of other drivers stay."""
     bench.cdi.mkdir()
     left = [bench.cdi / "model.larder.dev-0a1b-2c3d.json", bench.cdi / "model.larder.dev-0a1b.17.tmp"]
@@ -127,7 +129,7 @@ def test_files_that_a_crash_left_are_removed(bench: DraBench) -> None:
 
 
 @pytest.mark.usefixtures("entry")
-def test_unprepare_answers_for_every_claim(bench: DraBench) -> None:
+def test_unprepare_succeeds_for_unknown_and_repeated_claims(bench: DraBench) -> None:
     """Pitfall 5: kubelet asks also after a failed prepare, and for claims that the driver never saw."""
     claim = bench.claim(TINY)
     bench.pod(claim)
@@ -170,7 +172,7 @@ def test_metrics_count_prepared_claims_published_devices_and_answers(bench: DraB
     assert (shown["larder_claims_prepared"], shown[answers.format("answered", "unprepare")]) == (0, 1)
 
 
-def test_an_address_that_is_taken_ends_the_driver(bench: DraBench) -> None:
+def test_a_driver_whose_address_is_taken_exits(bench: DraBench) -> None:
     bench.start_registered()
     bench.wait_devices()
     second = bench.start()  # on the address of the first
@@ -187,7 +189,7 @@ def test_the_health_of_each_device_is_streamed_to_kubelet(bench: DraBench, entry
     bench.until(lambda: "removed" in next(bench.kubelet.health())[device], "the device to be unhealthy")
 
 
-def test_two_models_in_one_container_have_variables_of_their_own(bench: DraBench) -> None:
+def test_two_models_in_one_container_get_separate_variables(bench: DraBench) -> None:
     """Pitfall 7: of two devices that set one variable, the last wins."""
     draft, target = bench.hold("draft"), bench.hold("target")
     bench.want(draft, target)
@@ -241,7 +243,7 @@ def _prepare_error(bench: DraBench, claim: dict[str, dict[str, str]]) -> str:
     return str(bench.kubelet.prepare(claim)[claim["metadata"]["uid"]].error)
 
 
-def test_a_model_of_a_namespace_is_prepared_for_its_own_claims_alone(bench: DraBench) -> None:
+def test_a_namespaced_model_is_prepared_only_for_claims_of_its_namespace(bench: DraBench) -> None:
     """The scheduler does not know whose a device is; without the policy on claims, it gives it to anybody."""
     entry = bench.hold(f"{bench.namespace}_private")
     bench.want(entry)
@@ -270,7 +272,7 @@ def test_a_damaged_model_waits_for_its_repair(bench: DraBench, entry: Entry) -> 
     bench.until(lambda: all(each.get("taints") for each in bench.devices().values()), "the taint")
 
 
-def test_the_fallback_gives_no_model_where_there_is_none(bench: DraBench) -> None:
+def test_the_fallback_adds_no_model_and_sets_model_cached_to_false(bench: DraBench) -> None:
     bench.start_registered()
     bench.wait_devices()
     claim = bench.create_claim({"requests": [{"name": "model", "firstAvailable": [
@@ -293,7 +295,7 @@ def test_a_claim_that_was_replaced_is_not_prepared(bench: DraBench) -> None:
     assert "was replaced" in bench.refused(stale)
 
 
-def test_nothing_is_published_where_the_runtime_ignores_cdi(bare: DraBench) -> None:
+def test_nothing_is_published_if_the_runtime_ignores_cdi(bare: DraBench) -> None:
     """Pitfall of containerd 1.6: the container starts without the model, and nobody says a word."""
     bare.create_node("containerd://1.6.20")
     entry = bare.hold("tiny")

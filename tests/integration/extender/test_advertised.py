@@ -58,7 +58,7 @@ def place_of(site: Site, name: str) -> str:
     return str(place)
 
 
-def test_a_pod_gets_what_an_agent_advertises_as_soon_as_it_does(site: Site, node: str, example: Path) -> None:
+def test_a_waiting_pod_is_bound_as_soon_as_an_agent_advertises_its_device(site: Site, node: str, example: Path) -> None:
     first = asking(site)
 
     def refusal() -> str:

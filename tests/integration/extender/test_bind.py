@@ -102,7 +102,7 @@ async def test_the_allocation_and_the_node_are_written_together(api: Api, one: E
     }
 
 
-async def test_a_pod_without_devices_is_bound_as_it_is(api: Api, one: ExtenderReplica, node: Json) -> None:
+async def test_a_pod_without_devices_is_bound_without_a_lease(api: Api, one: ExtenderReplica, node: Json) -> None:
     pod = create_pod(api, "plain")
     assert await one.bind(pod, name_of(node)) == ""
     assert read(api, pod)["spec"]["nodeName"] == name_of(node)
@@ -111,7 +111,7 @@ async def test_a_pod_without_devices_is_bound_as_it_is(api: Api, one: ExtenderRe
     assert "is on node" in await one.bind(pod, "other")
 
 
-async def test_a_replica_that_is_far_behind_sees_the_devices_of_others(
+async def test_a_stale_replica_sees_devices_reserved_by_another_replica(
     api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
 ) -> None:
     first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
@@ -124,7 +124,7 @@ async def test_a_replica_that_is_far_behind_sees_the_devices_of_others(
     assert await one.bind(first, name_of(node)) == "the pod is gone"
 
 
-async def test_a_replica_that_is_behind_what_another_saw_lists_the_pods(
+async def test_a_stale_replica_lists_the_pods_whose_reservations_were_dropped(
     api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
 ) -> None:
     """The reservation is dropped once one replica sees the pod on the node; the other has never heard of it."""
@@ -142,7 +142,9 @@ async def test_a_replica_that_is_behind_what_another_saw_lists_the_pods(
     assert cards == {card("a"), card("b")}
 
 
-async def test_pods_that_are_on_the_node_before_its_lease_count(api: Api, one: ExtenderReplica, node: Json) -> None:
+async def test_devices_of_bound_pods_count_although_the_lease_is_missing(
+    api: Api, one: ExtenderReplica, node: Json
+) -> None:
     first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
     assert await one.bind(first, name_of(node)) == ""
     api.delete(f"{LEASES}/{lease_name(name_of(node))}")
@@ -151,7 +153,7 @@ async def test_pods_that_are_on_the_node_before_its_lease_count(api: Api, one: E
     assert "requested 1, used 1" in await one.bind(second, name_of(node))
 
 
-async def test_a_pod_that_ended_has_no_devices(api: Api, one: ExtenderReplica, node: Json) -> None:
+async def test_a_finished_pod_holds_no_devices(api: Api, one: ExtenderReplica, node: Json) -> None:
     first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
     assert await one.bind(first, name_of(node)) == ""
     api.patch(f"{PODS}/first/status", {"status": {"phase": "Succeeded"}})
@@ -174,7 +176,7 @@ async def test_one_of_two_replicas_wins_the_last_device_in_every_race(
     assert one.conflicts or two.conflicts  # they did meet
 
 
-async def test_a_binding_that_fails_gives_the_devices_back(api: Api, one: ExtenderReplica, node: Json) -> None:
+async def test_a_failed_binding_releases_the_devices(api: Api, one: ExtenderReplica, node: Json) -> None:
     held = create_pod(api, "held", {CARD: 1}, schedulingGates=[{"name": "test.example.org/held"}])
     error = await one.bind(held, name_of(node))
     assert "was not bound, and its devices are free again" in error
@@ -195,7 +197,7 @@ async def test_a_node_deleted_between_filter_and_bind_is_refused(api: Api, one: 
     assert "nodeName" not in read(api, pod)["spec"]
 
 
-async def test_a_reservation_of_a_replica_that_died_ends(kube: Kube, api: Api, node: Json) -> None:
+async def test_a_reservation_of_a_dead_replica_expires(kube: Kube, api: Api, node: Json) -> None:
     """It died between the reservation and the binding, which may still be on its way."""
     dead, waiting = create_pod(api, "dead", {CARD: 1}), create_pod(api, "waiting", {CARD: 1})
     entry = {

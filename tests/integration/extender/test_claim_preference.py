@@ -56,7 +56,7 @@ def node_of(site: Site, pod: str) -> str:
     return site.pod_node(pod)
 
 
-def test_the_node_with_the_first_alternative_wins_over_taints(
+def test_the_node_with_the_first_alternative_wins_despite_a_taint(
     site: Site, add_node: AddNode, classes: tuple[str, str]
 ) -> None:
     cached, fetch = classes

@@ -50,7 +50,7 @@ def pod_for(site: Site, cache: str, *without: str) -> Json:
     return site.pod(body, behind="there is no")
 
 
-def test_the_node_with_the_files_wins_then_one_that_fetches_them_then_one_with_room(
+def test_nodes_with_the_files_win_over_nodes_that_download_them_and_nodes_with_room(
     site: Site, nodes: list[str]
 ) -> None:
     slot, content = {"slot": site.name()}, os.urandom(2_000_000)

@@ -67,7 +67,7 @@ _EVASIONS = {
 
 
 @pytest.mark.parametrize(("text", "why"), _EVASIONS.values(), ids=_EVASIONS)
-def test_no_user_writes_an_allocation(site: Site, pod: str, text: str, why: str) -> None:
+def test_no_user_can_write_an_allocation(site: Site, pod: str, text: str, why: str) -> None:
     """Through no door of a pod: its creation, its metadata, its status, or a binding."""
     created = plain_pod(site.name("pod"), {ANNOTATION: text})
     answer = refusal(site.api, "POST", _PODS, created)
@@ -86,7 +86,7 @@ def test_users_may_write_requests_and_scorers_until_the_pod_has_devices(site: Si
     assert refusal(site.api, "PATCH", f"{_PODS}/{pod}", {"metadata": {"labels": {"a": "b"}}}) == ""
 
 
-def test_the_annotation_of_a_pod_with_devices_stays(site: Site, controller: Api) -> None:
+def test_the_annotation_of_a_pod_with_devices_cannot_be_changed(site: Site, controller: Api) -> None:
     site.cluster.add_node(node := site.name("node"), agent=False)
     text = json.dumps({"allocatable": {CARD: 1}})
     site.api.patch(f"/api/v1/nodes/{node}", annotated(text))
@@ -121,7 +121,7 @@ def test_the_controller_binds_only_with_an_allocation_for_the_node(controller: A
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", NAMESPACE, "kube-public"])
-def test_the_controller_binds_in_no_namespace_that_was_not_opened(controller: Api, namespace: str) -> None:
+def test_the_controller_cannot_bind_pods_in_namespaces_that_are_not_enabled(controller: Api, namespace: str) -> None:
     for path in (f"/api/v1/namespaces/{namespace}/pods/any/binding", f"/api/v1/namespaces/{namespace}/bindings"):
         assert any(why in refusal(controller, "POST", path, binding_of("any")) for why in ("not enabled", "403"))
 

@@ -108,7 +108,7 @@ def replica(site: Site, add_node: AddNode, tmp_path: Path) -> Iterator[PluginRep
     found.program.process.stop()
 
 
-def test_plugins_that_fail_are_named_and_the_others_go_on(site: Site, replica: PluginReplica) -> None:
+def test_failing_plugins_are_named_and_the_others_continue(site: Site, replica: PluginReplica) -> None:
     site.until(replica.fits, "the node to have what the plugin `good` offers")
     assert replica.failed("absent") == 1
     assert "toys:absent is left out: OSError: no libtoy" in replica.program.log.read_text()

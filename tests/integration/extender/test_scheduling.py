@@ -60,7 +60,7 @@ def filter_answers(site: Site) -> float:
     )
 
 
-def test_a_pod_with_the_annotation_gets_its_device_with_its_node(site: Site, add_node: AddNode) -> None:
+def test_a_pod_with_the_annotation_is_bound_with_its_device(site: Site, add_node: AddNode) -> None:
     add_node({})
     node = add_node({card("a"): 1})
     name = asking(site)
@@ -71,7 +71,7 @@ def test_a_pod_with_the_annotation_gets_its_device_with_its_node(site: Site, add
     assert cards_of(site, name) == {(node, card("a")): 1}
 
 
-def test_the_only_node_with_devices_is_found_among_200_at_once(site: Site, add_node: AddNode) -> None:
+def test_the_only_node_with_devices_is_found_among_200_at_the_first_attempt(site: Site, add_node: AddNode) -> None:
     for index in range(200):  # of a sample, half of the pods would be refused at first
         site.api.create("/api/v1/nodes", {"metadata": {"name": f"plain-{index}", "labels": _PLAIN}})
         site.api.patch(f"/api/v1/nodes/plain-{index}/status", {"status": {"allocatable": {"cpu": "8", "pods": "110"}}})
@@ -87,7 +87,7 @@ def test_the_only_node_with_devices_is_found_among_200_at_once(site: Site, add_n
         site.api.call("DELETE", "/api/v1/nodes?labelSelector=plain%3Dyes")
 
 
-def test_events_say_what_each_node_lacks_and_a_device_that_comes_back_is_used(site: Site, add_node: AddNode) -> None:
+def test_events_report_missing_devices_and_a_released_device_is_used(site: Site, add_node: AddNode) -> None:
     add_node({card("a"): 1})
     first = asking(site)
     site.until(lambda: is_bound(site, first), "the first pod to be bound")
@@ -99,7 +99,7 @@ def test_events_say_what_each_node_lacks_and_a_device_that_comes_back_is_used(si
     site.until(lambda: is_bound(site, second), "the second pod to be bound")
 
 
-def test_a_pod_that_ended_gives_its_devices_back(site: Site, add_node: AddNode) -> None:
+def test_a_finished_pod_releases_its_devices(site: Site, add_node: AddNode) -> None:
     add_node({card("a"): 1})
     first = asking(site)
     path = f"{_PODS}/{first}"
@@ -111,7 +111,7 @@ def test_a_pod_that_ended_gives_its_devices_back(site: Site, add_node: AddNode) 
     site.until(lambda: is_bound(site, second), "the second pod to be bound")
 
 
-def test_a_request_that_no_node_can_hold_names_capacity(site: Site, add_node: AddNode) -> None:
+def test_a_request_larger_than_any_node_is_reported_with_the_capacity(site: Site, add_node: AddNode) -> None:
     add_node({card("a"): 1})
     pod = plain_pod(site.name("pod"), {ANNOTATION: json.dumps({"runningcontainer": {"main": {"requests": {CARD: 9}}}})})
     name = site.api.create(_PODS, pod)["metadata"]["name"]
@@ -144,7 +144,7 @@ def test_an_added_or_changed_node_wakes_waiting_pods(site: Site, add_node: AddNo
     assert cards_of(site, name) == {(node, card("a")): 1, (node, card("b")): 1}
 
 
-def test_a_pod_refused_before_a_change_was_seen_does_not_wait_for_the_next(
+def test_a_pod_refused_by_a_stale_replica_is_retried_without_another_change(
     site: Site, add_node: AddNode, link: HeldLink
 ) -> None:
     """The scheduler sees the change at once and asks, while the replica does not know of it yet."""
@@ -161,7 +161,7 @@ def test_a_pod_refused_before_a_change_was_seen_does_not_wait_for_the_next(
     site.until(lambda: is_bound(site, name), "the pod to be bound", within_s=60)
 
 
-def test_a_malformed_node_hurts_no_other_and_is_reported(site: Site, add_node: AddNode) -> None:
+def test_a_malformed_node_is_reported_and_others_are_not_affected(site: Site, add_node: AddNode) -> None:
     bad, good = add_node(annotation='{"allocatable": {"resource/group/gpu/a/cards": "many"}}'), add_node({card("a"): 1})
     name = asking(site)
     site.until(lambda: site.pod_node(name) == good, "the pod to be bound")
@@ -180,7 +180,7 @@ def test_a_malformed_pod_is_refused(site: Site) -> None:
         raise AssertionError("the pod was admitted")
 
 
-def test_a_namespace_that_is_not_enabled_gets_no_pods_and_an_explanation(site: Site, add_node: AddNode) -> None:
+def test_pods_of_a_namespace_that_is_not_enabled_wait_with_an_explanation(site: Site, add_node: AddNode) -> None:
     add_node({card("a"): 1})
     namespace = site.name("closed")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -198,7 +198,7 @@ def test_a_namespace_that_is_not_enabled_gets_no_pods_and_an_explanation(site: S
     site.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
-def test_without_the_extender_pods_wait_and_others_do_not(site: Site, add_node: AddNode) -> None:
+def test_without_the_extender_only_pods_that_request_devices_wait(site: Site, add_node: AddNode) -> None:
     """After its start, a replica knows again what the pods use."""
     controller = site.cluster.controllers[0]
     add_node({card("a"): 1, card("b"): 1})

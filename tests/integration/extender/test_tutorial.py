@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "device-scheduling.md"
 _ANSWER_S = 120.0
 
 
-def test_every_command_of_the_page_answers_as_shown(site: Site, add_node: AddNode, binaries: Binaries) -> None:
+def test_every_command_on_the_page_prints_the_output_shown(site: Site, add_node: AddNode, binaries: Binaries) -> None:
     add_node({})
     path = f"{binaries.kubectl.parent}:{os.environ['PATH']}"
     shell = Shell({**os.environ, "KUBECONFIG": str(site.cluster.plane.kubeconfig), "PATH": path}, Path.cwd())
