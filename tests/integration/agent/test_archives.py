@@ -67,7 +67,7 @@ def _need_bytes(bench: Bench, model: Model) -> int:
     return int(found[1]) if found else 0
 
 
-def test_an_archive_that_does_not_fit_unpacked_is_reported_once_and_comes_when_it_fits(bench: Bench) -> None:
+def test_an_archive_that_does_not_fit_unpacked_is_reported_once_and_fetched_when_it_fits(bench: Bench) -> None:
     body = zipped(FILES)
     model = add(bench, "m.zip", body)
     limit = len(body) + UNPACKED_BYTES

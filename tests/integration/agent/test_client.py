@@ -23,7 +23,9 @@ async def client(fake_controller: FakeController, tmp_path: Path) -> AsyncIterat
     await client.close()
 
 
-async def test_a_manifest_is_what_its_digest_says(client: ControllerClient, fake_controller: FakeController) -> None:
+async def test_a_manifest_that_does_not_match_its_digest_is_refused(
+    client: ControllerClient, fake_controller: FakeController
+) -> None:
     digest = fake_controller.offer(MANIFEST)
     assert await client.manifest(digest) == MANIFEST
     fake_controller.manifests[digest] += b" "
@@ -53,7 +55,7 @@ async def test_refusals_of_the_controller_raise_not_granted(
         await client.manifest("0" * 64)
 
 
-async def test_a_foreign_server_is_unreachable(
+async def test_a_server_with_an_untrusted_certificate_receives_no_request(
     client: ControllerClient, fake_controller: FakeController, tmp_path: Path
 ) -> None:
     write_ca(trustme.CA(), tmp_path / "ca.pem")
@@ -62,7 +64,7 @@ async def test_a_foreign_server_is_unreachable(
     assert fake_controller.asked == []
 
 
-async def test_a_ca_and_a_token_that_are_renewed_are_used(client: ControllerClient, tmp_path: Path) -> None:
+async def test_a_replaced_ca_and_token_are_used(client: ControllerClient, tmp_path: Path) -> None:
     right = (tmp_path / "ca.pem").read_bytes()
     write_ca(trustme.CA(), tmp_path / "ca.pem")
     with pytest.raises(Unreachable):

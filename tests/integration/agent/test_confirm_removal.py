@@ -17,7 +17,7 @@ GONE = Entry(id="llama", revision="r1", state="Absent")
 LABEL = snapshot_label("llama", "r1")
 
 
-async def test_only_the_newest_generation_without_the_label_is_acted_on(bench: Bench) -> None:
+async def test_a_removal_is_confirmed_only_for_the_newest_generation_without_the_label(bench: Bench) -> None:
     bench.want(GONE)
     first, uid = bench.model_node().metadata, bench.node_uid()
     async with connect(bench.kubeconfig) as kube:

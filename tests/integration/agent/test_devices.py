@@ -149,7 +149,7 @@ def devices(bench: Bench, device_user: Path) -> DeviceBench:
     return DeviceBench(bench)
 
 
-def test_annotation_and_extended_resources_appear_and_are_not_written_again(devices: DeviceBench) -> None:
+def test_devices_are_advertised_and_not_written_again_while_unchanged(devices: DeviceBench) -> None:
     devices.example(allocatable=CARDS, kubecap={EXTENDED: 4})
     devices.bench.want()
     devices.bench.start()
@@ -170,7 +170,7 @@ def test_annotation_and_extended_resources_appear_and_are_not_written_again(devi
     assert devices.metric('larder_device_resources{place="status"}') == 1
 
 
-def test_a_model_is_a_device_while_pods_may_use_it(devices: DeviceBench) -> None:
+def test_a_model_is_advertised_as_a_device_until_it_is_draining(devices: DeviceBench) -> None:
     model = devices.bench.add_model("llama", FILES)
     leaf = "resource/group/model/llama/ready"
     devices.bench.want()
@@ -185,7 +185,7 @@ def test_a_model_is_a_device_while_pods_may_use_it(devices: DeviceBench) -> None
     devices.wait(lambda: not devices.offers(leaf), "the model to go")
 
 
-def test_a_plugin_that_does_not_work_is_left_out_and_the_others_continue(devices: DeviceBench) -> None:
+def test_broken_plugins_are_left_out_and_the_others_continue(devices: DeviceBench) -> None:
     devices.add_toy("fails", start="fail")
     devices.add_toy("hangs", update="hang")
     devices.add_toy("lies", allocatable={"resource/group/toy/9/cars": -1})
@@ -275,7 +275,7 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
     devices.wait(lambda: not devices.extended() and not devices.info() and not devices.record(), "everything to go")
 
 
-def test_kubelet_decides_what_is_allocatable(devices: DeviceBench) -> None:
+def test_the_capacity_is_lowered_when_kubelet_overrides_the_allocatable_amount(devices: DeviceBench) -> None:
     """Kubelet makes the whole capacity of an extended resource allocatable, so capacity has to say it."""
     devices.add_toy("works", kubecap={"larder.dev/cars": 4}, kubealloc={"larder.dev/cars": 3})
     devices.bench.start()
@@ -305,7 +305,7 @@ def test_an_agent_that_may_not_patch_the_node_status_reports_it_and_models_conti
     assert devices.metric("larder_devices_advertised") == 0
 
 
-def test_a_node_that_takes_the_name_of_another_is_advertised_too(devices: DeviceBench) -> None:
+def test_devices_are_advertised_again_on_a_recreated_node(devices: DeviceBench) -> None:
     devices.example(allocatable=CARDS, kubecap={EXTENDED: 4})
     devices.bench.start()
     devices.wait(lambda: EXTENDED in devices.extended(), "the extended resource")

@@ -30,7 +30,7 @@ def is_half_there(bench: Bench) -> bool:
     return bench.unfinished_bytes() >= HALF // 2
 
 
-def test_an_agent_killed_in_the_middle_of_a_file_resumes_from_the_verified_bytes(bench: Bench) -> None:
+def test_an_agent_killed_during_a_download_resumes_from_the_verified_bytes(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Stall(HALF), LARGE)
     bench.want(model.entry)
@@ -63,7 +63,7 @@ def test_an_agent_killed_at_random_moments_never_labels_missing_files(bench: Ben
     assert sentinel.lies == []
 
 
-def test_bytes_that_are_not_the_publishers_never_become_a_snapshot(bench: Bench) -> None:
+def test_files_with_wrong_digests_never_become_a_snapshot(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Corrupt(HALF), LARGE)
     bench.want(model.entry)
@@ -129,7 +129,7 @@ def test_sigterm_stops_a_stalled_download_and_keeps_the_received_bytes(bench: Be
     bench.wait_phase(model, "Ready")
 
 
-def test_an_idle_agent_stops_in_time(bench: Bench) -> None:
+def test_an_idle_agent_stops_within_its_grace_period(bench: Bench) -> None:
     bench.want()
     agent = bench.start()
     agent.stop(GRACE_S)
@@ -161,7 +161,7 @@ def test_a_refusal_of_the_controller_is_retried(bench: Bench) -> None:
     bench.wait_phase(model, "Ready")
 
 
-def test_the_token_file_is_read_again(bench: Bench) -> None:
+def test_a_replaced_token_file_is_used(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.token_file.write_text("old")
     bench.start()
@@ -228,7 +228,7 @@ class TestCredentials:
         return model
 
 
-def test_a_source_that_is_busy_is_waited_for_as_it_asks(bench: Bench) -> None:
+def test_a_model_of_a_rate_limiting_source_becomes_ready(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Refuse(429, 1), "*/resolve/*", times=2)
     bench.start()

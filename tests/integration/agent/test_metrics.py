@@ -43,7 +43,7 @@ def test_a_download_and_a_removal_are_counted(bench: Bench) -> None:
     assert scrape(bench.url)["larder_snapshots_removed_total"] == 1
 
 
-def test_bytes_rate_and_limit_are_seen_while_a_download_runs(bench: Bench) -> None:
+def test_received_bytes_and_the_rate_limit_are_exported_while_a_download_runs(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Stall(HALF), LARGE)
     bench.want(model.entry, bandwidth_limit=10**9)
@@ -56,7 +56,7 @@ def test_bytes_rate_and_limit_are_seen_while_a_download_runs(bench: Bench) -> No
     bench.wait_phase(model, "Ready")
 
 
-def test_a_hub_that_asks_to_wait_is_counted(bench: Bench) -> None:
+def test_rate_limited_requests_are_counted(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Refuse(429, retry_after_s=0.1), LARGE, times=2)
     bench.want(model.entry)
@@ -68,7 +68,7 @@ def test_a_hub_that_asks_to_wait_is_counted(bench: Bench) -> None:
     assert found['larder_source_rate_limited_total{source="s3"}'] == 0
 
 
-def test_bytes_that_are_not_the_publishers_are_counted(bench: Bench) -> None:
+def test_digest_mismatches_are_counted(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Corrupt(HALF), LARGE)
     bench.want(model.entry)
@@ -94,7 +94,7 @@ def test_a_repair_is_counted_separately_from_downloads(bench: Bench) -> None:
     assert bench.is_complete(model)
 
 
-def test_a_watch_that_breaks_is_counted(bench: Bench, agent_plane: ControlPlane) -> None:
+def test_watch_restarts_are_counted(bench: Bench, agent_plane: ControlPlane) -> None:
     bench.want()
     bench.start()
     troubles = "larder_modelnode_watch_restarts_total"

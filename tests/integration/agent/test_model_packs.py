@@ -63,7 +63,7 @@ def test_a_model_pack_becomes_ready_and_can_be_repaired_adopted_and_removed(benc
     assert stored(bench) == set()
 
 
-def test_layers_in_one_another_s_way_are_refused_with_both_named(bench: Bench, registry: Registry) -> None:
+def test_conflicting_layers_are_refused_with_both_named(bench: Bench, registry: Registry) -> None:
     model = add(bench, registry, GOOD | {"more": ("tar", tar({"tokenizer/vocab.json": b"x"}))})
     bench.want(model.entry)
     bench.start()

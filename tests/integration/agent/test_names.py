@@ -4,7 +4,7 @@ from tests.builders.file_names import FILES
 from tests.integration.agent.node_under_test import Bench
 
 
-def test_each_name_keeps_its_own_bytes(bench: Bench) -> None:
+def test_files_with_unusual_names_keep_their_own_bytes(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry)
     bench.start()

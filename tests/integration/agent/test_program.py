@@ -26,7 +26,7 @@ def test_a_second_agent_on_the_same_directory_is_refused(bench: Bench) -> None:
     assert "in use" in failed[0]["message"]
 
 
-def test_an_agent_without_a_cluster_configuration_exits_with_no_cluster(bench: Bench) -> None:
+def test_an_agent_without_a_kubeconfig_exits_with_the_reason_no_cluster(bench: Bench) -> None:
     agent = bench.start("--kubeconfig", str(bench.state / "none"), ready=False)
     bench.wait_for(lambda: agent.exit_code is not None, "the end of the agent")
     assert agent.exit_code == 1
@@ -44,7 +44,7 @@ def test_the_agent_is_alive_but_not_ready_while_its_node_is_missing(bench: Bench
     bench.wait_for(bench.is_ready, "the agent to be ready")
 
 
-def test_an_idle_agent_in_a_pod_has_not_loaded_what_only_others_need(bench: Bench, service_account: Path) -> None:
+def test_an_agent_in_a_pod_stays_small_and_loads_no_unused_libraries(bench: Bench, service_account: Path) -> None:
     bench.environ["PYTHONPROFILEIMPORTTIME"] = "1"
     bench.in_pod, bench.options = True, (*bench.options, "--service-account", str(service_account))
     model = bench.add_model("m", {"model.safetensors": b"weights" * 1000, "config.json": b"{}"})

@@ -33,7 +33,7 @@ def in_state(entry: Entry, state: str) -> Entry:
 
 
 class TestDamage:
-    def test_removed_files_cost_the_labels_until_they_are_repaired(self, bench: Bench) -> None:
+    def test_the_labels_are_removed_until_missing_files_are_repaired(self, bench: Bench) -> None:
         model = ready(bench)
         bench.hub.faults.add(Refuse(503))
         bench.drop_blobs()
@@ -46,7 +46,7 @@ class TestDamage:
         assert bench.is_complete(model)
         assert bench.has_labels(model)
 
-    def test_truncated_files_are_noticed_and_only_they_are_fetched(self, bench: Bench) -> None:
+    def test_only_truncated_files_are_fetched_again(self, bench: Bench) -> None:
         model = ready(bench)
         bench.hub.journal.clear()
         bench.damage(model, "config.json").write_bytes(b"{")
@@ -56,7 +56,7 @@ class TestDamage:
         assert bench.hub.journal.requests("*config.json", method="GET")
         assert not bench.hub.journal.requests(f"*{hashlib.sha256(WEIGHTS).hexdigest()}", method="GET")
 
-    def test_under_use_the_labels_stay_and_the_files_are_repaired_first(self, bench: Bench) -> None:
+    def test_a_damaged_model_in_use_keeps_its_labels_while_it_is_repaired(self, bench: Bench) -> None:
         model = self._used(bench)
         bench.hub.faults.add(Refuse(503))
         with Sentinel(bench, model) as sentinel:
@@ -78,7 +78,7 @@ class TestDamage:
         )
         return model
 
-    def test_a_snapshot_that_is_gone_altogether_costs_the_labels_and_is_fetched_again(self, bench: Bench) -> None:
+    def test_a_snapshot_that_disappears_loses_its_labels_and_is_fetched_again(self, bench: Bench) -> None:
         model = ready(bench, in_use=True)
         bench.hub.faults.add(Refuse(503))
         bench.drop_blobs()
@@ -89,7 +89,7 @@ class TestDamage:
         bench.wait_for(lambda: bench.has_labels(model), "the labels")
         assert bench.is_complete(model)
 
-    def test_a_file_that_another_link_still_has_is_repaired_without_the_source(self, bench: Bench) -> None:
+    def test_a_removed_file_is_restored_from_its_blob_without_the_source(self, bench: Bench) -> None:
         model = ready(bench)
         bench.hub.journal.clear()
         bench.damage(model, "model.safetensors").unlink()
@@ -112,7 +112,7 @@ class TestStart:
         assert bench.hub.journal.requests() == []
         assert bench.count("download_started") == 1
 
-    def test_an_empty_disk_under_the_same_name_loses_the_labels_first(self, bench: Bench) -> None:
+    def test_an_agent_that_finds_an_empty_store_removes_the_labels_first(self, bench: Bench) -> None:
         model = ready(bench)
         before = bench.model_node().status.store_id
         bench.agents[-1].kill()
@@ -126,7 +126,7 @@ class TestStart:
         bench.wait_for(lambda: bench.is_complete(model) and bench.has_labels(model), "the model on the new disk")
         bench.wait_phase(model, "Ready")
 
-    def test_damage_while_it_was_away_costs_the_labels_before_it_is_ready(self, bench: Bench) -> None:
+    def test_an_agent_that_finds_damage_at_its_start_removes_the_labels_before_it_is_ready(self, bench: Bench) -> None:
         model = ready(bench)
         bench.agents[-1].kill()
         bench.damage(model, "model.safetensors").unlink()
@@ -157,7 +157,7 @@ class TestStart:
 
 
 class TestRemoval:
-    def test_draining_then_absent(self, bench: Bench) -> None:
+    def test_a_drained_model_loses_its_labels_files_and_status(self, bench: Bench) -> None:
         model = ready(bench)
         bench.want(in_state(model.entry, "Draining"))
         bench.wait_phase(model, "Draining")
@@ -176,7 +176,7 @@ class TestRemoval:
         bench.want()
         bench.wait_for(lambda: bench.model_node().status.entries == [], "the status to go with the entry")
 
-    def test_back_from_draining_without_a_byte_moved(self, bench: Bench) -> None:
+    def test_a_draining_model_that_is_wanted_again_is_ready_without_a_transfer(self, bench: Bench) -> None:
         model = ready(bench)
         bench.want(in_state(model.entry, "Draining"))
         bench.wait_phase(model, "Draining")
@@ -186,7 +186,7 @@ class TestRemoval:
         assert bench.labels() == {ready_label("llama"), snapshot_label(*model.entry.key)}
         assert bench.hub.journal.requests() == []
 
-    def test_files_that_another_model_shares_stay(self, bench: Bench) -> None:
+    def test_removing_a_model_keeps_the_files_that_another_shares(self, bench: Bench) -> None:
         first = bench.add_model("first", FILES)
         bench.want(first.entry)
         bench.start()
@@ -212,27 +212,27 @@ class TestRemoval:
 
 
 class TestNothingIsDeleted:
-    def test_by_an_empty_list(self, bench: Bench) -> None:
+    def test_nothing_is_deleted_when_the_list_is_empty(self, bench: Bench) -> None:
         model = ready(bench)
         bench.want()
         bench.wait_phase(model, "Unknown")
         self.assert_kept(bench, model)
 
-    def test_by_a_model_node_of_another_node(self, bench: Bench) -> None:
+    def test_nothing_is_deleted_for_a_model_node_of_another_node(self, bench: Bench) -> None:
         model = ready(bench)
         bench.want(in_state(model.entry, "Absent"), node_uid="00000000-0000-0000-0000-000000000000")
         self.assert_kept(bench, model)
         bench.want(in_state(model.entry, "Absent"), node_uid="")
         self.assert_kept(bench, model)
 
-    def test_by_a_model_node_that_is_deleted(self, bench: Bench) -> None:
+    def test_nothing_is_deleted_when_the_model_node_is_deleted(self, bench: Bench) -> None:
         model = ready(bench)
         bench.api.delete(f"/apis/larder.dev/v1alpha1/modelnodes/{bench.node}")
         self.assert_kept(bench, model)
         bench.want(model.entry)
         bench.wait_phase(model, "Ready")
 
-    def test_by_a_state_of_the_future(self, bench: Bench) -> None:
+    def test_nothing_is_deleted_for_an_unknown_state(self, bench: Bench) -> None:
         model = ready(bench)
         bench.want(in_state(model.entry, "Frozen"))
         bench.wait_phase(model, "Unknown", "UnknownState")
@@ -256,7 +256,7 @@ def test_a_model_on_a_claim_is_skipped(bench: Bench) -> None:
     assert bench.status(on_claim) is None
 
 
-def test_entries_take_turns_where_one_slot_is_allowed(bench: Bench) -> None:
+def test_downloads_run_one_at_a_time_with_a_single_slot(bench: Bench) -> None:
     models = [bench.add_model(f"m{i}", {"model.bin": WEIGHTS + bytes([i])}, priority=i) for i in range(3)]
     bench.options += ("--downloads", "1")
     bench.want(*(m.entry for m in models))

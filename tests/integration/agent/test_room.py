@@ -38,7 +38,7 @@ def given_up(bench: Bench) -> Model:
     return model
 
 
-def test_unreferenced_files_are_removed_where_the_node_may_evict(bench: Bench, given_up: Model) -> None:
+def test_unreferenced_files_are_removed_if_the_node_allows_eviction(bench: Bench, given_up: Model) -> None:
     model = bench.add_model("llama", bytes_of(2))
     bench.want(model.entry, storage_limit=LIMIT)
     bench.wait_phase(model, "Failed", "InsufficientStorage")

@@ -17,7 +17,7 @@ def _taints(bench: Bench) -> list[str]:
     return [t["key"] for t in taints if not t["key"].startswith("node.kubernetes.io/")]
 
 
-def test_only_the_startup_taint_is_removed_with_the_last_model(bench: Bench) -> None:
+def test_only_the_startup_taint_is_removed_once_all_important_models_are_ready(bench: Bench) -> None:
     _taint(bench)
     first, second = bench.add_model("llama", FILES), bench.add_model("qwen", FILES, granted=False)
     unimportant = bench.add_model("tiny", FILES, granted=False, priority=-1)
@@ -36,7 +36,7 @@ def test_only_the_startup_taint_is_removed_with_the_last_model(bench: Bench) -> 
     bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to go again")
 
 
-def test_a_model_that_does_not_fit_does_not_cost_the_node(bench: Bench) -> None:
+def test_the_startup_taint_is_removed_although_a_model_does_not_fit(bench: Bench) -> None:
     _taint(bench)
     model = bench.add_model("llama", FILES)
     bench.want(model.entry, storage_limit=1000)
@@ -48,7 +48,7 @@ def test_a_model_that_does_not_fit_does_not_cost_the_node(bench: Bench) -> None:
     assert removed["missing"] == ["llama (InsufficientStorage)"]
 
 
-def test_a_node_of_a_pool_without_models_is_not_lost(bench: Bench) -> None:
+def test_the_startup_taint_is_removed_from_a_node_without_models(bench: Bench) -> None:
     _taint(bench)
     bench.start("--startup-taint-failure-seconds", "3")
     assert _taints(bench) == [STARTUP["key"], GPU["key"]]

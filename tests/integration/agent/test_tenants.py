@@ -44,7 +44,7 @@ def test_a_tenant_without_credentials_is_refused_a_private_repository_already_st
     assert bench.has_labels(theirs)
 
 
-def test_a_false_manifest_with_digests_of_another_tenant_does_not_expose_stored_files(bench: Bench) -> None:
+def test_a_forged_manifest_with_digests_of_another_tenant_does_not_expose_stored_files(bench: Bench) -> None:
     theirs = private_model(bench)
     own = bench.add_model("own", {"README.md": b"mine"})
     repo = own.manifest.uri.removeprefix("hf://").partition("@")[0]

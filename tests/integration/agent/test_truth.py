@@ -45,7 +45,7 @@ def condition_of(bench: Bench) -> Condition | None:
     return next((c for c in conditions if c.type == "StoreOnRootDisk"), None)
 
 
-def test_a_bit_that_flips_at_rest_is_found_by_the_scrub_and_only_its_file_is_fetched(bench: Bench) -> None:
+def test_a_flipped_bit_is_found_by_the_scrub_and_only_its_file_is_fetched_again(bench: Bench) -> None:
     model = ready(bench, "--scrub-rate", "1000000000", "--scrub-pause-seconds", "0.2")
     bench.hub.journal.clear()
     flip_a_bit(bench.snapshot(model) / "model.safetensors")
@@ -61,7 +61,7 @@ def test_a_bit_that_flips_at_rest_is_found_by_the_scrub_and_only_its_file_is_fet
     assert found["larder_scrub_last_pass_timestamp_seconds"] > 0
 
 
-def test_the_kernel_reports_damage_long_before_the_next_check(bench: Bench) -> None:
+def test_the_kernel_reports_damage_before_the_next_scan(bench: Bench) -> None:
     model = ready(bench, "--scan-seconds", NEVER_S, "--scrub-rate", "0")
     bench.damage(model, "model.safetensors").write_bytes(b"short")
     bench.wait_for(lambda: bench.count("snapshot_complete") == 2, "the repair")
@@ -71,7 +71,7 @@ def test_the_kernel_reports_damage_long_before_the_next_check(bench: Bench) -> N
     assert bench.is_complete(model)
 
 
-def test_a_download_stops_when_others_fill_the_disk_and_continues_when_they_leave(small_disk: Bench) -> None:
+def test_a_download_stops_when_others_fill_the_disk_and_continues_when_space_is_freed(small_disk: Bench) -> None:
     bench, floor_bytes = small_disk, 16 * 2**20
     model = bench.add_model("llama", FILES)
     bench.want(model.entry, bandwidth_limit=300_000)  # twenty seconds, in which the look at the disk comes
@@ -129,7 +129,7 @@ def test_the_condition_states_whether_the_store_is_on_the_root_disk(bench: Bench
     assert bench.model_node().status.floor >= 2**30
 
 
-def test_nothing_is_fetched_to_a_root_disk_that_is_refused(bench: Bench) -> None:
+def test_nothing_is_downloaded_to_a_root_disk_if_the_settings_refuse_it(bench: Bench) -> None:
     if not lies_on_root_disk(bench.state):
         pytest.skip("the directory for tests is not on the root disk")
     model = bench.add_model("llama", FILES)

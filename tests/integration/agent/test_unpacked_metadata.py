@@ -73,9 +73,7 @@ def test_metadata_of_an_archive_is_read_once_and_kept_by_the_next_agent(bench: B
     ],
     ids=["quotes", "deep", "large", "none"],
 )
-def test_files_that_attack_the_reader_cost_the_model_its_metadata_alone(
-    bench: Bench, config: bytes | None, reason: str
-) -> None:
+def test_hostile_files_cost_a_model_only_its_metadata(bench: Bench, config: bytes | None, reason: str) -> None:
     model = add(bench, "llama", "m.zip", zipped({"config.json": config} if config else {"notes.txt": b"x"}))
     bench.want(model.entry)
     bench.start()
@@ -85,7 +83,7 @@ def test_files_that_attack_the_reader_cost_the_model_its_metadata_alone(
     assert bench.count("metadata_read") == 1
 
 
-def test_a_reader_that_hangs_delays_nothing_and_is_not_started_again_soon(bench: Bench, tmp_path: Path) -> None:
+def test_a_hanging_reader_delays_no_model_and_is_not_repeated_by_the_next_agent(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(HANGS)
     bench.environ = {"PYTHONPATH": str(tmp_path)}
     model = add(bench, "llama", "m.tar.gz", tar_gz(FILES))
@@ -113,7 +111,7 @@ def test_a_reader_that_hangs_delays_nothing_and_is_not_started_again_soon(bench:
     assert bench.count("metadata_read") == 1
 
 
-def test_an_agent_that_ends_takes_a_hanging_reader_with_it(bench: Bench, tmp_path: Path) -> None:
+def test_a_stopping_agent_kills_a_hanging_reader(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(HANGS)
     bench.environ = {"PYTHONPATH": str(tmp_path)}
     model = add(bench, "llama", "m.tar.gz", tar_gz(FILES))
