@@ -101,7 +101,7 @@ def test_the_test_bucket_refuses_links_renames_and_appends(bucket: Bucket) -> No
     assert (done.returncode, done.stdout, bucket.files) == (0, "a\n", {})
 
 
-def test_every_file_is_written_and_marked_and_a_second_run_moves_nothing(bucket: Bucket) -> None:
+def test_every_file_is_written_and_marked_and_a_second_run_transfers_nothing(bucket: Bucket) -> None:
     size = sum(map(len, FILES.values()))
     done = bucket.run(bucket.fill())
     assert done.returncode == 0, done.stdout + done.stderr
@@ -113,7 +113,7 @@ def test_every_file_is_written_and_marked_and_a_second_run_moves_nothing(bucket:
     assert bucket.report.reused_bytes == size
 
 
-def test_a_connection_that_breaks_costs_only_the_rest_of_its_file(bucket: Bucket) -> None:
+def test_a_download_continues_after_a_broken_connection_without_repeating_bytes(bucket: Bucket) -> None:
     bucket.hub.faults.add(Truncate(2**19), times=2)
     assert bucket.run(bucket.fill()).returncode == 0
     assert complete(bucket)

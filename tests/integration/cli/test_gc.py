@@ -55,7 +55,7 @@ async def outcome(plane: ControlPlane, *, delete: bool = False) -> dict[str, str
         return {orphan.claim.name: result for orphan, result in await collect(kube, NAMESPACE, delete=delete)}
 
 
-async def test_only_orphans_that_nothing_mounts_are_deleted(api: Api, control_plane: ControlPlane) -> None:
+async def test_only_orphaned_claims_that_no_pod_mounts_are_deleted(api: Api, control_plane: ControlPlane) -> None:
     orphaning = owner(api, "orphaning")
     claim(api, "model-orphaned", orphaning)
     claim(api, "model-mounted", orphaning)

@@ -44,5 +44,5 @@ def shell(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Itera
         holder.stop(_GRACE_S)
 
 
-def test_every_command_of_the_page_answers_as_shown(shell: Shell) -> None:
+def test_every_command_on_the_page_prints_the_output_shown(shell: Shell) -> None:
     assert shell.follow(PAGE, _ANSWER_S) > 8

@@ -45,7 +45,9 @@ def fleet(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
-def test_no_terminal_is_too_narrow_for_what_matters(cluster: Cluster, fleet: str, columns: int) -> None:
+def test_state_readiness_and_reason_are_shown_at_every_terminal_width(
+    cluster: Cluster, fleet: str, columns: int
+) -> None:
     output = at_terminal(columns, cluster.plane.kubeconfig, "status")
     assert (output.code, output.err) == (0, "")
     head, row, *rest = output.out.splitlines()
@@ -141,7 +143,7 @@ def line_of(running: "subprocess.Popen[str]") -> list[str]:
     return running.stdout.readline().split()
 
 
-def test_a_watch_writes_a_line_for_each_change_and_asks_nothing_again(cluster: Cluster) -> None:
+def test_a_watch_prints_a_line_for_each_change_without_further_requests(cluster: Cluster) -> None:
     cluster.declare("m", storageStatus="Pending", nodesTotal=40)
     before = len(cluster.asked("larder-cli"))
     with watching(cluster) as running:
@@ -166,7 +168,7 @@ def test_a_watch_writes_a_line_for_each_change_and_asks_nothing_again(cluster: C
     cluster.delete("m")
 
 
-def test_a_watch_outlives_the_api_server(cluster: Cluster) -> None:
+def test_a_watch_continues_after_the_api_server_was_down(cluster: Cluster) -> None:
     cluster.declare("m", storageStatus="Pending", nodesTotal=1)
     with watching(cluster) as running:
         assert [line_of(running)[0] for _ in range(2)] == ["MODEL", "cmc/m"]
@@ -200,7 +202,7 @@ def test_a_watch_of_one_node_writes_json_lines(cluster: Cluster) -> None:
     cluster.delete("m")
 
 
-def test_a_watch_ends_where_nobody_reads_it(cluster: Cluster) -> None:
+def test_a_watch_ends_quietly_when_its_output_is_closed(cluster: Cluster) -> None:
     cluster.declare("m", nodesTotal=1)
     with watching(cluster, "-o", "name") as running:
         assert line_of(running) == ["clustermodelcache.serving.kserve.io/m"]

@@ -179,7 +179,7 @@ def test_the_short_form_is_explained_like_a_claim(claims: Claims) -> None:
     assert "AsksForNoModel" not in shown
 
 
-def test_without_drivers_the_classes_and_the_way_out_are_named(claims: Claims) -> None:
+def test_missing_device_classes_and_drivers_are_reported_with_a_remedy(claims: Claims) -> None:
     pod = claims.pod()
     shown = claims.why(pod)
     assert f"NoDeviceClass: there is no DeviceClass {SHARED_CLASS}" in shown
@@ -191,7 +191,7 @@ def test_without_drivers_the_classes_and_the_way_out_are_named(claims: Claims) -
     assert f"NoNodes: no node has model {MODEL} or is fetching it" in shown
 
 
-def test_a_private_model_is_for_its_own_namespace(claims: Claims) -> None:
+def test_a_claim_for_a_private_model_is_explained_by_its_namespace_and_class(claims: Claims) -> None:
     claims.classes()
     claims.publish(claims.node("has", "Ready"))
     foreign = claims.why(claims.pod("somebody_private", PRIVATE_CLASS))
@@ -200,7 +200,7 @@ def test_a_private_model_is_for_its_own_namespace(claims: Claims) -> None:
     assert f"fix: claim it through class {PRIVATE_CLASS}" in shown
 
 
-def test_a_node_says_whether_its_devices_are_advertised(claims: Claims) -> None:
+def test_a_node_that_cannot_advertise_its_devices_is_reported(claims: Claims) -> None:
     broken = Condition(
         type="DevicesAdvertised", status="False", reason="PluginFailed", message="serial: no such device",
         last_transition_time="2026-06-01T00:00:00Z",

@@ -73,7 +73,9 @@ def test_a_file_that_changed_at_the_source_is_fetched_again(
     assert [path.name for path in site.to.iterdir()] == [NAME]
 
 
-def test_the_size_decides_for_a_file_without_digest_or_time(site: Site, server: ScriptedServer) -> None:
+def test_a_file_without_digest_or_time_is_fetched_again_only_if_its_size_changed(
+    site: Site, server: ScriptedServer
+) -> None:
     assert [site.fetch(server), site.fetch(server)] == [1, 0]
     site.body = SECOND
     assert site.fetch(server) == 0
@@ -90,7 +92,7 @@ def test_a_modified_file_is_fetched_again(site: Site, server: ScriptedServer) ->
 
 
 @pytest.mark.parametrize("time_ns", [0, 1_700_000_000 * 10**9])
-def test_a_file_of_unknown_origin_is_fetched(site: Site, server: ScriptedServer, time_ns: int) -> None:
+def test_a_file_that_no_earlier_fetch_wrote_is_replaced(site: Site, server: ScriptedServer, time_ns: int) -> None:
     site.to.mkdir()
     site.placed.write_bytes(SECOND)
     os.utime(site.placed, ns=(time_ns, time_ns))

@@ -20,7 +20,7 @@ def command(tmp_path: Path, name: str, body: bytes) -> Command:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_directory_has_the_files_instead_of_the_archive(name: str, tmp_path: Path) -> None:
+def test_the_directory_contains_the_files_of_the_archive_instead_of_the_archive(name: str, tmp_path: Path) -> None:
     fetched = command(tmp_path, name, MAKERS[name](FILES))
     assert fetched.run() == 0
     assert fetched.tree() == FILES
@@ -58,7 +58,7 @@ def test_an_archive_with_a_member_under_a_reserved_name_is_refused(name: str, tm
     assert not (fetched.to / "m").exists()
 
 
-def test_links_within_become_files(tmp_path: Path) -> None:
+def test_links_within_an_archive_become_regular_files(tmp_path: Path) -> None:
     fetched = command(tmp_path, "m.tar", tar(FILES, member("link", tarfile.SYMTYPE, "m/config.json")))
     assert fetched.run() == 0
     assert fetched.tree() == {**FILES, "link": b"{}"}
@@ -74,7 +74,7 @@ def test_an_archive_that_is_the_only_missing_file_of_several_is_not_unpacked(tmp
     assert fetched.tree() == files
 
 
-def test_after_a_stop_the_same_command_continues(tmp_path: Path) -> None:
+def test_a_stopped_fetch_continues_when_it_is_repeated(tmp_path: Path) -> None:
     stop, never = threading.Event(), threading.Event()
     fetched = command(tmp_path, "m.tar", tar(FILES))
 

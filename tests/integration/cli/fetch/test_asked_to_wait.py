@@ -36,7 +36,7 @@ def fetch(hub: Hub, to: Path) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_hub_that_requests_time_gets_it_and_the_progress_says_until_when(
+def test_a_wait_requested_by_the_hub_is_respected_and_shown_in_the_progress(
     pushed: Hub, tmp_path: Path, status: int
 ) -> None:
     pushed.faults.add(Refuse(status, 6), LISTING, times=1)
@@ -50,7 +50,7 @@ def test_a_hub_that_requests_time_gets_it_and_the_progress_says_until_when(
 
 
 @pytest.mark.parametrize("path", [LISTING, FILE])
-def test_a_server_that_requests_more_time_than_there_is_fails_at_once(pushed: Hub, tmp_path: Path, path: str) -> None:
+def test_a_requested_wait_longer_than_the_limit_fails_at_once(pushed: Hub, tmp_path: Path, path: str) -> None:
     pushed.faults.add(Refuse(429, 600), path)
     done = fetch(pushed, tmp_path / "to")
     assert done.returncode == 1

@@ -26,7 +26,9 @@ def shift(top: Path, years: int) -> None:
 
 @pytest.mark.parametrize("years", [-30, 30])
 @pytest.mark.parametrize("digests", [True, False])
-def test_complete_files_are_correct_whatever_the_clock(tmp_path: Path, years: int, *, digests: bool) -> None:
+def test_complete_files_are_not_fetched_again_after_a_clock_change(
+    tmp_path: Path, years: int, *, digests: bool
+) -> None:
     command = Command(tmp_path / "dir", MemorySource(FILES, digests=digests))
     assert command.run() == 0
     shift(command.to, years)
@@ -37,7 +39,7 @@ def test_complete_files_are_correct_whatever_the_clock(tmp_path: Path, years: in
 
 
 @pytest.mark.parametrize("years", [-30, 30])
-def test_unfinished_files_resume_where_they_stopped(tmp_path: Path, years: int) -> None:
+def test_unfinished_files_resume_after_a_clock_change(tmp_path: Path, years: int) -> None:
     command = Command(tmp_path / "dir", MemorySource(FILES))
 
     def stop(path: str, position: int) -> None:

@@ -125,7 +125,7 @@ def test_the_usual_ca_bundle_variables_are_honoured(tmp_path: Path) -> None:
             assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_proxy_that_requires_a_user_never_causes_the_password_to_be_shown(private_hub: Hub, tmp_path: Path) -> None:
+def test_the_password_of_a_proxy_is_never_printed(private_hub: Hub, tmp_path: Path) -> None:
     with HttpProxy("user:right") as proxy:
         environ = {"HF_ENDPOINT": private_hub.endpoint, "HF_TOKEN": "hf_good"}
         for user, code in (("user:right", 0), ("user:sekret", 1)):
@@ -154,7 +154,7 @@ def test_a_proxy_that_requires_a_user_never_causes_the_password_to_be_shown(priv
         ("https://u.test/f?token=t", "UNUSED", {}, "for a command, into the environment"),
     ],
 )
-def test_a_refusal_names_the_places_that_a_person_has(
+def test_a_refusal_names_where_to_set_credentials(
     uri: str, endpoint: str, credentials: dict[str, str], place: str, tmp_path: Path
 ) -> None:
     with scripted(lambda _: reply(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")) as far:
@@ -164,7 +164,7 @@ def test_a_refusal_names_the_places_that_a_person_has(
             assert (done.returncode, place in done.stderr) == (1, True), done.stderr
 
 
-def test_a_refusal_of_an_ordinary_web_server_says_that_no_credentials_are_sent(tmp_path: Path) -> None:
+def test_a_refusal_by_a_plain_web_server_explains_that_no_credentials_are_sent(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -30,12 +30,12 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_line_holds_no_break_and_nothing_that_controls_a_terminal() -> None:
+def test_a_failure_line_has_no_line_breaks_or_control_characters() -> None:
     assert failure_line(Unreachable("a\nb\x1b[31m\u202e")) == "Unreachable: a b\\x1b[31m\\u202e"
     assert failure_line(ValueError("x")).startswith("InternalError: ValueError: x; ")
 
 
-def test_a_closed_pipe_for_the_progress_is_no_failure(model: Path, tmp_path: Path) -> None:
+def test_a_closed_progress_pipe_is_not_a_failure(model: Path, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     uri = f"local://{model}"
@@ -53,7 +53,7 @@ def test_closed_standard_streams_are_not_a_failure(model: Path, tmp_path: Path) 
     assert (tmp_path / "to" / "config.json").exists()
 
 
-def test_an_inspection_that_cannot_be_written_is_a_failure(model: Path) -> None:
+def test_an_inspection_fails_if_its_output_cannot_be_written(model: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = run("inspect", str(model), stdout=full.fileno())
     assert done.returncode == 1
@@ -61,7 +61,7 @@ def test_an_inspection_that_cannot_be_written_is_a_failure(model: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_directory_whose_name_is_no_text(model: Path, tmp_path: Path) -> None:
+def test_the_name_of_the_target_directory_may_be_invalid_utf8(model: Path, tmp_path: Path) -> None:
     to = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     done = run("fetch", f"local://{model}", "--to", to, LARDER_LOCAL_ROOTS=str(tmp_path), PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
@@ -83,7 +83,7 @@ def test_an_inspection_that_hangs_is_ended_by_a_signal(number: signal.Signals) -
     assert error == "Stopped: nothing was changed; run it again\n"
 
 
-def test_an_inspection_asks_again_where_that_helps() -> None:
+def test_an_inspection_retries_only_temporary_errors() -> None:
     with scripted(lambda _: reply(503, Retry_After="0") if len(hub.asked) < 3 else reply(404)) as hub:
         done = run("inspect", "hf://org/m", HF_ENDPOINT=hub.url)
     assert len(hub.asked) == 3
@@ -105,7 +105,7 @@ def test_an_empty_target_directory_is_refused(model: Path, tmp_path: Path) -> No
         (("fetch", "hf://a/b", "--to", "{}"), "InvalidURI: SSL_CERT_FILE: there is no {}; "),
     ],
 )
-def test_a_failure_is_one_line_with_its_reason(tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
+def test_a_failure_prints_one_line_with_its_reason(tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
     absent = str(tmp_path / "absent")
     done = run(*(argument.format(absent) for argument in arguments), SSL_CERT_FILE=absent)
     assert (done.returncode, done.stdout) == (1, "")
@@ -113,7 +113,7 @@ def test_a_failure_is_one_line_with_its_reason(tmp_path: Path, arguments: tuple[
     assert done.stderr.count("\n") == 1
 
 
-def test_a_user_in_a_url_is_not_shown() -> None:
+def test_credentials_in_a_url_are_not_printed() -> None:
     done = run("fetch", "https://user:password@host.test/file", "--to", "/nowhere")
     assert done.stderr.startswith("InvalidURI: https://host.test/file ")
     assert "password" not in done.stderr

@@ -19,7 +19,7 @@ def command(tmp_path: Path) -> Command:
     return Command(tmp_path / "dir", MemorySource(FILES))
 
 
-def test_the_directory_has_exactly_the_files(command: Command) -> None:
+def test_the_directory_has_exactly_the_files_of_the_source(command: Command) -> None:
     assert command.run() == 0
     assert command.tree() == FILES
     assert not (command.to / ".larder").exists()
@@ -36,7 +36,7 @@ def test_complete_and_correct_files_are_not_fetched_again(command: Command) -> N
     assert command.source.served_bytes == served
 
 
-def test_only_what_is_missing_or_wrong_is_fetched(command: Command) -> None:
+def test_only_missing_or_wrong_files_are_fetched(command: Command) -> None:
     assert command.run() == 0
     body = bytearray(FILES["weights.safetensors"])
     body[1000] ^= 1
@@ -55,12 +55,12 @@ def test_other_files_of_the_directory_are_left_alone(command: Command) -> None:
     assert command.tree() == {**FILES, "notes.txt": b"kept"}
 
 
-def test_a_quiet_run_writes_nothing(command: Command) -> None:
+def test_a_quiet_run_prints_nothing(command: Command) -> None:
     assert command.run(quiet=True) == 0
     assert command.out == ""
 
 
-def test_a_failure_is_one_line_and_what_came_is_kept(command: Command) -> None:
+def test_a_failure_prints_one_line_and_keeps_the_received_bytes(command: Command) -> None:
     def refuse_late(path: str, position: int) -> None:
         if path == "weights.safetensors" and position >= 2**20:
             raise LarderErrorWithLines("first\nsecond")
@@ -79,7 +79,7 @@ class LarderErrorWithLines(LarderError):
     retryable = False
 
 
-def test_a_wrong_token_a_missing_repository_and_a_bad_uri_say_their_reason(command: Command) -> None:
+def test_a_wrong_token_a_missing_repository_and_a_bad_uri_are_reported_with_the_reason(command: Command) -> None:
     assert command.run("hf://no/such") == 1
     assert command.error.startswith("SourceNotFound: ")
     assert command.run("ftp://host/file") == 1
@@ -91,7 +91,7 @@ def test_a_wrong_token_a_missing_repository_and_a_bad_uri_say_their_reason(comma
     assert command.run() == 0
 
 
-def test_bytes_that_are_not_the_publishers_are_refused(command: Command) -> None:
+def test_a_file_with_a_wrong_digest_is_refused(command: Command) -> None:
     command.source.faults.corrupt.add("weights.safetensors")
     assert command.run() == 1
     assert command.error.startswith("DigestMismatch: 'weights.safetensors'")
@@ -109,7 +109,7 @@ def test_a_second_command_on_the_directory_is_refused(command: Command) -> None:
     os.close(descriptor)
 
 
-def test_a_link_on_the_way_is_not_followed(command: Command, tmp_path: Path) -> None:
+def test_links_in_the_directory_are_not_followed(command: Command, tmp_path: Path) -> None:
     aim = tmp_path / "aim"
     aim.mkdir()
     command.to.mkdir()
@@ -140,14 +140,14 @@ def test_a_stopped_fetch_keeps_the_received_bytes(command: Command) -> None:
     assert command.source.served_bytes - before < len(FILES["weights.safetensors"])
 
 
-def test_a_server_that_only_breaks_is_abandoned_in_time(command: Command) -> None:
+def test_a_server_that_always_fails_is_abandoned_after_a_few_attempts(command: Command) -> None:
     command.source.faults.on_open = [Unreachable("reset")] * 1000
     assert command.run() == 1
     assert command.error.startswith("Unreachable: reset")
     assert len(command.source.faults.on_open) > 900
 
 
-def test_the_module_is_a_program() -> None:
+def test_the_cli_can_be_run_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "shared.cli", "fetch", "pvc://ns/claim/path", "--to", "/nowhere"],
         check=False,
@@ -160,7 +160,7 @@ def test_the_module_is_a_program() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_source_that_changes_meanwhile_is_listed_again(command: Command) -> None:
+def test_a_source_that_changes_during_a_fetch_is_listed_again(command: Command) -> None:
     def change(path: str, position: int) -> None:
         if path == "weights.safetensors" and position >= 2**20:
             command.source.faults.before_read = None
@@ -172,20 +172,20 @@ def test_a_source_that_changes_meanwhile_is_listed_again(command: Command) -> No
     assert command.tree() == {**FILES, "weights.safetensors": b"new" * 2**20}
 
 
-def test_a_source_that_changes_for_ever_is_abandoned(command: Command) -> None:
+def test_a_source_that_keeps_changing_is_abandoned(command: Command) -> None:
     command.source.faults.on_open = [SourceChanged("it moved")] * 100
     assert command.run() == 1
     assert command.error == "SourceChanged: it moved\n"
 
 
 @pytest.mark.parametrize("name", [".larder", ".larder/store.json", ".larder-holder", ".larder-holder/x"])
-def test_a_file_name_of_our_own_is_refused(command: Command, name: str) -> None:
+def test_a_reserved_file_name_is_refused(command: Command, name: str) -> None:
     command.source.files[name] = b"{}"
     assert command.run() == 1
     assert command.error.startswith(f"UnsafePath: the file name '{name}' is reserved")
 
 
-def test_a_link_in_the_place_of_our_own_directory_is_not_followed(command: Command, tmp_path: Path) -> None:
+def test_a_link_with_the_name_of_our_state_directory_is_not_followed(command: Command, tmp_path: Path) -> None:
     (tmp_path / "aim").mkdir()
     command.to.mkdir()
     (command.to / ".larder").symlink_to(tmp_path / "aim")
@@ -194,7 +194,7 @@ def test_a_link_in_the_place_of_our_own_directory_is_not_followed(command: Comma
     assert list((tmp_path / "aim").iterdir()) == []
 
 
-def test_a_directory_that_only_has_our_name_is_not_removed(command: Command) -> None:
+def test_a_foreign_directory_with_the_name_of_our_state_directory_is_kept(command: Command) -> None:
     (command.to / ".larder").mkdir(parents=True)
     (command.to / ".larder" / "notes").write_text("kept")
     assert command.run() == 1
@@ -202,7 +202,7 @@ def test_a_directory_that_only_has_our_name_is_not_removed(command: Command) -> 
     assert command.tree() == {".larder/notes": b"kept"}
 
 
-def test_a_directory_in_the_place_of_a_file_is_reported_before_anything_is_fetched(command: Command) -> None:
+def test_a_directory_with_the_name_of_a_file_is_reported_before_anything_is_fetched(command: Command) -> None:
     (command.to / "weights.safetensors").mkdir(parents=True)
     assert command.run() == 1
     assert command.error.startswith("StoreFailure: ")
@@ -210,7 +210,7 @@ def test_a_directory_in_the_place_of_a_file_is_reported_before_anything_is_fetch
     assert command.source.served_bytes == 0
 
 
-def test_an_unforeseen_error_is_still_one_line(command: Command) -> None:
+def test_an_unexpected_error_prints_one_line(command: Command) -> None:
     def fail(path: str, position: int) -> None:
         raise ZeroDivisionError(f"{path} {position}")
 

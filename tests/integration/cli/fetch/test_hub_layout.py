@@ -139,7 +139,7 @@ def test_refs_and_snapshots_appear_only_after_every_file_is_verified(hub: Hub, c
     assert read_offline(cache)["folder"].endswith(commit)
 
 
-def test_an_interrupted_fetch_resumes_where_it_was(hub: Hub, commit: str, tmp_path: Path) -> None:
+def test_a_killed_fetch_resumes_from_its_partial_file(hub: Hub, commit: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     partial = cache / "models--hub-layout--llama" / ".larder" / "partial"
     hub.faults.add(Stall(2**20))

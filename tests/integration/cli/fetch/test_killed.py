@@ -27,7 +27,7 @@ def read(top: Path) -> dict[str, bytes]:
     return {str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file()}
 
 
-def test_a_kill_at_every_step_costs_no_byte_that_was_verified(tmp_path: Path) -> None:
+def test_a_fetch_killed_at_any_step_resumes_without_repeating_verified_files(tmp_path: Path) -> None:
     deaths, served = 0, 0
     while killed(to := tmp_path / str(deaths), deaths + 1):
         deaths += 1

@@ -9,7 +9,7 @@ from tests.builders.file_names import COMPOSED, DECOMPOSED, FILES, LONGEST
 from tests.integration.cli.fetch.command import Command
 
 
-def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_path: Path) -> None:
+def test_files_with_unusual_names_keep_their_own_bytes_and_only_missing_ones_are_fetched(tmp_path: Path) -> None:
     command = Command(tmp_path / "dir", MemorySource(FILES))
     assert command.run() == 0
     assert command.tree() == FILES
@@ -41,7 +41,7 @@ def test_a_conflicting_path_is_reported_and_nothing_is_written(tmp_path: Path, p
     assert command.source.served_bytes == 0
 
 
-def test_a_file_where_the_model_has_a_directory_is_reported_and_kept(tmp_path: Path) -> None:
+def test_a_file_with_the_name_of_a_directory_of_the_model_is_reported_and_kept(tmp_path: Path) -> None:
     command = Command(tmp_path / "dir", MemorySource({"sub/file": b"x"}))
     command.to.mkdir()
     (command.to / "sub").write_bytes(b"of somebody")

@@ -62,7 +62,7 @@ def test_a_private_repository_is_fetched_with_the_token_of_the_environment(pushe
     assert tree(tmp_path / "to") == FILES
 
 
-def test_a_wrong_token_or_revision_is_one_line_with_its_reason(pushed: Hub, tmp_path: Path) -> None:
+def test_a_wrong_token_or_revision_prints_one_line_with_the_reason(pushed: Hub, tmp_path: Path) -> None:
     code, error = fetch(pushed, tmp_path / "to", token="wrong")
     assert code == 1
     assert error.split(":")[0] in ("AuthDenied", "SourceNotFound")
@@ -79,7 +79,7 @@ def test_a_download_survives_a_server_that_truncates_and_refuses(pushed: Hub, tm
     assert tree(tmp_path / "to") == FILES
 
 
-def test_bytes_that_are_not_the_publishers_are_refused(pushed: Hub, tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_digest_is_refused(pushed: Hub, tmp_path: Path) -> None:
     pushed.faults.add(Corrupt(offset=5 * 2**20))
     code, error = fetch(pushed, tmp_path / "to")
     assert code == 1

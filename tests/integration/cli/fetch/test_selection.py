@@ -42,7 +42,7 @@ def names(to: Path) -> set[str]:
     return {str(p.relative_to(to)) for p in to.rglob("*") if p.is_file()}
 
 
-def test_second_copies_are_left_out_and_counted(hub: Hub, tmp_path: Path) -> None:
+def test_duplicate_weights_are_left_out_and_counted(hub: Hub, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path / "to", "--duplicate-weights", "skip", "--no-pickle")
     assert done.returncode == 0
     assert done.stderr == (
@@ -53,7 +53,7 @@ def test_second_copies_are_left_out_and_counted(hub: Hub, tmp_path: Path) -> Non
     assert "1 files with 195.3 KiB left out" in done.stdout
 
 
-def test_json_output_lists_what_is_left_out(hub: Hub, tmp_path: Path) -> None:
+def test_json_output_lists_the_files_that_are_left_out(hub: Hub, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path / "to", "--duplicate-weights", "skip", "-o", "json")
     reported = json.loads(done.stdout)
     assert reported["directory"] == str(tmp_path / "to")
@@ -84,12 +84,12 @@ def test_a_pickle_is_refused_in_one_line_and_nothing_is_placed(hub: Hub, tmp_pat
     assert kept == []
 
 
-def test_a_pickle_that_is_there_already_is_found(hub: Hub, tmp_path: Path) -> None:
+def test_a_pickle_from_an_earlier_fetch_is_refused(hub: Hub, tmp_path: Path) -> None:
     assert fetch(hub, tmp_path / "to").returncode == 0
     assert fetch(hub, tmp_path / "to", "--no-pickle").stderr.startswith("PickleRefused: 'pytorch_model.bin'")
 
 
-def test_patterns_that_fit_nothing_say_so(hub: Hub, tmp_path: Path) -> None:
+def test_patterns_that_match_no_file_are_reported(hub: Hub, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path / "to", "--allow", "*.gguf")
     assert done.returncode == 1
     assert done.stderr.startswith("SourceNotFound: none of the 4 files")

@@ -10,7 +10,7 @@ ONE = {"weights": b"0123456789" * 100_000, "one": b"1"}
 TWO = {**ONE, "two": b"2"}
 
 
-def test_deleting_the_directory_of_one_model_takes_no_file_from_the_other(tmp_path: Path) -> None:
+def test_deleting_the_directory_of_one_model_leaves_the_other_complete(tmp_path: Path) -> None:
     one, two = (Command(tmp_path / name, MemorySource(files)) for name, files in (("one", ONE), ("two", TWO)))
     assert (one.run(), two.run()) == (0, 0)
     shutil.rmtree(one.to)
@@ -33,7 +33,7 @@ def test_two_models_in_one_directory_share_equal_files_and_stay_independent(
     assert one.source.served_bytes == served
 
 
-def test_a_deleted_copy_of_equal_files_is_fetched_again_alone(tmp_path: Path) -> None:
+def test_only_the_deleted_copy_of_equal_files_is_fetched_again(tmp_path: Path) -> None:
     files = {"a": b"same" * 1000, "b": b"same" * 1000}
     command = Command(tmp_path / "dir", MemorySource(files))
     assert command.run() == 0

@@ -29,7 +29,7 @@ def looks(
     return None
 
 
-def test_a_source_that_only_drips_is_abandoned(progress: Progress) -> None:
+def test_a_source_that_delivers_too_slowly_is_abandoned(progress: Progress) -> None:
     assert looks(StallWatch(progress, 0), progress, bytes_a_second=1, trouble_every_s=20) is SLOW
 
 
@@ -46,7 +46,7 @@ def test_small_files_arriving_one_by_one_are_not_taken_for_a_stall(progress: Pro
         assert watch.check(second) is None
 
 
-def test_a_listing_or_an_answer_that_never_comes_is_abandoned(progress: Progress) -> None:
+def test_a_listing_or_an_answer_that_never_arrives_is_abandoned(progress: Progress) -> None:
     with progress.requesting():
         assert isinstance(looks(StallWatch(progress, 0), progress), Unreachable)
     assert isinstance(looks(StallWatch(Progress(), 0), Progress()), Unreachable)

@@ -31,7 +31,9 @@ def large(tmp_path: Path) -> tuple[Path, int]:
     return folder, write_model(folder)
 
 
-def test_163_shards_are_described_by_their_headers_in_two_requests_a_shard(hub: Hub, large: tuple[Path, int]) -> None:
+def test_163_shards_are_described_by_their_headers_with_two_requests_per_shard(
+    hub: Hub, large: tuple[Path, int]
+) -> None:
     folder, parameters = large
     hub.push("inspect/large", folder)
     hub.journal.clear()
@@ -54,7 +56,7 @@ def test_only_the_headers_of_large_files_are_read(hub: Hub, tmp_path: Path) -> N
     assert sum(int(end) - int(start) + 1 for start, end in bounds) < 20_000_000
 
 
-def test_a_directory_is_reported_like_a_hub(hub: Hub, large: tuple[Path, int]) -> None:
+def test_a_directory_is_reported_like_a_hub_repository(hub: Hub, large: tuple[Path, int]) -> None:
     folder, _ = large
     hub.push("inspect/both", folder)
     assert found_by(str(folder)) == found_by("hf://inspect/both", endpoint=hub.endpoint)
@@ -67,7 +69,7 @@ def test_an_answer_that_is_cut_short_is_requested_again(hub: Hub, large: tuple[P
     assert found_by("hf://inspect/broken", endpoint=hub.endpoint)["parameters"] == parameters
 
 
-def test_the_table_has_what_is_known(tmp_path: Path) -> None:
+def test_the_table_shows_parameters_experts_and_kv_cache_size(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / "pytorch_model.bin").touch()
     # a byte for each weight, two for those of the embedding and the head
@@ -88,7 +90,9 @@ def test_the_table_has_what_is_known(tmp_path: Path) -> None:
         (f'{{"name": "{"x" * 10_000_000}"}}', ("MetadataOversized", "config.json", "name")),
     ],
 )
-def test_a_bad_file_is_one_line_that_names_file_and_field(tmp_path: Path, body: str, phrase: tuple[str, ...]) -> None:
+def test_an_invalid_file_prints_one_line_with_its_name_and_the_field(
+    tmp_path: Path, body: str, phrase: tuple[str, ...]
+) -> None:
     (tmp_path / "config.json").write_text(body)
     done = inspect(str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
@@ -112,7 +116,7 @@ def test_a_directory_without_a_model_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("typed", ["m", "./m", "{tmp_path}/m"])
-def test_a_path_is_named_as_it_was_typed(typed: str, tmp_path: Path) -> None:
+def test_a_path_is_printed_as_it_was_typed(typed: str, tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text(json.dumps(CONFIG))
     (tmp_path / "m" / "notes").symlink_to("nowhere")
