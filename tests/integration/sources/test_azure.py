@@ -29,7 +29,7 @@ def open_uri(azure: Azure, open_with: OpenWith) -> Open:
     return make
 
 
-def test_lists_what_is_below_the_prefix_and_nothing_beside_it(azure: Azure, container: str, open_uri: Open) -> None:
+def test_lists_only_blobs_below_the_prefix(azure: Azure, container: str, open_uri: Open) -> None:
     for name in ("m/a/x", "m/a/deep/y", "m/a/empty", "m/a-hf/x", "m/ab/x", "m/a.txt", "m/x"):
         azure.put(container, name, b"" if name.endswith("empty") else name.encode())
     azure.put(container, "m/a/deep", b"", hdi_isfolder="true")
@@ -39,7 +39,7 @@ def test_lists_what_is_below_the_prefix_and_nothing_beside_it(azure: Azure, cont
     assert all(f.etag for f in manifest.files)
 
 
-def test_a_uri_that_names_a_blob_is_that_blob(azure: Azure, container: str, open_uri: Open) -> None:
+def test_a_uri_of_a_blob_lists_that_blob_alone(azure: Azure, container: str, open_uri: Open) -> None:
     azure.put(container, "m/a.bin", b"exact")
     azure.put(container, "m/a.bin-more", b"beside")
     source = open_uri(f"{container}/m/a.bin")
@@ -48,13 +48,15 @@ def test_a_uri_that_names_a_blob_is_that_blob(azure: Azure, container: str, open
     assert drain(source, manifest.files[0], 1, 3) == b"xac"
 
 
-def test_a_file_below_that_is_named_like_the_prefix_is_found(azure: Azure, container: str, open_uri: Open) -> None:
+def test_a_file_with_the_same_name_as_its_prefix_is_found(azure: Azure, container: str, open_uri: Open) -> None:
     azure.put(container, "m/a/a", b"below")
     source = open_uri(f"{container}/m/a")
     assert drain(source, source.resolve().files[0]) == b"below"
 
 
-def test_a_signature_in_the_url_opens_what_is_private(azure: Azure, container: str, open_uri: Open) -> None:
+def test_a_private_container_is_read_with_a_shared_access_signature(
+    azure: Azure, container: str, open_uri: Open
+) -> None:
     azure.put(container, "m/x", b"private")
     source = open_uri(f"{container}/m", Credentials({"AZURE_STORAGE_SAS_TOKEN": azure.sas()}))
     assert drain(source, source.resolve().files[0], 2, 3) == b"iva"
@@ -71,7 +73,7 @@ def test_a_public_container_is_read_without_keys(azure: Azure, open_uri: Open) -
     assert drain(source, source.resolve().files[0]) == b"public"
 
 
-def test_a_blob_that_is_written_again_has_changed(azure: Azure, container: str, open_uri: Open) -> None:
+def test_an_overwritten_blob_is_reported_as_changed(azure: Azure, container: str, open_uri: Open) -> None:
     azure.put(container, "m/x", b"AAAA")
     source = open_uri(f"{container}/m")
     before = source.resolve()

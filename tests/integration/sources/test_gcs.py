@@ -28,7 +28,7 @@ def open_uri(gcs: Gcs, open_with: OpenWith) -> Open:
     return lambda uri: open_with(uri, ANONYMOUS, SourceSettings(gs_endpoint=gcs.endpoint))
 
 
-def test_lists_what_is_below_the_prefix_and_nothing_beside_it(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_lists_only_objects_below_the_prefix(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     for key in ("m/a/x", "m/a/deep/y", "m/a/empty", "m/a/marker/", "m/a-hf/x", "m/ab/x", "m/a.txt", "m/x"):
         gcs.put(bucket, key, b"" if key.endswith(("empty", "/")) else key.encode())
     manifest = open_uri(f"gs://{bucket}/m/a/").resolve()
@@ -36,7 +36,7 @@ def test_lists_what_is_below_the_prefix_and_nothing_beside_it(gcs: Gcs, bucket: 
     assert all(f.etag.isdigit() for f in manifest.files)
 
 
-def test_a_uri_that_names_an_object_is_that_object(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_a_uri_of_an_object_lists_that_object_alone(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     gcs.put(bucket, "m/a.bin", b"exact")
     gcs.put(bucket, "m/a.bin-more", b"beside")
     source = open_uri(f"gs://{bucket}/m/a.bin")
@@ -45,7 +45,7 @@ def test_a_uri_that_names_an_object_is_that_object(gcs: Gcs, bucket: str, open_u
     assert drain(open_uri(manifest.uri), manifest.files[0]) == b"exact"
 
 
-def test_a_file_below_that_is_named_like_the_prefix_is_found(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_a_file_with_the_same_name_as_its_prefix_is_found(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     gcs.put(bucket, "m/a/a", b"below")
     source = open_uri(f"gs://{bucket}/m/a")
     assert drain(source, source.resolve().files[0]) == b"below"
@@ -57,7 +57,7 @@ def test_lists_more_than_one_page(gcs: Gcs, bucket: str, open_uri: Open) -> None
     assert len(open_uri(f"gs://{bucket}/m").resolve().files) == 1_003
 
 
-def test_a_composed_object_has_a_checksum_too(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_a_composed_object_is_listed_with_its_checksum(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     gcs.put(bucket, "m/a", b"one")
     gcs.put(bucket, "m/b", b"two")
     parts = {"sourceObjects": [{"name": "m/a"}, {"name": "m/b"}], "destination": {}}
@@ -69,7 +69,7 @@ def test_a_composed_object_has_a_checksum_too(gcs: Gcs, bucket: str, open_uri: O
     assert drain(source, files["c"]) == b"onetwo"
 
 
-def test_an_object_that_is_compressed_at_the_store_is_refused(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_an_object_stored_with_gzip_encoding_is_refused(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     place = f"/upload/storage/v1/b/{bucket}/o"
     query = {"uploadType": "media", "name": "m/config.json", "contentEncoding": "gzip"}
     gcs.client.post(place, params=query, content=b"zzz").raise_for_status()
@@ -77,7 +77,7 @@ def test_an_object_that_is_compressed_at_the_store_is_refused(gcs: Gcs, bucket: 
         open_uri(f"gs://{bucket}/m").resolve()
 
 
-def test_an_object_that_is_written_again_has_changed(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_an_overwritten_object_is_reported_as_changed(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     gcs.put(bucket, "m/x", b"AAAA")
     source = open_uri(f"gs://{bucket}/m")
     before = source.resolve()
@@ -98,13 +98,13 @@ def test_a_missing_bucket_prefix_or_object_is_reported_as_not_found(bucket: str,
         open_uri(f"gs://{bucket}/m").open(File("x", 1, etag="5"))
 
 
-def test_keys_that_cannot_be_files_are_unsafe(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_keys_that_are_unsafe_file_names_are_refused(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     gcs.put(bucket, "m/a/../b", b"1")
     with pytest.raises(UnsafePath):
         open_uri(f"gs://{bucket}/m").resolve()
 
 
-def test_the_account_s_token_opens_what_is_private(gcs: Gcs, bucket: str) -> None:
+def test_the_test_server_refuses_anonymous_reads_of_a_private_bucket(gcs: Gcs, bucket: str) -> None:
     assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False, timeout=60).status_code == 200
     gcs.private.add(bucket)
     assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False, timeout=60).status_code == 401

@@ -67,7 +67,7 @@ def git(tmp_path: Path) -> Iterator[Git]:
             source.close()
 
 
-def test_branches_tags_and_commits_lead_to_a_commit_without_its_history(git: Git) -> None:
+def test_branches_tags_and_commits_are_resolved_to_a_commit(git: Git) -> None:
     first = git.repositories.push("m", FILES)
     git.repositories.git("m", "tag", "--annotate", "--message", "one", "v1")
     git.repositories.git("m", "push", "--quiet", str(git.repositories.bare("m")), "v1")
@@ -126,7 +126,7 @@ def test_a_repository_with_its_weights_outside_lfs_is_refused(git: Git, monkeypa
         git.resolve("m.git")
 
 
-def test_a_token_stays_with_the_repository_when_it_redirects(git: Git) -> None:
+def test_a_token_is_not_sent_to_another_host_after_a_redirect(git: Git) -> None:
     git.repositories.push("m", FILES, token="secret")
     answer = git.repositories.answer
     with scripted(lambda _: reply(404)) as other:
@@ -161,7 +161,7 @@ def test_a_token_for_another_host_is_not_sent(git: Git) -> None:
         ("robot:s3cret", {"username": "robot", "password": "s3cret"}),
     ],
 )
-def test_a_private_repository_is_read_with_its_login_alone(git: Git, login: str, values: dict[str, str]) -> None:
+def test_a_private_repository_is_read_only_with_a_complete_login(git: Git, login: str, values: dict[str, str]) -> None:
     git.repositories.push("m", FILES, token=login)
     source = git.source("m.git", credentials=Credentials(values, (git.server.url.removeprefix("https://"),)))
     for file in source.resolve().files:
@@ -174,7 +174,7 @@ def test_a_private_repository_is_read_with_its_login_alone(git: Git, login: str,
     assert "s3cret" not in str(without.value)
 
 
-def test_an_lfs_server_cannot_lead_to_plain_http_or_to_addresses_of_the_cluster(git: Git) -> None:
+def test_an_lfs_server_cannot_send_downloads_to_plain_http_or_private_addresses(git: Git) -> None:
     git.repositories.push("m", FILES)
     source, answer = git.source("m.git"), git.repositories.answer
     weights = source.resolve().files[1]
@@ -204,7 +204,7 @@ def test_an_address_without_a_repository_is_refused(git: Git) -> None:
         git.resolve("m.git")
 
 
-def test_the_files_are_those_of_a_real_clone(git: Git) -> None:
+def test_the_listed_files_match_a_real_clone(git: Git) -> None:
     git.repositories.push("m", {f"d{number % 7}/f{number}.txt": b"line\n" * number for number in range(150)})
     git.repositories.git("m", "clone", "--quiet", "--depth=1", f"file://{git.repositories.bare('m')}", "clone")
     listed = git.repositories.git("m", "-C", "clone", "ls-tree", "-r", "--format=%(path) %(objectname)", "HEAD")

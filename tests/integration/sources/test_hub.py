@@ -68,7 +68,7 @@ def test_pins_a_branch_to_its_commit(hub: Hub, folder: Path, open_repo: Open) ->
     assert digests == {"config.json": "git-sha1", "model.safetensors": "sha256"}
 
 
-def test_a_branch_that_moves_does_not_move_what_was_resolved(hub: Hub, folder: Path, open_repo: Open) -> None:
+def test_a_resolved_revision_does_not_change_when_its_branch_moves(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder)
     source = open_repo()
     file = weights_of(source)
@@ -100,7 +100,7 @@ def test_the_token_is_sent_to_the_hub_and_never_to_its_cdn(hub: Hub, folder: Pat
     assert sent == {("hub", "Bearer hf_good"), ("cdn", None)}
 
 
-def test_without_a_token_none_is_searched_for(
+def test_a_token_of_the_environment_is_not_used_without_a_secret(
     hub: Hub, folder: Path, open_repo: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -119,7 +119,7 @@ def test_without_a_token_none_is_searched_for(
         (RepositoryAccess(frozenset({"hf_good"}), gated=True), "hf_bad", AuthDenied, "refuses these credentials"),
     ],
 )
-def test_users_without_permission_are_told_what_to_do(
+def test_users_without_access_are_refused_with_advice(
     hub: Hub, folder: Path, open_repo: Open, access: RepositoryAccess, token: str, error: type[LarderError], phrase: str
 ) -> None:
     commit = hub.push(REPO, folder, access=access)
@@ -140,7 +140,7 @@ def test_a_missing_revision_or_file_is_reported_as_not_found(hub: Hub, folder: P
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", ".completed"])
-def test_a_name_that_leaves_the_directory_is_unsafe(hub: Hub, folder: Path, open_repo: Open, path: str) -> None:
+def test_unsafe_and_reserved_file_names_are_refused(hub: Hub, folder: Path, open_repo: Open, path: str) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     hub.add_entry(REPO, RepositoryFile(path, 2, "0" * 40, folder / "config.json"))
     with pytest.raises(UnsafePath, match=path):
@@ -223,7 +223,7 @@ def test_a_refused_file_is_reported(hub: Hub, folder: Path, open_repo: Open) -> 
 
 
 @pytest.mark.parametrize("fault", [Truncate(1000), Stall(1000)])
-def test_a_body_that_is_cut_short_resumes_from_there(
+def test_a_truncated_or_stalled_body_resumes_where_it_stopped(
     hub: Hub, folder: Path, open_repo: Open, fault: Truncate | Stall
 ) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
@@ -239,7 +239,7 @@ def test_a_body_that_is_cut_short_resumes_from_there(
     assert got + drain(source, file, len(got)) == WEIGHTS
 
 
-def test_wrong_bytes_are_handed_on_for_the_engine_to_judge(hub: Hub, folder: Path, open_repo: Open) -> None:
+def test_wrong_bytes_are_passed_on_without_verification(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     file = weights_of(source)
@@ -247,14 +247,14 @@ def test_wrong_bytes_are_handed_on_for_the_engine_to_judge(hub: Hub, folder: Pat
     assert drain(source, file) != WEIGHTS
 
 
-def test_a_store_on_an_address_that_is_not_opened_is_refused(hub: Hub, folder: Path, open_repo: Open) -> None:
+def test_a_content_server_at_an_address_that_is_not_allowed_is_refused(hub: Hub, folder: Path, open_repo: Open) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo(allow=())
     with pytest.raises(AddressRefused, match="LARDER_ALLOW_ADDRESSES"):
         source.open(weights_of(source))
 
 
-def test_a_missing_or_invalid_hub_is_reported(hub: Hub, folder: Path) -> None:
+def test_an_unreachable_or_invalid_hub_is_reported(hub: Hub, folder: Path) -> None:
     hub.push(REPO, folder, access=RepositoryAccess())
     for endpoint, phrase in (("http://127.0.0.1:9", "cannot be listed"), (hub.store_endpoint, "status|wants")):
         source = open_source(parse_uri(f"hf://{REPO}"), ANONYMOUS, SourceSettings(hf_endpoint=endpoint))

@@ -42,9 +42,7 @@ def test_a_tag_is_pinned_to_its_digest(registry: Registry, repository: str, open
     assert open_uri(f"{repository}:v1").resolve().revision == second[7:]
 
 
-def test_a_model_pack_with_a_config_and_the_same_blob_twice(
-    registry: Registry, repository: str, open_uri: Open
-) -> None:
+def test_a_model_pack_may_list_one_blob_under_two_paths(registry: Registry, repository: str, open_uri: Open) -> None:
     blob = registry.push_blob(repository, b"weights", "application/vnd.cncf.model.weight.v1.raw")
     layers = [blob | {"annotations": {"org.cncf.model.filepath": path}} for path in ("a/w", "b/w")]
     registry.push_manifest(repository, "v1", layers, artifactType="application/vnd.cncf.model.manifest.v1+json")
@@ -53,7 +51,7 @@ def test_a_model_pack_with_a_config_and_the_same_blob_twice(
     assert [(f.path, drain(source, f)) for f in files] == [("a/w", b"weights"), ("b/w", b"weights")]
 
 
-def test_layers_that_are_tars_are_archives_of_their_digests(
+def test_tar_layers_are_listed_as_archives_with_their_digests(
     registry: Registry, repository: str, open_uri: Open
 ) -> None:
     layers = {"weights": ("tar", b"tar"), "code/": ("tar+gzip", b"gzip"), "config.json": ("raw", b"{}")}
@@ -65,7 +63,7 @@ def test_layers_that_are_tars_are_archives_of_their_digests(
     assert all(f.digest == f"sha256:{hashlib.sha256(drain(source, f)).hexdigest()}" for f in files)
 
 
-def test_a_layer_by_zstd_is_refused(registry: Registry, repository: str, open_uri: Open) -> None:
+def test_a_layer_compressed_with_zstd_is_refused(registry: Registry, repository: str, open_uri: Open) -> None:
     registry.push_model_pack(repository, "v1", {"w": ("tar+zstd", b"x")})
     with pytest.raises(
         InvalidURI, match=r"compressed with zstd .* push it as raw files, as a tar, or compressed with gzip"
@@ -112,7 +110,9 @@ def test_an_image_is_not_a_model(registry: Registry, repository: str, open_uri: 
         open_uri(f"{repository}:v1").resolve()
 
 
-def test_a_private_repository_says_which_key_opens_it(registry: Registry, repository: str, open_uri: Open) -> None:
+def test_a_private_repository_is_refused_with_the_name_of_the_key_it_needs(
+    registry: Registry, repository: str, open_uri: Open
+) -> None:
     registry.push(repository, "v1", {"w": b"one"})
     registry.tokens.private.add(repository)
     with pytest.raises(AuthDenied, match=r"name a Secret with \.dockerconfigjson"):

@@ -51,9 +51,7 @@ def open_uri(s3: S3, open_with: OpenWith) -> Open:
     return make
 
 
-def test_lists_what_is_below_the_prefix_and_nothing_beside_it(
-    s3: S3, bucket: str, open_uri: Open, client: Client
-) -> None:
+def test_lists_only_objects_below_the_prefix(s3: S3, bucket: str, open_uri: Open, client: Client) -> None:
     for key in ("m/a/x", "m/a/deep/y", "m/a/empty", "m/a-hf/x", "m/ab/x", "m/a.txt", "m/x"):
         s3.put(bucket, key, b"" if key.endswith("empty") else key.encode())
     client.put_object(Bucket=bucket, Key="m/a/marker/", Body=b"")
@@ -62,7 +60,7 @@ def test_lists_what_is_below_the_prefix_and_nothing_beside_it(
     assert manifest.uri == f"s3://{bucket}/m/a"
 
 
-def test_a_uri_that_names_an_object_is_that_object(s3: S3, bucket: str, open_uri: Open) -> None:
+def test_a_uri_of_an_object_lists_that_object_alone(s3: S3, bucket: str, open_uri: Open) -> None:
     s3.put(bucket, "m/a.bin", b"exact")
     s3.put(bucket, "m/a.bin-more", b"beside")
     source = open_uri(f"s3://{bucket}/m/a.bin")
@@ -72,7 +70,7 @@ def test_a_uri_that_names_an_object_is_that_object(s3: S3, bucket: str, open_uri
     assert drain(open_uri(manifest.uri), manifest.files[0]) == b"exact"
 
 
-def test_a_file_below_that_is_named_like_the_prefix_is_found(s3: S3, bucket: str, open_uri: Open) -> None:
+def test_a_file_with_the_same_name_as_its_prefix_is_found(s3: S3, bucket: str, open_uri: Open) -> None:
     s3.put(bucket, "m/a/a", b"below")
     source = open_uri(f"s3://{bucket}/m/a")
     assert drain(source, source.resolve().files[0]) == b"below"
@@ -85,7 +83,7 @@ def test_lists_more_than_one_page(s3: S3, bucket: str, open_uri: Open) -> None:
     assert len(open_uri(f"s3://{bucket}/m").resolve().files) == 1_003
 
 
-def test_takes_digests_only_where_they_are_of_the_whole_object(bucket: str, open_uri: Open, client: Client) -> None:
+def test_uses_only_digests_of_whole_objects(bucket: str, open_uri: Open, client: Client) -> None:
     client.put_object(Bucket=bucket, Key="m/crc32", Body=b"123456789")
     client.put_object(Bucket=bucket, Key="m/sha256", Body=b"two", ChecksumAlgorithm="SHA256")
     client.put_object(Bucket=bucket, Key="m/crc32c", Body=b"123456789", ChecksumCRC32C="4waSgw==")
@@ -111,7 +109,7 @@ def test_takes_digests_only_where_they_are_of_the_whole_object(bucket: str, open
     }
 
 
-def test_an_object_that_is_written_again_has_changed(bucket: str, open_uri: Open, client: Client) -> None:
+def test_an_overwritten_object_is_reported_as_changed(bucket: str, open_uri: Open, client: Client) -> None:
     client.put_object(Bucket=bucket, Key="m/x", Body=b"AAAA")
     source = open_uri(f"s3://{bucket}/m")
     before = source.resolve()
@@ -147,7 +145,7 @@ def test_wrong_keys_are_denied(s3: S3, bucket: str, open_uri: Open, change: dict
         assert s3.secret_key not in str(caught.value)
 
 
-def test_no_keys_are_searched_for_where_none_are_given(
+def test_keys_of_the_environment_are_not_used_without_a_secret(
     s3: S3, bucket: str, open_uri: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3.put(bucket, "m/x", b"1")
@@ -171,13 +169,13 @@ def test_a_public_bucket_is_read_without_keys(s3: S3, bucket: str, open_uri: Ope
     assert drain(source, source.resolve().files[0]) == b"public"
 
 
-def test_keys_that_cannot_be_files_are_unsafe(s3: S3, bucket: str, open_uri: Open) -> None:
+def test_keys_that_are_unsafe_file_names_are_refused(s3: S3, bucket: str, open_uri: Open) -> None:
     s3.put(bucket, "m/.completed", b"1")
     with pytest.raises(UnsafePath, match=r"\.completed"):
         open_uri(f"s3://{bucket}/m").resolve()
 
 
-def test_a_server_that_is_not_there_is_unreachable(open_uri: Open) -> None:
+def test_a_missing_server_is_reported_as_unreachable(open_uri: Open) -> None:
     source = open_uri("s3://bucket/m", endpoint="http://127.0.0.1:9")
     for act in (source.resolve, lambda: source.open(File("x", 1))):
         with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):

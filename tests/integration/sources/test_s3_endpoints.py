@@ -74,7 +74,7 @@ def keys_of(s3: S3, **more: str) -> dict[str, str]:
     return {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key, **more}
 
 
-def test_buckets_in_front_of_the_host_are_listed_and_read(virtual: S3, looked_up: set[str]) -> None:
+def test_buckets_are_listed_and_read_at_their_virtual_hosts(virtual: S3, looked_up: set[str]) -> None:
     put_model(virtual)
     settings = SourceSettings(s3_endpoint=f"http://{DOMAIN}:{virtual.port}", s3_addressing="virtual")
     source = open_source(parse_uri("s3://bucket/m"), Credentials(keys_of(virtual)), settings)
@@ -97,7 +97,7 @@ def test_part_lengths_are_requested_at_the_virtual_host_of_the_bucket(virtual: S
     assert looked_up == {f"cut.{DOMAIN}"}
 
 
-def test_a_secret_leads_to_its_own_endpoint(behind_tls: S3, bundle: Path) -> None:
+def test_the_endpoint_of_a_secret_is_used_and_kept_in_the_manifest(behind_tls: S3, bundle: Path) -> None:
     settings = SourceSettings(allow_addresses=OPENED, ca_bundle=str(bundle))
     secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), (place_of(behind_tls),))
     source = open_source(parse_uri("s3://bucket/m"), secret, settings)

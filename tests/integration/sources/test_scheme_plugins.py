@@ -55,7 +55,7 @@ def test_a_plugin_serves_its_scheme_and_is_loaded_when_it_is_used(site: Path) ->
     assert run(site, "swift://container/m/") == ["swift://container/m [] swift serves container/m"]
 
 
-def test_a_plugin_does_not_take_a_scheme_of_ours(site: Path) -> None:
+def test_a_plugin_cannot_replace_a_built_in_scheme(site: Path) -> None:
     [opened] = run(site, "hf://org/m")
     assert "HfSource" in opened
 
