@@ -29,7 +29,9 @@ def contents(snapshot: Snapshot) -> dict[str, bytes]:
     return {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files}
 
 
-def test_the_snapshot_has_the_sources_files(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+def test_a_snapshot_has_exactly_the_files_of_its_source(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
     snapshot = fetch_model(source, store, "llama")
     assert contents(snapshot) == source.files
     assert snapshot.verified == "digest"
@@ -58,7 +60,7 @@ def test_the_directory_layout_and_mark_match_the_documentation(
     assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
 
 
-def test_equal_files_are_moved_and_stored_once(
+def test_equal_files_are_transferred_and_stored_once(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     fetch_model(source, store, "llama")
@@ -68,15 +70,13 @@ def test_equal_files_are_moved_and_stored_once(
     assert store.space.used_bytes() < sum(map(len, distinct)) + 64 * 2**10
 
 
-def test_used_bytes_are_those_that_du_counts(
-    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
-) -> None:
+def test_used_bytes_match_those_of_du(fetch_model: FetchModel, source: MemorySource, store: Store, root: Path) -> None:
     fetch_model(source, store, "llama")
     fetch_model(source, store, "copy")
     assert store.space.used_bytes() == du_bytes(root)
 
 
-def test_a_long_id_is_in_the_mark_not_in_the_directory_name(
+def test_a_long_id_is_shortened_in_the_directory_name_and_complete_in_the_mark(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     snapshot = fetch_model(source, store, "n" * 253)
@@ -102,7 +102,7 @@ def test_another_model_of_the_same_source_is_linked_without_transfer(
     assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
 
 
-def test_linking_needs_the_sources_consent_to_these_credentials(
+def test_linking_stored_files_requires_access_to_the_source(
     fetch_model: FetchModel, fetch_blobs: Callable[..., object], store: Store
 ) -> None:
     allowed = MemorySource({"a": b"abc"}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
@@ -123,7 +123,9 @@ def test_equal_bytes_of_another_source_are_fetched_and_then_linked(
     assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
 
 
-def test_the_next_revision_moves_only_what_changed(fetch_model: FetchModel, source: MemorySource, store: Store) -> None:
+def test_the_next_revision_transfers_only_changed_files(
+    fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
     first = fetch_model(source, store, "llama")
     before = source.served_bytes
     source.files["config.json"] = b'{"model_type": "llama", "v": 2}'
@@ -168,7 +170,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("files", SHAPES.values(), ids=SHAPES)
-def test_an_exact_fit_ends_within_the_limit_as_du_counts_it(
+def test_a_model_that_fits_exactly_stays_within_the_limit_by_du(
     files: dict[str, bytes], fetch_model: FetchModel, store: Store, root: Path
 ) -> None:
     fetch_model(MemorySource({"first": b"1"}, repo="org/first"), store, "first")

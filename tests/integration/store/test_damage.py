@@ -92,7 +92,7 @@ def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_repaired(
     assert not list(repaired.path.rglob(".new-*"))
 
 
-def test_an_open_file_keeps_its_bytes_while_it_is_repaired(
+def test_a_repair_does_not_change_a_file_that_is_open(
     snapshot: Snapshot, source: MemorySource, store: Store, fetch_blobs: FetchBlobs
 ) -> None:
     with (snapshot.path / LARGE).open("rb") as opened:
@@ -119,7 +119,7 @@ def test_another_snapshot_of_a_damaged_blob_is_repaired_without_transfer(
     assert store.snapshots.check(snapshot) == store.snapshots.check(twin) == []
 
 
-def test_a_lost_mark_is_damage_and_is_written_again(
+def test_a_missing_completion_mark_is_repaired(
     snapshot: Snapshot, source: MemorySource, store: Store, fetch_blobs: FetchBlobs
 ) -> None:
     remove(snapshot.path / ".completed")
@@ -129,7 +129,7 @@ def test_a_lost_mark_is_damage_and_is_written_again(
     assert store.snapshots.all() == [repaired]
 
 
-def test_a_lost_directory_is_committed_again(
+def test_a_missing_snapshot_directory_is_repaired(
     snapshot: Snapshot, source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     remove_tree(root / "models" / "llama")
@@ -152,7 +152,7 @@ def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
 
 
 @pytest.mark.parametrize("place", ["model", "revision"])
-def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
+def test_a_link_with_the_name_of_a_snapshot_directory_is_removed_and_never_followed(
     place: str, source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path, tmp_path: Path
 ) -> None:
     aim = tmp_path / "aim"
@@ -176,7 +176,7 @@ def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
     assert sorted(p.name for p in aim.iterdir()) == ["precious"]
 
 
-def test_a_link_in_the_place_of_an_unfinished_file_is_not_written_through(
+def test_a_link_with_the_name_of_a_partial_file_is_not_written_through(
     source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path, tmp_path: Path
 ) -> None:
     aim = tmp_path / "aim"
@@ -192,7 +192,7 @@ def test_a_link_in_the_place_of_an_unfinished_file_is_not_written_through(
     assert aim.read_text() == "kept"
 
 
-def test_an_empty_directory_that_a_runtime_made_is_not_a_snapshot_and_is_renamed_over(
+def test_an_empty_directory_made_by_a_runtime_is_replaced_by_the_snapshot(
     source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     (root / "models" / "llama" / source.resolve().revision / "sub").mkdir(parents=True)
@@ -202,7 +202,7 @@ def test_an_empty_directory_that_a_runtime_made_is_not_a_snapshot_and_is_renamed
     assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
 
 
-def test_a_directory_that_is_not_ours_is_never_touched(
+def test_a_foreign_directory_is_never_touched(
     source: MemorySource, store: Store, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     theirs = root / "models" / "llama" / source.resolve().revision
@@ -217,7 +217,7 @@ def test_a_directory_that_is_not_ours_is_never_touched(
     assert [p.name for p in theirs.parent.iterdir()] == [theirs.name]
 
 
-def test_a_copied_or_damaged_mark_makes_no_snapshot(snapshot: Snapshot, store: Store) -> None:
+def test_a_directory_with_a_copied_or_damaged_mark_is_not_a_snapshot(snapshot: Snapshot, store: Store) -> None:
     copy = snapshot.path.with_name("0" * 40)
     shutil.copytree(snapshot.path, copy)
     assert store.snapshots.all() == [snapshot]

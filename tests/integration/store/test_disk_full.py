@@ -15,7 +15,7 @@ from shared.sources.memory import MemorySource
 from tests.builders.stores import plan_of
 
 
-def test_a_full_disk_keeps_what_came_and_continues_when_there_is_space(
+def test_a_download_on_a_full_disk_keeps_its_bytes_and_continues_when_space_is_freed(
     small_disk: Path, fetch_blobs: Callable[..., object]
 ) -> None:
     source = MemorySource({"large": os.urandom(4 * 2**20)})
@@ -43,7 +43,7 @@ def test_a_model_that_cannot_fit_on_the_disk_never_starts(small_disk: Path) -> N
     store.close()
 
 
-def test_a_disk_that_becomes_read_only_keeps_what_it_has_and_continues_when_it_is_writable_again(
+def test_a_download_on_a_read_only_disk_keeps_its_bytes_and_continues_when_it_is_writable(
     small_disk: Path, fetch_blobs: Callable[..., FetchResult], fetch_model: Callable[..., Snapshot]
 ) -> None:
     store = Store.open(small_disk / "root")

@@ -78,7 +78,7 @@ def test_a_download_that_was_cut_short_resumes_from_its_bytes(former: Path, fetc
     store.close()
 
 
-def test_a_removed_snapshot_takes_its_blobs_along(former: Path) -> None:
+def test_removing_a_snapshot_removes_its_blobs(former: Path) -> None:
     store = Store.open(former)
     store.sweep()
     for snapshot in store.snapshots.all():

@@ -134,7 +134,7 @@ def test_kills_cost_less_than_half_a_mebibyte_each(root: Path, wanted: MemorySou
     assert run.served_bytes - before <= wanted.resolve().size_bytes + kills * 2**19
 
 
-def test_a_kill_at_every_sync_leaves_a_truthful_disk(root: Path, wanted: MemorySource, run: Run) -> None:
+def test_a_kill_at_any_sync_leaves_a_consistent_store(root: Path, wanted: MemorySource, run: Run) -> None:
     held, deaths = 0, 0
     for fatal in range(1, 30):
         if run(root / str(fatal), fatal_sync=fatal) == 0:
@@ -145,7 +145,7 @@ def test_a_kill_at_every_sync_leaves_a_truthful_disk(root: Path, wanted: MemoryS
     assert held == wanted.resolve().size_bytes  # the last death came after all files were verified
 
 
-def test_a_kill_before_any_change_of_names_leaves_what_the_next_start_puts_right(
+def test_a_kill_before_any_rename_or_removal_is_repaired_by_the_next_start(
     root: Path, wanted: MemorySource, fetch_model: Callable[[MemorySource, Store, str], Snapshot], run: Run
 ) -> None:
     """Every link, rename, removal and change of mode of two commits and a removal is one of the points."""

@@ -15,7 +15,7 @@ from tests.builders.file_names import DECOMPOSED, FILES, LONGEST
 from tests.builders.stores import plan_of
 
 
-def test_each_name_keeps_its_own_bytes_and_is_repaired_and_removed(
+def test_files_with_unusual_names_are_stored_repaired_and_removed(
     fetch_model: Callable[[MemorySource, Store, str], Snapshot], fetch_blobs: Callable[..., FetchResult], store: Store
 ) -> None:
     source = MemorySource(FILES)
@@ -32,7 +32,7 @@ def test_each_name_keeps_its_own_bytes_and_is_repaired_and_removed(
 
 
 @pytest.mark.parametrize("path", ["n" * 256, "\u00e9" * 128, "a/../b", "/a", "a\0b", "a//b", "a\\b"])
-def test_a_name_that_no_directory_takes_is_refused_before_anything_is_written(
+def test_an_unsafe_or_overlong_name_is_refused_before_anything_is_written(
     path: str, fetch_model: Callable[[MemorySource, Store, str], Snapshot], store: Store
 ) -> None:
     with pytest.raises(UnsafePath):

@@ -42,7 +42,7 @@ def test_different_stores_have_different_ids(tmp_path: Path) -> None:
     two.close()
 
 
-def test_a_damaged_id_says_how_to_fix_it(root: Path) -> None:
+def test_a_damaged_identity_is_refused_with_a_remedy(root: Path) -> None:
     Store.open(root).close()
     (root / "store.json").write_text("{")
     with pytest.raises(StoreFailure, match=r"store\.json is damaged.*remove it"):
@@ -62,7 +62,7 @@ def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
         Store.open(tmp_path / "root")
 
 
-def test_a_planted_link_in_the_layout_is_refused_and_its_aim_untouched(root: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_layout_is_refused_and_not_followed(root: Path, tmp_path: Path) -> None:
     aim = tmp_path / "aim"
     aim.mkdir()
     root.mkdir()
@@ -72,7 +72,7 @@ def test_a_planted_link_in_the_layout_is_refused_and_its_aim_untouched(root: Pat
     assert list(aim.iterdir()) == []
 
 
-def test_a_root_that_is_a_link_of_the_administrator_is_followed(root: Path, tmp_path: Path) -> None:
+def test_a_root_that_is_a_link_is_followed(root: Path, tmp_path: Path) -> None:
     root.mkdir()
     (tmp_path / "link").symlink_to(root)
     Store.open(tmp_path / "link").close()

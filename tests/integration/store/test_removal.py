@@ -23,7 +23,7 @@ def blobs(root: Path) -> int:
     return len(list((root / "blobs" / "sha256").iterdir()))
 
 
-def test_the_files_go_with_the_last_model_that_links_them(
+def test_files_are_removed_with_the_last_model_that_links_them(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     one, two = fetch_model(source, store, "one"), fetch_model(source, store, "two")
@@ -51,7 +51,7 @@ def test_a_removal_reports_every_byte_although_orphans_are_dropped_meanwhile(
     assert (sum(reported), blobs(root)) == (size_bytes, 0)
 
 
-def test_blobs_that_a_failed_removal_left_are_orphans(
+def test_blobs_left_by_a_failed_removal_are_dropped_as_orphans(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     one = fetch_model(source, store, "one")
@@ -91,7 +91,7 @@ def test_an_unfinished_download_keeps_its_verified_files_when_another_model_is_r
     assert store.snapshots.check(store.snapshots.commit(plan_of(source), "two", result.blobs)) == []
 
 
-def test_a_sweep_removes_what_a_kill_left_and_keeps_unfinished_files(
+def test_a_sweep_removes_leftovers_of_a_kill_and_keeps_unfinished_files(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
     kept = fetch_model(source, store, "kept")
@@ -122,7 +122,7 @@ def test_a_sweep_keeps_the_blob_of_a_file_that_was_removed_from_a_snapshot(
     assert store.space.missing_bytes(plan_of(source)) == 0
 
 
-def test_a_model_that_is_no_longer_wanted_leaves_nothing(
+def test_a_discarded_download_leaves_no_files(
     fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
     source.faults.truncate_at["model-00001-of-00002.safetensors"] = 2**20
@@ -180,7 +180,7 @@ def test_a_removal_reports_only_the_bytes_that_it_frees(
 
 
 @pytest.mark.parametrize("years", [-30, 30])
-def test_a_clock_that_jumped_between_two_starts_loses_and_fetches_nothing(
+def test_a_clock_change_between_two_starts_loses_no_files(
     years: int, fetch_model: FetchModel, fetch_blobs: FetchBlobs, source: MemorySource, store: Store, root: Path
 ) -> None:
     kept = fetch_model(source, store, "kept")

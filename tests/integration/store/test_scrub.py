@@ -50,7 +50,7 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
     assert scrub.figures.damaged == 1
 
 
-def test_a_link_whose_blob_was_removed_is_read_as_well(
+def test_files_whose_blobs_were_removed_are_scrubbed_too(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     snapshot = fetch_model(source, store, "llama")
@@ -61,9 +61,7 @@ def test_a_link_whose_blob_was_removed_is_read_as_well(
     assert store.snapshots.check(snapshot) == [LARGE]
 
 
-def test_damage_that_was_found_is_known_after_a_restart(
-    fetch_model: FetchModel, source: MemorySource, root: Path
-) -> None:
+def test_damage_is_remembered_after_a_restart(fetch_model: FetchModel, source: MemorySource, root: Path) -> None:
     store = Store.open(root)
     flip_a_bit(fetch_model(source, store, "llama").path / LARGE)
     scrubber(store).read_pass()
@@ -75,7 +73,7 @@ def test_damage_that_was_found_is_known_after_a_restart(
     again.close()
 
 
-def test_a_pass_that_was_cut_off_resumes_where_it_was(
+def test_an_interrupted_pass_resumes_where_it_stopped(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")
@@ -102,7 +100,7 @@ def test_a_pass_that_was_cut_off_resumes_where_it_was(
     assert second.figures.size_bytes < total
 
 
-def test_a_blob_that_is_removed_while_it_is_read_is_not_damaged(
+def test_a_blob_removed_while_it_is_read_is_not_reported_as_damaged(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     snapshot = fetch_model(source, store, "llama")
@@ -125,7 +123,7 @@ class _Stale(Blobs):
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_reading_changes_nothing_in_the_page_cache(*, direct: bool, tmp_path: Path) -> None:
+def test_reads_leave_the_page_cache_unchanged(*, direct: bool, tmp_path: Path) -> None:
     body = os.urandom(3 * 2**20 + 5)
     path = tmp_path / "file"
     path.write_bytes(body)
@@ -145,9 +143,7 @@ def test_reading_changes_nothing_in_the_page_cache(*, direct: bool, tmp_path: Pa
         assert absent_pages(descriptor, 0, len(body)) == before
 
 
-def test_a_file_system_without_a_way_past_the_cache_is_read_all_the_same(
-    small_disk: Path, fetch_model: FetchModel
-) -> None:
+def test_a_file_system_without_direct_io_is_scrubbed_too(small_disk: Path, fetch_model: FetchModel) -> None:
     store = Store.open(small_disk / "root")
     small = MemorySource({"a": os.urandom(2**20), "b": b"x"})
     flip_a_bit(fetch_model(small, store, "llama").path / "a")

@@ -48,7 +48,7 @@ def passed(store: Store, waits: Waits) -> int:
     return scrub.figures.size_bytes
 
 
-def test_a_pass_waits_in_total_for_its_bytes_divided_by_the_rate(
+def test_a_pass_spreads_its_waits_evenly_to_keep_the_rate(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")
@@ -59,7 +59,7 @@ def test_a_pass_waits_in_total_for_its_bytes_divided_by_the_rate(
     assert max(waits.waited_s) == PIECE_BYTES / SLOW  # evenly, and not all at the end of a file
 
 
-def test_time_that_the_work_took_is_not_waited_for_again(
+def test_the_waits_are_shortened_by_the_time_spent_reading(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")
@@ -69,7 +69,7 @@ def test_time_that_the_work_took_is_not_waited_for_again(
     assert waits.now_s >= size_bytes / SLOW  # and the rate is never above what it may be
 
 
-def test_a_pass_does_not_wait_where_reading_alone_is_slower_than_the_rate(
+def test_a_pass_does_not_wait_if_reading_is_slower_than_the_rate(
     fetch_model: FetchModel, source: MemorySource, store: Store
 ) -> None:
     fetch_model(source, store, "llama")

@@ -43,7 +43,7 @@ def test_files_are_kept_when_a_download_that_shares_them_is_cancelled(fetch_blob
     assert_kept(store, result)
 
 
-def test_an_unwanted_blob_is_not_kept_for_its_own_sake(
+def test_files_that_only_an_unwanted_download_needs_are_dropped(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     fetch_blobs(TWO, store)

@@ -26,7 +26,7 @@ class FailingDisk(BrokenDisk):
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["files", "archive"])
-def test_a_failed_sync_at_any_step_leaves_no_false_state_and_a_retry_succeeds(
+def test_a_failed_sync_at_any_step_leaves_a_consistent_store_and_a_retry_succeeds(
     packed: bool,  # noqa: FBT001 - a parameter of the test
     fetch_blobs: Callable[..., FetchResult],
     root: Path,
