@@ -35,7 +35,7 @@ def gated(files: Mapping[str, bytes]) -> tuple[MemorySource, MemorySource]:
     return owner, owner.with_credentials(Credentials())
 
 
-def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consent(
+def test_waiting_for_the_download_of_another_does_not_bypass_the_access_check(
     fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
@@ -69,7 +69,7 @@ def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consen
     assert isinstance(outcome[0], AuthDenied)
 
 
-def test_a_complete_unfinished_file_of_another_download_also_needs_the_sources_consent(
+def test_a_complete_partial_file_of_another_download_also_needs_the_access_check(
     fetch_blobs: FetchBlobs, store: Store, root: Path
 ) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
@@ -84,7 +84,7 @@ def test_a_complete_unfinished_file_of_another_download_also_needs_the_sources_c
     assert owner.served_bytes == 1
 
 
-def test_consent_to_an_empty_file_does_not_cover_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_access_to_an_empty_file_does_not_prove_access_to_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
     owner, stranger = gated({"weights": WEIGHTS})
     fetch_blobs(owner, store)
     with_empty, _ = gated({"weights": WEIGHTS, "empty": b""})
@@ -115,7 +115,7 @@ class AskedRepository(Asked):
 MANY = {"weights": WEIGHTS, "empty": b"", "copy": WEIGHTS, **{f"{n:03}.json": b"{%d}" % n for n in range(40)}}
 
 
-def test_consent_to_the_weights_does_not_cover_a_smaller_file(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_access_to_the_weights_does_not_prove_access_to_a_smaller_file(fetch_blobs: FetchBlobs, store: Store) -> None:
     fetch_blobs(MemorySource(MANY), store)
     with pytest.raises(AuthDenied, match=r"017\.json"):
         fetch_blobs(Asked(MANY, denied="017.json"), store)
@@ -145,7 +145,7 @@ def test_a_request_that_fails_for_a_moment_is_retried(fetch_blobs: FetchBlobs, s
     assert fetch_blobs(stranger, store).blobs
 
 
-def test_objects_of_a_bucket_have_readers_of_their_own(fetch_blobs: FetchBlobs, store: Store, s3: S3) -> None:
+def test_access_to_each_object_of_a_bucket_is_checked_separately(fetch_blobs: FetchBlobs, store: Store, s3: S3) -> None:
     bucket, files = f"bucket-{uuid.uuid4().hex}", {"config.json": b"{}", "weights": WEIGHTS, "private": b"recipe"}
     for path, body in files.items():
         s3.put(bucket, f"m/{path}", body)
@@ -170,7 +170,7 @@ def test_objects_of_a_bucket_have_readers_of_their_own(fetch_blobs: FetchBlobs, 
         stranger.close()
 
 
-def test_consent_to_a_small_file_does_not_cover_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_access_to_a_small_file_does_not_prove_access_to_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
     class PublicReadme(MemorySource):
         """As buckets have them, where each object has its own readers."""
 

@@ -59,17 +59,19 @@ class TestUnpacking:
         assert progress.done == 0
 
     @pytest.mark.parametrize("name", MAKERS)
-    def test_progress_ends_where_it_said(self, name: str, fetch_blobs: FetchBlobs, store: Store) -> None:
+    def test_progress_ends_at_the_total(self, name: str, fetch_blobs: FetchBlobs, store: Store) -> None:
         progress = Progress()
         fetch_blobs(MemorySource({name: MAKERS[name](FILES)}), store, progress=progress)
         assert progress.done == progress.total >= UNPACKED_BYTES
 
-    def test_without_a_publishers_digest_it_is_verified_by_size(
+    def test_an_archive_without_a_digest_is_verified_by_size(
         self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         assert fetch_model(MemorySource({"m.zip": zipped(FILES)}, digests=False), store).verified == "size"
 
-    def test_links_are_other_names_of_one_content(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
+    def test_links_in_an_archive_become_hard_links_to_one_file(
+        self, fetch_model: Callable[..., Snapshot], store: Store
+    ) -> None:
         links = member("m/l", tarfile.SYMTYPE, "sub/../model.safetensors"), member("h", tarfile.LNKTYPE, "m/sub/a")
         snapshot = fetch_model(MemorySource({"m.tar": tar(FILES, *links)}), store)
         assert content(snapshot) == {**FILES, "m/l": BIG, "h": b"a"}
@@ -91,13 +93,13 @@ class TestUnpacking:
         assert content(snapshot) == files
         assert_nothing_but(root, snapshot)
 
-    def test_two_archives_and_one_beside_another_file_are_kept(
+    def test_two_archives_or_one_beside_another_file_are_not_unpacked(
         self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         for number, files in enumerate(({"a.tar": tar(FILES), "b.tar": tar(FILES)}, {"a.zip": b"no zip", "b": b""})):
             assert content(fetch_model(MemorySource(files), store, f"m{number}")) == files
 
-    def test_an_archive_in_an_archive_is_a_file(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
+    def test_an_archive_in_an_archive_is_not_unpacked(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
         files = {"inner.tar": tar(FILES)}
         assert content(fetch_model(MemorySource({"m.zip": zipped(files)}), store)) == files
 
@@ -115,7 +117,7 @@ class TestUnpacking:
 
 class TestRefusal:
     @pytest.mark.parametrize("case", REFUSED)
-    def test_the_whole_archive_is_refused_and_nothing_was_written(
+    def test_a_refused_archive_is_kept_packed_until_it_is_discarded(
         self, case: str, fetch_model: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         name, body, reason, phrase = REFUSED[case]
@@ -130,7 +132,7 @@ class TestRefusal:
         store.unfinished.discard(plan_of(source))
         assert store.blobs.paths() == {}
 
-    def test_a_pickle_in_it_is_found_where_none_are_allowed(self, store: Store, tmp_path: Path) -> None:
+    def test_a_pickle_in_an_archive_is_refused_unless_pickles_are_allowed(self, store: Store, tmp_path: Path) -> None:
         (tmp_path / "there").mkdir()
         (tmp_path / "there" / "m.tar").write_bytes(tar({"config.json": b"{}", "weights.bin": pickle.dumps([1, 2])}))
         settings = SourceSettings(local_roots=(str(tmp_path),))
@@ -211,7 +213,7 @@ class TestRoom:
             fetch_model(MemorySource({"m.zip": body}), store)
         assert store.blobs.paths() == {}
 
-    def test_an_archive_that_does_not_fit_on_the_disk_leaves_it_to_others(
+    def test_an_archive_that_does_not_fit_on_the_disk_leaves_no_bytes_behind(
         self, fetch_model: Callable[..., Snapshot], small_disk: Path
     ) -> None:
         store = Store.open(small_disk / "root")
@@ -256,7 +258,7 @@ class TestSharing:
         store.snapshots.remove("first", first.revision)
         assert content(store.snapshots.commit(plan_of(source), "second", result.blobs, result.unpacked)) == FILES
 
-    def test_an_archive_that_another_download_unpacks_stays_until_that_is_done(
+    def test_an_archive_is_kept_while_another_download_unpacks_it(
         self, fetch_blobs: FetchBlobs, store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
@@ -268,7 +270,7 @@ class TestSharing:
             assert hashlib.sha256(source.files["m.tar"]).hexdigest() in store.blobs.paths()
         assert_nothing_but(root, store.snapshots.commit(plan, "second", second.blobs, second.unpacked))
 
-    def test_the_source_is_asked_before_an_unpacked_archive_is_shared(
+    def test_sharing_an_unpacked_archive_requires_access_to_the_source(
         self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         owner = MemorySource({"m.tar": tar(FILES)}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
@@ -280,7 +282,7 @@ class TestSharing:
             fetch_model(stranger, store, "strangers")
         assert [s.id for s in store.snapshots.all()] == ["owners"]
 
-    def test_a_file_of_the_same_name_at_the_source_is_another_content(
+    def test_a_source_file_named_like_an_extracted_file_is_not_confused_with_it(
         self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         fetch_model(
@@ -289,7 +291,7 @@ class TestSharing:
         plain = MemorySource({"a": b"beside", "m.tar": b"beside"}, digests=False)
         assert content(fetch_model(plain, store, "plain")) == plain.files
 
-    def test_a_model_that_keeps_the_archive_as_a_file_keeps_it(
+    def test_unpacking_an_archive_keeps_it_for_a_model_that_has_it_as_a_file(
         self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         body = tar(FILES)
@@ -302,7 +304,9 @@ class TestSharing:
         assert content(unpacked) == FILES
         assert store.snapshots.check(kept) == store.snapshots.check(unpacked) == []
 
-    def test_two_downloads_at_a_time_fetch_it_once(self, fetch_model: Callable[..., Snapshot], store: Store) -> None:
+    def test_two_concurrent_downloads_fetch_the_archive_once(
+        self, fetch_model: Callable[..., Snapshot], store: Store
+    ) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
         snapshots = fetch_two_at_a_time(fetch_model, source, store)
         assert [content(s) for s in snapshots] == [FILES, FILES]
@@ -347,7 +351,7 @@ class TestDamage:
         assert content(repaired) == FILES
         assert_nothing_but(root, repaired)
 
-    def test_a_restart_adopts_it_by_stat(self, fetch_model: Callable[..., Snapshot], root: Path) -> None:
+    def test_a_restart_adopts_an_unpacked_archive(self, fetch_model: Callable[..., Snapshot], root: Path) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
         store = Store.open(root)
         snapshot = fetch_model(source, store)
@@ -411,7 +415,7 @@ class TestInterruption:
         assert len(list(partial.glob("*-*"))) == 2
         return partial
 
-    def test_after_a_stop_it_continues_with_the_files_that_are_missing(
+    def test_after_a_stop_unpacking_continues_with_the_missing_files(
         self, fetch_model: Callable[..., Snapshot], fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
@@ -455,7 +459,7 @@ class TestInterruption:
         assert store.space.missing_bytes(DownloadPlan(manifest)) == need - manifest.size_bytes - 2 * FILE_BYTES
         store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit, 0)
 
-    def test_an_archive_that_is_discarded_takes_its_extracted_files_with_it(
+    def test_discarding_an_archive_removes_its_extracted_files(
         self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
@@ -464,7 +468,7 @@ class TestInterruption:
         assert store.blobs.paths() == {}
         assert list(partial.iterdir()) == []
 
-    def test_a_wanted_archive_is_not_dropped_when_it_is_idle(
+    def test_an_idle_archive_is_kept_while_it_is_wanted(
         self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})

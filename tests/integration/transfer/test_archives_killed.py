@@ -66,7 +66,7 @@ def examine(shape: str, root: Path, fetch_blobs: Callable[..., FetchResult]) -> 
 
 @pytest.mark.parametrize("kind", ["sync", "change"])
 @pytest.mark.parametrize("shape", ["one", "several"])
-def test_a_kill_at_every_step_is_corrected_by_the_next_start(
+def test_a_kill_at_any_step_is_repaired_by_the_next_start(
     shape: str, kind: str, run: Run, root: Path, fetch_blobs: Callable[..., FetchResult]
 ) -> None:
     deaths = 0

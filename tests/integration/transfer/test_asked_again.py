@@ -62,7 +62,7 @@ class DrippingSource(MemorySource):
 
 
 @pytest.mark.parametrize("size", [SMALL_BYTES // 4, len(WEIGHTS)], ids=["small", "large"])
-def test_a_body_that_drips_is_abandoned_and_requested_again_from_where_it_was(size: int, store: Store) -> None:
+def test_a_slow_body_is_abandoned_and_requested_again_from_where_it_stopped(size: int, store: Store) -> None:
     source = DrippingSource(WEIGHTS[:size])
     result = fetch_blobs(source, store, Timing(lambda: source.now))
     assert source.starts[0] == 0
@@ -109,7 +109,7 @@ class ExpiringSource:
         return self._source.open(file, offset, length)
 
 
-def test_a_link_that_expires_in_the_middle_of_a_download_costs_no_byte(
+def test_a_link_that_expires_during_a_download_is_renewed_without_repeating_bytes(
     hub: Hub, hub_source: Source, store: Store
 ) -> None:
     hub.faults.add(Truncate(2**20), times=1)

@@ -81,17 +81,17 @@ def test_files_too_large_for_the_page_cache_bypass_it(fetch_blobs: FetchBlobs, t
     assert tight.blobs.path(result.blobs["small"]).read_bytes() == b"x" * 5000
 
 
-def test_a_file_that_the_cache_can_hold_stays_in_it(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_a_file_that_fits_in_the_page_cache_stays_there(fetch_blobs: FetchBlobs, store: Store) -> None:
     blob = store.blobs.path(fetch_blobs(MemorySource({"big": BIG}), store).blobs["big"])
     assert cached_bytes(blob) >= len(BIG)
 
 
-def test_an_archive_is_read_again_at_once_and_stays_in_it(tight: Store) -> None:
+def test_only_archives_use_the_page_cache_when_memory_is_tight(tight: Store) -> None:
     assert tight.incoming.uses_page_cache(plan_of(MemorySource({"model.tar": BIG})))
     assert not tight.incoming.uses_page_cache(plan_of(MemorySource({"model.bin": BIG})))
 
 
-def test_a_write_that_begins_between_two_pages_bypasses_the_cache_from_the_next(tight: Store) -> None:
+def test_a_write_that_begins_within_a_page_bypasses_the_cache_from_the_next_page(tight: Store) -> None:
     source, stop = MemorySource({"big": BIG}), threading.Event()
     plan = plan_of(source)
     [file] = plan.manifest.files
@@ -110,7 +110,7 @@ def test_a_write_that_begins_between_two_pages_bypasses_the_cache_from_the_next(
         assert partial.path.read_bytes() == BIG
 
 
-def test_pages_ahead_of_the_hash_stay_in_the_cache_for_it(tight: Store) -> None:
+def test_pages_stay_in_the_cache_until_they_are_hashed(tight: Store) -> None:
     plan = plan_of(MemorySource({"big": BIG}))
     [file] = plan.manifest.files
     with tight.incoming.open(plan.keys[file.path], file, threading.Event(), cached=False) as partial:
@@ -125,9 +125,7 @@ def test_pages_ahead_of_the_hash_stay_in_the_cache_for_it(tight: Store) -> None:
         assert absent_pages(partial.descriptor, 0, 2**20) == [(0, 2**20)]
 
 
-def test_a_download_that_was_cut_short_between_two_pages_resumes_from_there(
-    fetch_blobs: FetchBlobs, tight: Store
-) -> None:
+def test_a_download_that_ends_within_a_page_resumes_from_there(fetch_blobs: FetchBlobs, tight: Store) -> None:
     source = MemorySource({"big": BIG})
     source.faults.truncate_at["big"] = HELD
     with pytest.raises(Unreachable):
@@ -160,7 +158,7 @@ def test_a_file_is_the_same_however_its_parts_are_written(disk: Path, parts: lis
         assert partial.path.read_bytes() == body
 
 
-def test_a_part_of_a_page_is_left_to_the_cache(disk: Path) -> None:
+def test_parts_of_a_page_are_written_through_the_cache(disk: Path) -> None:
     descriptor = os.open(disk / "file", os.O_RDWR | os.O_CREAT)
     uncached = DirectWriter(descriptor)
     try:
@@ -214,7 +212,9 @@ def small_ext4(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(path)], check=True)  # noqa: S603, S607 - as above
 
 
-def test_a_disk_that_fills_up_past_the_cache_keeps_what_came(fetch_blobs: FetchBlobs, small_ext4: Path) -> None:
+def test_a_disk_that_fills_up_during_direct_writes_keeps_the_received_bytes(
+    fetch_blobs: FetchBlobs, small_ext4: Path
+) -> None:
     source = MemorySource({"big": BIG})
     with closing(Store.open(small_ext4 / "root", disk=TightDisk())) as store:
         others = small_ext4 / "others"

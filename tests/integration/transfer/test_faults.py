@@ -45,9 +45,7 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "partial").glob("*.part"))
 
 
-def test_a_body_that_is_cut_short_resumes_from_there(
-    fetch_blobs: FetchBlobs, large: MemorySource, store: Store
-) -> None:
+def test_a_truncated_body_resumes_where_it_stopped(fetch_blobs: FetchBlobs, large: MemorySource, store: Store) -> None:
     breaks = iter([100_000, 100_000, 700_000])
 
     def move_the_break(path: str, position: int) -> None:
@@ -60,7 +58,7 @@ def test_a_body_that_is_cut_short_resumes_from_there(
     assert large.served_bytes == len(BODY)
 
 
-def test_a_body_that_always_ends_early_is_abandoned_and_its_bytes_stay(
+def test_a_body_that_always_ends_early_is_abandoned_and_its_bytes_are_kept(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.truncate_at["large"] = 300_000
@@ -75,7 +73,7 @@ def test_a_body_that_always_ends_early_is_abandoned_and_its_bytes_stay(
     assert large.served_bytes == len(BODY)
 
 
-def test_bytes_that_are_not_the_publishers_are_tried_once_more_and_then_refused(
+def test_a_file_with_a_wrong_digest_is_fetched_once_more_and_then_refused(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.corrupt.add("large")
@@ -111,7 +109,7 @@ def test_a_file_longer_than_the_manifest_says_is_refused(fetch_blobs: FetchBlobs
         fetch_blobs(Longer({"large": BODY}), store, manifest=short)
 
 
-def test_a_source_that_changed_is_not_mixed_with_what_came_before(
+def test_received_bytes_are_discarded_if_the_source_changed(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, root: Path
 ) -> None:
     large.faults.truncate_at["large"] = 300_000
@@ -124,7 +122,7 @@ def test_a_source_that_changed_is_not_mixed_with_what_came_before(
 
 
 @pytest.mark.parametrize("error", [AuthDenied("no"), SourceNotFound("no")])
-def test_a_fault_that_someone_must_act_on_ends_the_download_at_once(
+def test_a_permanent_error_ends_the_download_at_once(
     fetch_blobs: FetchBlobs, large: MemorySource, store: Store, error: LarderError
 ) -> None:
     large.faults.on_open = [error, error]
@@ -133,14 +131,16 @@ def test_a_fault_that_someone_must_act_on_ends_the_download_at_once(
     assert len(large.faults.on_open) == 1
 
 
-def test_a_server_that_asks_to_wait_is_waited_for(fetch_blobs: FetchBlobs, large: MemorySource, store: Store) -> None:
+def test_a_wait_requested_by_the_server_is_respected(
+    fetch_blobs: FetchBlobs, large: MemorySource, store: Store
+) -> None:
     large.faults.on_open = [RateLimited("later", 0.2)]
     started = time.monotonic()
     fetch_blobs(large, store)
     assert time.monotonic() - started >= 0.2
 
 
-def test_the_first_failure_ends_the_other_files_and_keeps_what_they_have(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_the_first_failure_stops_the_other_files_and_keeps_their_bytes(fetch_blobs: FetchBlobs, store: Store) -> None:
     bodies = {f"f{n}": os.urandom(5 * 2**20) for n in range(3)}
     source = MemorySource(bodies)
     halfway = threading.Event()
@@ -200,7 +200,7 @@ def set_once(happened: threading.Event) -> threading.Event:
     return stop
 
 
-def test_stop_ends_a_download_in_a_read_that_hangs(
+def test_a_stop_ends_a_download_in_a_hanging_read(
     hanging: tuple[MemorySource, threading.Event], released: threading.Event, fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     source, hangs = hanging
@@ -222,7 +222,7 @@ def test_a_hanging_attempt_writes_nothing_and_the_next_waits_for_its_file(
         fetch_blobs(source, store, stop=second)
 
 
-def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> None:
+def test_a_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> None:
     stop, asked = threading.Event(), threading.Event()
 
     def clock() -> float:
@@ -244,7 +244,7 @@ def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> No
     assert 0 < large.served_bytes < len(BODY)
 
 
-def test_the_bucket_bounds_the_rate_of_all_files_together(store: Store) -> None:
+def test_the_rate_limit_applies_to_all_files_together(store: Store) -> None:
     source = MemorySource({f"f{n}": os.urandom(150_000) for n in range(8)})
     started = time.monotonic()
     fetch(
@@ -258,7 +258,7 @@ def test_the_bucket_bounds_the_rate_of_all_files_together(store: Store) -> None:
     assert time.monotonic() - started >= 1.1
 
 
-def test_a_file_is_never_a_blob_when_its_sync_failed(root: Path) -> None:
+def test_a_file_whose_sync_failed_never_becomes_a_blob(root: Path) -> None:
     class Failing:
         def __init__(self) -> None:
             self.fails = False

@@ -73,7 +73,7 @@ def test_blobs_are_named_by_their_contents_keys_unless_a_sha256_was_computed(
 
 @pytest.mark.parametrize("digest", ["crc32", "sha256"])
 @pytest.mark.parametrize("path", ["large", "small"])
-def test_bytes_that_were_changed_are_refused(digest: str, path: str, store: Store) -> None:
+def test_a_file_with_a_wrong_digest_is_refused(digest: str, path: str, store: Store) -> None:
     source, manifest = MemorySource(BODIES), listed(digest)
     source.faults.corrupt.add(path)
     with pytest.raises(DigestMismatch, match=path):

@@ -46,7 +46,7 @@ class Shared(MemorySource):
             assert self.helped.wait(SOON_S)
 
 
-def test_a_receiver_without_a_file_helps_with_the_largest(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_an_idle_receiver_helps_with_the_largest_file(fetch_blobs: FetchBlobs, store: Store) -> None:
     source = Shared()
     result = fetch_blobs(source, store)
     assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
@@ -75,7 +75,7 @@ def test_a_source_without_range_support_is_read_by_one_receiver_at_a_time(
     assert len([path for path, _, _ in source.opened if path == "big"]) <= 3
 
 
-def test_a_stop_keeps_what_every_receiver_has(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_a_stop_keeps_the_bytes_of_every_receiver(fetch_blobs: FetchBlobs, store: Store) -> None:
     source, stop = Shared(), threading.Event()
 
     def stop_far_in(path: str, position: int) -> None:
@@ -94,7 +94,7 @@ def test_a_stop_keeps_what_every_receiver_has(fetch_blobs: FetchBlobs, store: St
     assert fetch_blobs(source, store).moved == left
 
 
-def test_a_piece_that_is_cut_short_is_requested_again_alone(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_an_interrupted_segment_resumes_without_repeating_bytes(fetch_blobs: FetchBlobs, store: Store) -> None:
     source, broken = Shared(), threading.Event()
 
     def break_once(path: str, position: int) -> None:
@@ -120,9 +120,7 @@ def test_a_large_file_with_wrong_bytes_is_fetched_once_more_and_then_refused(
     assert store.space.missing_bytes(plan_of(source)) == len(BIG)
 
 
-def test_a_file_that_is_cut_short_while_it_is_put_together_is_fetched_again(
-    fetch_blobs: FetchBlobs, store: Store, root: Path
-) -> None:
+def test_a_partial_file_truncated_on_disk_is_fetched_again(fetch_blobs: FetchBlobs, store: Store, root: Path) -> None:
     source, cut = Shared(), threading.Event()
     manifest = source.resolve()
     key = keys_by_path(manifest.uri, manifest.revision, manifest.files)["big"]

@@ -130,7 +130,7 @@ PASSING: dict[str, list[Answer]] = {
 
 
 @pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING)
-def test_a_passing_fault_is_survived(faults: list[Answer], store: Store, root: Path) -> None:
+def test_a_download_survives_temporary_faults(faults: list[Answer], store: Store, root: Path) -> None:
     result = fetch_blobs(store, Server(*faults))
     assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert_nothing_wrong(root)
@@ -161,7 +161,7 @@ LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
 
 
 @pytest.mark.parametrize(("answer", "error"), LASTING.values(), ids=LASTING)
-def test_a_lasting_fault_is_reported_and_none_of_its_bytes_are_kept(
+def test_a_permanent_fault_is_reported_and_none_of_its_bytes_are_kept(
     answer: Answer, error: type[LarderError], store: Store, root: Path
 ) -> None:
     with pytest.raises(error):
@@ -171,7 +171,7 @@ def test_a_lasting_fault_is_reported_and_none_of_its_bytes_are_kept(
 
 
 @pytest.mark.parametrize("length", [HALF, len(BODY) + 5])
-def test_a_length_that_is_not_the_files_is_not_believed_and_costs_nothing(length: int, store: Store) -> None:
+def test_a_wrong_content_length_is_refused_and_the_next_attempt_succeeds(length: int, store: Store) -> None:
     with pytest.raises(SourceChanged, match=f"has {length} bytes now, {len(BODY)} when"):
         fetch_blobs(store, lambda a: right(a, Content_Length=str(length)))
     assert store.blobs.paths() == {}
@@ -185,7 +185,7 @@ def test_a_rate_limit_longer_than_the_budget_is_raised_to_the_caller(store: Stor
 
 
 @pytest.mark.parametrize("digest", [SHA256, ""], ids=["digest", "no digest"])
-def test_a_file_that_changes_in_its_middle_is_not_mixed(digest: str, store: Store, root: Path) -> None:
+def test_a_file_that_changes_halfway_is_discarded(digest: str, store: Store, root: Path) -> None:
     """The first half is of the file that was listed, the second would be of another."""
     server = Server(lambda a: cut(right(a, ETag='"old"')), then=lambda a: right(a, OTHER, ETag='"new"'))
     with pytest.raises(SourceChanged):
@@ -269,7 +269,7 @@ def test_an_unchanged_file_without_a_digest_is_resumed(
     assert {a.headers.get("if-match") for a in asked} == strong  # to If-Match, a weak tag is never the same
 
 
-def test_resumed_bytes_are_requested_once(store: Store) -> None:
+def test_a_resumed_file_requests_only_its_missing_bytes(store: Store) -> None:
     asked: list[str] = []
 
     def remember(request: ScriptedRequest) -> bytes:
@@ -302,7 +302,7 @@ def test_skipped_bytes_count_against_the_limit(store: Store) -> None:
     assert progress.done == len(BODY)
 
 
-def test_skipping_bytes_ends_with_a_stop(store: Store) -> None:
+def test_a_stop_ends_the_skipping_of_bytes(store: Store) -> None:
     """The limit lets through one grain, and then nothing for an hour."""
     with pytest.raises(Unreachable):
         fetch_blobs(store, Server(lambda a: cut(right(a)), then=lambda _: b""))
@@ -326,8 +326,12 @@ def test_skipping_bytes_ends_with_a_stop(store: Store) -> None:
 
 @pytest.mark.parametrize("digest", [True, False], ids=["digest", "no digest"])
 @pytest.mark.parametrize("size", [len(BODY), 24 * 2**20], ids=["small", "several receivers"])
-def test_a_server_that_compresses_every_part_is_soon_abandoned(size: int, digest: bool, store: Store) -> None:  # noqa: FBT001 - a table
-    """The first half came as it is, so that nothing but the header tells what is wrong."""
+def test_a_server_that_compresses_every_part_is_abandoned_after_a_few_requests(
+    size: int,
+    digest: bool,  # noqa: FBT001 - a table
+    store: Store,
+) -> None:
+    """The first half is uncompressed, so only the header of the second reveals the fault."""
     body = random.Random(3).randbytes(size)
     sha256 = f"sha256:{hashlib.sha256(body).hexdigest()}" if digest else ""
     asked: list[str] = []

@@ -64,7 +64,7 @@ def refusal(source: MemorySource, fetch_model: FetchModel, store: Store) -> Lard
     return raised.value
 
 
-def test_the_files_of_all_archives_are_side_by_side(fetch_model: FetchModel, store: Store, root: Path) -> None:
+def test_all_archives_are_unpacked_into_one_directory(fetch_model: FetchModel, store: Store, root: Path) -> None:
     source = packed()
     snapshot = fetch_model(source, store)
     assert content(snapshot) == FILES
@@ -77,7 +77,7 @@ def test_the_files_of_all_archives_are_side_by_side(fetch_model: FetchModel, sto
     assert_nothing_but(root, snapshot)
 
 
-def test_progress_ends_where_it_said(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_progress_ends_at_the_total(fetch_blobs: FetchBlobs, store: Store) -> None:
     progress = Progress()
     fetch_blobs(packed(), store, progress=progress)
     assert progress.done == progress.total >= sum(map(len, FILES.values()))
@@ -118,12 +118,14 @@ class TestRefusal:
         assert isinstance(why, UnsafePath)
         assert "'config.json' outside the archives and the file 'config.json' in 'code'" in str(why)
 
-    def test_the_same_archive_twice(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_two_archives_with_the_same_content_are_refused(self, fetch_model: FetchModel, store: Store) -> None:
         twice = MemorySource({"weights": tar(CODE), "code": tar(CODE)}, archives={"weights": "tar", "code": "tar"})
         assert "'code/a.py' in 'code' and the file 'code/a.py' in 'weights'" in str(refusal(twice, fetch_model, store))
 
     @pytest.mark.parametrize("case", [name for name, (path, *_) in REFUSED.items() if path == "m.tar"])
-    def test_a_hostile_archive_refuses_the_whole_model(self, case: str, fetch_model: FetchModel, store: Store) -> None:
+    def test_a_model_with_one_hostile_archive_is_refused(
+        self, case: str, fetch_model: FetchModel, store: Store
+    ) -> None:
         _, body, reason, phrase = REFUSED[case]
         source = MemorySource({"weights": tar(WEIGHTS), "code": body}, archives={"weights": "tar", "code": "tar"})
         why = refusal(source, fetch_model, store)
@@ -131,12 +133,12 @@ class TestRefusal:
         assert phrase in str(why)
         assert str(why).startswith("'code': ")
 
-    def test_a_link_does_not_lead_from_one_into_another(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_a_link_from_one_archive_into_another_is_refused(self, fetch_model: FetchModel, store: Store) -> None:
         link = tar(CODE, member("link", tarfile.SYMTYPE, "weights/empty"))
         source = MemorySource({"weights": tar(WEIGHTS), "code": link}, archives={"weights": "tar", "code": "tar"})
         assert "points to no file" in str(refusal(source, fetch_model, store))
 
-    def test_members_are_counted_over_all(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_the_member_limit_applies_to_all_archives_together(self, fetch_model: FetchModel, store: Store) -> None:
         many = [{f"{side}/{number}": b"" for number in range(10_001)} for side in "ab"]
         why = refusal(packed(many[0], many[1]), fetch_model, store)
         assert isinstance(why, TooManyFiles)
@@ -159,7 +161,7 @@ class TestRefusal:
         assert re.search(phrase, str(raised.value))
         assert sorted(snapshot.id for snapshot in store.snapshots.all()) == sorted(known)
 
-    def test_a_form_that_only_a_newer_version_knows(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_an_unknown_archive_format_is_refused(self, fetch_model: FetchModel, store: Store) -> None:
         source = MemorySource({"w": b"packed", **CONFIG}, archives={"w": "tar.zst"})
         why = refusal(source, fetch_model, store)
         assert isinstance(why, InvalidURI)
@@ -240,7 +242,9 @@ class TestAfterwards:
         assert store.snapshots.check(repaired) == []
         assert_nothing_but(root, repaired)
 
-    def test_a_restart_adopts_it_and_a_removal_leaves_nothing(self, fetch_model: FetchModel, root: Path) -> None:
+    def test_a_restart_adopts_unpacked_archives_and_a_removal_leaves_nothing(
+        self, fetch_model: FetchModel, root: Path
+    ) -> None:
         source = packed()
         store = Store.open(root)
         snapshot = fetch_model(source, store)
@@ -270,7 +274,7 @@ class TestAfterwards:
         store.snapshots.remove("first", first.revision)
         assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
 
-    def test_two_downloads_at_a_time_fetch_them_once(self, fetch_model: FetchModel, store: Store) -> None:
+    def test_two_concurrent_downloads_fetch_the_archives_once(self, fetch_model: FetchModel, store: Store) -> None:
         """They hold the archives in one order, so neither waits for the other for ever."""
         source = packed()
         snapshots = fetch_two_at_a_time(fetch_model, source, store)
@@ -342,7 +346,7 @@ def _is_free(manifest: Manifest, store: Store) -> bool:
         return held
 
 
-def test_after_a_stop_in_the_second_what_came_out_of_the_first_is_not_written_again(
+def test_a_stop_in_the_second_archive_keeps_the_extracted_files_of_the_first(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
     source, disk = packed(), _PausingDisk(len(BIG))  # of the archives, `code` comes first

@@ -32,9 +32,7 @@ def parts(root: Path) -> list[Path]:
     return sorted((root / "partial").glob("*.part"))
 
 
-def test_a_file_that_is_cut_short_resumes_from_there(
-    fetch_blobs: FetchBlobs, small: MemorySource, store: Store
-) -> None:
+def test_a_truncated_file_resumes_where_it_stopped(fetch_blobs: FetchBlobs, small: MemorySource, store: Store) -> None:
     small.faults.truncate_at["small"] = 40_000
 
     def mend_once_it_broke_off(_: str, position: int) -> None:
@@ -51,7 +49,7 @@ def test_a_file_that_is_cut_short_resumes_from_there(
     assert small.served_bytes == progress.done == progress.received == len(BODY)
 
 
-def test_files_that_came_before_the_download_was_abandoned_stay(
+def test_an_abandoned_download_keeps_its_received_bytes(
     fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path
 ) -> None:
     small.faults.truncate_at["small"] = 40_000
@@ -64,7 +62,7 @@ def test_files_that_came_before_the_download_was_abandoned_stay(
     assert small.served_bytes == len(BODY)
 
 
-def test_files_that_came_before_a_stop_stay(small: MemorySource, store: Store) -> None:
+def test_a_stopped_download_keeps_its_received_files(small: MemorySource, store: Store) -> None:
     stop = threading.Event()
     small.faults.max_bytes = 100
 
@@ -104,7 +102,7 @@ def test_a_sealed_file_is_not_lost_if_a_kill_interrupts_its_rehashing(
     assert not list((root / "partial").glob("*.map"))
 
 
-def test_wrong_bytes_are_tried_once_more_and_then_refused(
+def test_wrong_bytes_are_fetched_once_more_and_then_refused(
     fetch_blobs: FetchBlobs, small: MemorySource, store: Store, root: Path
 ) -> None:
     small.faults.corrupt.add("small")
