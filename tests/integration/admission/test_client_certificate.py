@@ -87,7 +87,9 @@ def _post(cluster: LarderCluster, folder: Path, pair: Pair | None, path: str) ->
     return httpx.post(f"{program.url}{path}", content=b"{}", verify=trust, trust_env=False, timeout=60).status_code
 
 
-def test_no_other_caller_is_admitted(cluster: LarderCluster, authority: Authority, tmp_path: Path) -> None:
+def test_callers_without_the_right_certificate_and_path_are_refused(
+    cluster: LarderCluster, authority: Authority, tmp_path: Path
+) -> None:
     path = path_with(ADMISSION_KEY, VALIDATE_PATH)
     assert _post(cluster, tmp_path, authority.issue(NAME), path) == 400, "it is asked what it says"
     assert _post(cluster, tmp_path, authority.issue(NAME), path_with("k" * 48, VALIDATE_PATH)) == 404
@@ -109,7 +111,7 @@ def test_an_unreachable_webhook_exposes_its_secret_path_in_the_error(cluster: La
         cluster.aim_webhooks(cluster.controllers[0])
 
 
-def test_agents_need_no_certificate(cluster: LarderCluster, tmp_path: Path) -> None:
+def test_the_api_for_agents_needs_no_client_certificate(cluster: LarderCluster, tmp_path: Path) -> None:
     assert _post(cluster, tmp_path, None, "/v1/credentials") == 401
 
 

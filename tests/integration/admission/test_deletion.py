@@ -36,7 +36,9 @@ def test_a_model_that_a_service_names_is_not_deleted(model: str, site: Admission
     assert not site.api.answers(f"{BASE}/{model}")
 
 
-def test_a_model_that_is_being_deleted_is_blocked_by_nothing(model: str, site: AdmissionSite) -> None:
+def test_a_model_that_is_being_deleted_can_be_changed_and_deleted_without_a_review(
+    model: str, site: AdmissionSite
+) -> None:
     site.api.patch(f"{BASE}/{model}", {"metadata": {"finalizers": ["test.larder.dev/f"]}})
     services, site.catalog.services = site.catalog.services, {}
     site.api.delete(f"{BASE}/{model}")

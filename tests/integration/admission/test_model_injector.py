@@ -116,7 +116,7 @@ def test_a_deployment_reports_why_its_pods_are_refused(models: AdmissionSite) ->
         models.api.delete(f"{APPS}/deployments/waits?propagationPolicy=Background")
 
 
-def test_twenty_models_and_a_name_with_a_dot_pass_the_validation_of_the_api_server(models: AdmissionSite) -> None:
+def test_twenty_models_and_a_name_with_a_dot_are_accepted_by_the_api_server(models: AdmissionSite) -> None:
     names = ",".join(f"m{i}" for i in range(20))
     pod = models.create(plain_pod("twenty", {INJECT: names}))
     assert len([v for v in pod["spec"]["volumes"] if v["name"].startswith("model-m")]) == 20
@@ -138,7 +138,7 @@ def test_twenty_models_and_a_name_with_a_dot_pass_the_validation_of_the_api_serv
         ),
     ],
 )
-def test_a_wrong_annotation_is_refused(annotations: dict[str, str], message: str, models: AdmissionSite) -> None:
+def test_an_invalid_annotation_is_refused(annotations: dict[str, str], message: str, models: AdmissionSite) -> None:
     with pytest.raises(CallRefused) as refusal:
         models.create(plain_pod("wrong", annotations))
     assert refusal.value.status == 403
@@ -153,7 +153,7 @@ def test_both_webhooks_add_their_model_to_the_same_pod(models: AdmissionSite) ->
     assert {"MODEL_PATH", "MODEL_M1_MOUNT_PATH"} <= {v["name"] for v in container["env"]}
 
 
-def test_a_copy_of_an_injected_pod_is_not_sent_again(models: AdmissionSite) -> None:
+def test_a_copy_of_an_injected_pod_is_not_sent_for_review_again(models: AdmissionSite) -> None:
     pod = models.create(plain_pod("injected-first", {INJECT: "m2"}))
     before = len(models.server.calls.reviews)
     copied = {"metadata": {k: pod["metadata"][k] for k in ("annotations", "labels")}, "spec": pod["spec"]}
@@ -164,13 +164,13 @@ def test_a_copy_of_an_injected_pod_is_not_sent_again(models: AdmissionSite) -> N
     assert len(models.server.calls.reviews) == before
 
 
-def test_a_pod_without_the_annotation_is_not_sent(models: AdmissionSite) -> None:
+def test_a_pod_without_the_annotation_is_not_sent_for_review(models: AdmissionSite) -> None:
     before = len(models.server.calls.reviews)
     models.create(plain_pod("plain-of-models", {"models.example.com/mount-path": "/x"}))
     assert len(models.server.calls.reviews) == before
 
 
-def test_without_the_webhook_pods_pass_without_their_model(models: AdmissionSite) -> None:
+def test_without_the_webhook_pods_are_admitted_without_their_model(models: AdmissionSite) -> None:
     configuration = models.api.get(f"{WEBHOOKS}/{INJECTOR}")
     [webhook] = configuration["webhooks"]
     down = webhook | {"clientConfig": webhook["clientConfig"] | {"url": "https://127.0.0.1:1/admission/x/mutate"}}
@@ -232,7 +232,7 @@ async def test_models_are_read_from_the_api_server(models: AdmissionSite, contro
         ({"storageClass": "Standard!"}, "spec.storage.storageClass: 'Standard!' cannot be the name"),
     ],
 )
-def test_a_wrong_model_is_refused_when_it_is_written(spec: Json, message: str, models: AdmissionSite) -> None:
+def test_an_invalid_model_is_refused_at_creation(spec: Json, message: str, models: AdmissionSite) -> None:
     storage = {"storageClass": "standard", "size": "20Gi"} | spec
     source = {"huggingFace": {"repoId": "org/model"}}
     body = {"metadata": {"name": "wrong"}, "spec": {"source": source, "storage": storage}}

@@ -29,7 +29,7 @@ def _kserve(kind: str, name: str, **spec: object) -> Json:
 
 
 @pytest.mark.parametrize("limit", [-5, "500GB", "much"])
-def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, site: AdmissionSite) -> None:
+def test_an_invalid_quantity_is_refused_by_the_schema_with_an_example(limit: object, site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=_kserve("ModelCacheNodeGroup", "a", storageLimit=limit))
     assert answer.returncode != 0
     assert f"{limit} is not a quantity; write a number with a unit, for example 500Gi" in answer.stderr
@@ -60,14 +60,14 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
         ),
     ],
 )
-def test_an_invalid_spec_is_refused_with_what_to_write_instead(body: Json, phrase: str, site: AdmissionSite) -> None:
+def test_an_invalid_spec_is_refused_with_the_reason(body: Json, phrase: str, site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=body)
     assert answer.returncode != 0
     assert 'admission webhook "models.larder.dev" denied the request: ' in answer.stderr
     assert phrase in answer.stderr
 
 
-def test_a_vendor_s_model_is_taken_with_a_warning(site: AdmissionSite) -> None:
+def test_a_vendor_uri_is_accepted_with_a_warning(site: AdmissionSite) -> None:
     answer = site.kubectl("create", "--dry-run=server", "-f", "-", stdin=_base_model("v", "vendor://acme/llm/x"))
     assert answer.returncode == 0
     assert "Warning: larder: vendor://acme/llm/x is ignored" in answer.stderr
@@ -121,6 +121,6 @@ def _ask(site: AdmissionSite) -> str:
 
 
 @pytest.mark.usefixtures("no_server")
-def test_without_our_server_only_pods_that_request_a_model_wait(site: AdmissionSite) -> None:
+def test_without_our_server_only_pods_that_request_a_model_are_refused(site: AdmissionSite) -> None:
     assert site.create(plain_pod("free"))
     assert 'failed calling webhook "pods.larder.dev"' in _ask(site)

@@ -33,7 +33,7 @@ def test_a_base_model_pod_is_rewritten(site: AdmissionSite) -> None:
     assert len(site.server.calls.of("base")) == 1
 
 
-def test_plain_pods_are_never_sent(site: AdmissionSite) -> None:
+def test_plain_pods_are_never_sent_for_review(site: AdmissionSite) -> None:
     before = len(site.server.calls.reviews)
     for i in range(5):
         site.create(plain_pod(f"plain-{i}"))
@@ -41,7 +41,7 @@ def test_plain_pods_are_never_sent(site: AdmissionSite) -> None:
     assert len(site.server.calls.reviews) == before
 
 
-def test_pods_of_kube_system_are_never_sent(site: AdmissionSite) -> None:
+def test_pods_of_kube_system_are_never_sent_for_review(site: AdmissionSite) -> None:
     path = "/api/v1/namespaces/kube-system/pods?dryRun=All"
     wait_until(lambda: site.api.answers("/api/v1/namespaces/kube-system/serviceaccounts/default"), 60, "the account")
     pod = site.api.create(path, base_model_pod("system", "llama"))
@@ -57,13 +57,13 @@ def test_a_kserve_pod_is_rewritten(site: AdmissionSite) -> None:
     assert mount == {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": True, "subPath": "sub"}
 
 
-def test_a_kserve_pod_of_one_file_finds_it_in_the_directory(site: AdmissionSite) -> None:
+def test_a_kserve_pod_with_a_uri_of_one_file_mounts_that_file(site: AdmissionSite) -> None:
     made = site.create(kserve_pod("file", "s3://bucket/m/one.bin"))
     mount = _mount(made["spec"]["containers"][0], "kserve-pvc-source")
     assert (mount["mountPath"], mount["subPath"]) == ("/mnt/models/one.bin", "one.bin")
 
 
-def test_a_kserve_pod_outside_the_cache_s_nodes_keeps_its_download(site: AdmissionSite) -> None:
+def test_a_kserve_pod_outside_the_nodes_of_the_cache_keeps_its_download(site: AdmissionSite) -> None:
     pod = kserve_pod("outside", "s3://bucket/m/sub")
     pod["spec"]["nodeName"] = "elsewhere"
     made = site.create(pod)
@@ -73,14 +73,14 @@ def test_a_kserve_pod_outside_the_cache_s_nodes_keeps_its_download(site: Admissi
     )
 
 
-def test_the_first_pod_of_a_part_waits_for_the_list_of_files(site: AdmissionSite) -> None:
+def test_a_pod_that_requests_a_part_is_reviewed_after_the_file_list_was_read(site: AdmissionSite) -> None:
     known = site.catalog.unread["m"] = site.catalog.paths.pop("m")
     made = site.create(kserve_pod("missing", "s3://bucket/m/nonexist/sub"))
     assert "no file or directory 'nonexist/sub'" in made["metadata"]["annotations"]["larder.dev/not-cached"]
     assert site.catalog.paths["m"] == known
 
 
-def test_a_pod_without_a_cache_is_made_with_a_warning(site: AdmissionSite) -> None:
+def test_a_pod_without_a_cache_is_admitted_with_a_warning(site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=kserve_pod("uncached", "s3://other/m"))
     assert answer.returncode == 0
     assert "Warning: larder: model not cached: no ClusterModelCache holds s3://other/m" in answer.stderr
@@ -89,14 +89,14 @@ def test_a_pod_without_a_cache_is_made_with_a_warning(site: AdmissionSite) -> No
     assert "s3://other/m" in pod["metadata"]["annotations"]["larder.dev/not-cached"]
 
 
-def test_a_refusal_is_readable(site: AdmissionSite) -> None:
+def test_a_refusal_is_shown_with_its_reason_by_kubectl(site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=base_model_pod("refused", "lama"))
     assert answer.returncode != 0
     assert "admission webhook \"pods.larder.dev\" denied the request: there is no BaseModel 'lama'" in answer.stderr
     assert "ModelNotFound" in answer.stderr
 
 
-def test_a_pod_made_from_a_rewritten_one_is_the_same(site: AdmissionSite) -> None:
+def test_a_copy_of_a_rewritten_pod_is_not_changed(site: AdmissionSite) -> None:
     first = site.create(base_model_pod("first", "llama"))
     copy = {"metadata": {k: first["metadata"][k] for k in ("labels", "annotations")}, "spec": first["spec"]}
     second = site.create(copy | {"metadata": copy["metadata"] | {"name": "second"}})
@@ -117,7 +117,9 @@ def _containers(pod: dict[str, Any]) -> int:
     return len(pod["spec"]["containers"])
 
 
-def test_a_container_that_comes_later_gets_the_model_in_a_second_pass(site: AdmissionSite, sidecar: str) -> None:
+def test_a_container_added_by_a_later_webhook_gets_the_model_in_a_second_pass(
+    site: AdmissionSite, sidecar: str
+) -> None:
     body = base_model_pod("twice", "llama")
     body["metadata"]["annotations"]["later"] = "x"
     pod = site.create(body)

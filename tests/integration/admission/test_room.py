@@ -17,7 +17,7 @@ def cache(name: str, **spec: object) -> Json:
     }
 
 
-def test_a_cache_that_cannot_fit_is_made_with_a_warning(site: AdmissionSite) -> None:
+def test_a_cache_that_cannot_fit_is_admitted_with_a_warning(site: AdmissionSite) -> None:
     site.catalog.groups["tiny"] = group("tiny", {}, storage_limit="1Gi")
     large = site.kubectl("create", "-f", "-", stdin=cache("large", modelSize="20Gi"))
     assert large.returncode == 0

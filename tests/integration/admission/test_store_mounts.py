@@ -62,7 +62,7 @@ def _is_allowed(site: AdmissionSite, pod: Json) -> bool:
     [base_model_pod("given", "llama"), kserve_pod("given", "s3://bucket/m"), kserve_pod("given", "s3://bucket/m/sub")],
     ids=["a base model", "a cache", "a part of a cache"],
 )
-def test_mounts_that_admission_adds_pass(pod: Json, site: AdmissionSite) -> None:
+def test_mounts_added_by_admission_are_accepted(pod: Json, site: AdmissionSite) -> None:
     made = site.api.create(f"{site.pods}?dryRun=All", pod)
     assert made["spec"]["volumes"][0]["hostPath"]["path"].startswith("/var/lib/larder/models/")
 
@@ -83,7 +83,7 @@ def test_a_pod_with_its_own_model_cannot_mount_another(path: str, site: Admissio
     assert "volume 'stolen' mounts" in _refusal(site, pod)
 
 
-def test_a_host_path_under_our_volume_name_is_replaced_by_the_model(site: AdmissionSite) -> None:
+def test_a_host_path_with_our_volume_name_is_replaced_by_the_model(site: AdmissionSite) -> None:
     pod = base_model_pod("renamed", "llama")
     pod["spec"]["volumes"] = [{"name": "larder-model", "hostPath": {"path": PRIVATE}}]
     made = site.api.create(f"{site.pods}?dryRun=All", pod)
