@@ -57,7 +57,7 @@ def is_ready(health: str) -> bool:
     return plain_http.succeeds(f"{health}/readyz")
 
 
-async def test_a_kind_is_a_package_and_a_line(api: Api, health: str) -> None:
+async def test_a_kind_added_as_a_package_is_reconciled(api: Api, health: str) -> None:
     def shown(name: str) -> str:
         found = next((m for m in api.get(MAPS)["items"] if m["metadata"]["name"] == name), None)
         return str(found["data"]["shown"]) if found else ""

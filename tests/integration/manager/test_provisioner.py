@@ -23,7 +23,7 @@ def queue(binaries: Binaries, tmp_path: Path) -> Iterator[ClaimQueue]:
         made.kill()
 
 
-def test_200_claims_come_in_order_and_no_faster_than_the_rate_though_two_consumers_die(
+def test_200_claims_are_created_in_order_within_the_rate_although_two_consumers_die(
     queue: ClaimQueue,
 ) -> None:
     queue.add_owners(200, ["red", "green", "blue"])
@@ -32,7 +32,7 @@ def test_200_claims_come_in_order_and_no_faster_than_the_rate_though_two_consume
     assert found.per_second <= QPS * 1.05
 
 
-def test_an_api_server_that_restarts_costs_a_pause_and_no_claim(queue: ClaimQueue) -> None:
+def test_a_restart_of_the_api_server_loses_and_repeats_no_claim(queue: ClaimQueue) -> None:
     queue.add_owners(500, ["red", "green"])
     with queue.running():
         queue.wait(50, within_s=60)
@@ -56,7 +56,7 @@ def test_owners_that_are_deleted_while_they_wait_get_no_claim(queue: ClaimQueue)
     assert not deleted & queue.claims().keys()
 
 
-def test_a_quota_and_a_webhook_of_one_namespace_delay_no_other(queue: ClaimQueue) -> None:
+def test_a_quota_or_a_failing_webhook_of_one_namespace_does_not_delay_others(queue: ClaimQueue) -> None:
     api = queue.plane.api
     for name in ("poor", "hooked"):
         api.ensure("/api/v1/namespaces", {"metadata": {"name": name, "labels": {"hooked": str(name == "hooked")}}})

@@ -40,7 +40,7 @@ def wait_gated(tenant: Tenant, owner: str) -> Json:
     return found[0]
 
 
-def test_500_pods_at_once_though_controller_and_api_server_are_killed(tenant: Tenant) -> None:
+def test_500_pods_get_their_claims_although_controller_and_api_server_are_killed(tenant: Tenant) -> None:
     tenant.create("jobs", job("train", pod_template([template()], "data"), 500))
     tenant.site.until(lambda: len(tenant.claims()) >= 150, "some claims")
     leader = tenant.site.leader()
@@ -57,7 +57,7 @@ def test_500_pods_at_once_though_controller_and_api_server_are_killed(tenant: Te
     assert len(pods) == 500
 
 
-def test_a_workload_deleted_while_its_claims_are_queued_gets_no_more(tenant: Tenant) -> None:
+def test_a_workload_deleted_while_its_claims_are_queued_gets_no_more_claims(tenant: Tenant) -> None:
     tenant.create("jobs", job("train", pod_template([template(f"d{n}") for n in range(16)]), 12))
     tenant.site.until(lambda: len(tenant.claims()) >= 3, "some claims")
     tenant.site.api.delete(f"{tenant.path('jobs', 'train')}?propagationPolicy=Foreground")
@@ -76,7 +76,7 @@ def test_a_claim_that_is_deleted_manually_is_recreated_with_the_same_owner(tenan
     assert tenant.claims()["data-train-0"]["metadata"]["ownerReferences"] == before["ownerReferences"]
 
 
-def test_an_index_that_is_scaled_down_and_up_finds_its_claim(tenant: Tenant) -> None:
+def test_an_index_reuses_its_claim_after_scaling_down_and_up(tenant: Tenant) -> None:
     tenant.create("jobs", job("train", pod_template([template()], "data"), 2))
     tenant.released(2)
     before = uids(tenant)
@@ -111,7 +111,7 @@ def test_a_quota_is_reported_on_the_pod_and_by_larder_why(tenant: Tenant) -> Non
     assert "exceeded quota" in output
 
 
-def test_emptying_the_record_affects_only_one_s_own_pod(tenant: Tenant) -> None:
+def test_a_user_who_empties_the_record_affects_only_that_pod(tenant: Tenant) -> None:
     tenant.create("jobs", job("forged", held("data")))
     tenant.create("jobs", job("beside", held("data")))
     pod = wait_gated(tenant, "forged")
@@ -123,7 +123,7 @@ def test_emptying_the_record_affects_only_one_s_own_pod(tenant: Tenant) -> None:
     assert set(tenant.claims()) == {"data-beside-0"}
 
 
-def test_adding_a_foreign_claim_to_the_record_makes_only_one_s_own_pod_wait(tenant: Tenant) -> None:
+def test_a_foreign_claim_added_to_the_record_blocks_only_that_pod(tenant: Tenant) -> None:
     tenant.create("jobs", job("x-0", pod_template([template()], "data")))
     tenant.released(1)
     before = tenant.claims()["data-x-0-0"]["metadata"]

@@ -27,7 +27,7 @@ def fail(tenant: Tenant, pod: Json) -> None:
     tenant.site.api.patch(f"{path}/status", {"status": {"phase": "Failed"}})
 
 
-def test_each_pod_has_its_claims_and_the_job_owns_them(tenant: Tenant) -> None:
+def test_each_pod_gets_its_claims_and_the_job_owns_them(tenant: Tenant) -> None:
     made = tenant.create("jobs", job("train", pod_template([template("data"), template("logs")], "data", "logs"), 3))
     pods = tenant.released(3)
     wanted = {f"{volume}-train-{index}" for volume in ("data", "logs") for index in range(3)}
@@ -48,7 +48,7 @@ def test_each_pod_has_its_claims_and_the_job_owns_them(tenant: Tenant) -> None:
     tenant.site.until(lambda: not tenant.claims(), "the claims to be collected with the Job")
 
 
-def test_the_annotation_may_be_yaml_and_a_volume_of_the_template_wins(tenant: Tenant) -> None:
+def test_the_annotation_may_be_yaml_and_a_volume_of_the_template_takes_precedence(tenant: Tenant) -> None:
     pods = pod_template(YAML + "- metadata: {name: own}\n" + YAML.split("\n", 2)[2], "data", "own")
     pods["spec"]["volumes"] = [{"name": "own", "emptyDir": {}}]
     tenant.create("jobs", job("train", pods))
@@ -70,7 +70,7 @@ def test_a_pod_that_replaces_a_failed_one_gets_its_claim_back(tenant: Tenant) ->
     assert tenant.claims()["data-train-0"]["metadata"]["uid"] == uid
 
 
-def test_foreign_gates_stay_and_claims_wait_for_admission_by_kueue(tenant: Tenant) -> None:
+def test_foreign_gates_are_kept_and_claims_wait_for_admission_by_kueue(tenant: Tenant) -> None:
     pods = pod_template([template()], "data")
     pods["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.org/held"}]
     tenant.create("jobs", job("train", pods))
@@ -133,7 +133,7 @@ def test_pods_without_index_or_workload_are_refused_with_the_reason(tenant: Tena
         tenant.create("pods", {"metadata": long, "spec": pods["spec"]})
 
 
-def test_pods_of_a_stateful_set_keep_their_names_and_its_own_claims(tenant: Tenant) -> None:
+def test_a_stateful_set_owns_our_claims_and_keeps_those_of_its_own_templates(tenant: Tenant) -> None:
     pods = pod_template([template("data"), template("own")], "data", "own")
     pods["metadata"]["labels"] = {"app": "db"}
     pods["spec"]["restartPolicy"] = "Always"

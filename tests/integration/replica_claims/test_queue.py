@@ -19,7 +19,7 @@ def training_job(replicas: int) -> Json:
     return kind | {"spec": {"replicaSpecs": {"Worker": worker}}}
 
 
-def test_500_queued_claims_outlive_a_restart_of_the_api_server(tenant: Tenant) -> None:
+def test_500_queued_claims_survive_a_restart_of_the_api_server(tenant: Tenant) -> None:
     """All of a TrainingJob's claims are requested at once, so those that the first burst leaves are in the queue."""
     labels = {"labels": {"larder.dev/training-jobs": "true"}}
     tenant.site.api.patch(f"/api/v1/namespaces/{tenant.namespace}", {"metadata": labels})
