@@ -52,7 +52,7 @@ async def send(program: ControllerProgram, path: str, body: bytes, *, chunked: b
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_large_bodies_of_unknown_callers_cost_no_memory(site: Site, *, chunked: bool) -> None:
+async def test_large_bodies_of_unknown_callers_do_not_use_memory(site: Site, *, chunked: bool) -> None:
     (program,) = site.cluster.controllers[:1]
     before = memory(program)
     body = b'{"request": {"object": {"spec": {"volumes": [' + b"{}," * (BODY // 3)
@@ -62,7 +62,7 @@ async def test_large_bodies_of_unknown_callers_cost_no_memory(site: Site, *, chu
     assert memory(program) - before < 16 * MIB
 
 
-async def test_a_body_that_is_too_large_is_dropped_even_from_callers_that_know_the_path(site: Site) -> None:
+async def test_an_oversized_body_is_refused_even_from_callers_that_know_the_path(site: Site) -> None:
     (program,) = site.cluster.controllers[:1]
     before = memory(program)
     path = path_with(ADMISSION_KEY, MUTATE_PATH)
@@ -71,7 +71,7 @@ async def test_a_body_that_is_too_large_is_dropped_even_from_callers_that_know_t
     assert memory(program) - before < 64 * MIB
 
 
-async def test_a_stranger_does_not_learn_who_uses_a_model(site: Site) -> None:
+async def test_a_caller_without_the_key_does_not_learn_who_uses_a_model(site: Site) -> None:
     (program,) = site.cluster.controllers[:1]
     for path in (VALIDATE_PATH, path_with(GUESSED, VALIDATE_PATH), path_with("", VALIDATE_PATH)):
         answer, _ = await send(program, path, REVIEW)
@@ -81,7 +81,7 @@ async def test_a_stranger_does_not_learn_who_uses_a_model(site: Site) -> None:
     assert b'"allowed":true' in answer, "the same review with the path's key"
 
 
-def test_the_key_is_in_no_log_and_no_metric(site: Site) -> None:
+def test_the_key_does_not_appear_in_logs_or_metrics(site: Site) -> None:
     with pytest.raises(CallRefused, match="storageLimit"):
         site.api.create(*refused_group("wrong"))
     for program in site.cluster.controllers:

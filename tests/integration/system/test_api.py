@@ -43,7 +43,9 @@ def wanted(site: Site, model: str) -> dict[str, str]:
     return {"id": entry["id"], "revision": entry["revision"]}
 
 
-def test_the_nodes_own_agent_gets_manifest_and_credentials(site: Site, client: httpx.Client, cache: str) -> None:
+def test_an_agent_gets_the_manifest_and_credentials_of_its_own_node(
+    site: Site, client: httpx.Client, cache: str
+) -> None:
     (entry,) = site.entries("a", cache)
     manifest = client.get(f"/v1/manifests/{entry['manifest']}", headers=token_of(site, "a"))
     assert [f["path"] for f in manifest.json()["files"]] == ["weights.bin"]
@@ -65,7 +67,7 @@ def test_an_agent_gets_no_manifest_or_credentials_of_another_node(site: Site, cl
         assert site.s3.secret_key not in answer.text
 
 
-def test_tokens_that_are_none_of_an_agent_are_refused(site: Site, client: httpx.Client, cache: str) -> None:
+def test_tokens_that_do_not_belong_to_an_agent_are_refused(site: Site, client: httpx.Client, cache: str) -> None:
     api, plane = site.api, site.cluster.plane
     pod = agents.create_agent_pod(api, "a", probe_port=1, service_account=AGENT, namespace=NAMESPACE)
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
@@ -98,7 +100,7 @@ _WRONG = [b"", b"{", b"[]", b'{"id": 5}', b'{"entries": [{"id": "x"}]}', b"\xff"
 
 @pytest.mark.parametrize("body", _WRONG, ids=repr)
 @pytest.mark.parametrize("path", ["/v1/credentials", "/v1/progress"])
-def test_a_body_that_is_no_message_is_refused(site: Site, client: httpx.Client, path: str, body: bytes) -> None:
+def test_an_invalid_body_is_refused(site: Site, client: httpx.Client, path: str, body: bytes) -> None:
     answer = client.post(path, content=body, headers=token_of(site, "a"))
     assert answer.status_code == 400
     assert answer.json()["reason"] == "BadRequest"
@@ -123,7 +125,7 @@ def test_progress_reaches_the_leader_through_any_replica(site: Site, cache: str)
             site.until(is_taken, f"{controller.name} to take the report")
 
 
-def test_secrets_are_in_no_object_and_no_log(site: Site, cache: str) -> None:
+def test_secrets_do_not_appear_in_objects_or_logs(site: Site, cache: str) -> None:
     site.until(lambda: site.phases("a", cache) == ["Ready"], "the model to be there")
     seen = [str(site.get("ModelNode", "a")), str(site.get("ClusterModelCache", cache))]
     seen += [c.log.read_text() for c in site.cluster.controllers]
@@ -131,7 +133,7 @@ def test_secrets_are_in_no_object_and_no_log(site: Site, cache: str) -> None:
     assert all(site.s3.secret_key not in text for text in seen)
 
 
-def test_a_transition_is_an_event(site: Site, cache: str) -> None:
+def test_a_transition_is_reported_as_an_event(site: Site, cache: str) -> None:
     def reported() -> list[tuple[str, str]]:
         return [(e.get("reason", ""), e["involvedObject"]["kind"]) for e in site.events(cache)]
 
@@ -139,7 +141,7 @@ def test_a_transition_is_an_event(site: Site, cache: str) -> None:
     assert {kind for _, kind in reported()} == {"ClusterModelCache"}
 
 
-def test_an_agents_token_can_touch_nothing_but_its_own(site: Site) -> None:
+def test_the_token_of_an_agent_has_rights_only_on_its_own_node(site: Site) -> None:
     """The roles and policies of the chart, tried with a stolen token."""
     pod = agents.create_agent_pod(site.api, "a", probe_port=1, service_account=AGENT, namespace=NAMESPACE)
     api = site.cluster.plane.api_with_token(agents.token(site.api, pod))

@@ -104,7 +104,7 @@ def assert_only(site: Site, kept: Mapping[str, str], pid: int) -> None:
         assert "Traceback" not in program.log.read_text()
 
 
-def test_clients_create_and_delete_while_the_controller_is_killed(churned: Site) -> None:
+def test_only_kept_models_remain_after_concurrent_changes_and_controller_kills(churned: Site) -> None:
     site, chance = churned, random.Random(11)
     agent, uris = site.cluster.agents[NODE].process, sources(churned)
     kept = {site.cache(uris[0], name=site.name("kept")): uris[0]}
@@ -131,7 +131,7 @@ def test_clients_create_and_delete_while_the_controller_is_killed(churned: Site)
     assert_only(site, {}, agent.pid)
 
 
-def test_rounds_of_kubectl_leave_nothing(churned: Site, binaries: Binaries) -> None:
+def test_models_created_and_deleted_in_quick_succession_leave_nothing_behind(churned: Site, binaries: Binaries) -> None:
     site, chance = churned, random.Random(12)
     agent, uris = site.cluster.agents[NODE].process, sources(churned)
     kept = {site.cache(uris[0], name=site.name("kept")): uris[0]}

@@ -73,7 +73,7 @@ def test_a_model_on_a_missing_claim_becomes_ready_once_the_claim_is_bound_and_re
     assert spec["modelFormat"] == {"name": "safetensors"}, "what the user wrote stays"
 
 
-def test_a_model_is_read_once_and_again_only_on_a_refresh(site: Site) -> None:
+def test_a_model_is_read_once_and_only_a_refresh_reads_it_again(site: Site) -> None:
     model = ready_model(site, claim(site))
     end_job(site, model)
     for program in site.cluster.controllers:
@@ -91,7 +91,7 @@ def test_a_model_is_read_once_and_again_only_on_a_refresh(site: Site) -> None:
     site.until(lambda: site.status("ClusterBaseModel", model).get("refreshed") == "1", "the answer")
 
 
-def test_a_path_that_is_missing_is_found_before_a_pod_mounts_it(site: Site) -> None:
+def test_a_missing_path_is_reported_before_a_pod_mounts_it(site: Site) -> None:
     model = on(site, claim(site))
     job = new_job(site, model)
     until_refused(site, model, "Reading")
@@ -104,7 +104,7 @@ def test_a_path_that_is_missing_is_found_before_a_pod_mounts_it(site: Site) -> N
     site.wait_ready("ClusterBaseModel", model)
 
 
-def test_pods_get_the_claim_in_its_namespace_alone(site: Site) -> None:
+def test_only_pods_in_the_namespace_of_the_claim_get_it(site: Site) -> None:
     name = claim(site)
     model = ready_model(site, name)
     made = admitted(site, model)
@@ -249,7 +249,7 @@ def machine(site: Site) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("_no_services")
-def test_a_pod_on_another_node_than_its_volume_is_reported_until_it_runs(site: Site, machine: str) -> None:
+def test_a_pod_blocked_by_a_claim_in_use_on_another_node_is_reported_until_it_runs(site: Site, machine: str) -> None:
     name = claim(site, "ReadWriteOnce")
     model = ready_model(site, name)
     other = holder(site, name, "a")
@@ -275,7 +275,7 @@ def test_an_image_that_is_not_pulled_is_reported_and_clears(site: Site) -> None:
     site.wait_ready("ClusterBaseModel", model)
 
 
-def test_a_forged_result_is_not_used(site: Site) -> None:
+def test_an_invalid_result_of_the_job_is_reported_and_not_used(site: Site) -> None:
     model = on(site, claim(site))
     job = new_job(site, model)
     forged = {"exitCode": 0, "reason": "Completed", "message": '{"metadata": {"modelType": "' + "x" * 500 + '"}}'}
@@ -295,7 +295,7 @@ def may_make_jobs(site: Site) -> bool:
     return bool(found["status"]["allowed"])
 
 
-def test_a_right_that_is_missing_is_reported_and_clears(site: Site) -> None:
+def test_a_missing_permission_is_reported_and_clears(site: Site) -> None:
     role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/larder-controller"
     rules = site.api.get(role)["rules"]
     site.api.patch(role, {"rules": [r for r in rules if r["apiGroups"] != ["batch"]]})
@@ -347,7 +347,7 @@ def strict(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield strict
 
 
-def test_cluster_models_need_a_labelled_namespace_where_the_chart_requires_it(strict: Site) -> None:
+def test_cluster_models_need_a_labelled_namespace_if_the_chart_requires_it(strict: Site) -> None:
     name = claim(strict)
     model = on(strict, name)
     refused = strict.wait_reason("ClusterBaseModel", model, "NamespaceNotAllowed")

@@ -82,7 +82,7 @@ def waiting(site: Site, reason: str) -> Iterator[str]:
         ("ContainerNotStarted", partial(waiting, reason="CreateContainerConfigError")),
     ],
 )
-def test_pods_are_refused_until_the_obstacle_of_the_job_is_gone(site: Site, reason: str, hinder: Hinder) -> None:
+def test_pods_are_refused_until_the_job_can_run_and_has_read_the_model(site: Site, reason: str, hinder: Hinder) -> None:
     with hinder(site) as model:
         site.wait_reason("ClusterBaseModel", model, reason)
         until_refused(site, model, reason)
@@ -96,7 +96,7 @@ def end_by_deadline(site: Site, job: Json) -> None:
     site.api.patch(f"{JOBS}/{job['metadata']['name']}", {"spec": {"activeDeadlineSeconds": 1}})
 
 
-def test_pods_are_refused_after_the_job_gave_up_until_another_has_read_the_model(site: Site) -> None:
+def test_pods_are_refused_after_the_job_gave_up_until_the_next_job_has_read_the_model(site: Site) -> None:
     model = on(site, claim(site))
     job = new_job(site, model)
     report(site, job_pod(site, job), "Running", {"waiting": {"reason": "ErrImagePull", "message": "no such image"}})
@@ -123,7 +123,7 @@ def test_a_job_that_ended_early_but_found_the_model_does_not_block_pods(site: Si
     admitted(site, model)
 
 
-def test_a_first_pod_binds_the_waiting_claim_and_others_wait_until_the_model_is_read(site: Site) -> None:
+def test_the_first_pod_binds_the_waiting_claim_and_others_are_refused_until_the_model_is_read(site: Site) -> None:
     name, model, job = on_a_claim_that_waits(site)
     site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
     first = admitted(site, model)["metadata"]["name"]

@@ -73,7 +73,7 @@ def test_a_pod_that_mounts_the_claim_itself_runs_only_where_the_files_are(site: 
         site.delete_pod(pod)
 
 
-def test_a_new_revision_is_another_volume_and_claim_and_running_pods_keep_theirs(site: Site) -> None:
+def test_a_new_revision_gets_its_own_volume_and_claim_and_running_pods_keep_theirs(site: Site) -> None:
     uri = site.push(files={"config.json": os.urandom(100)})
     model = site.base_model(uri, nodeSelector={"gpu": "yes"})
     old = site.wait_ready(_KIND, model)["servingRevision"]

@@ -36,14 +36,14 @@ def repository() -> dict[str, bytes]:
     }
 
 
-def test_a_model_without_a_choice_gets_the_cluster_default(site: Site) -> None:
+def test_a_model_without_a_file_selection_uses_the_cluster_default(site: Site) -> None:
     cache = site.cache(site.push(files=repository()))
     status = site.wait_ready("ClusterModelCache", cache)
     assert files_of(site.snapshot("a", cache, status["servingRevision"])) == {"model.safetensors"}
     assert status["leftOut"]["files"] == 3
 
 
-def test_a_model_overrides_everything_except_pickles(site: Site) -> None:
+def test_a_model_can_override_every_cluster_default_except_pickles(site: Site) -> None:
     uri = site.push(files=repository())
     cache = site.cache(uri, allowPatterns=["*.md", "*.safetensors"], duplicateWeights="keep")
     status = site.wait_ready("ClusterModelCache", cache)
@@ -53,7 +53,7 @@ def test_a_model_overrides_everything_except_pickles(site: Site) -> None:
     assert "'pytorch_model.bin'" in site.wait_reason("ClusterModelCache", whole, "PickleRefused")
 
 
-def test_a_branch_is_followed_with_the_same_choice(site: Site) -> None:
+def test_a_model_that_follows_a_branch_keeps_its_file_selection(site: Site) -> None:
     uri, name = site.push(files=repository()), site.name("follows")
     spec = {"storageUri": uri, "nodeGroup": "gpus"}
     site.create("ClusterModelCache", name, spec, annotations={"larder.dev/drift": "Follow"})
@@ -66,7 +66,7 @@ def test_a_branch_is_followed_with_the_same_choice(site: Site) -> None:
     assert [c["status"] for c in status["conditions"] if c["type"] == "Drifted"] in ([], ["False"])
 
 
-def test_files_that_were_kept_are_reused_for_the_same_choice_alone(site: Site) -> None:
+def test_reserved_files_are_reused_with_the_same_file_selection(site: Site) -> None:
     uri, name = site.push(files=repository()), site.name("kept")
     storage = {"storageUri": uri, "nodeSelector": {"gpu": "yes"}}
     spec = {"storage": storage, "modelFormat": {"name": "x"}}

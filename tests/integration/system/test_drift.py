@@ -56,7 +56,7 @@ def annotate(site: Site, name: str, key: str, value: str) -> None:
     site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {f"larder.dev/{key}": value}}})
 
 
-def test_a_branch_that_moved_is_reported_and_nothing_moves(watched: Site) -> None:
+def test_a_moved_branch_is_reported_but_the_serving_revision_stays(watched: Site) -> None:
     uri = watched.push()
     repo, name = repo_of(uri), watched.base_model(uri, nodeSelector=GPU)
     old = watched.wait_ready(KIND, name)["resolvedRevision"]
@@ -145,7 +145,7 @@ def test_a_model_pinned_to_a_commit_is_never_checked_for_drift(watched: Site) ->
     assert drifted(watched, name)["status"] == ""
 
 
-def test_a_bucket_whose_objects_change_has_drifted(watched: Site) -> None:
+def test_a_change_in_a_bucket_is_reported_as_drift(watched: Site) -> None:
     uri = watched.upload()
     bucket = uri.removeprefix("s3://").partition("/")[0]
     name = watched.base_model(uri, key=SECRET, nodeSelector=GPU)

@@ -158,7 +158,7 @@ def test_an_idle_model_is_evicted_and_returns(site: Site, limited: LimitedNode) 
     assert site.entries(NODE, old)[0].get("evictedFor", "") == ""
 
 
-def test_models_in_use_or_pinned_stay_and_removals_are_shown_first(site: Site, limited: LimitedNode) -> None:
+def test_models_in_use_or_pinned_are_kept_and_a_dry_run_explains_each_model(site: Site, limited: LimitedNode) -> None:
     used, pinned, idle = (
         limited.add_ready("used", 2),
         limited.add_ready("pinned", 1, pin="true"),
@@ -271,7 +271,7 @@ def test_a_node_of_two_groups_evicts_only_if_both_groups_allow_it(site: Site, li
     assert limited.phase(new) == "Ready"
 
 
-def test_a_lowered_limit_alone_takes_nothing(site: Site, limited: LimitedNode) -> None:
+def test_lowering_the_limit_evicts_nothing_until_space_is_needed(site: Site, limited: LimitedNode) -> None:
     first, second = limited.add_ready("first", 2), limited.add_ready("second", 2)
     limited.limit(limited.group, storageLimit="3200Ki")
     site.until(lambda: site.get("ModelNode", NODE)["status"].get("limit") == 3200 * 1024, "the agent to know the limit")
@@ -281,7 +281,7 @@ def test_a_lowered_limit_alone_takes_nothing(site: Site, limited: LimitedNode) -
     assert limited.phase(small) == "Ready"
 
 
-def test_programs_that_are_killed_in_the_middle_lose_and_double_nothing(site: Site, limited: LimitedNode) -> None:
+def test_an_eviction_completes_although_agent_and_controller_are_killed(site: Site, limited: LimitedNode) -> None:
     old, lead, agent = limited.add_ready("old", 3), site.leader(), site.cluster.agents[NODE]
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")

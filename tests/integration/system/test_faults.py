@@ -50,7 +50,7 @@ def test_a_group_limited_to_one_concurrent_node_downloads_one_node_at_a_time(sit
         site.label(node, {"slow": None})
 
 
-def test_a_lost_holder_releases_its_slot(site: Site) -> None:
+def test_a_node_whose_agent_died_releases_its_download_slot(site: Site) -> None:
     labels = {"turn": site.name("t")}
     group = site.group(labels, maxConcurrentNodes=1)
     content = os.urandom(2_000_000)
@@ -71,7 +71,7 @@ def test_a_lost_holder_releases_its_slot(site: Site) -> None:
         site.label(node, {"turn": None})
 
 
-def test_kills_at_random_moments_never_show_a_label_before_its_files(site: Site) -> None:
+def test_an_agent_killed_at_random_moments_never_sets_a_label_before_its_files(site: Site) -> None:
     """The watcher compares the disk with the label all the time; the agent is killed again and again."""
     chance = random.Random(7)
     labels = {"killed": site.name("k")}

@@ -71,7 +71,7 @@ def wait_phase(site: Site, model: str, phase: str) -> Json:
     return site.status(KIND, model)
 
 
-def test_the_specifications_example_model_and_deployment_work(site: Site) -> None:
+def test_the_example_model_and_deployment_of_the_specification_work(site: Site) -> None:
     """Its Model, its Deployment, and the pod that it says comes of them."""
     model: Json = yaml.safe_load((EXAMPLES / "model.yaml").read_text())
     name = model["metadata"]["name"]
@@ -158,7 +158,7 @@ def running(site: Site, job: Json) -> list[Json]:
     return found
 
 
-def test_a_namespace_may_be_deleted_in_the_middle_of_a_download(site: Site, namespace: str) -> None:
+def test_a_namespace_may_be_deleted_during_a_download(site: Site, namespace: str) -> None:
     model = declare(site, namespace)
     wait_job(site, model, namespace)
     volume_for(site, f"model-{model}", namespace)

@@ -36,7 +36,7 @@ def reviews(site: Site) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in mine)
 
 
-def test_the_flood_of_one_node_ends_at_its_limit_and_its_agent_continues(site: Site, client: httpx.Client) -> None:
+def test_a_flood_from_one_node_is_limited_and_its_agent_continues(site: Site, client: httpx.Client) -> None:
     agent = site.cluster.agents["a"]
     wanted = {"id": "none", "revision": "none"}
     token = agent.token_file.read_text()

@@ -58,7 +58,7 @@ def test_nodes_that_join_together_are_granted_in_turn(site: Site, slow: tuple[st
     assert_one_at_a_time(site, name, set(NODES))
 
 
-def test_a_killed_leader_loses_no_reconcile(site: Site, slow: tuple[str, str]) -> None:
+def test_nodes_still_download_one_at_a_time_after_the_leader_was_killed(site: Site, slow: tuple[str, str]) -> None:
     label, name = slow
     first = site.leader()
     other = next(c for c in site.cluster.controllers if c is not first)

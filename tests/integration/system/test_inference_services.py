@@ -138,7 +138,7 @@ def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
                or len(site.api.get(pods)["items"]) == 1, "the old pod to go")  # fmt: skip
 
 
-def test_the_autoscaler_sets_the_number_of_pods_and_a_fixed_number_is_enforced(site: Site) -> None:
+def test_an_autoscaled_number_of_pods_is_kept_and_a_fixed_number_is_enforced(site: Site) -> None:
     name = serve(site, ready_model(site), replicas={"min": 2})
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two")
     site.api.patch(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": 5}})
@@ -162,7 +162,7 @@ def test_the_autoscaler_sets_the_number_of_pods_and_a_fixed_number_is_enforced(s
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 3, "three")
 
 
-def test_fields_that_others_write_stay(site: Site) -> None:
+def test_deployment_fields_written_by_others_are_kept(site: Site) -> None:
     name = serve(site, ready_model(site))
     deployment(site, name)
     body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
@@ -236,7 +236,7 @@ def refused(site: Site, kind: str, name: str) -> str:
     return str(refusal.value)
 
 
-def test_a_service_without_pods_holds_its_model_until_it_is_deleted(site: Site) -> None:
+def test_a_stopped_service_keeps_its_model_until_it_is_deleted(site: Site) -> None:
     model = ready_model(site)
     name = serve(site, model, replicas={"min": 0})
     says(site, name, "Stopped")
@@ -252,7 +252,7 @@ def test_a_service_without_pods_holds_its_model_until_it_is_deleted(site: Site) 
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
 
 
-def test_pods_hold_a_model_whose_deletion_was_not_refused(site: Site) -> None:
+def test_a_model_deleted_without_admission_is_kept_while_a_pod_uses_it(site: Site) -> None:
     model = ready_model(site)
     pod = site.pod(base_model_pod(site.name("pod"), model))["metadata"]["name"]
     delete_unguarded(site, "ClusterBaseModel", model)
@@ -292,7 +292,7 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
 
 
 @pytest.mark.usefixtures("kserve")
-def test_services_of_kserve_hold_the_cache_that_they_request(site: Site) -> None:
+def test_a_cache_requested_by_a_kserve_service_is_not_deleted(site: Site) -> None:
     uri = site.upload()
     cache = site.cache(uri)
     site.until(lambda: bool(site.ready_condition("ClusterModelCache", cache)), "the cache to be known")
@@ -316,7 +316,7 @@ def test_services_of_kserve_hold_the_cache_that_they_request(site: Site) -> None
 
 
 @pytest.mark.usefixtures("kserve")
-def test_a_service_of_kserve_says_once_for_each_reason_why_its_pods_are_not_cached(site: Site) -> None:
+def test_a_kserve_service_gets_one_event_for_each_reason_that_its_pods_are_not_cached(site: Site) -> None:
     name, pods = site.name("kserve"), []
     body = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "metadata": {"name": name}}
     uid = site.api.create(KSERVE_SERVICES, body)["metadata"]["uid"]
@@ -350,7 +350,7 @@ def is_lost(log: str) -> bool:
     return any((line["kind"], line["ours"]) == (KIND, False) for line in lines)
 
 
-def test_another_product_s_kind_is_left_alone_until_it_is_ours(site: Site) -> None:
+def test_services_are_ignored_while_their_kind_belongs_to_another_product(site: Site) -> None:
     model = ready_model(site)
     definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inferenceservices.ome.io"
     part_of = "app.kubernetes.io/part-of"

@@ -85,7 +85,7 @@ def test_null_fields_of_a_manifest_are_treated_as_unset(site: Site, kubectl: Kub
     clear(site, ClusterModelCache=cache, ClusterBaseModel=model)
 
 
-def test_a_manifest_that_is_applied_twice_stays_as_it_is(site: Site, kubectl: Kubectl) -> None:
+def test_applying_a_manifest_twice_changes_nothing(site: Site, kubectl: Kubectl) -> None:
     name = site.name("twice")
     spec = {"storage": {"storageUri": "hf://a/b", "later": {"deep": [{"x": 1}]}}, "disabled": True, "new": {"y": 2}}
     body = {"apiVersion": "ome.io/v1beta1", "kind": "ClusterBaseModel", "metadata": {"name": name}, "spec": spec}
@@ -95,7 +95,7 @@ def test_a_manifest_that_is_applied_twice_stays_as_it_is(site: Site, kubectl: Ku
     assert yaml.safe_load(kubectl("get", "cbm", name, "-o", "yaml"))["spec"] == spec
 
 
-def test_absurd_numbers_in_one_object_harm_no_other(site: Site) -> None:
+def test_absurd_numbers_in_one_object_do_not_affect_others(site: Site) -> None:
     """They fit their own object, and would not fit the ModelNodes of every node that it is meant for."""
     labels = {"wild": site.name("w")}
     group = site.group(labels, storageLimit="9E", bandwidthLimit="9E")
@@ -114,7 +114,7 @@ def test_absurd_numbers_in_one_object_harm_no_other(site: Site) -> None:
 
 
 @pytest.mark.parametrize("limit", ["-1", -1, "1 Gi", "", {}, None])
-def test_a_limit_that_is_no_quantity_is_refused(site: Site, limit: object) -> None:
+def test_a_limit_that_is_not_a_quantity_is_refused(site: Site, limit: object) -> None:
     with pytest.raises(CallRefused, match="storageLimit"):
         site.group({"x": "y"}, storageLimit=limit)
 

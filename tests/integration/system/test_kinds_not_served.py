@@ -48,7 +48,7 @@ def declare(site: Site, name: str, uri: str) -> None:
     site.api.create(MODELS, body)
 
 
-def test_a_namespace_s_model_names_what_the_administrator_allows(site: Site) -> None:
+def test_a_namespaced_model_may_only_use_allowed_sources(site: Site) -> None:
     with pytest.raises(CallRefused, match=r"allowedSources") as refused:
         declare(site, "m", "https://models.test/f.bin")
     assert "hf://allowed" in str(refused.value)
@@ -58,7 +58,7 @@ def test_a_namespace_s_model_names_what_the_administrator_allows(site: Site) -> 
     site.api.delete(f"{MODELS}/m")
 
 
-def test_an_object_that_admission_has_not_seen_reports_it(site: Site) -> None:
+def test_a_disallowed_source_that_bypassed_admission_is_reported_in_the_status(site: Site) -> None:
     webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     for found in site.api.get(webhooks)["items"]:
         site.api.delete(f"{webhooks}/{found['metadata']['name']}")

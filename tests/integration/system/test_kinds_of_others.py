@@ -121,7 +121,7 @@ def test_a_model_that_opts_in_is_served_although_its_kind_lacks_our_status_field
         declare(site, "ftp://nowhere", **OURS)
 
 
-def test_a_refresh_is_answered_once_though_the_kind_lacks_our_fields(site: Site) -> None:
+def test_a_refresh_is_handled_once_although_the_kind_lacks_our_fields(site: Site) -> None:
     uri = site.push()
     repo = uri.removeprefix("hf://")
     name = declare(site, uri, **OURS)
@@ -138,7 +138,7 @@ def test_a_refresh_is_answered_once_though_the_kind_lacks_our_fields(site: Site)
     assert site.hub.journal.requests(f"/api/models/{repo}*") == []
 
 
-def test_a_refresh_asks_once_where_the_kind_keeps_fields_that_it_does_not_know(site: Site) -> None:
+def test_a_refresh_is_handled_once_if_the_kind_preserves_unknown_fields(site: Site) -> None:
     uri, path = site.push(), f"{DEFINITIONS}/clusterbasemodels.ome.io"
     repo = uri.removeprefix("hf://")
     definition = site.api.get(path)
@@ -165,7 +165,7 @@ def _keeps(site: Site, name: str) -> bool:
     return "unheard" in site.api.patch(f"{path_of(MODEL, name)}/status", {"status": {"unheard": site.name()}})["status"]
 
 
-def test_fields_of_the_status_that_others_write_stay(site: Site) -> None:
+def test_status_fields_written_by_others_are_kept(site: Site) -> None:
     name = declare(site, site.push(), **OURS)
     theirs = {"audit": {"by": "them", "list": [1]}, "lifecycle": "Public"}
     site.api.patch(f"{path_of(MODEL, name)}/status", {"status": theirs})
@@ -183,7 +183,7 @@ def test_a_model_that_no_longer_opts_in_is_released(site: Site) -> None:
     site.until(lambda: site.is_gone(MODEL, name), f"{name} to go")
 
 
-def test_a_deleted_model_waits_for_its_files(site: Site) -> None:
+def test_a_deleted_model_is_gone_only_after_its_files(site: Site) -> None:
     name = managed(site)
     (entry,) = site.entries("a", name)
     site.delete(MODEL, name)
@@ -191,7 +191,7 @@ def test_a_deleted_model_waits_for_its_files(site: Site) -> None:
     assert not site.snapshot("a", name, entry["revision"]).exists()
 
 
-def test_a_definition_that_changes_hands_is_noticed(site: Site) -> None:
+def test_a_definition_that_changes_its_owner_is_released_and_taken_over_again(site: Site) -> None:
     site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": {"gpu": "yes"}})
     definition = f"{DEFINITIONS}/clustermodelcaches.serving.kserve.io"
     before, leaves = site.cache(), site.cache()

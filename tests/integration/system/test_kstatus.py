@@ -74,7 +74,7 @@ def test_a_failing_model_is_stalled_and_recovers(site: Site, kubectl_wait: Wait)
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
 
 
-def test_an_object_that_nobody_has_checked_is_in_progress(site: Site) -> None:
+def test_an_object_that_was_never_reconciled_is_in_progress(site: Site) -> None:
     name = site.name("fresh")
     body = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ModelCacheNodeGroup", "metadata": {"name": name}}
     made = site.api.create(KINDS["ModelCacheNodeGroup"], body | {"spec": {"storageLimit": "1Gi"}})
@@ -91,7 +91,7 @@ def test_nodes_and_groups_can_be_waited_for(site: Site, kubectl_wait: Wait) -> N
 
 
 @pytest.mark.parametrize("kind", OURS)
-def test_every_condition_says_which_generation_it_is_of(site: Site, kind: str) -> None:
+def test_every_condition_has_the_observed_generation(site: Site, kind: str) -> None:
     def all_agree() -> bool:
         found: list[Json] = site.api.get(KINDS[kind])["items"]
         reported = [(o["status"]["observedGeneration"], c) for o in found for c in o["status"].get("conditions", [])]

@@ -88,7 +88,7 @@ def test_a_leader_that_is_stopped_releases_the_lease(site: Site, load: Load) -> 
     site.cluster.aim_webhooks(site.cluster.controllers[0])
 
 
-def test_a_candidate_that_stops_does_not_disturb_the_leader(site: Site) -> None:
+def test_a_candidate_that_stops_does_not_affect_the_leader(site: Site) -> None:
     first = site.leader()
     other = next(c for c in site.cluster.controllers if c is not first)
     site.cluster.aim_webhooks(first)

@@ -37,7 +37,7 @@ def volumes(site: Site, model: str) -> list[Json]:
     return [v for v in found if v["metadata"].get("annotations", {}).get(MODEL_ANNOTATION, "").startswith(f"{model}@")]
 
 
-def test_the_next_pod_waits_on_another_node_and_gets_its_files_there(site: Site) -> None:
+def test_the_replacement_pod_waits_on_another_node_and_gets_its_files_there(site: Site) -> None:
     slot, content = {"slot": site.name()}, os.urandom(3_000_000)
     site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(content).hexdigest()}")
     model = site.base_model(site.push(files={"model.safetensors": content}), nodeSelector=slot)

@@ -38,7 +38,7 @@ def wait_resolved(site: Site, name: str, other_than: str = "manifest-") -> str:
     return list_of(site, name)
 
 
-def test_a_list_is_deleted_with_the_last_model_that_refers_to_it(collected: Site) -> None:
+def test_a_manifest_is_deleted_with_the_last_model_that_refers_to_it(collected: Site) -> None:
     uri = collected.push()
     first, second = (collected.base_model(uri, nodeSelector=GPU) for _ in range(2))
     for name in (first, second):
@@ -55,7 +55,7 @@ def test_a_list_is_deleted_with_the_last_model_that_refers_to_it(collected: Site
     collected.until(lambda: name not in lists(collected), "the last list to go")
 
 
-def test_changes_of_the_selection_leave_one_long_list(collected: Site) -> None:
+def test_changing_the_selection_stores_the_long_file_list_only_once(collected: Site) -> None:
     files = {f"{i:04}-{i * 7919 % 10007:05}.bin": i.to_bytes(4, "big") for i in range(1500)}
     name = collected.base_model(collected.push(files={"config.json": b"{}", **files}), nodeSelector=NOWHERE)
     whole = wait_resolved(collected, name)

@@ -70,7 +70,7 @@ def metrics(program: ControllerProgram) -> dict[str, float]:
     return scrape(f"http://{LOOPBACK}:{program.health_port}")
 
 
-def test_each_of_500_namespaces_gets_one_claim_though_the_leader_dies_meanwhile(busy: Site) -> None:
+def test_each_of_500_namespaces_gets_one_claim_although_the_leader_is_killed(busy: Site) -> None:
     model = busy.base_model(nodeSelector=GPU)
     busy.wait_ready("ClusterBaseModel", model)
     namespaces = [f"tenant-{number}" for number in range(MANY)]

@@ -80,7 +80,7 @@ def test_metadata_is_in_status_and_spec_before_any_node_has_the_model(site: Site
     assert "LlamaForCausalLM, 1.92M parameters, bfloat16, 4,096 tokens of context" in why(f"cbm/{name}")
 
 
-def test_fields_that_the_user_wrote_stay_and_the_rest_is_filled(site: Site) -> None:
+def test_fields_set_by_the_user_are_kept_and_the_others_are_filled(site: Site) -> None:
     mine: dict[str, Any] = {"modelType": "mine", "modelFormat": {"name": "mine"}, "modelCapabilities": ["CHAT"]}
     name = declare(site, site.push(files=repository()), **mine)
     wait_reported(site, KIND, name, "Read")
@@ -89,7 +89,7 @@ def test_fields_that_the_user_wrote_stay_and_the_rest_is_filled(site: Site) -> N
     assert spec["modelFormat"]["name"] == "mine"
 
 
-def test_the_metadata_of_a_cache_is_in_its_status(site: Site) -> None:
+def test_the_metadata_of_a_cache_is_reported_in_its_status(site: Site) -> None:
     name = site.cache(site.push(files=repository()))
     wait_reported(site, CACHE, name, "Read")
     assert values(site, CACHE, name)["architectures"] == ["LlamaForCausalLM"]
@@ -148,7 +148,7 @@ def test_metadata_is_not_read_while_the_user_skips_it(site: Site) -> None:
     wait_reported(site, KIND, name, "Read")
 
 
-def test_bytes_from_s3_are_read_with_the_models_own_credentials(site: Site) -> None:
+def test_metadata_from_s3_is_read_with_the_credentials_of_the_model(site: Site) -> None:
     bucket = site.name("bucket")
     for path, body in repository().items():
         site.s3.put(bucket, f"m/{path}", body)
@@ -180,7 +180,7 @@ def test_the_metadata_of_an_archive_comes_from_a_node_that_unpacked_it(site: Sit
     assert site.status(KIND, name)["metadata"] == before["status"]["metadata"]
 
 
-def test_nodes_that_contradict_one_another_are_named_and_neither_counts(site: Site) -> None:
+def test_nodes_that_report_different_metadata_are_named_and_neither_is_used(site: Site) -> None:
     site.web.files = {"/m.tar.gz": archive()}
     name = declare(site, f"{site.web_url}/m.tar.gz")
     site.label("a", {"metadata": name})

@@ -49,7 +49,7 @@ def leader(site: Site) -> dict[str, float]:
     return found[0] if found else {}
 
 
-def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
+def test_a_download_is_counted_by_both_programs(site: Site) -> None:
     """At least by what it is: a model of an earlier test may still arrive.
 
     The tests of each program by itself have the exact figures.
@@ -89,7 +89,7 @@ def test_admission_is_counted_by_outcome(site: Site) -> None:
     assert reviews(site, "/mutate-pods", "denied") - denied >= 1
 
 
-def test_a_body_that_is_no_review_counts_as_failed(site: Site) -> None:
+def test_an_invalid_review_counts_as_failed(site: Site) -> None:
     failed, replica = reviews(site, "/validate", "failed"), site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=replica.ca)
     url = f"{replica.url}{path_with(ADMISSION_KEY, VALIDATE_PATH)}"
@@ -97,7 +97,7 @@ def test_a_body_that_is_no_review_counts_as_failed(site: Site) -> None:
     assert reviews(site, "/validate", "failed") - failed >= 1
 
 
-def test_a_model_that_is_not_ready_has_a_name_until_it_is_deleted(site: Site) -> None:
+def test_a_model_that_is_not_ready_is_exported_by_name_until_it_is_deleted(site: Site) -> None:
     cache = site.cache("hf://org/there-is-no-such-repository")
     name = f'larder_model_not_ready_since_timestamp_seconds{{kind="ClusterModelCache",model="{cache}"}}'
     site.wait_reason("ClusterModelCache", cache, "AuthDenied")
@@ -129,7 +129,7 @@ def _knows_its_place(shown: dict[str, float]) -> bool:
     return [name in shown for name in OF_THE_LEADER] + [of_models] == [bool(shown[LEADING])] * (len(OF_THE_LEADER) + 1)
 
 
-def test_the_end_of_the_certificate_is_shown(site: Site) -> None:
+def test_the_expiry_of_the_certificate_is_exported(site: Site) -> None:
     replica = site.cluster.controllers[0]
     text = ssl.get_server_certificate((LOOPBACK, replica.port))
     expected = x509.load_pem_x509_certificate(text.encode()).not_valid_after_utc.timestamp()

@@ -108,7 +108,7 @@ def _refusal(site: Site, cache: str) -> str:
     return ""
 
 
-def test_with_a_pv_spec_volume_and_claim_are_made_for_each_other_and_go_with_the_cache(site: Site) -> None:
+def test_a_pv_spec_creates_a_bound_volume_and_claim_that_are_deleted_with_the_cache(site: Site) -> None:
     csi = {"driver": CSI_DRIVER, "volumeHandle": site.name("bucket"), "volumeAttributes": {"bucketName": "models"}}
     size, shared, options = {"storage": "200Gi"}, ["ReadWriteMany"], ["allow-delete", "region us-west-2"]
     spec = {"csi": csi, "capacity": size, "accessModes": shared, "mountOptions": options}
@@ -153,7 +153,7 @@ def test_a_kserve_pod_gets_the_claim_in_place_of_its_download(site: Site) -> Non
     assert volume["persistentVolumeClaim"] == {"claimName": cache, "readOnly": True}
 
 
-def test_a_failed_download_says_why_and_a_refresh_retries(site: Site) -> None:
+def test_a_failed_download_is_reported_and_a_refresh_retries_it(site: Site) -> None:
     cache = declare(site)
     job = job_of(site, cache)
     volume_for(site, cache)
@@ -164,7 +164,7 @@ def test_a_failed_download_says_why_and_a_refresh_retries(site: Site) -> None:
     assert job_of(site, cache, but=job["metadata"]["name"])
 
 
-def test_a_class_that_is_missing_is_named_in_status_and_event_and_can_be_corrected(site: Site) -> None:
+def test_a_missing_class_is_named_in_status_and_event_and_can_be_corrected(site: Site) -> None:
     cache = declare(site, pvcSpec={"storageClassName": "nowhere"})
     assert "'nowhere'" in site.wait_reason(KIND, cache, "StorageClassNotFound")
     events = f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.name={cache}"
@@ -179,7 +179,7 @@ def test_a_class_that_is_missing_is_named_in_status_and_event_and_can_be_correct
     site.until(is_corrected, "another claim")
 
 
-def test_a_quota_that_refuses_the_claim_is_reported_until_it_is_gone(site: Site) -> None:
+def test_a_quota_that_refuses_the_claim_is_reported(site: Site) -> None:
     namespace = site.name("full")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"persistentvolumeclaims": "0"}}}
@@ -235,7 +235,7 @@ def test_the_uri_is_immutable(site: Site) -> None:
         site.api.patch(path, {"spec": {"storageUri": "hf://org/other"}})
 
 
-def test_the_files_of_a_filled_cache_are_immutable_and_its_template_is_for_the_next_claim(site: Site) -> None:
+def test_a_filled_cache_refuses_other_files_and_applies_its_template_to_the_next_claim(site: Site) -> None:
     cache = declare(site)
     path = f"/apis/serving.kserve.io/v1alpha1/namespaces/{NAMESPACE}/modelcaches/{cache}"
     site.api.patch(path, {"spec": {"ignorePatterns": ["*.md"]}})  # it can be corrected until it is filled
@@ -261,7 +261,9 @@ def test_the_files_of_a_filled_cache_are_immutable_and_its_template_is_for_the_n
 
 
 @pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
-def test_a_class_without_its_provisioner_is_named_until_a_volume_comes(site: Site, why: Why, mode: str) -> None:
+def test_a_class_whose_provisioner_is_missing_is_reported_until_the_claim_is_bound(
+    site: Site, why: Why, mode: str
+) -> None:
     lost = site.name("lost")
     site.api.create(CLASSES, {"metadata": {"name": lost}, "provisioner": "disk.example.org", "volumeBindingMode": mode})
     cache = declare(site, pvcSpec={"storageClassName": lost})
@@ -282,7 +284,7 @@ def test_a_class_without_its_provisioner_is_named_until_a_volume_comes(site: Sit
     site.api.delete(f"{CLASSES}/{lost}")
 
 
-def test_a_deleted_namespace_takes_its_cache_and_pods_with_it(site: Site) -> None:
+def test_deleting_a_namespace_removes_its_cache_and_pods(site: Site) -> None:
     namespace = site.name("leaving")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     caches = f"/apis/serving.kserve.io/v1alpha1/namespaces/{namespace}/modelcaches"

@@ -20,7 +20,7 @@ def test_a_cache_is_ready_when_every_node_of_its_group_has_it(site: Site) -> Non
     assert site.entries("c", cache) == []
 
 
-def test_a_base_model_goes_to_the_nodes_of_its_selector(site: Site) -> None:
+def test_a_base_model_is_downloaded_to_the_nodes_of_its_selector(site: Site) -> None:
     model = site.base_model(nodeSelector={"kubernetes.io/hostname": "c"})
     status = site.wait_ready("ClusterBaseModel", model)
     assert status["nodesReady"] == ["c"]
@@ -42,7 +42,7 @@ def test_an_s3_prefix_is_fetched_with_credentials_from_a_labelled_secret(site: S
     assert (root / "sub/weights.bin").read_bytes() == b"w" * 100_000
 
 
-def test_a_file_by_https_is_reported_as_verified_by_size(site: Site) -> None:
+def test_a_file_from_an_https_server_is_reported_as_verified_by_size(site: Site) -> None:
     site.web.files = {"/models/tiny.gguf": b"GGUF" * 50_000}
     cache = site.cache(f"{site.web_url}/models/tiny.gguf")
     revision = site.wait_ready("ClusterModelCache", cache)["resolvedRevision"]
@@ -69,7 +69,7 @@ def test_two_objects_share_an_entry_that_survives_the_deletion_of_one(site: Site
     assert f"model-cache-ready-{name}" not in site.labels("b")
 
 
-def test_the_second_object_with_an_id_and_another_source_is_reported(site: Site) -> None:
+def test_a_second_object_with_the_same_id_but_another_source_is_a_conflict(site: Site) -> None:
     first, second, name = site.push(), site.push(), site.name("taken")
     site.cache(first, name=name)
     site.wait_ready("ClusterModelCache", name)
@@ -112,7 +112,7 @@ def test_a_disabled_model_is_not_downloaded(site: Site) -> None:
     site.wait_ready("ClusterBaseModel", name)
 
 
-def test_fields_of_ome_that_we_do_not_know_are_kept(site: Site) -> None:
+def test_unknown_fields_of_ome_are_kept(site: Site) -> None:
     name = site.name("ome")
     spec = {"storage": {"storageUri": "hf://a/b", "later": {"x": 1}}, "modelFormat": {"name": "x"}, "brandNew": [1, 2]}
     site.create("ClusterBaseModel", name, spec | {"disabled": True})

@@ -107,7 +107,7 @@ def test_a_model_is_downloaded_to_its_claim_becomes_ready_and_is_deleted_with_it
             site.until(partial(is_gone, path), f"{path} to be collected")
 
 
-def test_a_failed_download_starts_again_once_its_job_is_deleted(site: Site) -> None:
+def test_a_failed_download_is_retried_once_its_job_is_deleted(site: Site) -> None:
     model = declare(site)
     job = job_of(site, model)
     volume_for(site, f"model-{model}")
@@ -120,7 +120,7 @@ def test_a_failed_download_starts_again_once_its_job_is_deleted(site: Site) -> N
     wait_phase(site, model, "Ready")
 
 
-def test_a_ready_model_outlives_its_job_and_every_controller(site: Site) -> None:
+def test_a_ready_model_stays_ready_without_its_job_and_after_a_restart_of_the_controllers(site: Site) -> None:
     model = ready(site)
     job = job_of(site, model)
     site.api.delete(f"{JOBS}/{job['metadata']['name']}")
@@ -152,7 +152,7 @@ def test_a_deleted_claim_is_recreated_and_refilled(site: Site) -> None:
     wait_phase(site, model, "Ready")
 
 
-def test_another_version_is_downloaded_beside_the_files_and_then_served(site: Site) -> None:
+def test_a_new_version_is_downloaded_beside_the_old_files_and_then_served(site: Site) -> None:
     model = ready(site, version="1")
     first = job_of(site, model)
     site.api.patch(path_of(model), {"spec": {"version": "2"}})
@@ -185,7 +185,7 @@ def test_an_update_keeps_the_versions_that_running_pods_mount(site: Site) -> Non
     site.delete(KIND, model)
 
 
-def test_a_claim_grows_with_its_model_and_the_download_that_lacked_space_starts_again(site: Site) -> None:
+def test_a_larger_size_grows_the_claim_and_retries_the_download_that_lacked_space(site: Site) -> None:
     growing = site.name("growing")
     body = {"metadata": {"name": growing}, "provisioner": "kubernetes.io/no-provisioner", "allowVolumeExpansion": True}
     site.api.create(CLASSES, body)
@@ -223,7 +223,7 @@ def test_a_class_that_cannot_grow_its_claims_is_reported(site: Site) -> None:
     site.delete(KIND, model)
 
 
-def test_names_of_others_are_never_adopted(site: Site) -> None:
+def test_a_foreign_claim_with_the_name_of_ours_is_not_adopted(site: Site) -> None:
     model = site.name("mdl")
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": CLASS, "resources": {"requests": {"storage": "1Gi"}}}
     site.api.create(CLAIMS, {"metadata": {"name": f"model-{model}"}, "spec": spec})
@@ -236,7 +236,7 @@ def test_names_of_others_are_never_adopted(site: Site) -> None:
     job_of(site, model)
 
 
-def test_a_name_that_its_job_cannot_have_is_refused(site: Site) -> None:
+def test_a_name_too_long_for_its_job_is_refused(site: Site) -> None:
     with pytest.raises(CallRefused, match="a name of at most 48"):
         declare(site, "m" * 49)
 

@@ -55,7 +55,7 @@ def refusal(site: Site, path: str) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_name_that_no_model_has_is_refused_with_similar_names(site: Site, model: str, kind: str) -> None:
+def test_an_unknown_model_name_is_refused_with_similar_names(site: Site, model: str, kind: str) -> None:
     path = workload(site, kind, f"{model}x")
     message = refusal(site, path)
     assert f"namespace default has no model '{model}x', neither a BaseModel or ModelCache of its own nor" in message
@@ -88,7 +88,7 @@ def is_admitted(site: Site, text: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_name_that_several_kinds_have_is_refused_with_the_candidates(site: Site, twins: str, kind: str) -> None:
+def test_an_ambiguous_model_name_is_refused_with_the_candidates(site: Site, twins: str, kind: str) -> None:
     path = workload(site, kind, twins)
     message = refusal(site, path)
     assert f"several models with different files are named '{twins}'; write one of" in message
@@ -96,7 +96,7 @@ def test_a_name_that_several_kinds_have_is_refused_with_the_candidates(site: Sit
     site.api.delete(path)
 
 
-def test_the_kind_distinguishes_models_of_one_name(site: Site, twins: str) -> None:
+def test_the_kind_distinguishes_models_of_the_same_name(site: Site, twins: str) -> None:
     assert is_admitted(site, f"clusterbasemodel/{twins}")
     assert not is_admitted(site, f"clustermodelcache/{twins}")
 

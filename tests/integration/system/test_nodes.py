@@ -47,7 +47,7 @@ def test_overlapping_groups_are_reported_and_the_smallest_limit_counts(site: Sit
     site.label("c", {"one": None})
 
 
-def test_pods_land_only_where_the_model_is_twenty_times(site: Site) -> None:
+def test_twenty_pods_are_scheduled_only_to_the_node_with_the_model(site: Site) -> None:
     name = site.base_model(nodeSelector={"kubernetes.io/hostname": "b"})
     site.wait_ready("ClusterBaseModel", name)
     pods = [site.name("pod") for _ in range(20)]
@@ -73,7 +73,7 @@ def test_a_pod_waits_until_a_node_has_the_model(site: Site) -> None:
     site.label("c", {"later": None})
 
 
-def test_a_kserve_pod_is_given_the_cache(site: Site) -> None:
+def test_a_kserve_pod_uses_the_cache_instead_of_a_download(site: Site) -> None:
     uri = site.push()
     name = site.cache(uri)
     site.wait_ready("ClusterModelCache", name)
@@ -85,7 +85,7 @@ def test_a_kserve_pod_is_given_the_cache(site: Site) -> None:
     site.delete_pod(pod)
 
 
-def test_a_model_that_a_pod_uses_is_neither_deleted_nor_removed(site: Site) -> None:
+def test_a_model_in_use_by_a_pod_is_neither_deleted_nor_removed_from_its_node(site: Site) -> None:
     labels = {"used": site.name("u")}
     name = site.base_model(nodeSelector=labels)
     site.label("c", labels)
@@ -109,7 +109,7 @@ def test_a_model_that_a_pod_uses_is_neither_deleted_nor_removed(site: Site) -> N
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
 
 
-def test_deleting_a_cache_cleans_its_nodes_first(site: Site) -> None:
+def test_a_deleted_cache_is_gone_only_after_its_files_and_labels(site: Site) -> None:
     name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     site.delete("ClusterModelCache", name)
@@ -150,7 +150,7 @@ def test_a_node_that_is_not_ready_is_listed_and_counted(site: Site) -> None:
     site.wait_ready("ClusterModelCache", name)
 
 
-def test_a_node_with_an_empty_disk_under_the_same_name(site: Site) -> None:
+def test_a_recreated_node_with_an_empty_disk_downloads_its_models_again(site: Site) -> None:
     name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     agent = site.cluster.agents["b"]
@@ -164,7 +164,7 @@ def test_a_node_with_an_empty_disk_under_the_same_name(site: Site) -> None:
     site.wait_ready("ClusterModelCache", name)
 
 
-def test_a_stale_model_node_deletes_nothing(site: Site) -> None:
+def test_an_emptied_model_node_is_restored_and_no_files_are_deleted(site: Site) -> None:
     name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     site.api.patch(path_of("ModelNode", "a"), {"spec": {"entries": []}})
@@ -174,7 +174,7 @@ def test_a_stale_model_node_deletes_nothing(site: Site) -> None:
     assert site.labels("a")[f"model-cache-ready-{name}"] == "true"
 
 
-def test_files_that_nobody_names_are_reported_and_removed(site: Site) -> None:
+def test_files_that_no_object_references_are_removed(site: Site) -> None:
     name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     agent = site.cluster.agents["b"]

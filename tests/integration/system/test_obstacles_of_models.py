@@ -74,7 +74,7 @@ def test_a_claim_waits_for_a_missing_storage_class_that_is_created_later(site: S
     site.api.delete(f"{CLASSES}/{later}")
 
 
-def test_a_claim_unbound_for_a_minute_is_reported(site: Site, why: Why) -> None:
+def test_a_claim_that_is_unbound_for_a_minute_is_reported(site: Site, why: Why) -> None:
     model = declare(site)
     message = says(site, model, "ClaimNotBound")
     assert f"claim model-{model} has not been bound for 1 min: provisioner kubernetes.io/no-provisioner" in message

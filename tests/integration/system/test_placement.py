@@ -71,7 +71,7 @@ def test_a_preferred_pod_runs_in_the_group_and_prefers_a_node_with_the_files(sit
         site.delete_pod(pod)
 
 
-def test_pods_that_wait_have_a_claim_that_needs_no_files(site: Site) -> None:
+def test_a_waiting_pod_gets_a_bound_claim_and_counts_as_a_user(site: Site) -> None:
     slot, (uri, stalled) = {"slot": site.name()}, large_model(site)
     model = site.base_model(uri, nodeSelector=slot)
     resolved(site, "ClusterBaseModel", model)
@@ -96,7 +96,7 @@ def test_pods_that_wait_have_a_claim_that_needs_no_files(site: Site) -> None:
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go with its last user")
 
 
-def test_a_preferred_pod_gets_to_a_node_that_removes_the_files_only_when_they_are_gone(site: Site) -> None:
+def test_a_preferred_pod_is_not_bound_to_a_node_until_a_running_removal_has_finished(site: Site) -> None:
     slot = {"slot": site.name()}
     model = site.base_model(site.push(), nodeSelector=slot)
     site.label("a", slot)

@@ -88,7 +88,7 @@ def from_kserve(uri: str) -> Json:
     return pod | {"metadata": {"annotations": {ENABLE_CACHE: "true", KSERVE_URI: uri}}}
 
 
-def test_20_of_20_pods_land_on_a_node_that_has_their_model(
+def test_20_of_20_pods_are_scheduled_to_a_node_that_has_their_model(
     site: Site, models: Mapping[str, frozenset[str]], caches: Mapping[str, frozenset[str]]
 ) -> None:
     wanted: dict[tuple[str, str], frozenset[str]] = {}

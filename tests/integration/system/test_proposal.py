@@ -87,7 +87,7 @@ def parsed(text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("bucket", "kserve")
-def test_a_cluster_model_cache_serves_the_inference_service(site: Site) -> None:
+def test_the_cluster_model_cache_of_the_proposal_serves_a_kserve_pod(site: Site) -> None:
     group, cache = parsed(MANIFESTS)
     site.api.create(f"{GROUP}/modelcachenodegroups", group)
     site.api.create(f"{GROUP}/clustermodelcaches", cache)
@@ -117,7 +117,7 @@ def test_a_cluster_model_cache_serves_the_inference_service(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("bucket", "claims_namespace")
-def test_a_model_cache_has_a_claim_of_its_namespace(site: Site) -> None:
+def test_the_model_cache_of_the_proposal_gets_a_claim_sized_by_its_model(site: Site) -> None:
     (cache,) = parsed(OF_A_NAMESPACE)
     path = f"{GROUP}/namespaces/{NAMESPACE}/modelcaches"
     site.api.create(path, cache)

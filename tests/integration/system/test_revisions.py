@@ -41,7 +41,7 @@ def reported(site: Site, name: str, which: str) -> tuple[str, str]:
     return found.get("status", ""), found.get("reason", "")
 
 
-def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site: Site, why: Why) -> None:
+def test_a_refresh_downloads_only_changed_files_and_running_pods_keep_the_old_revision(site: Site, why: Why) -> None:
     before = {path: os.urandom(len(body)) for path, body in OLD.items()}  # of which no node has anything
     after = before | {path: os.urandom(len(NEW[path])) for path in ("config.json", "b.safetensors")}
     uri = site.push(files=before)
@@ -91,7 +91,7 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
     site.delete_pod(second)
 
 
-def test_a_refresh_of_what_has_not_moved_is_answered_once(site: Site) -> None:
+def test_a_refresh_of_an_unchanged_source_is_handled_once(site: Site) -> None:
     uri = site.push(files=OLD)
     name = site.base_model(uri, nodeSelector={"gpu": "yes"})
     before = site.wait_ready(KIND, name)
@@ -127,7 +127,7 @@ def test_a_refresh_does_not_wait_for_an_earlier_failure(site: Site) -> None:
     assert site.status(KIND, name)["refreshed"] == "now"
 
 
-def test_two_objects_of_one_source_move_together(site: Site) -> None:
+def test_two_objects_of_one_source_change_their_revision_together(site: Site) -> None:
     uri, name = site.push(files=OLD), site.name("shared")
     site.cache(uri, name=name)
     site.base_model(uri, name=name, nodeSelector={"gpu": "yes"})
@@ -148,7 +148,7 @@ def serves(site: Site, kind: str, name: str, revision: str) -> bool:
     return bool(site.status(kind, name)["servingRevision"] == revision)
 
 
-def test_the_old_revision_serves_while_both_do_not_fit(site: Site, why: Why) -> None:
+def test_the_old_revision_keeps_serving_while_both_do_not_fit(site: Site, why: Why) -> None:
     label = {"pool": site.name("tight")}
     group = site.group(label, storageLimit="5M")
     site.label("c", label)
@@ -182,7 +182,7 @@ def is_reported_with_room(site: Site, name: str) -> bool:
     return updating.get("reason") == "InsufficientStorage" and phrase != [] and phrase[0] in updating["message"]
 
 
-def test_an_edit_to_a_missing_source_leaves_the_old_revision_serving(site: Site) -> None:
+def test_the_old_revision_keeps_serving_after_a_change_to_a_missing_source(site: Site) -> None:
     name = site.base_model(nodeSelector={"gpu": "yes"})
     old = site.wait_ready(KIND, name)["servingRevision"]
     site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")

@@ -57,7 +57,7 @@ def forwards(site: Site, standby: ControllerProgram, authority: bytes) -> bool:
         return client.post("/v1/progress", json={"entries": []}, headers=headers).status_code == httpx.codes.NO_CONTENT
 
 
-def test_reports_reach_the_leader_and_agents_the_api_through_a_renewal(
+def test_reports_and_agent_requests_work_throughout_a_certificate_renewal(
     site: Site, roles: tuple[ControllerProgram, ControllerProgram]
 ) -> None:
     leader, standby = roles

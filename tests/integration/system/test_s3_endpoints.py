@@ -73,7 +73,7 @@ def test_a_model_is_fetched_from_the_endpoint_in_its_secret(elsewhere: Site) -> 
     assert (elsewhere.snapshot("a", cache, revision) / "sub/weights.bin").read_bytes() == b"w" * 100_000
 
 
-def test_keys_that_are_for_another_host_are_not_sent(elsewhere: Site) -> None:
+def test_a_secret_with_keys_for_another_host_is_reported(elsewhere: Site) -> None:
     cache = elsewhere.cache(put_model(elsewhere), credentialsSecret=put_secret(elsewhere, "s3.example.org"))
     message = elsewhere.wait_reason("ClusterModelCache", cache, "AuthDenied")
     assert f"add 127.0.0.1:{elsewhere.s3.port} to the Secret's annotation larder.dev/hosts" in message

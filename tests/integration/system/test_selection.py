@@ -24,7 +24,7 @@ def repository(**others: bytes) -> dict[str, bytes]:
     }
 
 
-def test_a_cache_of_some_files_and_a_status_that_lists_the_others(site: Site) -> None:
+def test_a_cache_downloads_the_selected_files_and_its_status_lists_the_others(site: Site) -> None:
     uri = site.push(files=repository())
     cache = site.cache(uri, duplicateWeights="skip", ignorePatterns=["original/params.json"])
     status = site.wait_ready("ClusterModelCache", cache)
@@ -69,7 +69,7 @@ def test_the_file_selection_of_a_base_model_can_be_changed(site: Site) -> None:
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
 
 
-def test_other_files_of_the_same_source_are_a_conflict(site: Site) -> None:
+def test_two_objects_with_different_file_selections_of_one_source_conflict(site: Site) -> None:
     uri, name = site.push(files=repository()), site.name("both")
     site.cache(uri, name=name, allowPatterns=["*.json"])
     site.wait_ready("ClusterModelCache", name)
@@ -84,7 +84,7 @@ def test_other_files_of_the_same_source_are_a_conflict(site: Site) -> None:
     site.until(lambda: site.claimants("a", name) == both, "both to claim one entry")
 
 
-def test_patterns_that_fit_nothing_are_reported_with_what_there_is(site: Site) -> None:
+def test_patterns_that_match_no_file_are_reported_with_the_available_files(site: Site) -> None:
     cache = site.cache(site.push(files=repository()), allowPatterns=["*.gguf"])
     message = site.wait_reason("ClusterModelCache", cache, "SourceNotFound")
     assert "none of the 5 files" in message
@@ -93,7 +93,7 @@ def test_patterns_that_fit_nothing_are_reported_with_what_there_is(site: Site) -
     site.wait_ready("ClusterModelCache", cache)
 
 
-def test_a_typo_in_a_parameter_is_refused(site: Site) -> None:
+def test_an_invalid_parameter_is_refused(site: Site) -> None:
     phrase = r"invalid file selection: storage\.parameters\.allowPickle is 'no'; write true or false"
     with pytest.raises(CallRefused, match=phrase):
         site.base_model(nodeSelector={"kubernetes.io/hostname": "c"}, parameters={"allowPickle": "no"})
@@ -123,7 +123,7 @@ def test_a_pickle_under_another_name_is_refused_and_removed(site: Site, name: st
     assert name not in files_of(site.snapshot("a", cache, ready["servingRevision"]))
 
 
-def test_a_model_without_pickles_is_ready_without_them_allowed(site: Site) -> None:
+def test_a_model_without_pickles_becomes_ready_where_pickles_are_refused(site: Site) -> None:
     files = {
         "config.json": b"{}",
         "model.safetensors": random_safetensors(300_000),

@@ -54,7 +54,7 @@ def test_a_cache_of_two_groups_is_stored_once_on_every_node_of_both(site: Site) 
     site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to go")
 
 
-def test_a_cache_fits_in_one_of_its_groups_only(site: Site) -> None:
+def test_a_cache_that_fits_in_only_one_of_its_groups_is_served_there(site: Site) -> None:
     small = {"small": site.name("small")}
     site.label("c", small)
     group = site.group(small, storageLimit="1Mi")

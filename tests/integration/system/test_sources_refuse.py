@@ -33,19 +33,19 @@ def test_an_invalid_source_is_refused_at_once(site: Site, uri: str, phrase: str)
         site.base_model(uri)
 
 
-def test_an_unknown_group_is_refused_with_those_that_exist(site: Site) -> None:
+def test_an_unknown_group_is_refused_with_the_existing_groups(site: Site) -> None:
     with pytest.raises(CallRefused, match="gpus"):
         site.cache("hf://a/b", group="nowhere")
 
 
-def test_a_bad_quantity_is_refused(site: Site) -> None:
+def test_an_invalid_quantity_is_refused(site: Site) -> None:
     with pytest.raises(CallRefused, match="storageLimit"):
         site.group({"x": "y"}, storageLimit="much")
     with pytest.raises(CallRefused, match="modelSize"):
         site.cache("hf://a/b", modelSize="10 GB")
 
 
-def test_a_cache_keeps_its_uri(site: Site) -> None:
+def test_the_uri_of_a_cache_is_immutable(site: Site) -> None:
     name = site.cache()
     path = f"/apis/serving.kserve.io/v1alpha1/clustermodelcaches/{name}"
     with pytest.raises(CallRefused, match="immutable"):
@@ -93,7 +93,7 @@ def test_a_secret_that_is_not_labelled_is_not_used(site: Site) -> None:
     assert "larder.dev/credentials=true" in site.wait_reason("ClusterModelCache", name, "AuthDenied")
 
 
-def test_a_model_over_the_storage_limit_is_reported_with_numbers_and_blocks_no_other(site: Site) -> None:
+def test_a_model_over_the_storage_limit_is_reported_with_numbers_and_does_not_block_others(site: Site) -> None:
     labels = {"small": site.name("s")}
     site.label("c", labels)
     group = site.group(labels, storageLimit="3Mi")
@@ -178,7 +178,7 @@ def of_a_secret_for_s3(site: Site, uri: str, **storage: object) -> str:
     return name
 
 
-def test_keys_of_another_source_are_not_sent(site: Site) -> None:
+def test_a_secret_with_keys_of_another_source_is_reported_and_not_sent(site: Site) -> None:
     uri = site.push(access=RepositoryAccess(frozenset({"t"})))
     name = of_a_secret_for_s3(site, uri)
 

@@ -170,7 +170,7 @@ def test_a_bundle_contains_no_secret(bundle: Bundle) -> None:
     assert found == set()
 
 
-def test_users_without_access_to_secrets_miss_nothing(site: Site, bundle: Bundle) -> None:
+def test_a_user_without_access_to_secrets_gets_a_complete_bundle(site: Site, bundle: Bundle) -> None:
     with closing(site.cluster.plane.api_for(ENGINEER)) as api, pytest.raises(CallRefused, match="403"):
         api.get(f"{CORE}/secrets")
     errors = bundle.text("errors.txt")
@@ -180,7 +180,7 @@ def test_users_without_access_to_secrets_miss_nothing(site: Site, bundle: Bundle
     assert "forbidden" not in errors
 
 
-def test_a_bundle_has_what_a_ticket_needs(site: Site, bundle: Bundle) -> None:
+def test_a_bundle_has_models_nodes_leases_kinds_webhooks_and_events(site: Site, bundle: Bundle) -> None:
     models = {m["metadata"]["name"]: m for m in bundle.lines("objects/clusterbasemodels.jsonl")}
     assert models["planted"]["spec"]["storage"]["storageUri"] == "hf://nobody/planted"
     assert models["planted"]["spec"]["storage"]["key"] == "planted"
@@ -234,7 +234,7 @@ def test_the_index_names_every_file(bundle: Bundle) -> None:
     assert all((bundle.root / file).stat().st_size == size for file, size in listed.items())
 
 
-def test_a_bundle_names_what_could_not_be_read_and_has_the_rest(site: Site, tmp_path: Path) -> None:
+def test_a_bundle_lists_what_could_not_be_read_and_contains_the_rest(site: Site, tmp_path: Path) -> None:
     made, output = run(site, "somebody-without-rights", tmp_path)
     errors = made.text("errors.txt")
     for part in ("nodes.jsonl", "objects/modelnodes.jsonl", "namespace/pods.jsonl", "cluster/kinds.jsonl"):
@@ -243,7 +243,7 @@ def test_a_bundle_names_what_could_not_be_read_and_has_the_rest(site: Site, tmp_
     assert json.loads(made.text("versions.json"))["server"]["major"] == "1"
 
 
-def test_without_an_api_server_there_is_no_file(site: Site, tmp_path: Path) -> None:
+def test_no_bundle_is_written_without_an_api_server(site: Site, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         re.sub(r"https://127.0.0.1:\d+", "https://127.0.0.1:9", site.cluster.plane.kubeconfig.read_text())

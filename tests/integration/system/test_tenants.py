@@ -51,7 +51,7 @@ def remove_all(site: Site) -> None:
     site.until(lambda: not reasons(site, "greedy") and not reasons(site, "other"), "all models to go")
 
 
-def test_a_model_without_space_is_reported_and_others_find_a_place(shared: Site) -> None:
+def test_a_namespace_with_too_many_models_is_reported_and_others_are_still_placed(shared: Site) -> None:
     for i in range(12):
         declare(shared, "greedy", f"m{i:02}", shared.push(), nodeSelector=GPU)
     half = Counter(Stocked=MOST // 2, TooManyModels=12 - MOST // 2)
@@ -74,7 +74,7 @@ def test_a_model_without_space_is_reported_and_others_find_a_place(shared: Site)
     remove_all(shared)
 
 
-def test_resolutions_over_the_limit_wait_with_a_reason_and_delay_nobody(shared: Site) -> None:
+def test_resolutions_over_the_limit_wait_with_a_reason_and_do_not_delay_others(shared: Site) -> None:
     uri = shared.push(files={"config.json": b"{}"})
     for i in range(60):
         declare(shared, "greedy", f"m{i:02}", uri, nodeSelector={"pool": "none"})

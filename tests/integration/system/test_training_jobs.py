@@ -149,7 +149,7 @@ def test_a_suspended_job_keeps_its_claims_and_resumes_with_them(site: Site) -> N
     site.delete(KIND, job)
 
 
-def test_a_job_fails_at_its_deadline_and_keeps_what_has_ended(site: Site) -> None:
+def test_a_job_fails_at_its_deadline_and_keeps_finished_pods(site: Site) -> None:
     """Of its pods, cleanPodPolicy Running deletes the one that waits for its claim, and keeps the other."""
     roles, run = {"Worker": role(2)}, {"cleanPodPolicy": "Running"}
     job = train(site, roles=roles, successPolicy="AllWorkers", runPolicy=run)
@@ -229,7 +229,7 @@ def test_a_foreign_claim_is_not_adopted(site: Site) -> None:
     assert site.api.answers(f"{CLAIMS}/data-{job}-worker-0")
 
 
-def test_a_name_that_is_too_long_makes_an_event_and_no_pod(site: Site) -> None:
+def test_a_name_that_is_too_long_is_reported_and_no_pod_is_created(site: Site) -> None:
     job = train(site, site.name("x" * 50))
     assert "at most 63 are allowed" in says(site, job, "NameTooLong")
     event(site, job, "NameTooLong")
@@ -238,7 +238,7 @@ def test_a_name_that_is_too_long_makes_an_event_and_no_pod(site: Site) -> None:
     site.delete(KIND, job)
 
 
-def test_admission_warns_of_what_keeps_pods_from_being_created(site: Site, binaries: Binaries) -> None:
+def test_admission_warns_or_refuses_when_pods_could_not_be_created(site: Site, binaries: Binaries) -> None:
     name = site.name("x" * 46)  # and 9 hexadecimal digits make 55: only the indexes below 10 would fit in 54
     body = {"apiVersion": "larder.dev/v1alpha1", "kind": KIND, "metadata": {"name": name}}
 
@@ -255,7 +255,7 @@ def test_admission_warns_of_what_keeps_pods_from_being_created(site: Site, binar
     assert "spec.replicaSpecs.Worker.volumeClaimTemplates[0].spec.volumeName: may not be set" in refused
 
 
-def test_a_job_has_5000_replicas_at_most(site: Site) -> None:
+def test_a_job_with_more_than_5000_replicas_is_refused(site: Site) -> None:
     with pytest.raises(CallRefused, match="more than 5000 replicas together; split the job"):
         train(site, roles={"Server": role(2501), "Worker": role(2500)})
     without_number = {key: value for key, value in role().items() if key != "replicas"}
@@ -301,7 +301,7 @@ def reason_at(site: Site, path: str) -> str:
     return next((str(one["reason"]) for one in found if one["type"] == "Ready"), "")
 
 
-def test_a_quota_is_an_event_and_the_claims_follow_once_it_is_gone(site: Site, namespace: str) -> None:
+def test_a_quota_is_reported_and_the_pods_are_created_once_it_is_removed(site: Site, namespace: str) -> None:
     quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
     site.api.create(quotas, {"metadata": {"name": "none"}, "spec": {"hard": {"persistentvolumeclaims": "1"}}})
     site.until(lambda: bool(site.api.get(f"{quotas}/none").get("status", {}).get("hard")), "the quota")
@@ -317,7 +317,7 @@ def test_a_quota_is_an_event_and_the_claims_follow_once_it_is_gone(site: Site, n
     site.until(lambda: len(site.api.get(pods)["items"]) == 3, "all pods")
 
 
-def test_a_namespace_may_be_deleted_in_the_middle(site: Site, namespace: str) -> None:
+def test_a_namespace_may_be_deleted_while_claims_are_created(site: Site, namespace: str) -> None:
     path = submit(site, namespace, 40)
     claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     site.until(lambda: len(site.api.get(claims)["items"]) >= 3, "some claims")
@@ -340,7 +340,7 @@ def test_a_job_deleted_while_its_claims_are_queued_leaves_none(site: Site) -> No
     site.delete(KIND, later)
 
 
-def test_a_killed_controller_makes_nothing_twice_and_loses_nothing(site: Site) -> None:
+def test_a_killed_controller_creates_each_claim_and_pod_once(site: Site) -> None:
     job = train(site, roles={"Worker": role(40)})
     site.until(lambda: len(owned(site, CLAIMS, job)) >= 5, "some claims")
     leader = site.leader()
@@ -356,7 +356,7 @@ def test_a_killed_controller_makes_nothing_twice_and_loses_nothing(site: Site) -
     site.delete(KIND, job)
 
 
-def test_a_pod_lost_with_its_node_comes_back_with_its_claims(site: Site) -> None:
+def test_a_pod_lost_with_its_node_is_replaced_and_keeps_its_claims(site: Site) -> None:
     job = train(site)
     running(site, job)
     before = owned(site, PODS, job)[f"{job}-worker-0"]

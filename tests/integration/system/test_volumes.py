@@ -92,7 +92,7 @@ def reasons(site: Site, namespace: str, name: str) -> dict[str, str]:
     return {e["reason"]: e["message"] for e in events if e["involvedObject"]["name"] == name}
 
 
-def test_each_namespace_has_a_claim_of_its_own_on_the_same_files(site: Site, model: str) -> None:
+def test_each_namespace_gets_its_own_claim_on_the_same_files(site: Site, model: str) -> None:
     made = {new_namespace(site): "", new_namespace(site): ""}
     for namespace in made:
         made[namespace] = run(site, namespace, model)
@@ -109,9 +109,7 @@ def test_each_namespace_has_a_claim_of_its_own_on_the_same_files(site: Site, mod
         assert site.api.get(path(namespace, _CLAIMS))["items"] == []
 
 
-def test_a_claim_deleted_manually_under_a_pod_keeps_no_other_from_starting(
-    site: Site, model: str, namespace: str
-) -> None:
+def test_deleting_the_claim_of_a_running_pod_does_not_block_other_pods(site: Site, model: str, namespace: str) -> None:
     first = run(site, namespace, model)
     before = wait_bound(site, namespace, model)["metadata"]["uid"]
     site.until(lambda: is_scheduled(site, namespace, first), "the pod to be scheduled")
@@ -195,7 +193,7 @@ def test_a_quota_that_refuses_the_claim_is_reported_on_the_pod_and_its_owner(
 
 
 @pytest.mark.parametrize("spec", ["pvSpec", "pvcSpec"])
-def test_a_storage_class_that_is_missing_keeps_no_pod_from_its_model(site: Site, namespace: str, spec: str) -> None:
+def test_a_missing_storage_class_does_not_block_pods(site: Site, namespace: str, spec: str) -> None:
     fields: Json = {spec: {"storageClassName": "missing"}}
     cache = site.cache(**fields)
     site.wait_ready("ClusterModelCache", cache)
@@ -318,7 +316,7 @@ def test_a_namespace_deleted_while_it_uses_a_model_leaves_no_volume(site: Site, 
     site.until(lambda: not volumes_for(site, namespace), "its volume to go")
 
 
-def test_a_controller_killed_in_the_middle_makes_nothing_twice_and_loses_nothing(site: Site, model: str) -> None:
+def test_a_killed_controller_creates_each_volume_and_claim_once(site: Site, model: str) -> None:
     namespaces = [new_namespace(site) for _ in range(25)]
     pods = {namespace: run(site, namespace, model) for namespace in namespaces}
     site.until(lambda: any(volumes_for(site, n) for n in namespaces), "the first volume")
@@ -376,7 +374,7 @@ def test_caches_whose_names_collide_after_cutting_have_files_and_volumes_of_thei
         end(site, namespace, pod)
 
 
-def test_two_claims_whose_volumes_would_have_one_name_get_two(site: Site) -> None:
+def test_two_claims_with_colliding_volume_names_get_separate_volumes(site: Site) -> None:
     short = new_namespace(site)
     longer = f"b-{short}"
     site.api.create("/api/v1/namespaces", {"metadata": {"name": longer}})
@@ -396,7 +394,7 @@ def test_two_claims_whose_volumes_would_have_one_name_get_two(site: Site) -> Non
         end(site, namespace, pods[namespace])
 
 
-def test_a_tenant_s_volume_with_our_labels_is_never_taken_for_ours(site: Site, model: str, namespace: str) -> None:
+def test_a_tenant_s_volume_with_our_labels_is_never_treated_as_ours(site: Site, model: str, namespace: str) -> None:
     other = run(site, new_namespace(site), model)
     site.until(lambda: any(v["metadata"]["name"].startswith(f"{model}-") for v in volumes(site)), "a volume of ours")
     ours = next(v for v in volumes(site) if v["metadata"]["name"].startswith(f"{model}-"))

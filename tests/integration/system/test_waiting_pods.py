@@ -76,7 +76,9 @@ def awaited(site: Site, node: str, model: str) -> list[bool]:
     return [bool(e.get("awaited")) for e in site.entries(node, model)]
 
 
-def test_gates_go_when_a_node_has_the_files_although_the_leader_was_killed(site: Site, stalled: Arrival) -> None:
+def test_gates_are_removed_once_a_node_has_the_files_although_the_leader_was_killed(
+    site: Site, stalled: Arrival
+) -> None:
     pods = [run(site, stalled.name, "gated") for _ in range(60)]
     other = run(site, stalled.name, "gated", gates=(HELD,))
     assert gates(site, pods[0]) == [GATE]
@@ -113,7 +115,7 @@ def test_a_pod_on_a_node_without_the_files_gets_events_about_their_progress(site
     site.delete_pod(pod)
 
 
-def test_a_pod_that_must_not_wait_ends_and_its_job_makes_others_until_one_runs(site: Site, stalled: Arrival) -> None:
+def test_a_pod_that_must_not_wait_fails_and_its_job_creates_others_until_one_runs(site: Site, stalled: Arrival) -> None:
     template = body(site, stalled.name, "preferred", starts=False, on_missing="fail")
     template["spec"]["restartPolicy"] = "Never"
     del template["metadata"]["name"]
@@ -160,7 +162,7 @@ def refreshed(site: Site, name: str, uri: str, weights: bytes = b"") -> None:
     site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {"larder.dev/refresh": "one"}}})
 
 
-def test_a_pod_without_a_node_finds_its_revision_after_a_flip(site: Site) -> None:
+def test_an_unscheduled_pod_keeps_its_revision_on_the_nodes_after_an_update(site: Site) -> None:
     uris = [site.push(files={"config.json": os.urandom(100)}) for _ in range(2)]
     kept, gone = (site.base_model(uri, nodeSelector=GPU) for uri in uris)
     old = {name: site.wait_ready(KIND, name)["servingRevision"] for name in (kept, gone)}
@@ -178,7 +180,7 @@ def test_a_pod_without_a_node_finds_its_revision_after_a_flip(site: Site) -> Non
     site.delete_pod(pod)
 
 
-def test_a_node_that_came_during_an_update_gets_what_its_pod_was_given(site: Site) -> None:
+def test_a_node_added_during_an_update_downloads_the_old_revision_for_its_pod(site: Site) -> None:
     uri, weights = site.push(files={"config.json": os.urandom(100)}), os.urandom(3_000_000)
     name = site.base_model(uri, nodeSelector={"during": "update"})
     site.label("a", {"during": "update"})
@@ -198,7 +200,7 @@ def test_a_node_that_came_during_an_update_gets_what_its_pod_was_given(site: Sit
     site.wait_ready(KIND, name)
 
 
-def test_a_model_deleted_while_a_pod_waits_still_arrives_and_a_forced_removal_is_reported(
+def test_a_deleted_model_is_kept_for_a_waiting_pod_and_a_forced_removal_is_reported(
     site: Site, stalled: Arrival
 ) -> None:
     pod = run(site, stalled.name, "preferred", starts=False)

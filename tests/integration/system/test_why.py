@@ -96,7 +96,7 @@ def test_a_pod_whose_selector_excludes_the_nodes_with_the_model_is_explained(
     site.delete_pod(pod)
 
 
-def test_a_pod_that_requests_no_model_is_reported_as_such(site: Site, why: Why) -> None:
+def test_a_pod_that_requests_no_model_is_reported(site: Site, why: Why) -> None:
     pod = site.name("plain")
     site.pod(plain_pod(pod, {}))
     assert "AsksForNoModel" in why(f"pod/{pod}").splitlines()[0]
@@ -156,7 +156,7 @@ def create_workload(site: Site, kind: str, name: str, pod: dict[str, Any], names
     return path
 
 
-def test_a_deployment_whose_model_failed_ends_with_1(site: Site, why: Why) -> None:
+def test_the_exit_code_is_1_for_a_deployment_whose_model_failed(site: Site, why: Why) -> None:
     model, name = site.base_model("s3://no-such-bucket-anywhere/x"), site.name("web")
     site.until(lambda: site.status("ClusterBaseModel", model).get("state") == "Failed", "the model to fail")
     path = create_workload(site, "Deployment", name, base_model_pod("any", model))
@@ -196,7 +196,7 @@ def test_a_tenant_with_rights_in_one_namespace_can_ask_about_its_objects(site: S
     site.api.delete(f"/api/v1/namespaces/{team}")
 
 
-def test_names_are_searched_for_in_the_namespace_of_the_context(site: Site, why: Why, tmp_path: Path) -> None:
+def test_objects_are_looked_up_in_the_namespace_of_the_context(site: Site, why: Why, tmp_path: Path) -> None:
     kubeconfig = yaml.safe_load(site.cluster.plane.kubeconfig.read_text())
     for context in kubeconfig["contexts"]:
         context["context"]["namespace"] = "kube-system"
@@ -207,7 +207,7 @@ def test_names_are_searched_for_in_the_namespace_of_the_context(site: Site, why:
     assert "no such object in namespace other" in why("sts/nobody", f"--kubeconfig={own}", "-n", "other", exits=1)
 
 
-def test_an_api_server_that_is_away_is_reported_in_plain_words(site: Site, tmp_path: Path) -> None:
+def test_an_unreachable_api_server_is_reported_in_one_sentence(site: Site, tmp_path: Path) -> None:
     kubeconfig = yaml.safe_load(site.cluster.plane.kubeconfig.read_text())
     kubeconfig["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     own = tmp_path / "kubeconfig"

@@ -29,7 +29,9 @@ def workload(site: Site, kind: str, owners: list[Json], pod: Json, namespace: st
 
 
 @pytest.mark.usefixtures("kserve")
-def test_a_service_is_explained_by_what_blocks_its_pods_and_both_groups_are_named(site: Site, why: Why) -> None:
+def test_a_service_is_explained_by_its_refused_pods_and_an_ambiguous_name_lists_both_groups(
+    site: Site, why: Why
+) -> None:
     ours = site.create("InferenceService", site.name("svc"), {"model": {"name": "nobody"}, "template": template()})
     made = site.api.create(KSERVE_SERVICES, {
         "apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "metadata": {"name": ours},
@@ -59,7 +61,7 @@ def template() -> Json:
     return {"spec": {"containers": [{"name": "main", "image": "pause:3.10"}]}}
 
 
-def test_owners_are_followed_through_kinds_that_nobody_knows(site: Site, why: Why) -> None:
+def test_owners_are_followed_through_kinds_without_special_handling(site: Site, why: Why) -> None:
     name = site.name("root")
     root = site.api.create(f"{DEFAULT}/serviceaccounts", {"metadata": {"name": name}})
     middle = site.api.create(
