@@ -103,7 +103,9 @@ def verbs_of(rules: list[Json]) -> dict[tuple[str, str], set[str]]:
 
 
 @pytest.mark.parametrize(("kind", "reasons"), [("ClusterRole", CLUSTER), ("Role", RELEASE)])
-def test_each_verb_has_its_reason(kind: str, reasons: dict[tuple[str, str], dict[str, str]], render: Render) -> None:
+def test_the_controller_has_exactly_the_verbs_that_have_a_reason(
+    kind: str, reasons: dict[tuple[str, str], dict[str, str]], render: Render
+) -> None:
     rules = only(render(), kind, "larder-controller")["rules"]
     assert verbs_of(rules) == {what: set(why) for what, why in reasons.items()}
 
@@ -113,14 +115,14 @@ def test_rights_for_models_are_off_by_default(render: Render) -> None:
     assert not names & {"larder-models", "model-injector"}
 
 
-def test_model_caches_need_few_more_verbs_and_none_where_they_are_off(render: Render) -> None:
+def test_model_caches_add_exactly_the_expected_verbs_and_none_when_switched_off(render: Render) -> None:
     found = verbs_of(only(render(), "ClusterRole", "larder-model-caches")["rules"])
     assert found == {what: set(why) for what, why in MODEL_CACHES.items()}
     names = {body["metadata"]["name"] for body in render({"modelCaches": {"enabled": False}})}
     assert not names & {"larder-model-caches", "larder-download-jobs", "larder-download-claims"}
 
 
-def test_volume_claim_templates_need_rights_only_where_they_are_on(render: Render) -> None:
+def test_volume_claim_templates_add_rights_only_when_switched_on(render: Render) -> None:
     kinds = {"workloads": [{"apiVersion": "example.org/v1", "kind": "Train", "resource": "trains"}]}
     rendered = render({"volumeClaimTemplates": {"enabled": True} | kinds})
     found = verbs_of(only(rendered, "ClusterRole", "larder-volume-claim-templates")["rules"])

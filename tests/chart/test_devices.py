@@ -54,7 +54,7 @@ def test_agents_have_no_device_rights_or_settings_by_default(render: Render) -> 
     assert not [name for name in environment(container) if "DEVICE" in name]
 
 
-def test_values_reach_the_agent(render: Render) -> None:
+def test_device_values_are_passed_to_the_agent(render: Render) -> None:
     chosen = {"intervalSeconds": 30, "timeoutSeconds": 3, "exampleConfigMap": "gpus", "withdraw": True}
     spec = pod_specs(render({"devices": ON["devices"] | chosen}))["larder-agent"]
     (container,) = spec["containers"]
@@ -80,7 +80,7 @@ def test_values_of_a_release_without_devices_still_render(render: Render) -> Non
     assert ("ClusterRole", "larder-agent-devices") not in kinds(render({"devices": None}))
 
 
-def test_the_right_is_one_verb_for_one_subresource(render: Render) -> None:
+def test_the_agent_gets_only_the_right_to_patch_node_status(render: Render) -> None:
     role = only(render(ON), "ClusterRole", "larder-agent-devices")
     assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}]
 
@@ -132,7 +132,7 @@ def _refused(client: Api, path: str, body: object, kind: str = MERGE) -> bool:
     return False
 
 
-def test_the_agent_advertises_extended_resources_and_takes_them_back(agent: Api, switched_on: Api) -> None:
+def test_the_agent_may_advertise_and_withdraw_extended_resources(agent: Api, switched_on: Api) -> None:
     agent.patch(f"{OWN}/status", _both(**GPUS))
     status = switched_on.get(OWN)["status"]
     assert status["capacity"] == status["allocatable"] == {"cpu": "4", "nvidia.com/gpu": "8"} | GPUS
@@ -142,7 +142,7 @@ def test_the_agent_advertises_extended_resources_and_takes_them_back(agent: Api,
     agent.patch(f"{OWN}/status", {"status": {"capacity": dict.fromkeys(GPUS)}})
 
 
-def test_the_agent_writes_the_annotation(agent: Api, switched_on: Api) -> None:
+def test_the_agent_may_write_the_device_annotation(agent: Api, switched_on: Api) -> None:
     agent.patch(OWN, {"metadata": {"annotations": {ANNOTATION: '{"name":"x"}', RECORD: "larder.dev/example-gpu"}}})
     agent.patch(OWN, {"metadata": {"annotations": {ANNOTATION: None}}})
     assert ANNOTATION not in switched_on.get(OWN)["metadata"]["annotations"]
@@ -150,7 +150,7 @@ def test_the_agent_writes_the_annotation(agent: Api, switched_on: Api) -> None:
     agent.patch(OWN, {"metadata": {"annotations": {ANNOTATION: None}}})
 
 
-def test_all_that_the_advertiser_writes_is_allowed(
+def test_every_write_of_the_advertiser_is_allowed(
     agent: Api, pod: AgentPod, switched_on: Api, plane: ControlPlane, tmp_path: Path
 ) -> None:
     assert agent.get(OWN)
@@ -284,7 +284,7 @@ def test_other_or_oversized_annotations_are_refused(annotations: Json, agent: Ap
     assert _refused(agent, OWN, {"metadata": {"annotations": annotations}})
 
 
-def test_a_token_that_names_no_node_writes_no_status(switched_on: Api, agent: Api, plane: ControlPlane) -> None:
+def test_a_token_without_a_node_cannot_write_a_node_status(switched_on: Api, agent: Api, plane: ControlPlane) -> None:
     assert agent.get(OWN)
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     unbound = str(switched_on.create(f"{accounts}/larder-agent/token", {"spec": {}})["status"]["token"])
@@ -301,7 +301,7 @@ def test_other_clients_can_still_write_the_node_status(switched_on: Api, agent: 
     switched_on.patch(f"{OTHER}/status", _both(**{"nvidia.com/gpu": "8"}))
 
 
-def test_the_policy_has_no_warnings_of_type_checking(switched_on: Api) -> None:
+def test_the_policies_pass_type_checking_without_warnings(switched_on: Api) -> None:
     for name in ("larder-agent-node-status", "larder-agent-nodes"):
         path = f"{POLICIES}/{name}"
         wait_until(lambda path=path: switched_on.get(path).get("status", {}).get("observedGeneration"), 60, name)  # type: ignore[misc]

@@ -112,7 +112,7 @@ def test_a_download_job_needs_an_owner_and_the_name_derived_from_it(controller: 
     )
 
 
-def test_no_download_writes_to_a_claim_that_larder_did_not_make(controller: Api, api: Api, job: Json) -> None:
+def test_a_download_job_for_a_claim_that_larder_did_not_create_is_refused(controller: Api, api: Api, job: Json) -> None:
     claims = f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims"
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"}
     volumes = job["spec"]["template"]["spec"]["volumes"]
@@ -129,7 +129,7 @@ def test_no_download_writes_to_a_claim_that_larder_did_not_make(controller: Api,
     wait_until(lambda: not api.answers(f"{claims}/{name}"), 30, "the claim to go")
 
 
-def test_only_downloads_are_deleted(controller: Api, api: Api, job: Json) -> None:
+def test_the_controller_may_delete_only_download_jobs(controller: Api, api: Api, job: Json) -> None:
     jobs = f"/apis/batch/v1/namespaces/{TEAM}/jobs"
     suspended = copy.deepcopy(job)
     suspended["spec"]["suspend"] = True
@@ -158,7 +158,7 @@ def _manifest(volume: dict[str, Any] | None = None) -> StorageManifest:
     return StorageManifest(cache().metadata, "llama", 2**30, ClaimTemplate("team", {}, volume or {}))
 
 
-def test_the_claim_of_a_model_has_its_name_and_its_owner(controller: Api) -> None:
+def test_the_claim_of_a_model_needs_the_name_and_owner_of_the_model(controller: Api) -> None:
     claims, body = f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims", claim_manifest(model())
     body["metadata"]["namespace"] = TEAM
     assert _refusal(controller, claims, body) == ""
@@ -169,7 +169,7 @@ def test_the_claim_of_a_model_has_its_name_and_its_owner(controller: Api) -> Non
     assert "if the Model owns it" in _refusal(controller, claims, body)
 
 
-def test_claims_belong_to_a_cache_and_volumes_need_an_allowed_driver(controller: Api) -> None:
+def test_claims_need_a_cache_as_owner_and_volumes_need_an_allowed_driver(controller: Api) -> None:
     claims, body = f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims", _manifest().claim_body()
     body["metadata"]["namespace"] = TEAM
     assert _refusal(controller, claims, body) == ""

@@ -28,7 +28,7 @@ def test_the_dra_driver_is_off_by_default(render: Render) -> None:
     assert environment(controller)["LARDER_DRA"] == "false"
 
 
-def test_the_driver_is_root_without_any_right_of_root(render: Render) -> None:
+def test_the_driver_runs_as_root_without_privileges_or_capabilities(render: Render) -> None:
     """Kubelet's directories belong to root; all else is as in every pod of the chart."""
     spec = pod_specs(render(ON))["larder-dra"]
     (container,) = spec["containers"]
@@ -41,7 +41,7 @@ def test_the_driver_is_root_without_any_right_of_root(render: Render) -> None:
     assert container["resources"]["limits"].keys() == {"memory", "ephemeral-storage"}
 
 
-def test_the_driver_sees_four_directories_and_can_write_no_model(render: Render) -> None:
+def test_the_driver_mounts_four_host_directories_and_the_store_read_only(render: Render) -> None:
     spec = pod_specs(render({"dra": {"enabled": True, "kubeletDir": "/data/kubelet", "cdiDir": "/etc/cdi"}}))[
         "larder-dra"
     ]
@@ -57,7 +57,7 @@ def test_the_driver_sees_four_directories_and_can_write_no_model(render: Render)
     assert {name: mounts[name]["mountPath"] for name in paths} == paths
 
 
-def test_the_driver_gets_what_its_plugins_need(render: Render) -> None:
+def test_the_driver_gets_the_variables_and_volumes_for_its_plugins(render: Render) -> None:
     variable = {"name": "TUNERS", "value": "/run/tuners"}
     volume, mount = {"name": "tuners", "emptyDir": {}}, {"name": "tuners", "mountPath": "/run/tuners"}
     added = {"extraEnv": [variable], "extraVolumes": [volume], "extraVolumeMounts": [mount]}
@@ -74,7 +74,7 @@ def test_the_driver_gets_what_its_plugins_need(render: Render) -> None:
     assert "devices.json" not in str(plain)
 
 
-def test_the_driver_understands_its_environment(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_variable_of_the_driver_is_a_known_setting(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
     allow = {"devices": ["/dev/fuse"], "env": ["GPU_*"]}
     (container,) = pod_specs(render({"dra": {"enabled": True, "allow": allow}}))["larder-dra"]["containers"]
     given = environment(container)
@@ -87,7 +87,7 @@ def test_the_driver_understands_its_environment(render: Render, monkeypatch: pyt
     assert (allowed.mounts, allowed.devices, allowed.env) == ((), ("/dev/fuse",), ("GPU_*",))
 
 
-def test_nobody_reaches_the_driver_over_the_network(render: Render) -> None:
+def test_the_driver_accepts_no_network_traffic_by_default(render: Render) -> None:
     policy = only(render(ON), "NetworkPolicy", "larder-dra")
     assert policy["spec"]["ingress"] == []
     (container,) = pod_specs(render(ON))["larder-dra"]["containers"]
@@ -97,7 +97,7 @@ def test_nobody_reaches_the_driver_over_the_network(render: Render) -> None:
 @pytest.mark.parametrize(
     "values", [{"dra": {"enabled": True, "metrics": True}}, ON | {"monitoring": {"monitors": True}}]
 )
-def test_metrics_are_served_where_someone_reads_them(values: Json, render: Render) -> None:
+def test_metrics_are_served_when_metrics_or_monitors_are_switched_on(values: Json, render: Render) -> None:
     readers: list[Json] = [{"namespaceSelector": {}}]
     rendered = render(values | {"networkPolicy": {"metricsFrom": readers}})
     (container,) = pod_specs(rendered)["larder-dra"]["containers"]
@@ -107,7 +107,7 @@ def test_metrics_are_served_where_someone_reads_them(values: Json, render: Rende
     assert policy["spec"]["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}], "from": readers}]
 
 
-def test_prometheus_finds_the_driver(render: Render) -> None:
+def test_the_pod_monitor_selects_only_the_driver(render: Render) -> None:
     rendered = render(ON | {"monitoring": {"monitors": True, "labels": {"release": "prometheus"}}})
     monitor = only(rendered, "PodMonitor", "larder-dra")
     template = only(rendered, "DaemonSet", "larder-dra")["spec"]["template"]
@@ -154,7 +154,7 @@ def _refused(client: Api, method: str, path: str, body: Json | None = None) -> b
     return False
 
 
-def test_the_driver_writes_slices_of_its_node_and_driver_alone(driver: Api, api: Api) -> None:
+def test_the_driver_may_write_only_slices_of_its_own_node_and_driver(driver: Api, api: Api) -> None:
     made = driver.create(SLICES, _slice(OWN))
     driver.call("PUT", f"{SLICES}/{OWN}-models", made)
     api.create(SLICES, _slice(OTHER))
@@ -178,7 +178,7 @@ def test_the_driver_writes_slices_of_its_node_and_driver_alone(driver: Api, api:
         api.delete(f"{SLICES}/{name}")
 
 
-def test_the_driver_writes_events_on_its_node_alone(driver: Api) -> None:
+def test_the_driver_may_write_events_only_on_its_own_node(driver: Api) -> None:
     path = "/api/v1/namespaces/default/events"
     driver.create(path, _event(kind="Node", name=OWN))
     assert _refused(driver, "POST", path, _event(kind="Node", name=OTHER))
@@ -194,18 +194,18 @@ def test_the_driver_writes_events_on_its_node_alone(driver: Api) -> None:
     ("DELETE", f"{RESOURCES}/deviceclasses/model.larder.dev"), ("POST", f"{RESOURCES}/deviceclasses"),
     ("PATCH", f"/apis/larder.dev/v1alpha1/modelnodes/{OWN}/status"),
 ])  # fmt: skip
-def test_the_driver_may_do_nothing_else(method: str, path: str, driver: Api) -> None:
+def test_requests_beyond_the_needs_of_the_driver_are_forbidden(method: str, path: str, driver: Api) -> None:
     assert _refused(driver, method, path, {} if method != "GET" else None)
 
 
-def test_the_driver_may_do_what_it_must(driver: Api) -> None:
+def test_the_driver_may_read_claims_slices_its_node_and_model_nodes(driver: Api) -> None:
     driver.get(RESOURCE_CLAIMS)
     driver.get(f"{SLICES}?fieldSelector=spec.driver=model.larder.dev,spec.nodeName={OWN}")
     driver.get(f"/api/v1/nodes/{OWN}")
     driver.get("/apis/larder.dev/v1alpha1/modelnodes")
 
 
-def test_a_token_that_names_no_node_writes_nothing(api: Api, plane: ControlPlane, driver: Api) -> None:
+def test_a_token_without_a_node_cannot_write_anything(api: Api, plane: ControlPlane, driver: Api) -> None:
     del driver  # whose policies are in force
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-dra/token"
     client = plane.api_with_token(str(api.create(path, {"spec": {}})["status"]["token"]))
@@ -216,7 +216,7 @@ def test_a_token_that_names_no_node_writes_nothing(api: Api, plane: ControlPlane
         client.close()
 
 
-def test_the_classes_are_served(api: Api) -> None:
+def test_the_device_classes_exist(api: Api) -> None:
     assert {each["metadata"]["name"] for each in api.get(f"{RESOURCES}/deviceclasses")["items"]} >= CLASSES
 
 
@@ -247,7 +247,7 @@ def test_a_claim_for_private_models_must_select_its_own_namespace(
     api.create(*_claim(kind, "true", own, alternative=alternative))
 
 
-def test_claims_for_anything_else_are_left_alone(api: Api, driver: Api) -> None:
+def test_claims_for_other_devices_are_not_restricted(api: Api, driver: Api) -> None:
     del driver
     exactly = {"deviceClassName": "gpu.example.org"}
     requests = [{"name": "gpu", "exactly": exactly}]

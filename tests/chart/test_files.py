@@ -39,11 +39,11 @@ def test_file_values_of_the_chart_become_the_controllers_selection(render: Rende
 @pytest.mark.parametrize(
     "files", [{"allowPatterns": ["a,b"]}, {"allowPatterns": [" "]}, {"allowPickle": "no"}, {"duplicateWeights": "drop"}]
 )
-def test_meaningless_values_are_refused_before_they_are_installed(files: dict[str, Any], render: Render) -> None:
+def test_invalid_values_are_refused_before_they_are_installed(files: dict[str, Any], render: Render) -> None:
     with pytest.raises(HelmFailed, match="files"):
         render({"files": files})
 
 
-def test_a_release_that_keeps_the_values_of_an_older_chart_has_no_such_settings(render: Render) -> None:
+def test_without_file_values_the_controller_gets_no_file_settings(render: Render) -> None:
     (container,) = pod_specs(render({"files": None}))["larder-controller"]["containers"]
     assert not {e["name"] for e in container["env"]} & set(NAMES)

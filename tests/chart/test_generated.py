@@ -51,7 +51,7 @@ def test_the_table_of_a_readme_is_replaced_each_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["controller-rbac", "agent-rbac", "agent-policies"])
-def test_objects_that_the_rig_installs_name_only_namespace_and_accounts(name: str) -> None:
+def test_objects_that_the_rig_installs_use_no_values_but_namespace_and_accounts(name: str) -> None:
     assert "{{" not in without_helm((LARDER / "templates" / f"{name}.yaml").read_text(), "any")
 
 

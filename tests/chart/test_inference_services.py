@@ -133,12 +133,12 @@ def test_creation_is_refused_in_namespaces_without_the_label_for_services(contro
 
 
 @pytest.mark.parametrize("field", ["hostNetwork", "hostPID", "hostIPC"])
-def test_pods_have_no_namespace_of_the_host(field: str, controller: Api) -> None:
+def test_pods_with_host_namespaces_are_refused(field: str, controller: Api) -> None:
     assert "may not use host namespaces" in refusal_of(controller, with_pod(**{field: True}))
 
 
 @pytest.mark.parametrize("path", ["/", "/var/lib/larder/models/m/r", "/etc"])
-def test_pods_have_no_directory_of_the_host(path: str, controller: Api) -> None:
+def test_pods_with_host_paths_are_refused(path: str, controller: Api) -> None:
     volumes = [{"name": "v", "emptyDir": {}}, {"name": "h", "hostPath": {"path": path}}]
     assert "not use hostPath" in refusal_of(controller, with_pod(volumes=volumes))
 
@@ -154,7 +154,7 @@ def test_pods_have_no_directory_of_the_host(path: str, controller: Api) -> None:
         {"ports": [{"containerPort": 80, "hostPort": 80}]},
     ],
 )
-def test_containers_have_no_privileges(place: str, fields: Json, controller: Api) -> None:
+def test_privileged_containers_are_refused(place: str, fields: Json, controller: Api) -> None:
     deployment = with_container(place, **fields)
     deployment["spec"]["template"]["spec"]["hostUsers"] = False  # else the API server itself refuses procMount
     assert "Pod Security baseline" in refusal_of(controller, deployment)
@@ -177,7 +177,7 @@ def test_only_accounts_that_an_administrator_lists_are_allowed(controller: Api, 
     assert not takes(controller, with_pod(serviceAccountName="strong"))
 
 
-def test_services_and_scalers_are_for_the_service_s_own_pods(controller: Api) -> None:
+def test_services_and_scalers_may_select_only_their_own_pods(controller: Api) -> None:
     deployment, front, scaler = manifests()
     assert takes(controller, deployment)
     changes: list[Json] = [{"externalIPs": ["10.1.2.3"]}, {"type": "LoadBalancer"}, {"type": "NodePort"}]
@@ -189,7 +189,7 @@ def test_services_and_scalers_are_for_the_service_s_own_pods(controller: Api) ->
     assert "may only scale the Deployment of the InferenceService" in refusal_of(controller, other)
 
 
-def test_the_owner_is_compared_with_the_service_that_exists(controller: Api, api: Api) -> None:
+def test_owner_and_service_account_are_compared_with_the_existing_service(controller: Api, api: Api) -> None:
     template = {"spec": {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "runner"}}
     spec = {"model": {"name": "m"}, "template": template}
     body = {"apiVersion": "ome.io/v1beta1", "kind": "InferenceService", "metadata": {"name": "real"}, "spec": spec}

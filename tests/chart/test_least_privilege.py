@@ -206,7 +206,7 @@ def _refused(client: Api, attempt: Try) -> bool:
 
 
 @pytest.mark.parametrize("attempt", REFUSED, ids=str)
-def test_the_agent_may_do_nothing_else(attempt: Try, agent: Api, api: Api) -> None:
+def test_requests_beyond_the_needs_of_the_agent_are_refused(attempt: Try, agent: Api, api: Api) -> None:
     before = [api.get(path) for path in (OWN, OTHER, OWN_MODELS, OTHER_MODELS)]
     assert _refused(agent, attempt)
     after = [api.get(path) for path in (OWN, OTHER, OWN_MODELS, OTHER_MODELS)]
@@ -227,7 +227,7 @@ def test_the_agent_cannot_rewrite_field_ownership_of_other_managers(agent: Api, 
     assert _refused(agent, Try("PATCH", OWN, _metadata(managedFields=fields)))
 
 
-def test_the_agent_removes_labels_of_its_own_that_others_applied(agent: Api, api: Api) -> None:
+def test_the_agent_may_remove_its_labels_even_if_others_applied_them(agent: Api, api: Api) -> None:
     put_on = _apply("operator", applied="true", **{READY: "true"})
     api.call(put_on.method, put_on.path, put_on.body, put_on.kind)
     agent.patch(OWN, _metadata(labels={READY: None}))
@@ -270,7 +270,7 @@ def tainted(api: Api, agent: Api) -> list[Json]:
         lambda taints: [*(t for t in taints if t != STARTUP), GPU | {"key": "x"}],
     ],
 )
-def test_no_taint_but_its_own_is_removed_and_none_added(
+def test_the_agent_cannot_change_foreign_taints_or_add_any(
     changed: Callable[[list[Json]], list[Json]], tainted: list[Json], agent: Api, api: Api
 ) -> None:
     assert _refused(agent, Try("PATCH", OWN, {"spec": {"taints": changed(tainted)}}))
@@ -287,7 +287,7 @@ def test_no_other_field_may_change_with_the_startup_taint(tainted: list[Json], a
 
 
 @pytest.mark.parametrize("startup", [STARTUP, STARTUP_OF_CLOUDS])
-def test_the_startup_taint_can_be_removed_and_not_put_back(
+def test_the_startup_taint_can_be_removed_but_not_restored(
     startup: Json, tainted: list[Json], agent: Api, api: Api
 ) -> None:
     before = [startup if t == STARTUP else t for t in tainted]
@@ -311,7 +311,7 @@ def _of_ours(api: Api) -> list[Json]:
     return [t for t in taints if not t["key"].startswith("node.kubernetes.io/")]
 
 
-def test_as_many_labels_as_a_model_node_has_models_are_allowed(agent: Api) -> None:
+def test_the_agent_may_set_as_many_labels_as_a_model_node_has_models(agent: Api) -> None:
     names = [f"model-cache-ready-{i:027d}" for i in range(2000)] + [
         f"snapshot.larder.dev/{i:020x}" for i in range(1999)
     ]
@@ -319,7 +319,7 @@ def test_as_many_labels_as_a_model_node_has_models_are_allowed(agent: Api) -> No
     agent.patch(OWN, _metadata(labels=dict.fromkeys(names)))
 
 
-def test_the_agent_may_do_what_it_must(agent: Api, api: Api) -> None:
+def test_the_agent_may_label_its_node_and_report_its_status(agent: Api, api: Api) -> None:
     assert len(agent.get(MODEL_NODES)["items"]) == 2
     assert agent.get(OWN)["metadata"]["name"] == "node-a"
     agent.patch(OWN, _metadata(labels={FETCHING: "true"}))
@@ -377,7 +377,7 @@ def test_the_whole_status_of_another_node_cannot_be_replaced(agent: Api) -> None
     assert _refused(agent, stolen)
 
 
-def test_a_token_that_names_no_node_can_write_nothing(agent: Api, api: Api, plane: ControlPlane) -> None:
+def test_a_token_without_a_node_cannot_write_anything(agent: Api, api: Api, plane: ControlPlane) -> None:
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     unbound = str(api.create(f"{accounts}/larder-agent/token", {"spec": {}})["status"]["token"])
     client = plane.api_with_token(unbound)
@@ -389,14 +389,14 @@ def test_a_token_that_names_no_node_can_write_nothing(agent: Api, api: Api, plan
     assert agent.get(OWN)["metadata"]["name"] == "node-a"
 
 
-def test_a_token_for_the_controller_does_not_open_the_api_server(api: Api, pod: AgentPod, plane: ControlPlane) -> None:
+def test_a_token_for_the_controller_is_refused_by_the_api_server(api: Api, pod: AgentPod, plane: ControlPlane) -> None:
     client = plane.api_with_token(agents.token(api, pod, ["larder"]))
     with pytest.raises(CallRefused, match="401"):
         client.get(MODEL_NODES)
     client.close()
 
 
-def test_the_controller_reads_secrets_in_named_namespaces_alone(api: Api, plane: ControlPlane) -> None:
+def test_the_controller_may_read_secrets_only_in_named_namespaces(api: Api, plane: ControlPlane) -> None:
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     token = str(api.create(f"{accounts}/larder-controller/token", {"spec": {}})["status"]["token"])
     client = plane.api_with_token(token)

@@ -50,7 +50,7 @@ def test_the_controllers_metadata_job_is_accepted(controller: Api, job: Json) ->
         ({"imagePullSecrets": [{"name": "mirror"}], "claims": {"imagePullSecrets": [{"name": "own"}]}}, ["own"]),
     ],
 )
-def test_the_job_is_pulled_with_the_secrets_of_the_chart(values: Json, names: list[str], render: Render) -> None:
+def test_the_job_uses_the_image_pull_secrets_of_the_chart(values: Json, names: list[str], render: Render) -> None:
     rendered = render(values)
     (container,) = only(rendered, "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
     (text,) = (e["value"] for e in container["env"] if e["name"] == "LARDER_CLAIMS_IMAGE_PULL_SECRETS")

@@ -104,7 +104,7 @@ def _queries(render: Render) -> list[str]:
     return shown + [alert["expr"] for alert in _alerts(render)]
 
 
-def test_every_metric_that_is_asked_for_exists(render: Render, samples: dict[str, set[str]]) -> None:
+def test_every_queried_metric_exists(render: Render, samples: dict[str, set[str]]) -> None:
     asked = {name for query in _queries(render) for name in METRIC.findall(query)}
     assert len(asked) > 30
     assert asked <= samples.keys()
@@ -139,7 +139,7 @@ def test_every_alert_is_documented(render: Render) -> None:
     assert set(re.findall(r"^\| `(Larder\w+)` \|", page, re.MULTILINE)) == {a["alert"] for a in _alerts(render)}
 
 
-def test_every_label_that_is_asked_for_exists(render: Render, samples: dict[str, set[str]]) -> None:
+def test_every_queried_label_and_label_value_exists(render: Render, samples: dict[str, set[str]]) -> None:
     for query in _queries(render):
         known = set().union(*(samples[name] for name in METRIC.findall(query))) | OF_PROMETHEUS
         grouped = {
@@ -161,7 +161,7 @@ def test_queries_are_well_formed(render: Render) -> None:
     ["sum(rate(larder_x_total[5m])", "sum(rte(larder_x_total[5m]))", "rate(larder_x_total)", "larder_x >", "larder_x)",
      'larder_x{phase="Ready"', 'larder_x{phase="Ready}', "larder_x{phase=Ready}"],
 )  # fmt: skip
-def test_a_typo_is_found(query: str) -> None:
+def test_malformed_queries_are_detected(query: str) -> None:
     assert _flaw(query)
 
 
@@ -183,7 +183,7 @@ def _flaw(query: str) -> str:
     return "" if re.search(r"[\w)}\]]$", plain) else "it does not end"
 
 
-def test_alerts_say_what_is_wrong_and_what_to_do(render: Render) -> None:
+def test_every_alert_has_a_severity_a_summary_a_description_and_an_action(render: Render) -> None:
     names = [alert["alert"] for alert in _alerts(render)]
     assert len(names) == len(set(names)) > 5
     for alert in _alerts(render):
@@ -193,7 +193,7 @@ def test_alerts_say_what_is_wrong_and_what_to_do(render: Render) -> None:
         assert alert["for"]
 
 
-def test_monitors_find_what_they_scrape(render: Render) -> None:
+def test_monitors_select_the_services_and_pods_that_they_scrape(render: Render) -> None:
     rendered = render(ON)
     monitor = only(rendered, "ServiceMonitor", "larder-controller")["spec"]
     service = only(rendered, "Service", "larder-metrics")
@@ -212,7 +212,7 @@ def test_monitors_find_what_they_scrape(render: Render) -> None:
         assert only(rendered, kind, name)["metadata"]["labels"]["release"] == "prometheus"
 
 
-def test_the_dashboard_is_plain_json(render: Render) -> None:
+def test_the_dashboard_is_rendered_unchanged(render: Render) -> None:
     assert (
         only(render(ON), "ConfigMap", "larder-dashboard")["data"]["larder.json"]
         == Path(LARDER / "dashboards" / "larder.json").read_text()

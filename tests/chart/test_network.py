@@ -19,7 +19,7 @@ def _policy(rendered: list[Json], program: str) -> Json:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_ports_that_a_program_serves_and_no_others_are_open(values: Json, program: str, render: Render) -> None:
+def test_exactly_the_ports_that_a_program_serves_are_open(values: Json, program: str, render: Render) -> None:
     rendered = render(values)
     containers = pod_specs(rendered)[f"larder-{program}"]["containers"]
     served = {port["name"] for c in containers for port in c.get("ports", [])}
@@ -27,7 +27,7 @@ def test_the_ports_that_a_program_serves_and_no_others_are_open(values: Json, pr
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
-def test_admission_is_open_to_everybody_because_the_api_server_is_no_pod(values: Json, render: Render) -> None:
+def test_admission_is_open_to_every_peer_because_the_api_server_is_not_a_pod(values: Json, render: Render) -> None:
     (rule,) = (r for r in _policy(render(values), "controller")["ingress"] if r["ports"][0]["port"] == "https")
     assert "from" not in rule
 
@@ -57,6 +57,6 @@ def test_dns_and_the_controller_are_added_to_the_egress_rules_of_the_values(prog
     assert asked == EVERYTHING["networkPolicy"]["egress"]  # type: ignore[index]
 
 
-def test_policies_are_those_of_the_release_s_namespace(render: Render) -> None:
+def test_network_policies_are_created_in_the_release_namespace(render: Render) -> None:
     found = [o["metadata"]["namespace"] for o in render() if o["kind"] == "NetworkPolicy"]
     assert found == [NAMESPACE] * len(PROGRAMS)

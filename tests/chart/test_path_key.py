@@ -22,7 +22,7 @@ def _keys(api: Api) -> list[str]:
     return keys
 
 
-def test_the_key_stays_until_someone_changes_it(api: Api, cluster: Helm) -> None:
+def test_upgrades_keep_the_path_key_until_it_is_changed_or_deleted(api: Api, cluster: Helm) -> None:
     (made,) = _keys(api)
     assert re.fullmatch("[a-z0-9]{48}", made)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)

@@ -69,7 +69,7 @@ def test_the_controller_may_remove_its_gate(controller: Api, gated: str) -> None
     assert refusal(controller, gated, {"spec": {"schedulingGates": [_OTHER]}}) == ""
 
 
-def test_the_controller_may_remove_either_of_its_gates_at_a_time(api: Api, controller: Api) -> None:
+def test_the_controller_may_remove_either_of_its_gates_but_not_foreign_ones(api: Api, controller: Api) -> None:
     create(api, "both", [_GATE, _CLAIMS_GATE, _OTHER])
     for left in ([_GATE, _OTHER], [_CLAIMS_GATE, _OTHER]):
         assert refusal(controller, "both", {"spec": {"schedulingGates": left}}) == ""
@@ -104,7 +104,7 @@ def test_removing_a_gate_cannot_also_change_tolerations_or_images(api: Api, cont
         )
 
 
-def test_a_pod_without_its_gate_is_left_alone(controller: Api, plain: str) -> None:
+def test_a_pod_without_our_gate_cannot_be_changed(controller: Api, plain: str) -> None:
     assert "only remove the scheduling gate" in refusal(controller, plain, {"spec": {"schedulingGates": None}})
     assert "only remove the scheduling gate" in refusal(controller, plain, {"spec": {"activeDeadlineSeconds": 1}})
 
@@ -146,7 +146,7 @@ def test_pods_that_run_or_did_not_opt_in_cannot_be_failed(api: Api, controller: 
     assert "metadata" in refusal(controller, plain, ended, "/status")
 
 
-def test_other_ways_into_a_pod_are_closed(controller: Api, gated: str) -> None:
+def test_the_controller_cannot_delete_evict_or_exec_into_a_pod(controller: Api, gated: str) -> None:
     for method, path in (("DELETE", gated), ("POST", f"{gated}/eviction"), ("POST", f"{gated}/exec")):
         with pytest.raises(CallRefused, match="403"):
             controller.call(method, f"{_PODS}/{path}", None if method == "DELETE" else {})

@@ -64,13 +64,13 @@ def _refusal(client: Api, model: Json) -> str:
     return ""
 
 
-def test_an_author_writes_no_record(author: Api) -> None:
+def test_an_author_of_models_cannot_create_a_record(author: Api) -> None:
     assert "only Larder may set annotation larder.dev/record: remove it" in _refusal(author, _model('{"size": 1}'))
     assert not _refusal(author, _model(None))
     assert not _refusal(author, _model(""))
 
 
-def test_a_user_who_may_write_model_nodes_restores_it(api: Api) -> None:
+def test_a_user_who_may_write_model_nodes_may_create_a_record(api: Api) -> None:
     assert not _refusal(api, _model('{"size": 1}'))
 
 

@@ -57,7 +57,7 @@ def test_the_api_server_accepts_every_object_unchanged(values: Json, render: Ren
         api.call("PATCH", f"{path}?{query}", found, "application/apply-patch+yaml")
 
 
-def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
+def test_policies_pass_type_checking_without_warnings(api: Api) -> None:
     policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 
     def checked() -> bool:
@@ -80,7 +80,7 @@ def _ours(api: Api, path: str) -> list[Json]:
     return [o for o in api.get(path)["items"] if o["metadata"]["name"].startswith("larder")]
 
 
-def test_everything_but_the_agent_runs_in_a_restricted_namespace(render: Render, api: Api) -> None:
+def test_all_pods_except_the_agent_are_accepted_in_a_restricted_namespace(render: Render, api: Api) -> None:
     label = {"pod-security.kubernetes.io/enforce": "restricted"}
     api.ensure("/api/v1/namespaces", {"metadata": {"name": "restricted", "labels": label}})
     wait_until(lambda: api.answers("/api/v1/namespaces/restricted/serviceaccounts/default"), 60, "its account")
@@ -141,7 +141,7 @@ def _vouches(authority: bytes, certificate: bytes) -> bool:
     return True
 
 
-def test_a_lost_ca_is_replaced_in_three_upgrades_that_break_no_client(cluster: Helm, api: Api) -> None:
+def test_a_lost_ca_is_replaced_over_several_upgrades_without_breaking_clients(cluster: Helm, api: Api) -> None:
     first = _data(api, TLS)
     api.delete(CA)
     output = cluster.upgrade(LARDER, VALUES, NAMESPACE)
@@ -185,7 +185,7 @@ def test_webhooks_keep_trusting_running_replicas_when_both_secrets_are_lost(clus
     assert _trusted(api) == authority
 
 
-def test_the_keys_are_p_256_and_an_rsa_authority_of_before_still_signs(cluster: Helm, api: Api) -> None:
+def test_new_keys_are_p_256_and_an_existing_rsa_ca_still_signs(cluster: Helm, api: Api) -> None:
     for secret, key in ((TLS, "tls.key"), (CA, "ca.key")):
         found = load_pem_private_key(_data(api, secret)[key], None)
         assert isinstance(found, ec.EllipticCurvePrivateKey)
@@ -204,7 +204,7 @@ def test_the_keys_are_p_256_and_an_rsa_authority_of_before_still_signs(cluster: 
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
 
 
-def test_the_certificate_holds_for_the_service_by_the_strictest_rules(api: Api, tmp_path: Path) -> None:
+def test_the_certificate_passes_strict_verification_for_the_service_name(api: Api, tmp_path: Path) -> None:
     found = _data(api, TLS)
     for name, body in found.items():
         (tmp_path / name).write_bytes(body)
@@ -258,7 +258,7 @@ def _kinds_to_install(helm: Helm, **groups: bool) -> set[str]:
     return {name for kind, name in kinds(filter(None, yaml.load_all(helm.run(*arguments), yaml.CSafeLoader)))}
 
 
-def test_a_group_that_is_switched_off_loses_nothing(cluster: Helm, api: Api) -> None:
+def test_switching_off_a_group_deletes_no_definition(cluster: Helm, api: Api) -> None:
     before = _crds(api)
     cluster.upgrade(LARDER_CRDS, {"groups": {"ome.io": False}}, NAMESPACE, "larder-crds")
     assert _crds(api) == before
@@ -280,7 +280,7 @@ def test_the_ca_of_an_existing_certificate_is_read_from_its_secret(cluster: Helm
     assert api.answers(TLS)
 
 
-def test_the_notes_say_what_to_do_about_pod_security(cluster: Helm, api: Api) -> None:
+def test_the_notes_ask_for_the_pod_security_label_until_it_is_set(cluster: Helm, api: Api) -> None:
     asked = "pod-security.kubernetes.io/enforce=privileged"
     assert asked in cluster.upgrade(LARDER, VALUES, NAMESPACE)
     api.patch(f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": dict([asked.split("=")])}})
@@ -289,7 +289,9 @@ def test_the_notes_say_what_to_do_about_pod_security(cluster: Helm, api: Api) ->
     assert "WARNING" not in output
 
 
-def test_uninstalling_leaves_the_kinds_and_what_they_hold(cluster: Helm, plane: ControlPlane, render: Render) -> None:
+def test_uninstalling_keeps_the_definitions_and_their_objects(
+    cluster: Helm, plane: ControlPlane, render: Render
+) -> None:
     api = plane.api
     path = "/apis/larder.dev/v1alpha1/modelnodes"
     api.create(

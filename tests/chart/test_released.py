@@ -22,7 +22,7 @@ def _order(version: str) -> tuple[tuple[int, ...], bool, str]:
     return tuple(map(int, found.groups()[:3])), found[4] is None, found[4] or ""
 
 
-def test_versions_are_ordered_as_semantic_versioning_says() -> None:
+def test_versions_are_ordered_by_semantic_versioning() -> None:
     versions = ["0.1.0-alpha.1", "0.1.0-rc.1", "0.1.0", "0.2.0-alpha.1", "0.10.0", "1.0.0"]
     assert all(_order(older) < _order(newer) for older, newer in pairwise(versions))
 
@@ -35,7 +35,7 @@ def test_the_last_release_is_older_than_the_chart(chart: Path, helm: Helm) -> No
     assert _order(released["version"]) < _order(coming["version"])
 
 
-def test_an_upgrade_never_has_to_replace_a_workload(helm: Helm) -> None:
+def test_immutable_fields_of_workloads_do_not_change_between_releases(helm: Helm) -> None:
     """A selector cannot be changed: with another one `helm upgrade` would fail for everybody who has the release."""
     old, new = (helm.template(chart, {}, NAMESPACE) for chart in (last_release(LARDER), LARDER))
     for kind, name in (("Deployment", "larder-controller"), ("DaemonSet", "larder-agent")):
@@ -47,7 +47,7 @@ def _unchangeable(workload: Json) -> object:
     return workload["spec"]["selector"]
 
 
-def test_the_release_for_todays_images_is_otherwise_as_it_was(helm: Helm, tmp_path: Path) -> None:
+def test_the_last_release_is_changed_only_as_far_as_current_images_need_it(helm: Helm, tmp_path: Path) -> None:
     """Upgrades are tried from it, with today's images: only what those cannot start without is added."""
     released, proposed = (
         {(o["kind"], o["metadata"]["name"]): o for o in helm.template(chart, {}, NAMESPACE)}
@@ -60,13 +60,13 @@ def test_the_release_for_todays_images_is_otherwise_as_it_was(helm: Helm, tmp_pa
     assert {"LARDER_ADMISSION_KEYS", "LARDER_MOUNT"} <= {v["name"] for v in pod["containers"][0]["env"]}
 
 
-def test_values_of_the_last_release_still_hold(helm: Helm) -> None:
+def test_values_of_the_last_release_are_still_accepted(helm: Helm) -> None:
     """Users who keep their values get no error from the schema."""
     values = yaml.safe_load(helm.run("show", "values", str(last_release(LARDER))))
     assert helm.template(LARDER, values, NAMESPACE)
 
 
-def test_values_that_an_upgrade_reuses_start_the_controller(
+def test_the_controller_starts_with_values_reused_from_the_last_release(
     helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`helm upgrade --reuse-values` renders today's templates with the values of the last release alone."""

@@ -62,7 +62,7 @@ def test_an_editor_manages_models_only_in_their_own_namespace(user: tuple[str, A
     assert not _may(client, "GET", "/apis/larder.dev/v1alpha1/modelnodes")
 
 
-def test_the_roles_can_be_left_out(render: Render) -> None:
+def test_the_roles_can_be_switched_off(render: Render) -> None:
     names = {("ClusterRole", "larder-view"), ("ClusterRole", "larder-edit")}
     assert names <= kinds(render())
     assert not names & kinds(render({"rbac": {"aggregate": False}}))

@@ -65,12 +65,12 @@ def test_the_scheduler_calls_the_extender_for_pods_that_request_devices(render: 
     assert environment(rendered)["LARDER_SCHEDULER"] == "true"
 
 
-def test_with_the_driver_the_alternatives_of_claims_decide(render: Render) -> None:
+def test_with_the_driver_the_dynamic_resources_plugin_has_the_highest_weight(render: Render) -> None:
     (profile,) = scheduler_config(render(_ON | {"dra": {"enabled": True}}))["profiles"]
     assert profile["plugins"] == {"multiPoint": {"enabled": [{"name": "DynamicResources", "weight": 100}]}}
 
 
-def test_the_scheduler_gets_no_private_key_and_an_image_of_the_clusters_version(render: Render) -> None:
+def test_the_scheduler_mounts_only_the_ca_and_its_image_can_be_replaced(render: Render) -> None:
     pod = only(render(_ON), "Deployment", SCHEDULER_NAME)["spec"]["template"]["spec"]
     tls = next(volume["secret"] for volume in pod["volumes"] if volume["name"] == "tls")
     assert tls["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
@@ -85,7 +85,7 @@ def test_the_scheduler_gets_no_private_key_and_an_image_of_the_clusters_version(
     assert container["image"] == f"r/s@{digest}"
 
 
-def test_a_new_configuration_restarts_it(render: Render) -> None:
+def test_a_new_configuration_restarts_the_scheduler(render: Render) -> None:
     def noted(values: Json) -> str:
         template = only(render(values), "Deployment", SCHEDULER_NAME)["spec"]["template"]
         return str(template["metadata"]["annotations"]["larder.dev/configuration"])
@@ -95,7 +95,7 @@ def test_a_new_configuration_restarts_it(render: Render) -> None:
     assert len({noted(values) for values in (_ON, heavier, other_key)}) == 3
 
 
-def test_everything_together_renders(render: Render) -> None:
+def test_the_scheduler_renders_with_all_features_switched_on(render: Render) -> None:
     assert scheduler_config(render(EVERYTHING | {"scheduler": {"enabled": True}}))
 
 
@@ -125,7 +125,7 @@ def switched_on(cluster: Helm) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("switched_on")
-def test_the_controller_binds_pods_of_namespaces_that_were_opened(api: Api, plane: ControlPlane) -> None:
+def test_the_controller_may_bind_pods_only_in_enabled_namespaces(api: Api, plane: ControlPlane) -> None:
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     token = api.create(f"{accounts}/larder-controller/token", {"spec": {}})["status"]["token"]
     controller = plane.api_with_token(str(token))

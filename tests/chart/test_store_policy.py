@@ -60,7 +60,7 @@ PATHS = pytest.mark.parametrize(
 
 @PATHS
 @pytest.mark.parametrize("mount", [{}, {"readOnly": True}, {"readOnly": True, "subPath": "made/by/kubelet"}])
-def test_only_pods_that_were_given_a_model_mount_the_store(path: str, mount: Json, api: Api) -> None:
+def test_pods_that_admission_gave_no_model_cannot_mount_the_store(path: str, mount: Json, api: Api) -> None:
     message = _refusal(api, _pod(path, mount))
     assert "volumes store are in the model store, /var/lib/larder: remove them" in message
 
@@ -79,7 +79,7 @@ def test_mounts_that_admission_adds_are_allowed(api: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "DirectoryOrCreate", "FileOrCreate"])
-def test_nothing_may_be_created_in_the_store(kind: str, api: Api) -> None:
+def test_host_paths_that_would_be_created_in_the_store_are_refused(kind: str, api: Api) -> None:
     pod = _given(f"{ROOT}/models/m/r", {"readOnly": True}, kind=kind)
     assert "set type: Directory" in _refusal(api, pod, SYSTEM)
 
@@ -106,14 +106,14 @@ def test_a_mount_of_a_directory_above_the_store_is_refused(path: str, mount: Jso
 
 
 @WIDE
-def test_a_volume_that_no_container_mounts_counts_too(path: str, api: Api) -> None:
+def test_a_volume_that_no_container_mounts_is_refused_too(path: str, api: Api) -> None:
     pod = _pod(path)
     del pod["spec"]["containers"][-1]
     assert _refusal(api, pod)
 
 
 @WIDE
-def test_pods_that_must_see_the_node_run_where_an_administrator_allows_them(path: str, api: Api) -> None:
+def test_pods_that_mount_the_host_run_in_namespaces_that_an_administrator_allows(path: str, api: Api) -> None:
     api.ensure("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
     wait_until(lambda: api.answers("/api/v1/namespaces/monitoring/serviceaccounts/default"), 60, "its account")
     for namespace in (SYSTEM, NAMESPACE):
@@ -127,7 +127,7 @@ def test_pods_that_must_see_the_node_run_where_an_administrator_allows_them(path
     wait_until(lambda: bool(_refusal(api, _pod(path, {"readOnly": True}), "monitoring")), 60, "the label to be gone")
 
 
-def test_a_debugger_does_not_mount_the_store_from_above_either(api: Api) -> None:
+def test_an_ephemeral_container_cannot_mount_a_directory_above_the_store(api: Api) -> None:
     """A pod that was there before the policy, or was let in by a label that is gone."""
     pods = "/api/v1/namespaces/old/pods"
     label: Json = {"metadata": {"name": "old", "labels": {"larder.dev/allow-host-paths": "true"}}}
@@ -172,12 +172,12 @@ def test_a_persistent_volume_does_not_bypass_the_policy(source: str, path: str, 
     assert bool(message) is refused
 
 
-def test_other_volumes_of_the_cluster_are_left_alone(api: Api) -> None:
+def test_other_persistent_volumes_are_not_restricted(api: Api) -> None:
     api.create("/api/v1/persistentvolumes?dryRun=All", _volume(nfs={"server": "s", "path": "/"}))
 
 
 @pytest.mark.parametrize("path", ["/var/lib/larderer", "/data", f"/mnt{ROOT}", "/proc/sys", "/procs/1", "/dev/fuse"])
-def test_other_paths_are_ignored(path: str, api: Api) -> None:
+def test_volumes_with_other_paths_are_allowed(path: str, api: Api) -> None:
     assert not _refusal(api, _pod(path, {}, kind="DirectoryOrCreate"))
 
 
@@ -190,13 +190,13 @@ def test_other_volumes_and_pods_without_volumes_are_allowed(api: Api) -> None:
     assert not _refusal(api, pod)
 
 
-def test_the_release_namespace_alone_is_exempt(api: Api) -> None:
+def test_only_the_release_namespace_is_exempt(api: Api) -> None:
     assert not _refusal(api, _pod(ROOT, {}), NAMESPACE)
     for namespace in (SYSTEM, "team-a"):
         assert _refusal(api, _pod(ROOT, {}), namespace)
 
 
-def test_an_ephemeral_container_may_not_write_either(api: Api) -> None:
+def test_an_ephemeral_container_may_mount_the_store_only_read_only(api: Api) -> None:
     pods = f"/api/v1/namespaces/{SYSTEM}/pods"
     pod = api.create(pods, _given(f"{ROOT}/models/m/r", {"readOnly": True}, terminationGracePeriodSeconds=0))
     name = pod["metadata"]["name"]

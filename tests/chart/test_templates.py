@@ -32,7 +32,7 @@ def test_helm_lint_reports_nothing(chart: Any, helm: Helm) -> None:
 
 
 @pytest.mark.parametrize(("root", "namespace"), [("/var/lib/larder", NAMESPACE), ("/mnt/nvme/models", "kube-system")])
-def test_admission_is_what_the_controller_says(root: str, namespace: str, render: Render) -> None:
+def test_the_webhooks_match_those_that_the_controller_expects(root: str, namespace: str, render: Render) -> None:
     pem = Authority().ca_pem
     certificates = {"provider": "existing", "secretName": "mine", "caBundle": pem.decode()}
     rendered = render({"storeRoot": root, "certificates": certificates, "admission": {"pathKeys": [KEY]}}, namespace)
@@ -41,7 +41,7 @@ def test_admission_is_what_the_controller_says(root: str, namespace: str, render
     assert only(rendered, "ValidatingWebhookConfiguration", "larder") == validating_configuration(settings)
 
 
-def test_the_model_injector_is_what_the_controller_says(render: Render) -> None:
+def test_the_webhook_of_the_model_injector_matches_the_one_that_the_controller_expects(render: Render) -> None:
     pem = Authority().ca_pem
     certificates = {"provider": "existing", "secretName": "mine", "caBundle": pem.decode()}
     values = {"models": {"enabled": True}, "certificates": certificates, "admission": {"pathKeys": [KEY]}}
@@ -51,19 +51,19 @@ def test_the_model_injector_is_what_the_controller_says(render: Render) -> None:
     assert "model-injector" not in {found["metadata"]["name"] for found in render({"admission": {"pathKeys": [KEY]}})}
 
 
-def test_the_model_injector_only_reads_by_name(render: Render) -> None:
+def test_the_model_injector_may_only_read_storage_classes_by_name(render: Render) -> None:
     role = only(render({"models": {"enabled": True}}), "ClusterRole", "larder-model-injector")
     assert {(*rule["resources"], *rule["verbs"]) for rule in role["rules"]} == {("storageclasses", "get")}
     assert "larder-model-injector" not in {found["metadata"]["name"] for found in render()}
 
 
-def test_failure_policies_are_values(render: Render) -> None:
+def test_the_failure_policy_of_pods_can_be_set(render: Render) -> None:
     rendered = render({"admission": {"failurePolicy": {"pods": "Ignore"}}})
     webhooks = only(rendered, "MutatingWebhookConfiguration", "larder")["webhooks"]
     assert [w["failurePolicy"] for w in webhooks] == ["Ignore", "Ignore", "Fail"]
 
 
-def test_the_agent_sees_one_directory_of_the_host_and_of_the_secret_the_ca_alone(render: Render) -> None:
+def test_the_agent_mounts_one_host_directory_and_only_the_ca_of_the_secret(render: Render) -> None:
     spec = pod_specs(render({"storeRoot": "/mnt/models"}))["larder-agent"]
     volumes = {v["name"]: v for v in spec["volumes"]}
     assert [v["hostPath"] for v in volumes.values() if "hostPath" in v] == [
@@ -77,7 +77,7 @@ def test_the_agent_sees_one_directory_of_the_host_and_of_the_secret_the_ca_alone
     assert token["serviceAccountToken"] == {"path": "token", "audience": "larder", "expirationSeconds": 3600}
 
 
-def test_both_programs_understand_their_environment(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_variable_of_both_programs_is_a_known_setting(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
     specs = pod_specs(render(EVERYTHING))
     programs: list[tuple[str, type[BaseSettings]]] = [("controller", ControllerSettings), ("agent", AgentSettings)]
     for name, settings in programs:
@@ -97,7 +97,7 @@ def test_both_programs_understand_their_environment(render: Render, monkeypatch:
         assert variables["SSL_CERT_FILE"].rpartition("/")[0] in mounted
 
 
-def test_the_programs_find_each_other(render: Render) -> None:
+def test_agent_and_controller_use_matching_addresses_and_labels(render: Render) -> None:
     rendered = render()
     specs = pod_specs(rendered)
     agent = environment(specs["larder-agent"]["containers"][0])
@@ -118,14 +118,14 @@ def test_listen_addresses_are_bracketed_for_ipv6(render: Render) -> None:
     assert environment(specs["larder-agent"]["containers"][0])["LARDER_LISTEN"] == "[::]:8081"
 
 
-def test_quantities_may_be_whole_numbers(render: Render) -> None:
+def test_a_quantity_may_be_a_whole_number(render: Render) -> None:
     (container,) = pod_specs(render({"controller": {"defaultStorageLimit": 100 * 2**30}}))["larder-controller"][
         "containers"
     ]
     assert environment(container)["LARDER_DEFAULT_STORAGE_LIMIT"] == "107374182400"
 
 
-def test_secrets_are_readable_in_the_named_namespaces_alone(render: Render) -> None:
+def test_secrets_are_readable_only_in_the_named_namespaces(render: Render) -> None:
     rendered = render(EVERYTHING)
     with_secrets = {
         (o["kind"], o["metadata"].get("namespace"))
@@ -137,7 +137,7 @@ def test_secrets_are_readable_in_the_named_namespaces_alone(render: Render) -> N
     assert not any(name == "larder-credentials" for _, name in kinds(render()))
 
 
-def test_optional_objects_are_optional(render: Render) -> None:
+def test_optional_objects_can_be_switched_on_and_off(render: Render) -> None:
     optional = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
     assert not optional & {o["kind"] for o in render()}
     assert optional <= {o["kind"] for o in render(EVERYTHING)}
@@ -239,14 +239,14 @@ def test_the_former_name_of_a_value_is_refused_rather_than_ignored(helm: Helm) -
         helm.template(LARDER, {"controller": {"modelCacheEnabled": False}}, NAMESPACE)
 
 
-def test_an_existing_certificate_needs_its_ca_where_helm_sees_no_cluster(helm: Helm) -> None:
+def test_an_existing_certificate_needs_a_ca_bundle_if_helm_sees_no_cluster(helm: Helm) -> None:
     values = {"certificates": {"provider": "existing", "secretName": "mine"}, "admission": {"pathKeys": [KEY]}}
     with pytest.raises(HelmFailed, match=r"certificates\.caBundle: Secret mine .* has no ca\.crt that helm could read"):
         helm.template(LARDER, values, NAMESPACE)
 
 
 @pytest.mark.parametrize("provider", ["cert-manager", "existing"])
-def test_a_path_that_would_change_with_each_rendering_is_refused(provider: str, helm: Helm) -> None:
+def test_random_path_keys_are_refused_if_helm_sees_no_cluster(provider: str, helm: Helm) -> None:
     """Argo CD renders without seeing the cluster; with its own certificate the chart is not for such tools at all."""
     ca = Authority().ca_pem.decode()
     values: Json = {"certificates": {"provider": provider, "secretName": "mine", "caBundle": ca}}
@@ -258,7 +258,7 @@ def test_a_path_that_would_change_with_each_rendering_is_refused(provider: str, 
     assert b64decode(only(rendered[0], "Secret", "larder-admission")["data"]["keys"]).decode() == f"{KEY}\n{KEY[::-1]}"
 
 
-def test_a_path_that_the_chart_makes_cannot_be_guessed(helm: Helm) -> None:
+def test_a_generated_webhook_path_is_random(helm: Helm) -> None:
     rendered = [helm.template(LARDER, {}, NAMESPACE) for _ in range(2)]
     keys = [b64decode(only(found, "Secret", "larder-admission")["data"]["keys"]).decode() for found in rendered]
     assert keys[0] != keys[1]
@@ -269,7 +269,7 @@ def test_a_path_that_the_chart_makes_cannot_be_guessed(helm: Helm) -> None:
             assert all(w["clientConfig"]["service"]["path"].startswith(f"/admission/{key}/") for w in webhooks)
 
 
-def test_pods_are_replaced_when_the_client_ca_is_another(render: Render) -> None:
+def test_pods_are_replaced_when_the_client_ca_changes(render: Render) -> None:
     """A program that runs would go on trusting the former one."""
     templates = [
         only(render({"admission": {"clientCA": ca}}), "Deployment", "larder-controller")["spec"]["template"]
@@ -288,7 +288,7 @@ def _crds(helm: Helm, **values: Json) -> dict[str, Json]:
     return {o["metadata"]["name"]: o for o in helm.template(LARDER_CRDS, values, NAMESPACE)}
 
 
-def test_kinds_that_others_may_have_are_not_rendered_by_chance(helm: Helm) -> None:
+def test_kinds_shared_with_other_products_are_rendered_only_on_request_if_helm_sees_no_cluster(helm: Helm) -> None:
     """Argo CD renders without seeing the cluster: a definition of OME or KServe would be replaced."""
     phrase = r"helm sees no cluster .* Set groups\.\w+"
     for values in ({}, {"groups": {"ome.io": True}}, {"groups": {"ome.io": False, "serving.kserve.io": "auto"}}):
@@ -305,7 +305,7 @@ def test_kinds_that_others_may_have_are_not_rendered_by_chance(helm: Helm) -> No
         _crds(helm, kinds={"clusterbasemodel": True})
 
 
-def test_nobody_deletes_a_definition_and_with_it_every_model(helm: Helm) -> None:
+def test_definitions_are_kept_by_helm_and_argo_cd(helm: Helm) -> None:
     for found in _crds(helm, groups={"ome.io": True, "serving.kserve.io": True}).values():
         annotations = found["metadata"]["annotations"]
         assert annotations["helm.sh/resource-policy"] == "keep"
@@ -322,7 +322,7 @@ WITHOUT_FINALIZER = {
 }
 
 
-def test_the_hook_of_an_uninstall_knows_the_kinds_of_models_and_may_touch_nothing_else(render: Render) -> None:
+def test_the_uninstall_hook_knows_and_may_change_only_the_kinds_with_finalizers(render: Render) -> None:
     rendered = render()
     names = CRD_NAMES - WITHOUT_FINALIZER
     (container,) = pod_specs(rendered)["larder-uninstall"]["containers"]
@@ -338,6 +338,6 @@ def test_the_hook_of_an_uninstall_knows_the_kinds_of_models_and_may_touch_nothin
         assert only(rendered, kind, "larder-uninstall")["metadata"]["annotations"]["helm.sh/hook"] == "post-delete"
 
 
-def test_notes_name_the_step_that_an_installation_by_create_namespace_leaves_out(helm: Helm) -> None:
+def test_the_notes_ask_for_the_label_that_create_namespace_does_not_set(helm: Helm) -> None:
     arguments = ["install", "larder", str(LARDER), "--namespace", "new", "--create-namespace", "--dry-run=client"]
     assert "kubectl label namespace new pod-security.kubernetes.io/enforce=privileged" in helm.run(*arguments)

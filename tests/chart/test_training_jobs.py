@@ -151,16 +151,16 @@ def test_pods_of_training_jobs_are_refused_in_system_namespaces(namespace: str, 
         *("SELinux", "AppArmor", "seccomp", "sysctl"),
     ],
 )
-def test_pods_do_not_reach_the_node(spec: Json, message: str, controller: Api, api: Api) -> None:
+def test_pods_that_could_reach_the_node_are_refused(spec: Json, message: str, controller: Api, api: Api) -> None:
     api.ensure(f"/api/v1/namespaces/{OPENED}/serviceaccounts", {"metadata": {"name": "admin"}})
     assert message in refusal_of(controller, with_pod(**spec))
 
 
-def test_an_account_that_an_administrator_listed_is_allowed(controller: Api) -> None:
+def test_a_service_account_listed_by_an_administrator_is_allowed(controller: Api) -> None:
     assert refusal_of(controller, with_pod(serviceAccountName="trainer")) == ""
 
 
-def test_a_service_leads_to_the_pods_of_its_job_alone(controller: Api) -> None:
+def test_a_service_may_select_only_the_pods_of_its_job(controller: Api) -> None:
     service = manifests()["Service"]
     for spec in (
         {"selector": {"app": "theirs"}},
@@ -172,7 +172,7 @@ def test_a_service_leads_to_the_pods_of_its_job_alone(controller: Api) -> None:
     assert refusal_of(controller, with_metadata(both, name="another")), "no label evades both policies"
 
 
-def test_a_claim_names_no_volume_and_is_never_deleted(controller: Api, api: Api) -> None:
+def test_the_controller_cannot_create_claims_with_a_volume_name_or_delete_claims(controller: Api, api: Api) -> None:
     claim = manifests()["PersistentVolumeClaim"]
     assert refusal_of(controller, claim | {"spec": claim["spec"] | {"volumeName": "theirs"}})
     path = f"/api/v1/namespaces/{OPENED}/persistentvolumeclaims"
@@ -197,7 +197,7 @@ def test_a_foreign_pod_is_neither_deleted_nor_changed(controller: Api, api: Api)
         api.delete(f"{path}/theirs", grace_s=0)
 
 
-def test_the_owner_is_the_job_of_that_name_and_its_role_names_the_account(controller: Api, api: Api) -> None:
+def test_owner_and_service_account_are_compared_with_the_existing_job(controller: Api, api: Api) -> None:
     jobs = f"/apis/larder.dev/v1alpha1/namespaces/{OPENED}/trainingjobs"
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicaSpecs": {"Worker": {"template": template}}}

@@ -54,7 +54,7 @@ def _finalizers(api: Api, path: str) -> list[str]:
     return list(api.get(path)["metadata"].get("finalizers", []))
 
 
-def test_our_finalizers_go_and_those_of_others_stay(hook: _Direct, api: Api) -> None:
+def test_our_finalizers_are_removed_and_those_of_others_kept(hook: _Direct, api: Api) -> None:
     with _model(api, "a", WORD, "example.com/theirs") as both, _model(api, "b", "example.com/theirs") as theirs:
         assert let_go(hook, DEFINITION, WORD) == 1
         assert _finalizers(api, both) == _finalizers(api, theirs) == ["example.com/theirs"]
@@ -69,7 +69,7 @@ def test_a_model_already_being_deleted_disappears_when_its_finalizer_is_removed(
         assert not api.answers(path)
 
 
-def test_the_finalizer_stays_on_a_kind_of_another_product(hook: _Direct, api: Api) -> None:
+def test_the_finalizer_is_kept_on_a_kind_of_another_product(hook: _Direct, api: Api) -> None:
     own = HOOKS["OWN_FINALIZER"]
     api.patch(f"{KINDS}/{DEFINITION}", {"metadata": {"labels": {"app.kubernetes.io/part-of": None}}})
     try:
@@ -80,7 +80,7 @@ def test_the_finalizer_stays_on_a_kind_of_another_product(hook: _Direct, api: Ap
         api.patch(f"{KINDS}/{DEFINITION}", {"metadata": {"labels": {"app.kubernetes.io/part-of": "larder"}}})
 
 
-def test_a_missing_kind_belongs_to_nobody(hook: _Direct) -> None:
+def test_a_missing_kind_is_skipped(hook: _Direct) -> None:
     assert let_go(hook, "models.example.com", "x") == 0
 
 
@@ -98,7 +98,7 @@ def test_every_page_of_a_long_list_is_read(hook: _Direct, api: Api) -> None:
     ("wanted", "made", "ready", "missing"),
     [(3, 1, 1, "2 of 3 agents have no pod"), (3, 3, 0, "none of 3 agents is ready"), (3, 3, 2, ""), (0, 0, 0, "")],
 )
-def test_the_test_of_an_installation_finds_agents_that_pod_security_refused(
+def test_the_chart_test_reports_agents_refused_by_pod_security(
     wanted: int, made: int, ready: int, missing: str
 ) -> None:
     status = {"desiredNumberScheduled": wanted, "currentNumberScheduled": made, "numberReady": ready}

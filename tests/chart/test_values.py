@@ -16,7 +16,7 @@ def _template(rendered: list[Json], program: str) -> Json:
 
 
 @PROGRAMS
-def test_pods_get_what_the_values_add(program: str, render: Render) -> None:
+def test_labels_arguments_volumes_and_dns_settings_can_be_added(program: str, render: Render) -> None:
     volume, mount = {"name": "extra", "emptyDir": {}}, {"name": "extra", "mountPath": "/extra"}
     own = {
         "podLabels": {"team": "models", "app.kubernetes.io/component": "other"},
@@ -40,13 +40,13 @@ def test_pods_get_what_the_values_add(program: str, render: Render) -> None:
 
 
 @PROGRAMS
-def test_the_level_of_logs_reaches_both_programs(program: str, render: Render) -> None:
+def test_the_log_level_is_passed_to_both_programs(program: str, render: Render) -> None:
     for values, level in (({}, "info"), ({"logLevel": "debug"}, "debug")):
         (container,) = _template(render(values), program)["spec"]["containers"]
         assert environment(container)["LARDER_LOG_LEVEL"] == level
 
 
-def test_the_mount_and_placement_of_models_reach_the_controller(render: Render) -> None:
+def test_the_mount_and_placement_of_models_are_passed_to_the_controller(render: Render) -> None:
     chosen = {"mount": "hostPath", "placement": "preferred"}
     for values, found in (({}, ("claim", "required")), ({"pods": chosen}, ("hostPath", "preferred"))):
         (container,) = _template(render(values), "controller")["spec"]["containers"]
@@ -55,7 +55,7 @@ def test_the_mount_and_placement_of_models_reach_the_controller(render: Render) 
 
 
 @PROGRAMS
-def test_an_account_of_another_name_has_the_rights_and_the_bounds(program: str, render: Render) -> None:
+def test_a_renamed_service_account_gets_all_rights_and_policies(program: str, render: Render) -> None:
     account = {"name": "mine", "annotations": {"eks.amazonaws.com/role-arn": "arn"}}
     rendered = render({program: {"serviceAccount": account}, "credentialNamespaces": ["team-a"]})
     made = only(rendered, "ServiceAccount", "mine")
@@ -75,7 +75,7 @@ def test_an_account_of_another_name_has_the_rights_and_the_bounds(program: str, 
 
 
 @PROGRAMS
-def test_tokens_last_an_hour(program: str, render: Render) -> None:
+def test_tokens_expire_after_an_hour(program: str, render: Render) -> None:
     """A token that kubelet adds by itself is accepted for a year after it lapsed."""
     spec = pod_specs(render())[f"larder-{program}"]
     assert spec["automountServiceAccountToken"] is False
@@ -84,7 +84,7 @@ def test_tokens_last_an_hour(program: str, render: Render) -> None:
     assert [token["expirationSeconds"] for token in tokens] == [3600] * (2 if program == "agent" else 1)
 
 
-def test_the_controller_on_the_host_s_network(render: Render) -> None:
+def test_the_controller_can_run_on_the_host_network(render: Render) -> None:
     rendered = render({"controller": {"hostNetwork": True, "port": 9443, "healthPort": 9080}, "ipFamily": "IPv6"})
     spec = _template(rendered, "controller")["spec"]
     (container,) = spec["containers"]
@@ -101,7 +101,7 @@ def test_the_controller_on_the_host_s_network(render: Render) -> None:
     assert f"larder-metrics.{NAMESPACE}.svc:9080" in test["args"]
 
 
-def test_strategies_and_spreading_are_values(render: Render) -> None:
+def test_update_strategies_and_topology_spread_can_be_set(render: Render) -> None:
     constraint = {"topologyKey": "rack", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
     values = {
         "controller": {"strategy": {"type": "Recreate"}, "topologySpreadConstraints": [constraint]},
@@ -118,7 +118,7 @@ def test_strategies_and_spreading_are_values(render: Render) -> None:
     assert agent["lifecycle"] == {"preStop": {"sleep": {"seconds": 2}}}
 
 
-def test_one_value_switches_the_cache_off(render: Render) -> None:
+def test_the_model_cache_can_be_switched_off_with_one_value(render: Render) -> None:
     for values, reported in (({}, "True"), ({"modelCache": {"enabled": False}}, "False")):
         (container,) = _template(render(values), "controller")["spec"]["containers"]
         assert environment(container)["LARDER_MODEL_CACHE_ENABLED"] == reported.lower()
@@ -132,7 +132,7 @@ def test_one_value_switches_the_cache_off(render: Render) -> None:
         ({"qps": 0.5, "burst": 3}, "0.5", "3"),  # the former names
     ],
 )
-def test_the_rate_of_claims_reaches_the_controller(volumes: Json, rate: str, burst: str, render: Render) -> None:
+def test_the_claim_rate_is_passed_to_the_controller(volumes: Json, rate: str, burst: str, render: Render) -> None:
     template = _template(render({"controller": {"volumes": volumes}}), "controller")
     variables = {v["name"]: v.get("value") for v in template["spec"]["containers"][0]["env"]}
     assert (variables["LARDER_VOLUMES_QPS"], variables["LARDER_VOLUMES_BURST"]) == (rate, burst)

@@ -90,7 +90,7 @@ def test_a_model_of_another_namespace_is_refused(controller: Api) -> None:
 
 
 @pytest.mark.parametrize(("length", "confined"), [(5, True), (27, True), (28, False)])
-def test_an_id_that_was_cut_is_confined_as_far_as_it_shows_its_namespace(
+def test_a_shortened_id_is_protected_only_while_it_contains_its_whole_namespace(
     controller: Api, length: int, *, confined: bool
 ) -> None:
     """The limit is documented; no cut id keeps the owner from his own model."""

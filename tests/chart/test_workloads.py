@@ -36,7 +36,7 @@ def _amount(quantity: str) -> float:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def test_pods_are_restricted_but_for_one_line_of_the_init_container(rendered: list[Json]) -> None:
+def test_pods_are_restricted_except_for_the_init_container_that_needs_chown(rendered: list[Json]) -> None:
     for name, spec in pod_specs(rendered).items():
         pod = spec["securityContext"]
         assert (pod["runAsNonRoot"], pod["runAsUser"], pod["runAsGroup"]) == (True, 65532, 65532), name
@@ -54,7 +54,7 @@ def test_pods_are_restricted_but_for_one_line_of_the_init_container(rendered: li
         assert not any("hostPort" in port for port in container.get("ports", []))
 
 
-def test_the_store_is_all_that_is_seen_of_the_host_and_by_the_agent_alone(rendered: list[Json]) -> None:
+def test_only_the_agent_mounts_a_host_directory_and_only_the_store(rendered: list[Json]) -> None:
     paths = {
         (name, volume["hostPath"]["path"])
         for name, spec in pod_specs(rendered).items()
@@ -64,7 +64,7 @@ def test_the_store_is_all_that_is_seen_of_the_host_and_by_the_agent_alone(render
     assert paths == {("larder-agent", "/var/lib/larder")}
 
 
-def test_resources_are_requested_and_limited_but_never_the_cpu(rendered: list[Json]) -> None:
+def test_resources_are_requested_and_limited_except_for_a_cpu_limit(rendered: list[Json]) -> None:
     for name, container in _containers(rendered):
         requests, limits = container["resources"]["requests"], container["resources"]["limits"]
         assert requests.keys() == {"cpu", "memory", "ephemeral-storage"}, name
@@ -75,7 +75,7 @@ def test_resources_are_requested_and_limited_but_never_the_cpu(rendered: list[Js
             assert "sizeLimit" in volume.get("emptyDir", {"sizeLimit": ""}), name
 
 
-def test_programs_are_probed_and_readiness_is_not_life(rendered: list[Json]) -> None:
+def test_programs_have_startup_liveness_and_separate_readiness_probes(rendered: list[Json]) -> None:
     for name, spec in pod_specs(rendered).items():
         (container,) = spec["containers"]
         probes = {key for key in container if key.endswith("Probe")}
@@ -87,7 +87,7 @@ def test_programs_are_probed_and_readiness_is_not_life(rendered: list[Json]) -> 
             assert container["livenessProbe"]["periodSeconds"] * container["livenessProbe"]["failureThreshold"] >= 30
 
 
-def test_pods_have_an_account_of_their_own_and_a_token_where_they_need_it(rendered: list[Json]) -> None:
+def test_pods_have_their_own_account_and_a_token_only_if_they_need_it(rendered: list[Json]) -> None:
     accounts = {o["metadata"]["name"] for o in rendered if o["kind"] == "ServiceAccount"}
     for name, spec in pod_specs(rendered).items():
         assert spec["serviceAccountName"] == name
@@ -98,13 +98,13 @@ def test_pods_have_an_account_of_their_own_and_a_token_where_they_need_it(render
         assert only(rendered, "ServiceAccount", name)["automountServiceAccountToken"] is False
 
 
-def test_images_are_of_a_version(rendered: list[Json]) -> None:
+def test_images_are_pinned_to_a_version_or_digest(rendered: list[Json]) -> None:
     for name, container in _containers(rendered):
         assert re.search(r"@sha256:[0-9a-f]{64}$|:\d+\.\d+\.\d+[^:]*$", container["image"]), name
         assert container["imagePullPolicy"] in ("IfNotPresent", "Always"), name
 
 
-def test_pods_have_time_to_stop(rendered: list[Json]) -> None:
+def test_the_grace_period_covers_the_time_that_programs_need_to_stop(rendered: list[Json]) -> None:
     for name in PROGRAMS:
         spec = pod_specs(rendered)[name]
         (container,) = spec["containers"]
@@ -113,7 +113,7 @@ def test_pods_have_time_to_stop(rendered: list[Json]) -> None:
         assert spec["terminationGracePeriodSeconds"] >= stop + 10, name
 
 
-def test_programs_are_placed_before_what_waits_for_them(rendered: list[Json]) -> None:
+def test_programs_have_priority_over_pods_that_wait_for_them(rendered: list[Json]) -> None:
     classes = {name: pod_specs(rendered)[name]["priorityClassName"] for name in PROGRAMS}
     assert classes == {"larder-controller": "larder", "larder-agent": "system-node-critical"}
     (scope,) = only(rendered, "ResourceQuota", "larder-system-priority")["spec"]["scopeSelector"]["matchExpressions"]
@@ -121,7 +121,7 @@ def test_programs_are_placed_before_what_waits_for_them(rendered: list[Json]) ->
     assert only(rendered, "PriorityClass", "larder")["globalDefault"] is False
 
 
-def test_agents_get_to_nodes_whose_startup_taint_they_remove_whatever_else_they_tolerate(render: Render) -> None:
+def test_agents_always_tolerate_the_startup_taints_that_they_remove(render: Render) -> None:
     policies = render({"agent": {"tolerations": []}})
     tolerated = pod_specs(policies)["larder-agent"]["tolerations"]
     assert {t["key"] for t in tolerated} == STARTUP_TAINTS
@@ -130,7 +130,7 @@ def test_agents_get_to_nodes_whose_startup_taint_they_remove_whatever_else_they_
     assert all(f"'{key}'" in foreign for key in STARTUP_TAINTS)
 
 
-def test_replicas_of_the_controller_are_apart_and_are_not_evicted_together(rendered: list[Json]) -> None:
+def test_replicas_of_the_controller_are_spread_and_not_evicted_together(rendered: list[Json]) -> None:
     deployment = only(rendered, "Deployment", "larder-controller")["spec"]
     assert deployment["replicas"] >= 2
     assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
@@ -142,7 +142,7 @@ def test_replicas_of_the_controller_are_apart_and_are_not_evicted_together(rende
     assert all(s["labelSelector"] == deployment["selector"] for s in spread)
 
 
-def test_services_and_workloads_select_pods_by_what_never_changes(rendered: list[Json]) -> None:
+def test_services_and_workloads_select_pods_by_immutable_labels(rendered: list[Json]) -> None:
     pods = {
         o["metadata"]["name"]: o["spec"]["template"]
         for o in rendered
@@ -170,7 +170,7 @@ def test_objects_have_the_labels_that_tools_look_for(rendered: list[Json]) -> No
             assert o["metadata"].get("labels", {}).keys() >= _RECOMMENDED, (o["kind"], name)
 
 
-def test_no_role_may_do_everything(rendered: list[Json]) -> None:
+def test_no_role_has_wildcards_or_escalation_verbs(rendered: list[Json]) -> None:
     for o in rendered:
         for rule in o.get("rules") or []:
             if o["kind"] in ("Role", "ClusterRole"):
