@@ -68,7 +68,9 @@ def _deployment(site: Installation, namespace: str, model: str) -> str:
     return site.deployment(model, namespace, containers=[main], securityContext=user)
 
 
-def test_no_pod_makes_the_directory_while_nobody_can_look(site: Installation, namespace: str, tmp_path: Path) -> None:
+def test_pods_are_refused_and_create_no_directory_until_the_model_was_read(
+    site: Installation, namespace: str, tmp_path: Path
+) -> None:
     """Kubelet makes a missing directory of a mount: that is why pods wait, and it shows only on a node."""
     quotas, sets = f"/api/v1/namespaces/{namespace}/resourcequotas", f"/apis/apps/v1/namespaces/{namespace}/replicasets"
     site.api.create(quotas, {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}})
@@ -91,7 +93,7 @@ def test_no_pod_makes_the_directory_while_nobody_can_look(site: Installation, na
     assert json.loads(site.sh(pod, "cat $MODEL_PATH/config.json")) == CONFIG
 
 
-def test_the_controller_makes_no_other_job(site: Installation, namespace: str) -> None:
+def test_the_controller_cannot_create_other_jobs(site: Installation, namespace: str) -> None:
     container = {"name": "main", "image": "any", "command": ["sh"]}
     spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "other"}, "spec": spec}

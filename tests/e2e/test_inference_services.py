@@ -74,7 +74,7 @@ def _remove(site: Installation, name: str) -> None:
     site.until(lambda: not _pods(site, name), "its pods to go")
 
 
-def test_a_service_serves_a_model_of_its_nodes_and_follows_its_revisions(site: Installation, caller: Caller) -> None:
+def test_a_service_serves_a_model_on_nodes_and_follows_its_revisions(site: Installation, caller: Caller) -> None:
     model = site.name("model")
     name = _serve(site, model={"name": model}, replicas={"min": 1, "max": 2})
     assert "create it" in _says(site, name, "ModelNotFound")

@@ -46,7 +46,7 @@ def _declared(site: Installation) -> str:
     return name
 
 
-def test_a_deleted_agent_comes_back_silently(site: Installation, tmp_path: Path) -> None:
+def test_a_replaced_agent_keeps_the_labels_and_the_running_pods(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     web = site.deployment(model)
@@ -113,7 +113,7 @@ def _claim_of(site: Installation, model: str) -> tuple[str, str]:
     return found["metadata"]["uid"], found["status"]["phase"]
 
 
-def test_a_rebooted_node_has_its_models_in_seconds(site: Installation, tmp_path: Path) -> None:
+def test_a_rebooted_node_keeps_its_models_and_labels(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     config = site.snapshot("one", model, revision) / "config.json"

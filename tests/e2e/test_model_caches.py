@@ -93,7 +93,7 @@ def test_a_download_survives_its_pod_and_serves_a_restricted_namespace(site: Ins
     site.until(lambda: not any(_entries(storage.volumes)), "the volume to go by its reclaim policy", 120)
 
 
-def test_a_private_model_needs_its_secret_to_the_end_and_is_deleted_with_its_namespace(
+def test_a_private_download_stops_without_its_secret_and_is_deleted_with_its_namespace(
     site: Installation, storage: LocalPath
 ) -> None:
     namespace, token = namespace_of_level(site, "restricted"), "hf_of_the_team"

@@ -43,7 +43,9 @@ def _stands_for(volume: Json) -> str:
 
 
 @pytest.mark.parametrize("level", ["baseline", "restricted"])
-def test_a_pod_of_a_confined_namespace_reads_the_model(site: Installation, model: str, level: str) -> None:
+def test_a_pod_of_a_baseline_or_restricted_namespace_reads_the_model(
+    site: Installation, model: str, level: str
+) -> None:
     namespace = namespace_of_level(site, level)
     web = site.deployment(model, namespace, securityContext=SECURITY, main={"securityContext": CONFINED})
     pod = site.running(web, namespace)
@@ -89,7 +91,7 @@ try mount --bind $at /tmp
 _POSSIBLE = _ATTEMPTS.count("\ntry ") - 3  # in a directory of his own; mounting needs more
 
 
-def test_a_tenant_changes_nothing_through_a_claim(site: Installation, model: str) -> None:
+def test_a_tenant_cannot_change_a_model_through_its_claim(site: Installation, model: str) -> None:
     before = fingerprint(snapshot_of(site, model))
     namespace = namespace_of_level(site, "privileged")
     root = {"fsGroup": 2000, "runAsUser": 0}
@@ -107,7 +109,9 @@ def test_a_tenant_changes_nothing_through_a_claim(site: Installation, model: str
     assert fingerprint(snapshot_of(site, model)) == before
 
 
-def test_a_pod_that_admission_never_saw_runs_where_the_files_are_and_keeps_them(site: Installation, model: str) -> None:
+def test_a_pod_that_bypassed_admission_runs_on_a_node_with_the_files_and_keeps_them_in_use(
+    site: Installation, model: str
+) -> None:
     namespace = namespace_of_level(site, "privileged")
     web = site.deployment(model, namespace)
     site.running(web, namespace)

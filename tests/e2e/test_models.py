@@ -18,7 +18,7 @@ print(cache_bytes(), DirectWriter(file).write(memoryview(mmap.mmap(-1, PAGE_BYTE
 """
 
 
-def test_models_and_caches_reach_ready_through_the_daemonset(site: Installation) -> None:
+def test_models_and_caches_become_ready_through_the_daemon_set(site: Installation) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     cache = site.create("ClusterModelCache", site.name("cache"), {"storageUri": site.push(), "nodeGroup": "gpus"})
     for kind, name in (("ClusterBaseModel", model), ("ClusterModelCache", cache)):
@@ -31,7 +31,7 @@ def test_models_and_caches_reach_ready_through_the_daemonset(site: Installation)
         assert snapshot.stat().st_mode & 0o777 == 0o555
 
 
-def test_an_agent_knows_the_limit_of_its_memory_and_can_write_past_the_page_cache(site: Installation) -> None:
+def test_an_agent_knows_its_memory_limit_and_can_bypass_the_page_cache(site: Installation) -> None:
     agent = site.agent("one")
     assert agent is not None
     argv = ["/opt/venv/bin/python", "-c", _PAST_THE_CACHE]
@@ -89,5 +89,5 @@ def _blobs(site: Installation, node: str) -> list[str]:
     return [name for _, _, files in os.walk(site.store(node) / "blobs") for name in files]
 
 
-def test_the_chart_tests_itself(site: Installation) -> None:
+def test_the_helm_test_succeeds(site: Installation) -> None:
     assert "Phase:          Succeeded" in site.cluster.helm.run("test", RELEASE, "--namespace", NAMESPACE)

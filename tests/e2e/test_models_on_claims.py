@@ -129,7 +129,7 @@ def test_pods_of_a_restricted_namespace_get_the_files_and_keep_them_through_an_u
 
 
 @pytest.mark.usefixtures("storage")
-def test_a_missing_repository_fails_with_its_reason_and_its_job_can_be_retried(site: Installation) -> None:
+def test_a_missing_repository_is_reported_and_deleting_the_job_retries_the_download(site: Installation) -> None:
     namespace = namespace_of_level(site, "restricted")
     repo, bodies = f"org/{site.name('late')}", files(3)
     model = ClaimedModel(site, namespace, repo)
@@ -147,7 +147,7 @@ def test_a_missing_repository_fails_with_its_reason_and_its_job_can_be_retried(s
 
 
 @pytest.mark.usefixtures("storage")
-def test_a_private_repository_needs_an_open_namespace_and_the_right_token(site: Installation) -> None:
+def test_a_private_repository_needs_an_enabled_namespace_and_the_right_token(site: Installation) -> None:
     namespace, token = namespace_of_level(site, "restricted"), "hf_of_the_team"
     secrets = f"/api/v1/namespaces/{namespace}/secrets"
     site.api.create(secrets, {"metadata": {"name": "hub"}, "stringData": {"HF_TOKEN": "wrong"}})
@@ -170,7 +170,7 @@ def test_a_private_repository_needs_an_open_namespace_and_the_right_token(site: 
 
 
 @pytest.mark.usefixtures("storage")
-def test_a_download_whose_pod_is_killed_in_the_middle_continues_with_its_bytes(site: Installation) -> None:
+def test_a_download_whose_pod_is_killed_continues_with_the_received_bytes(site: Installation) -> None:
     namespace = namespace_of_level(site, "restricted")
     repo, bodies = f"org/{site.name('large')}", {"model.safetensors": random.Random(6).randbytes(24 * 2**20)}
     site.push(files=bodies, repo=repo)

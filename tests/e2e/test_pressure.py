@@ -51,9 +51,7 @@ def _agent(site: Installation) -> str:
     return f"{pod['metadata']['uid']} {pod['status']['containerStatuses'][0]['restartCount']}" if pod else ""
 
 
-def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(
-    site: Installation, small: str, web: str, tmp_path: Path
-) -> None:
+def test_agent_and_models_survive_disk_pressure(site: Installation, small: str, web: str, tmp_path: Path) -> None:
     pod = site.running(web)
     model = pod["metadata"]["annotations"]["ome.io/base-model-name"]
     kubelet = site.cluster.machine(small).log("kubelet")

@@ -44,7 +44,7 @@ def shell(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Shell
 
 
 @pytest.mark.parametrize("page", ["training-jobs", "volume-claim-templates"])
-def test_replicas_that_fail_find_their_data_again(
+def test_the_commands_on_the_page_work_and_leave_no_volumes(
     shell: Shell, site: Installation, storage: LocalPath, page: str
 ) -> None:
     assert shell.follow(ROOT / "docs" / f"{page}.md", _ANSWER_S) > 7

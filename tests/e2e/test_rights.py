@@ -48,7 +48,7 @@ def _refused(client: Api, method: str, path: str, body: object = None) -> bool:
     return False
 
 
-def test_the_token_of_an_agent_opens_nothing_but_its_own_node(site: Installation, elsewhere: str) -> None:
+def test_the_token_of_an_agent_has_rights_only_on_its_own_node(site: Installation, elsewhere: str) -> None:
     model_node = site.api.get(f"{_MODEL_NODES}/{elsewhere}")
     own = site.api.get(f"{_MODEL_NODES}/one")
     pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
@@ -97,7 +97,7 @@ def test_a_private_bucket_is_fetched_with_a_secret_that_the_agent_cannot_read(si
 
 
 @pytest.mark.parametrize("mount", ["claim", "hostPath"])
-def test_a_tenant_changes_no_byte_owner_or_mode(site: Installation, mount: str) -> None:
+def test_a_tenant_cannot_change_bytes_owner_or_mode_of_a_model(site: Installation, mount: str) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     snapshot = site.snapshot("one", model, site.wait_ready("ClusterBaseModel", model)["servingRevision"])
     before = fingerprint(snapshot)
@@ -122,7 +122,7 @@ def test_a_pod_that_mounts_the_store_itself_to_write_is_refused(site: Installati
         site.api.create("/api/v1/namespaces/default/pods", pod)
 
 
-def test_the_controller_runs_where_pods_are_restricted(site: Installation) -> None:
+def test_the_controller_runs_in_a_restricted_namespace(site: Installation) -> None:
     levels = {"pod-security.kubernetes.io/enforce": "restricted"}
     site.api.ensure("/api/v1/namespaces", {"metadata": {"name": "strict", "labels": levels}})
     (pod, *_) = site.pods("app.kubernetes.io/component=controller")
@@ -139,7 +139,7 @@ def test_the_controller_runs_where_pods_are_restricted(site: Installation) -> No
         site.api.create("/api/v1/namespaces/strict/pods?dryRun=All", body)
 
 
-def test_an_idle_agent_costs_next_to_nothing(site: Installation) -> None:
+def test_an_idle_agent_uses_less_than_5_millicores_and_80_megabytes(site: Installation) -> None:
     def usage() -> Json:
         agent = site.agent("one")
         summary = site.api.get("/api/v1/nodes/one/proxy/stats/summary")

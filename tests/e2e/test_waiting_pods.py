@@ -11,7 +11,7 @@ from rig.node.installation import Installation, is_pod_ready
 _PREFERRED = {"larder.dev/placement": "preferred"}
 
 
-def test_a_pod_waits_for_its_files_and_one_with_on_missing_fail_ends(site: Installation) -> None:
+def test_a_pod_waits_for_its_files_and_one_with_on_missing_fail_is_failed(site: Installation) -> None:
     content = os.urandom(3_000_000)
     site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(content).hexdigest()}")
     files = {"config.json": b"{}", "model.safetensors": content}

@@ -149,7 +149,7 @@ def asking(site: Installation) -> Iterator[_Asking]:
         yield found
 
 
-def test_a_new_certificate_and_then_a_new_ca_are_taken_up_without_a_restart_or_a_refused_pod(
+def test_a_new_certificate_and_a_new_ca_are_used_without_restarts_or_refused_pods(
     site: Installation, asking: _Asking
 ) -> None:
     before, first = _restarts(site), _secret(site, "larder-tls")
@@ -174,7 +174,7 @@ def test_a_new_certificate_and_then_a_new_ca_are_taken_up_without_a_restart_or_a
     assert _restarts(site) == before
 
 
-def test_losing_the_ca_and_tls_secrets_at_once_refuses_no_pod(site: Installation, asking: _Asking) -> None:
+def test_no_pod_is_refused_after_ca_and_tls_secrets_are_lost_together(site: Installation, asking: _Asking) -> None:
     before = _restarts(site)
     for name in ("larder-ca", "larder-tls"):
         site.api.delete(f"{_SECRETS}/{name}")

@@ -65,7 +65,7 @@ def _chart_of(site: Installation) -> str:
     return str(site.api.get(_DAEMON_SET)["metadata"]["labels"]["helm.sh/chart"])
 
 
-def test_an_upgrade_from_the_last_release_and_the_way_back_leave_everything_in_place(
+def test_an_upgrade_from_the_last_release_and_a_rollback_keep_models_pods_and_labels(
     site: Installation, tmp_path: Path
 ) -> None:
     helm = site.cluster.helm
@@ -96,7 +96,7 @@ def test_an_upgrade_from_the_last_release_and_the_way_back_leave_everything_in_p
         assert labels.always(ready_label(model))
 
 
-def test_a_change_of_the_agents_settings_reaches_them_one_after_the_other(site: Installation) -> None:
+def test_a_settings_change_is_rolled_out_to_one_agent_at_a_time(site: Installation) -> None:
     site.cluster.add_node("spare")
     site.wait_rolled_out()
     agents = "app.kubernetes.io/component=agent"
@@ -194,7 +194,7 @@ def _sh(site: Installation, script: str, folder: Path) -> str:
     return command(["/usr/bin/env", *env, "/bin/sh", "-ec", script])
 
 
-def test_the_documented_way_removes_every_file_and_label(site: Installation, tmp_path: Path) -> None:
+def test_the_documented_commands_remove_every_file_and_label(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector=GPUS)
     site.wait_ready("ClusterBaseModel", model)
     assert _files(site)
@@ -216,7 +216,9 @@ def _ours(label: str) -> bool:
     return label.startswith(("model-cache-ready-", "snapshot.larder.dev/"))
 
 
-def test_labels_and_finalizers_can_be_removed_manually_where_larder_is_gone(site: Installation, tmp_path: Path) -> None:
+def test_labels_and_finalizers_can_be_removed_manually_after_larder_was_uninstalled(
+    site: Installation, tmp_path: Path
+) -> None:
     model = site.base_model(nodeSelector=GPUS)
     site.wait_ready("ClusterBaseModel", model)
     tenant = _tenant_s_model(site)
@@ -237,7 +239,7 @@ def test_labels_and_finalizers_can_be_removed_manually_where_larder_is_gone(site
     site.api.delete(f"/api/v1/namespaces/{tenant}")
 
 
-def test_helm_s_test_finds_agents_that_pod_security_refused(site: Installation) -> None:
+def test_the_helm_test_reports_agents_refused_by_pod_security(site: Installation) -> None:
     level = "pod-security.kubernetes.io/enforce"
     namespace, agent = f"/api/v1/namespaces/{NAMESPACE}", site.agent("one")
     assert agent is not None

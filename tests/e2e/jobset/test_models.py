@@ -16,7 +16,7 @@ def jobset(name: str, model: str) -> Json:
     return kind | {"spec": {"replicatedJobs": [worker]}}
 
 
-def test_every_pod_gets_the_model_and_a_claim_of_its_own(site: Site) -> None:
+def test_every_pod_of_a_jobset_gets_the_model_and_its_own_claim(site: Site) -> None:
     model, name = ready_model(site, "Pending"), site.name("set")  # without nodes, no pod runs
     site.api.create(JOBSETS, jobset(name, model))
     query = f"{PODS}?labelSelector=jobset.sigs.k8s.io/jobset-name={name}"

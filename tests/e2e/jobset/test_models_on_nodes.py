@@ -37,7 +37,7 @@ def slot(site: Site) -> Iterator[dict[str, str]]:
         site.cluster.nodes.remove(node)
 
 
-def test_every_pod_of_its_jobs_runs_on_a_node_with_the_model(site: Site, slot: dict[str, str]) -> None:
+def test_every_pod_of_a_jobset_runs_on_a_node_with_the_model(site: Site, slot: dict[str, str]) -> None:
     model = site.base_model(nodeSelector=slot)
     site.wait_ready("ClusterBaseModel", model)
     name = site.name("train")

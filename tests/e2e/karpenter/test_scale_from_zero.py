@@ -6,7 +6,7 @@ from tests.e2e.karpenter.pool import STARTUP_TAINT, Pool
 MODEL = "tiny-gpt2"
 
 
-def test_only_a_pod_that_does_not_require_the_files_gets_a_node(pool: Pool) -> None:
+def test_only_a_pod_that_does_not_require_the_files_triggers_a_new_node(pool: Pool) -> None:
     larder = pool.larder
     pool.apply(pool.example("nodepool.yaml"))
     requires = pool.deploy("required")
@@ -24,7 +24,7 @@ def test_only_a_pod_that_does_not_require_the_files_gets_a_node(pool: Pool) -> N
     assert len(pool.node_claims()) == 1
 
 
-def test_a_startup_taint_keeps_pods_off_until_the_models_are_there(pool: Pool) -> None:
+def test_a_startup_taint_blocks_pods_until_the_models_are_ready(pool: Pool) -> None:
     larder = pool.larder
     pool.close("gpu")
     pool.apply(pool.example("nodepool-with-startup-taint.yaml"))

@@ -37,7 +37,7 @@ def _is_asked(site: KServeSite) -> bool:
 
 
 @pytest.mark.usefixtures("ours_first")
-def test_the_webhook_works_before_kserve_s_too(site: KServeSite) -> None:
+def test_pods_get_the_cache_even_if_our_webhook_runs_before_that_of_kserve(site: KServeSite) -> None:
     names = [c["metadata"]["name"] for c in site.larder.api.get(CONFIGURATIONS)["items"]]
     assert sorted(names).index(FIRST) < sorted(names).index(KSERVES)
     uri = site.larder.upload()

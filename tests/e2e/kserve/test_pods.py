@@ -47,7 +47,7 @@ def test_a_single_entry_of_storage_uris_is_mounted_at_its_own_path(site: KServeS
     assert [v["name"] for v in pod["spec"]["volumes"] if "projected" not in v] == [CACHE]
 
 
-def test_a_claim_beside_the_download_stays(site: KServeSite, uri: str) -> None:
+def test_a_claim_beside_the_download_is_kept(site: KServeSite, uri: str) -> None:
     uris = [{"uri": uri, "mountPath": "/mnt/models/base"}, {"uri": "pvc://lora", "mountPath": "/mnt/models/lora"}]
     pod = site.served({"model": MODEL, "storageUris": uris})
     assert (initializers(pod), not_cached(pod)) == ([], "")
@@ -61,7 +61,7 @@ def test_a_claim_beside_the_download_stays(site: KServeSite, uri: str) -> None:
     assert claims["mnt-models-lora"] == "lora"
 
 
-def test_several_downloads_are_left_alone(site: KServeSite, uri: str) -> None:
+def test_a_pod_with_several_downloads_is_not_changed(site: KServeSite, uri: str) -> None:
     pairs = [uri, "/mnt/models/a", "s3://elsewhere/b", "/mnt/models/b"]
     uris = [{"uri": uri, "mountPath": path} for uri, path in zip(pairs[::2], pairs[1::2], strict=True)]
     pod = site.served({"model": MODEL, "storageUris": uris})
@@ -81,14 +81,14 @@ def test_a_pod_with_a_storage_key_is_cached_by_its_real_uri(site: KServeSite, ur
     assert pod["metadata"]["annotations"]["larder.dev/source-uri"] == uri
 
 
-def test_a_container_of_the_user_s_own_gets_what_its_variable_names(site: KServeSite, uri: str) -> None:
+def test_a_custom_container_with_a_storage_uri_variable_gets_the_cache(site: KServeSite, uri: str) -> None:
     container = CUSTOM | {"env": [{"name": "STORAGE_URI", "value": uri}]}
     pod = site.served({"containers": [container]})
     assert (initializers(pod), not_cached(pod)) == ([], "")
     assert mounts(pod) == AT_MODELS
 
 
-def test_a_group_that_an_affinity_defines_confines_the_pod(site: KServeSite) -> None:
+def test_a_group_defined_by_an_affinity_confines_the_pod(site: KServeSite) -> None:
     uri = site.larder.upload()
     site.cache(uri, group="", nodeGroups=["gpus", "fast"])
     predictor = {"model": MODEL | {"storageUri": uri}}
@@ -101,14 +101,14 @@ def test_a_group_that_an_affinity_defines_confines_the_pod(site: KServeSite) -> 
     assert site.placed(anywhere) in ("a", "b")
 
 
-def test_a_group_that_the_cache_is_not_on_leaves_the_pod_its_download(site: KServeSite, uri: str) -> None:
+def test_a_pod_in_a_group_without_the_cache_keeps_its_download(site: KServeSite, uri: str) -> None:
     pod = site.served({"model": MODEL | {"storageUri": uri}}, {"serving.kserve.io/nodegroup": "others"})
     assert "is kept on gpus, not on others" in not_cached(pod)
     assert initializers(pod) == [[uri, "/mnt/models"]]
     assert site.placed(pod)
 
 
-def test_a_group_whose_nodes_have_no_space_leaves_the_pod_its_download(site: KServeSite) -> None:
+def test_a_pod_in_a_group_without_space_for_the_cache_keeps_its_download(site: KServeSite) -> None:
     uri = site.larder.upload()
     tiny = site.larder.group({"other": "yes"}, storageLimit="64Ki")
     cache = site.larder.cache(uri, group="", nodeGroups=["gpus", tiny], credentialsSecret=SECRET)
@@ -121,14 +121,14 @@ def test_a_group_whose_nodes_have_no_space_leaves_the_pod_its_download(site: KSe
     assert mounts(site.served(predictor)) == AT_MODELS
 
 
-def test_a_predictor_that_is_pinned_outside_the_cache_downloads_for_itself(site: KServeSite, uri: str) -> None:
+def test_a_predictor_pinned_outside_the_cache_keeps_its_download(site: KServeSite, uri: str) -> None:
     pod = site.served({"model": MODEL | {"storageUri": uri}, "nodeSelector": {"other": "yes"}})
     assert "excludes every node there" in not_cached(pod)
     assert initializers(pod) == [[uri, "/mnt/models"]]
     assert site.placed(pod) == "c"
 
 
-def test_a_server_that_wants_to_write_is_reported(site: KServeSite, uri: str) -> None:
+def test_a_predictor_that_requests_a_writable_model_gets_a_warning(site: KServeSite, uri: str) -> None:
     annotations = {"storage.kserve.io/readonly": "false"}
     name = site.service({"model": MODEL | {"storageUri": uri}}, annotations)
     assert mounts(site.pod(name)) == AT_MODELS
@@ -138,9 +138,7 @@ def test_a_server_that_wants_to_write_is_reported(site: KServeSite, uri: str) ->
     assert 'Warning: larder: annotation storage.kserve.io/readonly is "false"' in output
 
 
-def test_a_transformer_of_its_own_is_not_marked_and_one_that_downloads_is_given_the_cache(
-    site: KServeSite, uri: str
-) -> None:
+def test_only_a_transformer_that_downloads_the_model_gets_the_cache(site: KServeSite, uri: str) -> None:
     plain = site.service({"model": MODEL | {"storageUri": uri}}, transformer={"containers": [CUSTOM]})
     pod = site.pod(plain, "transformer")
     assert "larder.dev/not-cached" not in pod["metadata"]["annotations"]

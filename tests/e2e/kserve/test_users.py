@@ -26,7 +26,7 @@ def refusal(site: KServeSite, cache: str) -> str:
     return str(refused.value)
 
 
-def test_a_stopped_service_holds_its_cache_whatever_field_names_it(site: KServeSite) -> None:
+def test_a_stopped_service_protects_its_cache_whichever_field_names_it(site: KServeSite) -> None:
     uri = site.larder.upload()
     cache = site.cache(uri)
     services = [
@@ -44,7 +44,7 @@ def test_a_stopped_service_holds_its_cache_whatever_field_names_it(site: KServeS
     site.larder.delete("ClusterModelCache", cache)
 
 
-def test_an_llm_service_holds_its_cache(site: KServeSite) -> None:
+def test_an_llm_service_protects_its_cache(site: KServeSite) -> None:
     uri, name = site.larder.push(), site.larder.name("llm")
     cache = site.cache(uri)
     body = {
@@ -59,7 +59,7 @@ def test_an_llm_service_holds_its_cache(site: KServeSite) -> None:
     site.larder.delete("ClusterModelCache", cache)
 
 
-def test_a_part_that_is_absent_makes_no_user(site: KServeSite) -> None:
+def test_a_service_with_a_missing_part_does_not_count_as_a_user(site: KServeSite) -> None:
     uri = site.larder.upload()
     cache = site.cache(uri)
     there = site.service({"model": MODEL | {"storageUri": f"{uri}/config.json"}}, STOPPED)
@@ -82,6 +82,6 @@ def without_the_right(site: KServeSite) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_the_right")
-def test_services_that_may_not_be_listed_are_not_taken_for_none(site: KServeSite) -> None:
+def test_a_cache_cannot_be_deleted_while_services_cannot_be_listed(site: KServeSite) -> None:
     cache = site.cache(site.larder.push())
     assert "ClusterRole must let it list /apis/serving.kserve.io/v1beta1/inferenceservices" in refusal(site, cache)

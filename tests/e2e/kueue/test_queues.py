@@ -85,7 +85,7 @@ def model(site: Site, slot: Mapping[str, str]) -> str:
 
 
 @pytest.mark.parametrize("placement", ["required", "preferred", "gated"])
-def test_the_pod_of_a_queued_job_runs_where_its_model_is(
+def test_the_pod_of_a_queued_job_runs_on_a_node_with_its_model(
     site: Site, slot: dict[str, str], model: str, placement: str
 ) -> None:
     queue = add_queue(site, slot)
@@ -99,7 +99,7 @@ def test_the_pod_of_a_queued_job_runs_where_its_model_is(
     site.api.delete(f"{JOBS}/{job}?propagationPolicy=Background")
 
 
-def test_a_selector_of_the_template_leaves_out_flavors_without_the_group(
+def test_a_node_selector_of_the_template_excludes_flavors_without_the_label(
     site: Site, slot: dict[str, str], model: str
 ) -> None:
     queue = add_queue(site, {"slot": "elsewhere"}, slot)
@@ -113,7 +113,9 @@ def test_a_selector_of_the_template_leaves_out_flavors_without_the_group(
         site.api.delete(f"{JOBS}/{job}?propagationPolicy=Background")
 
 
-def test_a_plain_pod_starts_once_the_gates_of_both_are_gone(site: Site, slot: dict[str, str], model: str) -> None:
+def test_a_plain_pod_starts_once_larder_and_kueue_have_removed_their_gates(
+    site: Site, slot: dict[str, str], model: str
+) -> None:
     queue, name = site.name("queue"), site.name("pod")
     *_, job = objects()
     annotations = {GATE: model, "larder.dev/placement": "gated"}

@@ -60,7 +60,7 @@ def test_every_pod_of_a_group_gets_the_model(site: Site, placement: str) -> None
     site.api.delete(f"{SETS}/{name}")
 
 
-def test_every_pod_of_a_group_gets_a_model_of_the_namespace(site: Site) -> None:
+def test_every_pod_of_a_group_gets_a_model_on_a_claim_of_its_namespace(site: Site) -> None:
     """A Model (`models.example.com`), whose claim both leaders and workers mount."""
     model, name = ready_model(site), site.name("set")
     template = {
@@ -78,7 +78,7 @@ def test_every_pod_of_a_group_gets_a_model_of_the_namespace(site: Site) -> None:
     site.delete("Model", model)
 
 
-def test_pods_of_groups_get_claims_that_the_set_owns_and_get_them_back(site: Site) -> None:
+def test_the_set_owns_the_claims_of_its_pods_and_recreated_pods_reuse_them(site: Site) -> None:
     """StatefulSets refuse mounts without a volume, so the templates name the placeholder."""
     pods = pod_template([claim_template()], "data")
     pods["spec"] |= {"restartPolicy": "Always"}

@@ -148,7 +148,7 @@ def _environ(home: Path, cluster: NodeCluster) -> dict[str, str]:
     return {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(home), "KUBECONFIG": str(cluster.kubeconfig)}
 
 
-def test_install_ends_in_a_pod_that_reads_its_model(reader: Reader) -> None:
+def test_the_installation_page_ends_with_a_pod_that_reads_its_model(reader: Reader) -> None:
     log = reader.said_by("logs reader")
     assert '"model_type"' in log
     assert "model.safetensors" in log
@@ -159,7 +159,7 @@ def test_install_ends_in_a_pod_that_reads_its_model(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
-def test_a_tutorial_ends_in_a_model_that_answers(reader: Reader, page: Path, tmp_path: Path) -> None:
+def test_every_command_of_a_tutorial_prints_the_output_shown(reader: Reader, page: Path, tmp_path: Path) -> None:
     shell = TutorialShell(reader.environ, reader.folder)
     with required_by(page, reader.site.cluster, tmp_path), shell.running:
         assert shell.follow(page, _ANSWER_S) > 7
