@@ -1,4 +1,4 @@
-"""Headers of GGUF: what is told, what is refused."""
+"""Headers of GGUF: what is read, what is refused."""
 
 import struct
 
@@ -58,11 +58,33 @@ def test_one_of_several_quantizations_is_reported() -> None:
     assert (found.quantization, found.weight_bytes) == ("Q4_K_M", len(MODEL))
 
 
-def test_long_lists_are_skipped() -> None:
+class RecordedFiles(MemoryFiles):
+    """Files that record the length of each read."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(files)
+        self.lengths: list[int] = []
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        self.lengths.append(length)
+        return super().read(path, offset, length)
+
+
+def test_a_long_list_of_tokens_is_read_once_in_small_parts() -> None:
     tokens = {"tokenizer.ggml.tokens": [f"{i}" * 40 for i in range(20_000)]}
-    files = MemoryFiles({"m.gguf": gguf({**KEYS, **tokens}, TENSORS, data_bytes=2752) + bytes(2**22)})
+    files = RecordedFiles({"m.gguf": gguf({**KEYS, **tokens}, TENSORS, data_bytes=2752)})
+    assert files.sizes["m.gguf"] > 2**21
     assert read_metadata(files).vocabulary_size == 20_000
-    assert files.read_bytes < files.sizes["m.gguf"] - 2**21
+    assert max(files.lengths) <= 2**18
+    assert files.read_bytes <= files.sizes["m.gguf"] + 2**18
+
+
+def test_a_long_list_of_numbers_is_not_read() -> None:
+    types = {"tokenizer.ggml.token_type": [1] * 1_000_000}
+    files = MemoryFiles({"m.gguf": gguf({**KEYS, **types}, TENSORS, data_bytes=2752)})
+    assert read_metadata(files).parameters == 1024 + 2048 + 256
+    assert files.read_bytes <= 2 * 2**18
+    assert files.sizes["m.gguf"] > 2**21
 
 
 def starting(*parts: bytes) -> bytes:
