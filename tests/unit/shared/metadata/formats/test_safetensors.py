@@ -18,21 +18,24 @@ tensors = st.dictionaries(
         "layers.{}.{}.weight".format, st.text("0123456789", min_size=1, max_size=4), st.sampled_from(["up", "down"])
     ),
     st.tuples(st.sampled_from(KINDS), st.lists(st.integers(0, 9), max_size=4)),
+    min_size=1,
     max_size=20,
 )
 
 
-@given(st.lists(tensors, min_size=1, max_size=4))
-def test_each_tensor_name_counts_once_over_all_shards(shards: list[dict[str, tuple[str, list[int]]]]) -> None:
-    shards = [shard for shard in shards if shard] or [{"a.weight": ("F32", [1])}]
-    files = {f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors": safetensors(s) for i, s in enumerate(shards)}
-    names: dict[str, set[int]] = {}
-    for shard in shards:
-        for name, (_, shape) in shard.items():
-            names.setdefault(name, set()).add(prod(shape))
+@given(tensors, st.data())
+def test_a_tensor_in_several_shards_counts_once_with_all_its_elements(
+    stored: dict[str, tuple[str, list[int]]], data: st.DataObject
+) -> None:
+    names = st.lists(st.sampled_from(sorted(stored)), min_size=1, unique=True)
+    shards = data.draw(st.lists(names, min_size=1, max_size=4))
+    files = {
+        f"model-{i:05d}-of-{len(shards):05d}.safetensors": safetensors({name: stored[name] for name in shard})
+        for i, shard in enumerate(shards, 1)
+    }
     found = read_files({"config.json": {}, **files})
-    low, high = sum(min(sizes) for sizes in names.values()), sum(max(sizes) for sizes in names.values())
-    assert low <= (found.parameters or 0) <= high
+    elements = sum(prod(stored[name][1]) for name in set().union(*shards))
+    assert found.parameters == (elements or None)
 
 
 @pytest.mark.parametrize(
