@@ -1,4 +1,4 @@
-"""Scheduler plugins that raise, hang or answer nonsense, and a worker that is busy."""
+"""Scheduler plugins that raise, hang or return invalid answers, and a busy worker."""
 
 import asyncio
 import threading
@@ -55,8 +55,8 @@ async def test_a_malformed_answer_of_a_plugin_refuses_the_node_and_is_reported(
     accounts: DeviceAccounts, answer: object
 ) -> None:
     fit = await DeviceWorker(accounts, [ScriptedPlugin(pod_fits_device=lambda: answer)], time.monotonic).run(fits, 60)
-    assert not fit.fits or answer == [True, (), "1"]
-    assert "scheduler plugin odd: pod_fits_device" in fit.reason or fit.fits
+    assert not fit.fits
+    assert fit.reason.startswith("scheduler plugin odd: pod_fits_device ")
 
 
 async def test_a_refusal_without_a_reason_is_reported_as_such(accounts: DeviceAccounts) -> None:
