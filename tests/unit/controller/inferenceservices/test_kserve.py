@@ -51,11 +51,6 @@ def test_a_cache_with_a_longer_uri_takes_over_only_services_of_its_groups(
     assert list(kserve_services_with(LONGER, [asked], [CACHE, LONGER])) == ["team/s"]
 
 
-def test_a_service_stays_with_the_shorter_cache_if_no_longer_one_is_usable() -> None:
-    asked = kserve("s", {"model": {"storageUri": "s3://bkt/models/llama"}})
-    assert list(kserve_services_with(CACHE, [asked], [CACHE])) == ["team/s"]
-
-
 def test_a_service_without_the_annotation_or_being_deleted_uses_no_model() -> None:
     predictor = {"model": {"storageUri": "s3://bkt/models"}}
     services = [
