@@ -1,4 +1,4 @@
-"""Helm, the charts as it renders them, and a control plane that they are installed on."""
+"""Helm, the rendered charts, and a control plane with the charts installed."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -41,7 +41,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 
 @pytest.fixture(scope="session")
 def render(helm: Helm) -> Render:
-    """Renders the chart larder with some values; each set of values once."""
+    """Renders the chart larder with the given values; results are cached."""
     known: dict[str, list[Json]] = {}
 
     def rendered(values: Mapping[str, Any] | None = None, namespace: str = NAMESPACE) -> list[Json]:
@@ -55,7 +55,7 @@ def render(helm: Helm) -> Render:
 
 @pytest.fixture(scope="package")
 def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of the charts' own: their cluster-wide objects would be in the way of others."""
+    """A separate control plane, because the cluster-wide objects of the charts would affect other tests."""
     options = Options(apiserver_flags=["--allow-privileged=true"])  # as real clusters have it
     with ControlPlane(binaries, tmp_path_factory.mktemp("plane"), options) as running:
         yield running

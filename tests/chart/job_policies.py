@@ -1,4 +1,4 @@
-"""What the tests of the policies for Jobs share: the controller's token, the Job's image, changes, and attempts."""
+"""Shared by the tests of Job policies: a client with the controller's token, the image, changed Jobs, and attempts."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ Change = Callable[[Json, Json], object]  # of the pod's spec and its container
 
 @contextmanager
 def controller_client(api: Api, plane: ControlPlane, refused: Json, namespace: str) -> Iterator[Api]:
-    """Give a client with a token of the controller, once the policies refuse this Job in a namespace."""
+    """Yield a client with the controller's token once the policies refuse this Job in a namespace."""
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller"
     client = plane.api_with_token(str(api.create(f"{account}/token", {"spec": {}})["status"]["token"]))
     wait_until(lambda: not is_taken(client, refused, namespace), 60, "the policy to be in force")

@@ -1,4 +1,4 @@
-"""Finding one's way in what helm rendered."""
+"""Looks up objects in the output of helm."""
 
 from collections.abc import Iterable
 
@@ -28,7 +28,7 @@ def pod_specs(objects: Iterable[Json]) -> dict[str, Json]:
 
 
 def environment(container: Json) -> dict[str, str]:
-    """Return a container's environment; what comes from a field is shown as its path."""
+    """Return a container's environment; a variable that refers to a field has the field's path as its value."""
     return {
         e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"] for e in container["env"]
     }

@@ -1,4 +1,4 @@
-"""What models of namespaces may name, from the chart's value to the controller's setting."""
+"""Allowed sources of namespaced models, from the chart's value to the controller's setting."""
 
 import pytest
 

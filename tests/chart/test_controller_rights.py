@@ -1,4 +1,4 @@
-"""What the controller may do, each verb with its reason, and nothing else; tried with its token."""
+"""The controller has exactly the rights with a listed reason; requests are tried with its token."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What agents may do with devices: nothing by default, and little where they are switched on."""
+"""Rights of agents for devices: none by default, and few when devices are switched on."""
 
 import asyncio
 from collections.abc import Iterator
@@ -173,7 +173,7 @@ def test_every_write_of_the_advertiser_is_allowed(
 
 
 async def _advertise(kubeconfig: Path, info: NodeInfo) -> None:
-    """Do what an agent does in a round, and see that the next one has nothing to do."""
+    """Run one round of the advertiser and check that the next round has nothing to do."""
     async with connect(kubeconfig) as kube:
         devices = DevicesOfNode(kube, OWN.rpartition("/")[2])
         for _ in range(4):
@@ -230,7 +230,7 @@ def test_a_status_patch_cannot_change_what_the_agent_does_not_own(body: Json, ag
 
 
 def _of_others(node: Json) -> Json:
-    """What the agent must not change; the node's controllers write conditions and taints meanwhile."""
+    """Return what the agent must not change, without conditions and taints, which the node's controllers write."""
     metadata = {key: node["metadata"].get(key) for key in ("labels", "annotations", "finalizers")}
     return metadata | {key: node["status"].get(key) for key in ("capacity", "allocatable", "addresses", "nodeInfo")}
 

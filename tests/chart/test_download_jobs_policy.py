@@ -1,4 +1,4 @@
-"""The controller creates and deletes downloads of ModelCaches alone, tried with its token on a real API server."""
+"""The controller may create and delete only download Jobs; tried with its token on a real API server."""
 
 import copy
 from collections.abc import Iterator

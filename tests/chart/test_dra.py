@@ -1,4 +1,4 @@
-"""The driver of devices: what it sees of the host, and what its token can do on a real API server."""
+"""The DRA driver: its mounts, and what its token can do on a real API server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ def test_the_dra_driver_is_off_by_default(render: Render) -> None:
 
 
 def test_the_driver_runs_as_root_without_privileges_or_capabilities(render: Render) -> None:
-    """Kubelet's directories belong to root; all else is as in every pod of the chart."""
+    """Kubelet's directories belong to root; everything else is as restricted as in the other pods of the chart."""
     spec = pod_specs(render(ON))["larder-dra"]
     (container,) = spec["containers"]
     assert container["securityContext"] == {
@@ -257,7 +257,7 @@ def test_claims_for_other_devices_are_not_restricted(api: Api, driver: Api) -> N
 
 
 def test_users_cannot_write_the_allocations_that_the_driver_trusts(render: Render) -> None:
-    """The policy itself is tried with the scheduler; it must be there also without it."""
+    """The policy is tested with the scheduler; it must also exist without it."""
     only(render(ON), "ValidatingAdmissionPolicy", "larder-device-annotations")
     binding = only(render(ON), "ValidatingAdmissionPolicyBinding", "larder-device-annotations")
     assert binding["spec"]["validationActions"] == ["Deny"]

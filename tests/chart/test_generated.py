@@ -1,4 +1,4 @@
-"""What the charts hold of other files is current, and every value is documented and checked."""
+"""Generated parts of the charts are up to date, and every value is documented and in the schema."""
 
 import json
 from typing import Any

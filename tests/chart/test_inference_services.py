@@ -1,4 +1,4 @@
-"""What InferenceServices give the controller a right to, and what a policy holds it to, tried with its token."""
+"""Rights of the controller for InferenceServices, and the policy that limits them; tried with its token."""
 
 import copy
 from collections.abc import Iterator
@@ -113,7 +113,7 @@ def test_the_controller_cannot_change_a_deployment_that_no_service_owns(controll
 
 
 def with_pod(**spec: object) -> Json:
-    """Return a service's Deployment whose pods have something more, as who stole the token would write it."""
+    """Return a service's Deployment with changed pods, as someone with a stolen token would write it."""
     deployment: Json = copy.deepcopy(manifests()[0])
     deployment["spec"]["template"]["spec"] |= spec
     return deployment
@@ -214,7 +214,7 @@ def test_owner_and_service_account_are_compared_with_the_existing_service(contro
 
 
 def test_the_policy_does_not_restrict_other_users(api: Api) -> None:
-    """An administrator's Deployment in an opened namespace may have what it likes."""
+    """The policy does not apply to a Deployment of an administrator in an enabled namespace."""
     for namespace in (OPENED, "default"):
         strong = with_pod(hostNetwork=True, hostPID=True)
         strong["metadata"] = {"name": "theirs", "namespace": namespace}

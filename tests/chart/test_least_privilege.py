@@ -1,4 +1,4 @@
-"""What the token of an agent can do on a real API server: what must fail is tried."""
+"""What the token of an agent can and cannot do on a real API server."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -214,13 +214,13 @@ def test_requests_beyond_the_needs_of_the_agent_are_refused(attempt: Try, agent:
 
 
 def _wanted(found: Json) -> Json:
-    """What nobody but its writer may change; the node's controllers write to its status and taints meanwhile."""
+    """Return what the agent must not change, without status and taints, which the node's controllers write."""
     kept = {k: found["metadata"].get(k) for k in ("uid", "labels", "annotations", "finalizers", "ownerReferences")}
     return kept | {"spec": found["spec"] if found.get("kind") == "ModelNode" else None}
 
 
 def test_the_agent_cannot_rewrite_field_ownership_of_other_managers(agent: Api, api: Api) -> None:
-    """What an applier owns goes when it applies again without it, so that this would remove the label `pool`."""
+    """An applied field that is left out of the next apply is removed, so this would remove the label `pool`."""
     fields = api.get(OWN)["metadata"]["managedFields"]
     (operator,) = [entry for entry in fields if entry["operation"] == "Apply"]
     operator["fieldsV1"]["f:metadata"]["f:labels"]["f:pool"] = {}

@@ -1,4 +1,4 @@
-"""The controller makes Jobs of one shape alone, tried with its token on a real API server."""
+"""The controller may create only metadata Jobs of one shape; tried with its token on a real API server."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
 
 @pytest.fixture
 def job(render: Render) -> Json:
-    """The Job as the controller of this chart makes it."""
+    """The Job as the controller of this chart creates it."""
     return _job(agent_image(render))
 
 

@@ -1,4 +1,4 @@
-"""Alerts and the dashboard ask for metrics that the programs have, with labels that those have; all are documented."""
+"""Alerts and the dashboard use existing metrics and labels, and every metric and alert is documented."""
 
 import json
 import re
@@ -48,7 +48,7 @@ KEYWORDS = {"by", "on", "and", "or"}
 
 @pytest.fixture(scope="module")
 def families() -> list[Metric]:
-    """Every metric of both programs, each with a sample at least."""
+    """Every metric of both programs, each with at least one sample."""
     found = [*_of_agent(), *_of_controller()]
     assert [family.name for family in found if not family.samples] == []
     return found
@@ -89,7 +89,7 @@ def _of_controller() -> Iterable[Metric]:
 
 @pytest.fixture(scope="module")
 def samples(families: list[Metric]) -> dict[str, set[str]]:
-    """The labels of every sample that a scrape of both programs brings, by its name."""
+    """The labels of every sample in a scrape of both programs, by the name of the sample."""
     return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 
@@ -166,7 +166,7 @@ def test_malformed_queries_are_detected(query: str) -> None:
 
 
 def _flaw(query: str) -> str:
-    """Return what is wrong. No parser of the language: it finds slips of the pen."""
+    """Return what is wrong with a query, or an empty string; it finds typos but is not a parser of PromQL."""
     plain, rest = re.sub(r'(?<==|~)"[^"]*"', "", query), ""
     if '"' in plain or re.search(r"[=~]\w", plain.replace("== ", "")):
         return "quotes"

@@ -1,4 +1,4 @@
-"""What the policies of the network let through."""
+"""Traffic that the network policies allow."""
 
 import pytest
 

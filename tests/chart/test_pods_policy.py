@@ -57,7 +57,7 @@ def plain(api: Api) -> Iterator[str]:
 
 
 def refusal(client: Api, name: str, change: Json, part: str = "") -> str:
-    """Return why the API server refuses a change, empty where it takes it; nothing is stored."""
+    """Return the reason for the refusal of a change, or an empty string; nothing is stored."""
     try:
         client.call("PATCH", f"{_PODS}/{name}{part}?dryRun=All", change, MERGE)
     except CallRefused as refused:

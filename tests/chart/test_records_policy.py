@@ -1,4 +1,4 @@
-"""Who may write what a source was resolved to, tried on a real API server."""
+"""Who may write the record of a resolved source; tried on a real API server."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ RULES = [{"apiGroups": ["ome.io"], "resources": ["basemodels"], "verbs": ["*"]}]
 
 @pytest.fixture(scope="module")
 def author(api: Api, plane: ControlPlane) -> Iterator[Api]:
-    """Somebody who may do anything with the BaseModels of a namespace."""
+    """A user with all rights for the BaseModels of a namespace."""
     rbac, subject = (
         "/apis/rbac.authorization.k8s.io/v1/namespaces/default",
         {"kind": "ServiceAccount", "name": "author"},

@@ -1,4 +1,4 @@
-"""Both charts on a real API server: what it accepts, what an upgrade keeps, what an uninstall leaves."""
+"""Both charts on a real API server: installation, upgrades and removal."""
 
 import base64
 import ssl
@@ -33,7 +33,7 @@ FOREIGN = ("monitoring.coreos.com", "cert-manager.io")  # kinds of others, which
 
 
 def _collection(api: Api, found: Json) -> str:
-    """Return the path of an object's collection, as the API server's discovery says."""
+    """Return the path of an object's collection, from the API server's discovery."""
     version = found["apiVersion"]
     root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
     (resource,) = (
@@ -124,7 +124,7 @@ def _trusted(api: Api) -> bytes:
 
 
 def _go_on(api: Api, annotation: str) -> None:
-    """Take an annotation away, which lets the next upgrade do at once what it would do later."""
+    """Remove an annotation, so that the next upgrade proceeds without waiting."""
     api.patch(TLS, {"metadata": {"annotations": {annotation: None}}})
 
 

@@ -1,4 +1,4 @@
-"""The last release, which upgrades are tried from, is one, and older than what comes."""
+"""There is exactly one last release, from which upgrades are tested; it is older than the chart."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ from tests.chart.objects import only
 
 
 def _order(version: str) -> tuple[tuple[int, ...], bool, str]:
-    """A version's place: numbers first, and a pre-release before what it leads to."""
+    """Return a sort key for a version: pre-releases come before their release."""
     found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.]+))?", version)
     assert found, version
     return tuple(map(int, found.groups()[:3])), found[4] is None, found[4] or ""
@@ -36,7 +36,7 @@ def test_the_last_release_is_older_than_the_chart(chart: Path, helm: Helm) -> No
 
 
 def test_immutable_fields_of_workloads_do_not_change_between_releases(helm: Helm) -> None:
-    """A selector cannot be changed: with another one `helm upgrade` would fail for everybody who has the release."""
+    """A selector is immutable: if it changed, `helm upgrade` would fail for every user of the release."""
     old, new = (helm.template(chart, {}, NAMESPACE) for chart in (last_release(LARDER), LARDER))
     for kind, name in (("Deployment", "larder-controller"), ("DaemonSet", "larder-agent")):
         before, after = _unchangeable(only(old, kind, name)), _unchangeable(only(new, kind, name))
@@ -48,7 +48,7 @@ def _unchangeable(workload: Json) -> object:
 
 
 def test_the_last_release_is_changed_only_as_far_as_current_images_need_it(helm: Helm, tmp_path: Path) -> None:
-    """Upgrades are tried from it, with today's images: only what those cannot start without is added."""
+    """Upgrade tests start from the last release with current images; only what these need to start is added."""
     released, proposed = (
         {(o["kind"], o["metadata"]["name"]): o for o in helm.template(chart, {}, NAMESPACE)}
         for chart in (last_release(LARDER), last_release_for_todays_images(tmp_path))

@@ -1,4 +1,4 @@
-"""What users of a namespace may do with Larder's kinds, by the cluster's own roles; tried on a real API server."""
+"""What the cluster's default roles allow users of a namespace to do with Larder's kinds; tried on a real API server."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ def _may(client: Api, method: str, path: str, body: Json | None = None) -> bool:
 
 @pytest.fixture(params=["view", "edit", "admin"])
 def user(request: pytest.FixtureRequest, plane: ControlPlane, api: Api) -> Iterator[tuple[str, Api]]:
-    """Somebody who has one of the cluster's roles in namespace team-a, once the kinds are in it."""
+    """A user with one of the cluster's roles in namespace team-a, once the role includes Larder's kinds."""
     name = f"roles-{request.param}"
     binding = {
         "metadata": {"name": name},

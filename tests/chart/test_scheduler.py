@@ -1,4 +1,4 @@
-"""The scheduler that the chart installs, and what comes with it."""
+"""The scheduler that the chart installs, with its roles and configuration."""
 
 import base64
 from collections.abc import Iterator
@@ -118,7 +118,7 @@ def test_the_scheduler_has_the_roles_of_kube_scheduler_and_a_lease_of_its_own(re
 
 @pytest.fixture(scope="module")
 def switched_on(cluster: Helm) -> Iterator[None]:
-    """The release with the scheduler, and afterwards as the other tests know it."""
+    """The release with the scheduler; it is switched off again afterwards."""
     cluster.upgrade(LARDER, VALUES | {"scheduler": {"enabled": True}}, NAMESPACE)
     yield
     cluster.upgrade(LARDER, VALUES, NAMESPACE)

@@ -1,6 +1,6 @@
-"""Mounts of the store that somebody writes himself, tried on a real API server.
+"""Mounts of the store that users write themselves; tried on a real API server.
 
-Pods that say what they were given are tried in kube-system: elsewhere the webhook, which is not here, looks at them.
+Pods with the annotation of admission are tried in kube-system: elsewhere the webhook, which is absent here, checks it.
 """
 
 from typing import Any
@@ -28,14 +28,14 @@ def _pod(path: str, *mounts: Json, kind: str = "Directory", place: str = "contai
 
 
 def _given(path: str, *mounts: Json, **pod: Any) -> Json:
-    """Return a pod that says that it was given a model."""
+    """Return a pod with the annotation that admission gave it a model."""
     found = _pod(path, *mounts, **pod)
     found["metadata"]["annotations"] = {"larder.dev/models": "m@r"}
     return found
 
 
 def _refusal(api: Api, pod: Json, namespace: str = "default") -> str:
-    """Return why the API server refuses a pod, empty where it takes it; nothing is stored."""
+    """Return the reason for the refusal of a pod, or an empty string; nothing is stored."""
     try:
         api.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod)
     except CallRefused as refusal:
@@ -99,7 +99,7 @@ WIDE = pytest.mark.parametrize(
     "mount", [{}, {"readOnly": True}, {"subPath": ROOT[1:]}, {"subPathExpr": "$(X)", "readOnly": True}]
 )
 def test_a_mount_of_a_directory_above_the_store_is_refused(path: str, mount: Json, api: Api) -> None:
-    """A mount of / shows the store, by a sub-path or not, and /proc/1/root is /."""
+    """A mount of / shows the store, with or without a sub-path, and /proc/1/root is /."""
     message = _refusal(api, _pod(path, mount))
     assert "volumes store contain the model store, /var/lib/larder" in message
     assert "kubectl label namespace default larder.dev/allow-host-paths=true" in message
@@ -128,7 +128,7 @@ def test_pods_that_mount_the_host_run_in_namespaces_that_an_administrator_allows
 
 
 def test_an_ephemeral_container_cannot_mount_a_directory_above_the_store(api: Api) -> None:
-    """A pod that was there before the policy, or was let in by a label that is gone."""
+    """The pod is older than the policy, or was allowed by a label that has been removed."""
     pods = "/api/v1/namespaces/old/pods"
     label: Json = {"metadata": {"name": "old", "labels": {"larder.dev/allow-host-paths": "true"}}}
     api.ensure("/api/v1/namespaces", label)

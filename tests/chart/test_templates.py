@@ -247,7 +247,7 @@ def test_an_existing_certificate_needs_a_ca_bundle_if_helm_sees_no_cluster(helm:
 
 @pytest.mark.parametrize("provider", ["cert-manager", "existing"])
 def test_random_path_keys_are_refused_if_helm_sees_no_cluster(provider: str, helm: Helm) -> None:
-    """Argo CD renders without seeing the cluster; with its own certificate the chart is not for such tools at all."""
+    """Argo CD renders without access to the cluster; it cannot use the chart's own certificate."""
     ca = Authority().ca_pem.decode()
     values: Json = {"certificates": {"provider": provider, "secretName": "mine", "caBundle": ca}}
     with pytest.raises(HelmFailed, match=r"admission\.pathKeys: helm sees no cluster .* openssl rand -hex 24"):
@@ -270,7 +270,7 @@ def test_a_generated_webhook_path_is_random(helm: Helm) -> None:
 
 
 def test_pods_are_replaced_when_the_client_ca_changes(render: Render) -> None:
-    """A program that runs would go on trusting the former one."""
+    """A running program would keep trusting the old CA."""
     templates = [
         only(render({"admission": {"clientCA": ca}}), "Deployment", "larder-controller")["spec"]["template"]
         for ca in ("", Authority().ca_pem.decode(), Authority().ca_pem.decode())
@@ -289,7 +289,7 @@ def _crds(helm: Helm, **values: Json) -> dict[str, Json]:
 
 
 def test_kinds_shared_with_other_products_are_rendered_only_on_request_if_helm_sees_no_cluster(helm: Helm) -> None:
-    """Argo CD renders without seeing the cluster: a definition of OME or KServe would be replaced."""
+    """Argo CD renders without access to the cluster, so a definition of OME or KServe would be replaced."""
     phrase = r"helm sees no cluster .* Set groups\.\w+"
     for values in ({}, {"groups": {"ome.io": True}}, {"groups": {"ome.io": False, "serving.kserve.io": "auto"}}):
         with pytest.raises(HelmFailed, match=phrase):

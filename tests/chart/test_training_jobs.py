@@ -1,4 +1,4 @@
-"""What TrainingJobs give the controller a right to, and what policies hold it to, tried with its token."""
+"""Rights of the controller for TrainingJobs, and the policies that limit them; tried with its token."""
 
 import copy
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the hook of `helm uninstall` does to models, on a real API server; as a pod it runs in tests/e2e."""
+"""The hook of `helm uninstall` on a real API server; tests/e2e runs it as a pod."""
 
 import runpy
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ let_go: Callable[[Any, str, str], int] = HOOKS["let_go"]
 
 
 class _Direct(_PodApi):  # type: ignore[misc]  # the hook is no module that could be imported
-    """The hook's client, over the test's: outside of a pod there is no account of its own."""
+    """Runs the hook with the client of the test: outside a pod it has no service account."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

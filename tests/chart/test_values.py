@@ -1,4 +1,4 @@
-"""What an administrator changes about the two programs' pods, accounts and ports."""
+"""Values for pods, service accounts and ports of both programs."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_a_renamed_service_account_gets_all_rights_and_policies(program: str, re
 
 @PROGRAMS
 def test_tokens_expire_after_an_hour(program: str, render: Render) -> None:
-    """A token that kubelet adds by itself is accepted for a year after it lapsed."""
+    """A token that kubelet mounts by default stays valid for a year."""
     spec = pod_specs(render())[f"larder-{program}"]
     assert spec["automountServiceAccountToken"] is False
     sources = [s for v in spec["volumes"] for s in v.get("projected", {}).get("sources", [])]

@@ -39,7 +39,7 @@ def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
 
 
 def refusal(client: Api, path: str, body: Json) -> str:
-    """Return why the API server refuses an object, empty where it takes it; nothing is stored."""
+    """Return the reason for the refusal of an object, or an empty string; nothing is stored."""
     try:
         client.create(f"{path}?dryRun=All", body)
     except CallRefused as refused:
@@ -93,7 +93,7 @@ def test_a_model_of_another_namespace_is_refused(controller: Api) -> None:
 def test_a_shortened_id_is_protected_only_while_it_contains_its_whole_namespace(
     controller: Api, length: int, *, confined: bool
 ) -> None:
-    """The limit is documented; no cut id keeps the owner from his own model."""
+    """The limit is documented; a shortened id never blocks the owner of the model."""
     namespace, owned = "n" * length, f"{_ROOT}/models/{short_id('n' * length + '_' + 'm' * 45)}/r"
     stolen, own = ({"namespace": one, "name": "m"} for one in ("default", namespace))
     assert bool(refusal(controller, _VOLUMES, volume(local={"path": owned}, claimRef=stolen))) is confined
@@ -187,7 +187,7 @@ def test_only_the_size_of_a_model_s_claim_may_change(api: Api, controller: Api) 
 
 
 def _refused_change(client: Api, path: str, change: Json) -> str:
-    """Return why the API server refuses a change of an object, which others change as well."""
+    """Return the reason for the refusal of a change; it is retried when others change the object."""
     for _ in range(10):
         found = client.get(path)
         try:

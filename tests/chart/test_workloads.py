@@ -1,4 +1,4 @@
-"""What a reviewer of any chart asks of its pods, by the defaults and with everything switched on."""
+"""Good practice for the pods of a chart, with the defaults and with everything switched on."""
 
 import re
 from collections.abc import Iterator
