@@ -19,7 +19,7 @@ GPU = {"gpu": "yes"}
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """Node `one` in the group `gpus`, and the installation as its users get it; LARDER_E2E=required forbids to skip."""
+    """Node `one` in the group `gpus`, with Larder installed; LARDER_E2E=required turns skips into failures."""
     require_real_nodes()
     cache, state = cache_dir(os.environ), tmp_path_factory.mktemp("e2e")
     archives = images.build_all(cache, print)
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.fixture(autouse=True)
 def _clean(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave no fault and no workload of one test to the next, also when it fails."""
+    """Remove all faults and workloads after each test, even if it failed."""
     site = request.getfixturevalue("site") if "site" in request.fixturenames else None
     yield
     if isinstance(site, Installation):
@@ -50,7 +50,7 @@ def _clean(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failed test what its cluster says of itself."""
+    """Add the state of the cluster to the report of a failed test."""
     report = yield
     site = item.funcargs.get("site") if isinstance(item, pytest.Function) else None
     if report.failed and call.when == "call" and isinstance(site, Installation):

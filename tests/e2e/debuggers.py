@@ -1,4 +1,4 @@
-"""Debug containers in pods, which a tenant may add and which mount what they like of the pod's volumes."""
+"""Debug containers, which a tenant may add to a pod and which can mount any of its volumes."""
 
 from rig.errors import CallRefused
 from rig.larder.cluster_driver import Json
@@ -9,7 +9,7 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def add_debugger(site: Installation, pod: Json, volume: str) -> str:
-    """Put a container into the pod that mounts a volume to write, and return its name; empty where it is refused."""
+    """Add a debug container that mounts a volume writable; return its name, or an empty string if it is refused."""
     mount = {"name": volume, "mountPath": "/stolen", "readOnly": False}
     container = {"name": "debugger", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "volumeMounts": [mount]}
     metadata = pod["metadata"]

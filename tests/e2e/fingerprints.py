@@ -1,4 +1,4 @@
-"""Owner, mode and content of what a store holds, to be compared later."""
+"""Owner, mode and content of stored models, for comparison."""
 
 import hashlib
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def fingerprint(snapshot: Path) -> dict[str, tuple[int, int, int, str]]:
-    """Owner, group, mode and content of all that the store holds of a model; others may come and go meanwhile."""
+    """Return owner, group, mode and content of all files of a model in the store; other models may change meanwhile."""
     found = {}
     for folder, _, files in os.walk(snapshot.parent):
         for path in [Path(folder), *(Path(folder, name) for name in files)]:

@@ -1,4 +1,4 @@
-"""Namespaces that enforce a level of pod security, and what the strictest asks of pods."""
+"""Namespaces that enforce a level of pod security, and the fields that `restricted` requires of pods."""
 
 from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation

@@ -1,4 +1,4 @@
-"""What tests on real nodes ask of the machine."""
+"""Requirements of tests on real nodes."""
 
 import os
 
@@ -8,7 +8,7 @@ from rig.node.prepare import hindrances
 
 
 def require_real_nodes() -> None:
-    """Skip the test, saying why, where this machine cannot have real nodes; LARDER_E2E=required makes it fail."""
+    """Skip the test with a reason if this machine cannot run real nodes; with LARDER_E2E=required, fail it."""
     if found := hindrances(os.environ):
         reason = f"NOT TESTED on a real node: {'; '.join(found)}"
         if os.environ.get("LARDER_E2E") == "required":

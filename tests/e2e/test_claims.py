@@ -13,7 +13,7 @@ MODELS = "/apis/ome.io/v1beta1/namespaces/{}/basemodels"
 
 @pytest.fixture
 def namespace(site: Installation) -> str:
-    """A namespace of a tenant, where the strictest pod security is enforced."""
+    """A tenant's namespace that enforces the pod security level `restricted`."""
     name = site.name("team")
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     site.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
@@ -61,7 +61,7 @@ def test_a_model_on_a_claim_is_read_by_a_job_and_by_a_pod(site: Installation, na
 
 
 def _deployment(site: Installation, namespace: str, model: str) -> str:
-    """Run a workload with a model where the strictest pod security is enforced, and return its name."""
+    """Run a `restricted` workload with a model, and return its name."""
     main: Json = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
     main |= {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
     user = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -71,7 +71,7 @@ def _deployment(site: Installation, namespace: str, model: str) -> str:
 def test_pods_are_refused_and_create_no_directory_until_the_model_was_read(
     site: Installation, namespace: str, tmp_path: Path
 ) -> None:
-    """Kubelet makes a missing directory of a mount: that is why pods wait, and it shows only on a node."""
+    """Kubelet creates a missing directory of a mount, so pods must wait; only a real node shows it."""
     quotas, sets = f"/api/v1/namespaces/{namespace}/resourcequotas", f"/apis/apps/v1/namespaces/{namespace}/replicasets"
     site.api.create(quotas, {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}})
     site.until(lambda: "hard" in site.api.get(f"{quotas}/no-jobs").get("status", {}), "the quota to hold")

@@ -22,13 +22,13 @@ _GET = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5)
 
 @dataclass(frozen=True)
 class Caller:
-    """A pod of somebody else, from which services are called."""
+    """A pod without a model, from which services are called."""
 
     site: Installation
     pod: str
 
     def get(self, url: str) -> str:
-        """Return what a URL answers, empty where nobody does."""
+        """Return the response of a URL, or an empty string if there is none."""
         try:
             return self.site.cluster.exec("default", self.pod, ["/opt/venv/bin/python", "-c", _GET, url])
         except StartFailed:

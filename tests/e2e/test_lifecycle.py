@@ -17,20 +17,20 @@ def _restarts(pod: Json) -> int:
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
-    """What changes when a file is fetched or repaired, and not when another model shares it."""
+    """Return what changes when a file is fetched or repaired, but not when another model shares it."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _same(site: Installation, web: str, pod: Json) -> None:
-    """The workload was left alone."""
+    """Assert that the workload was neither restarted nor replaced."""
     (now,) = site.pods(f"app={web}", "default")
     assert (now["metadata"]["uid"], _restarts(now)) == (pod["metadata"]["uid"], _restarts(pod))
     assert site.sh(now, "cat $MODEL_PATH/config.json")
 
 
 def _declared(site: Installation) -> str:
-    """Declare a model once admission answers: who was cut off is asked until the API server and kube-proxy know it."""
+    """Declare a model once admission answers; lost replicas are still called until kube-proxy removes them."""
     name, uri = site.name("model"), site.push()
 
     def is_taken() -> bool:

@@ -20,7 +20,7 @@ _SIZE = 12 * _LIMIT
 
 @pytest.fixture(scope="module")
 def storage(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalPath]:
-    """A second storage class, besides claims made by hand."""
+    """A second storage class, besides the one for claims created manually."""
     state = tmp_path_factory.mktemp("local-path")
     with LocalPath(site.api, site.cluster.kubeconfig, state) as storage:
         yield storage
@@ -55,7 +55,7 @@ class Cache:
         return self.site.pods("app.kubernetes.io/component=model-download", self.namespace)
 
     def delete(self) -> str:
-        """Delete it, and return why that is refused, if it is."""
+        """Delete the cache; return the reason for a refusal, or an empty string."""
         try:
             self.site.api.delete(f"{self.path}/{self.name}")
         except CallRefused as refusal:

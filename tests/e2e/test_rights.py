@@ -20,7 +20,7 @@ _READY = {"metadata": {"labels": {"model-cache-ready-fake": "true"}}}
 
 @contextmanager
 def as_agent(site: Installation) -> Iterator[Api]:
-    """A client with the token that stands in the agent's pod on node one."""
+    """A client with the token mounted in the agent's pod on node one."""
     agent = site.agent("one")
     assert agent is not None
     argv = ["/opt/venv/bin/python", "-c", _TOKEN]
@@ -32,7 +32,7 @@ def as_agent(site: Installation) -> Iterator[Api]:
 
 @pytest.fixture
 def elsewhere(site: Installation) -> Iterator[str]:
-    """A Node without a machine, and its ModelNode, for a stolen token to try its luck with."""
+    """A Node without a machine, and its ModelNode, as targets for a stolen token."""
     site.api.create(_NODES, {"metadata": {"name": ELSEWHERE}})
     site.until(lambda: site.api.answers(f"{_MODEL_NODES}/{ELSEWHERE}"), "its ModelNode")
     yield ELSEWHERE

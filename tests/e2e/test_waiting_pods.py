@@ -45,7 +45,7 @@ def test_a_pod_waits_for_its_files_and_one_with_on_missing_fail_is_failed(site: 
 
 
 def _is_missing(pod: Json) -> bool:
-    """Return whether the controller ended the pod, by the condition: kubelet may drop the reason beside the phase."""
+    """Return whether the controller failed the pod, from the condition: kubelet may drop the reason."""
     return any(c["type"] == "larder.dev/ModelMissing" and c["status"] == "True" for c in pod["status"]["conditions"])
 
 

@@ -67,7 +67,7 @@ def claiming_pod(site: Installation, model: str, namespace: str, *more: Json) ->
 
 
 def reads_the_model(site: Installation, pod: Json, model: str) -> None:
-    """Look from inside the container: where the runtime ignores devices, everything else looks right."""
+    """Check from inside the container: if the runtime ignores devices, nothing else shows it."""
     revision = site.status("ClusterBaseModel", model)["servingRevision"]
     config = site.snapshot("one", model, revision) / "config.json"
     found = site.sh(pod, "sha256sum < $MODEL_PATH/config.json", "main")

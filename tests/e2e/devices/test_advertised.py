@@ -1,4 +1,4 @@
-"""Devices on a real node: what the agent advertises is what schedulers and kubelet go by."""
+"""Devices on a real node: schedulers and kubelet use what the agent advertises."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _SLOW_S = 180.0  # kubelet reads a ConfigMap again after a minute or so
 
 @pytest.fixture(scope="module")
 def advertising(site: Installation) -> Iterator[Installation]:
-    """The installation with devices on, and what they left behind withdrawn afterwards."""
+    """The installation with devices switched on; advertised devices are withdrawn afterwards."""
     body = {"metadata": {"name": "example-devices"}, "data": {"devices.json": json.dumps(EXAMPLE)}}
     site.api.ensure(f"/api/v1/namespaces/{NAMESPACE}/configmaps", body)
     site.install(controller=CONTROLLER, devices=DEVICES)
@@ -39,13 +39,13 @@ def node(site: Installation) -> dict[str, Any]:
 
 
 def info(site: Installation) -> dict[str, Any]:
-    """What the annotation says; empty without one."""
+    """Return the device annotation of the node; empty without one."""
     found: dict[str, Any] = json.loads(node(site)["metadata"]["annotations"].get(ANNOTATION, "{}"))
     return found
 
 
 def extended(site: Installation) -> dict[str, tuple[str, str]]:
-    """Capacity and allocatable in the Node's status, of our names."""
+    """Return capacity and allocatable amount of our extended resources in the Node's status."""
     status = node(site)["status"]
     return {
         name: (quantity, status["allocatable"].get(name, ""))

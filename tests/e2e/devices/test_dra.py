@@ -183,7 +183,7 @@ def test_a_pod_waits_for_its_model_and_starts_when_it_is_there(driven: Installat
 
 
 def test_prepared_claims_survive_restarts_of_driver_and_kubelet(driven: Installation, model: str) -> None:
-    """Pitfalls 3 and 4: kubelet wipes slices, and never writes again what it believes to be prepared."""
+    """Pitfalls 3 and 4: kubelet deletes slices, and does not prepare a claim again that it considers prepared."""
     namespace = namespace_of_level(driven, "restricted")
     template = claim_template(driven, namespace, {"name": "model", "exactly": exactly(model)})
     spec = claiming_spec(template)

@@ -1,1 +1,1 @@
-"""The installation itself on real nodes: new certificates, upgrades, the way back, removal."""
+"""The installation itself on real nodes: certificate renewal, upgrades, rollback, removal."""

@@ -25,7 +25,7 @@ _ON_NODES_S = 240.0  # kubelet's own pace, and the programs' look at their files
 
 @dataclass
 class _Asking:
-    """Pods that ask for a model, one after the other, as long as this lasts; nothing is stored."""
+    """Requests pods with a model one after another until it is closed; nothing is stored."""
 
     site: Installation
     model: str
@@ -34,7 +34,7 @@ class _Asking:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Ask in another thread."""
+        """Request pods in another thread."""
         stop = threading.Event()
         thread = threading.Thread(target=self._ask, args=(stop,))
         thread.start()
@@ -61,22 +61,22 @@ class _Asking:
 
 @dataclass(frozen=True)
 class _Replicas:
-    """The controller's replicas as an agent meets them, each at its own address."""
+    """The controller's replicas as an agent sees them, each at its own address."""
 
     site: Installation
 
     def addresses(self) -> list[str]:
-        """Return where they listen."""
+        """Return the addresses of the replicas."""
         return [pod["status"]["podIP"] for pod in self.site.pods("app.kubernetes.io/component=controller")]
 
     def shown(self) -> set[str]:
-        """Return the certificates that they show, as PEM; none where one does not answer in time."""
+        """Return the served certificates as PEM; empty if a replica does not answer in time."""
         with within_network(self.site.cluster.lan.network), suppress(OSError):
             return {ssl.get_server_certificate((address, 8443), timeout=10) for address in self.addresses()}
         return set()
 
     def report(self) -> list[int]:
-        """Report progress to each as the agent of node one, by the CA of its Secret; one leads, the others ask it."""
+        """Report progress to each replica as the agent of node one, with its CA; followers ask the leader."""
         agent = self.site.agent("one")
         assert agent is not None
         meta = agent["metadata"]
@@ -104,7 +104,7 @@ def _secret(site: Installation, name: str) -> dict[str, str]:
 
 
 def _on_node(site: Installation, component: str) -> set[str]:
-    """What the pods of a program have as the CA."""
+    """Return the CA that is mounted in the pods of a program."""
     path = {"agent": "/etc/larder/api/ca.crt", "controller": "/etc/larder/tls/ca.crt"}[component]
     read = ["/opt/venv/bin/python", "-c", f"print(open('{path}').read(), end='')"]
     pods = site.pods(f"app.kubernetes.io/component={component}")
@@ -112,7 +112,7 @@ def _on_node(site: Installation, component: str) -> set[str]:
 
 
 def _wait_on_nodes(site: Installation) -> None:
-    """Return when every pod has what stands in the Secret, and every replica shows it."""
+    """Wait until every pod has the certificates of the Secret, and every replica serves them."""
     secret = _secret(site, "larder-tls")
     for component in ("agent", "controller"):
         site.until(lambda: _on_node(site, component) == {secret["ca.crt"]}, f"the CA in {component}s", _ON_NODES_S)  # noqa: B023 - called before the next turn
@@ -141,7 +141,7 @@ def _works(site: Installation) -> None:
 
 @pytest.fixture
 def asking(site: Installation) -> Iterator[_Asking]:
-    """Pods ask for a ready model all the time."""
+    """Pods with a ready model are requested throughout the test."""
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     found = _Asking(site, model)

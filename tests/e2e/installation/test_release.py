@@ -41,7 +41,7 @@ def _uninstalled(site: Installation) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What neither an upgrade nor a rollback changes."""
+    """State that neither an upgrade nor a rollback may change."""
 
     model: str
     node: str
@@ -156,7 +156,7 @@ def test_without_larder_nothing_is_refused_and_models_can_be_deleted(site: Insta
 
 
 def _tenant_s_model(site: Installation) -> str:
-    """Make a namespace with a BaseModel in it that Larder has taken up, and return its name."""
+    """Create a namespace with a BaseModel that Larder has reconciled, and return its name."""
     namespace = site.name("tenant")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     spec = {"modelFormat": {"name": "x"}, "storage": {"storageUri": site.push(), "nodeSelector": GPUS}}
@@ -172,7 +172,7 @@ def _base_models(namespace: str) -> str:
 
 
 def _left_over(site: Installation) -> list[str]:
-    """What the release leaves in the cluster: nothing but its namespace."""
+    """Return the objects that the release left in the cluster, without its namespace."""
     kinds = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingwebhookconfigurations,flowschemas"
     kinds += ",priorityclasses,jobs,roles,rolebindings,serviceaccounts,secrets,networkpolicies"
     found = site.cluster.kubectl("get", kinds, "--all-namespaces", "-o", "name").split()

@@ -1,6 +1,6 @@
 """The real JobSet controller beside Larder, with nodes that have no kubelet.
 
-What a pod sees of its claim once it runs is tested on a real node.
+Mounted claims are tested on real nodes.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The pods of a JobSet get the model that its template names, on nodes that are there for this test alone."""
+"""The pods of a JobSet get the model that its template names, on nodes of this test."""
 
 from collections.abc import Iterator
 

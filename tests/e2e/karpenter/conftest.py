@@ -15,7 +15,7 @@ from tests.integration.system.sites import opened
 
 @pytest.fixture(scope="package")
 def pool(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """The model of the examples, which no node has, because its pool has none."""
+    """The model of the examples; its pool has no node yet."""
     state = tmp_path_factory.mktemp("karpenter")
     with opened(binaries, state, {}, {}, replicas=1) as larder, Karpenter(larder.cluster.plane, state / "karpenter"):
         larder.push(repo="hf-internal-testing/tiny-random-gpt2")

@@ -68,13 +68,13 @@ class Pool:
         return str(found[0]["metadata"]["name"])
 
     def karpenter_events(self, pod: str) -> list[str]:
-        """Return what Karpenter told about a pod."""
+        """Return the messages of Karpenter's Events for a pod."""
         about = f"involvedObject.name={pod},source=karpenter"
         events = self.larder.api.get(f"/api/v1/namespaces/default/events?fieldSelector={about}")["items"]
         return [event["message"] for event in events]
 
     def node_claims(self) -> list[str]:
-        """Return the nodes that Karpenter asked for."""
+        """Return the NodeClaims that Karpenter created."""
         return [claim["metadata"]["name"] for claim in self.larder.api.get(CLAIMS)["items"]]
 
     def boot(self, *, agent: bool = True) -> str:
@@ -92,7 +92,7 @@ class Pool:
         return found[0]
 
     def close(self, name: str) -> None:
-        """Let a NodePool add no more nodes, if there is one of this name."""
+        """Stop a NodePool from adding nodes, if it exists."""
         path = f"/apis/karpenter.sh/v1/nodepools/{name}"
         if self.larder.api.answers(path):
             self.larder.api.patch(path, {"spec": {"limits": {"cpu": "0"}}})

@@ -1,4 +1,4 @@
-"""A pool at zero: what makes Karpenter add a node for a pod with a model, and what does not."""
+"""A pool without nodes: which pods with a model make Karpenter add a node."""
 
 from shared.names import ready_label
 from tests.e2e.karpenter.pool import STARTUP_TAINT, Pool

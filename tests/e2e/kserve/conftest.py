@@ -1,7 +1,6 @@
 """The real KServe controller beside Larder: nodes without a kubelet, so that it needs neither root nor images.
 
-Pods here come from KServe's Deployments, through KServe's webhook and ours. What they see of a model once they run is
-tested on real nodes.
+Pods are created by KServe's Deployments and pass KServe's webhook and ours. Mounted models are tested on real nodes.
 """
 
 from collections.abc import Iterator

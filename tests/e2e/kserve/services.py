@@ -1,4 +1,4 @@
-"""InferenceServices of KServe, and the pods that come of them."""
+"""InferenceServices of KServe, and their pods."""
 
 import json
 import subprocess
@@ -90,13 +90,13 @@ class KServeSite:
 
 
 def mounts(pod: Json, container: int = 0) -> dict[str, Json]:
-    """Return what a container mounts of a model, by path: no tokens, no claims of its own."""
+    """Return a container's mounts by path, without the service account token."""
     found = pod["spec"]["containers"][container].get("volumeMounts", [])
     return {m["mountPath"]: m for m in found if not m["mountPath"].startswith("/var/run/secrets")}
 
 
 def not_cached(pod: Json) -> str:
-    """Return why a pod was left alone, empty where it was not."""
+    """Return the reason why a pod did not get the cache, or an empty string."""
     return str(pod["metadata"]["annotations"].get("larder.dev/not-cached", ""))
 
 

@@ -15,7 +15,7 @@ KSERVES = "inferenceservice.serving.kserve.io"
 
 @pytest.fixture
 def ours_first(site: KServeSite) -> Iterator[None]:
-    """Our configuration under a name that sorts before KServe's, alone in force."""
+    """Our webhook configuration under a name that sorts before KServe's, instead of the usual one."""
     api = site.larder.api
     found = api.get(f"{CONFIGURATIONS}/{OURS}")
     renamed = {key: found[key] for key in ("apiVersion", "kind", "webhooks")} | {"metadata": {"name": FIRST}}

@@ -1,4 +1,4 @@
-"""Pods that the real KServe makes: given the cache wherever it can replace their download, and nowhere else."""
+"""Pods of the real KServe get the cache if it can replace their download, and only then."""
 
 import base64
 import json

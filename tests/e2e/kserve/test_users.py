@@ -1,4 +1,4 @@
-"""Services of KServe hold the cache that they name, also when they are stopped and no pod is there."""
+"""KServe services protect the cache that they name, even when they are stopped and have no pods."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def named(uri: str) -> Json:
 
 
 def refusal(site: KServeSite, cache: str) -> str:
-    """Return the words by which the deletion of a cache is refused."""
+    """Return the message that refuses the deletion of a cache."""
     with pytest.raises(CallRefused) as refused:
         site.larder.delete("ClusterModelCache", cache)
     return str(refused.value)

@@ -13,7 +13,7 @@ from tests.integration.system.sites import opened
 
 @pytest.fixture(scope="package")
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Nodes `a` and `b`, which no group has yet."""
+    """Nodes `a` and `b`, which belong to no group yet."""
     state = tmp_path_factory.mktemp("kueue")
     with opened(binaries, state, {}, {"a": {}, "b": {}}, replicas=1) as larder:
         larder.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})

@@ -1,4 +1,4 @@
-"""Jobs and pods of Kueue's queues run where their model is, in whatever way they are placed."""
+"""Jobs and pods of Kueue's queues run on nodes with their model, with every kind of placement."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ def objects() -> tuple[Json, Json, Json, Json]:
 
 
 def add_queue(site: Site, *flavors: Mapping[str, str]) -> str:
-    """Create the queue of the example with flavors of these node labels, and return the name that all of it has."""
+    """Create the queue of the example with flavors of these node labels, and return the name of its objects."""
     name = site.name("queue")
     flavor, cluster_queue, queue, _ = objects()
     (offered,) = cluster_queue["spec"]["resourceGroups"][0]["flavors"]
@@ -60,7 +60,7 @@ def pods_of(site: Site, job: str) -> list[Json]:
 
 
 def flavors_of(site: Site, owner: str) -> list[str]:
-    """Return the flavors by which Kueue admitted a Job; none before."""
+    """Return the flavors with which Kueue admitted a Job; empty before admission."""
     return [
         chosen
         for workload in site.api.get(WORKLOADS)["items"]

@@ -1,4 +1,4 @@
-"""Groups of a leader and its workers get their model, in whatever way they are placed."""
+"""Groups of a leader and its workers get their model, with every kind of placement."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The pages for newcomers do what they say: their commands, in order, on a fresh cluster, to pods that serve models."""
+"""The commands of the pages for newcomers work in order on a fresh cluster and end with pods that serve models."""
 
 import json
 import os
@@ -43,7 +43,7 @@ _ANSWER_S = 180.0  # a machine of a pool boots meanwhile, or is drained
 
 @dataclass
 class Reader:
-    """Somebody who types what the page says; `said` has what each block printed."""
+    """Runs the commands of a page; `said` has the output of each block."""
 
     site: Installation
     folder: Path
@@ -59,7 +59,7 @@ class Reader:
                 self.output[text] = self.type(text)
 
     def save_values(self, text: str) -> None:
-        """Save the page's values, with what is different here: where images and models come from."""
+        """Save the page's values with the sources of images and models replaced."""
         values = merged(yaml.safe_load(text), self.site.values(controller={"drainSeconds": 2}))
         (self.folder / "values.yaml").write_text(yaml.safe_dump(values))
 
@@ -86,7 +86,7 @@ def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TutorialShell(Shell):
-    """A shell that leaves what ends in `&` running, until `running` is closed."""
+    """A shell that keeps commands ending in `&` running until `running` is closed."""
 
     running: ExitStack = field(default_factory=ExitStack)
 
@@ -103,7 +103,7 @@ class TutorialShell(Shell):
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """Somebody at a checkout, with the images pushed and a cluster of one fresh node, who has followed Install."""
+    """A reader who has followed Install, with a checkout, pushed images and a fresh cluster of one node."""
     require_real_nodes()
     cache, folder = cache_dir(os.environ), tmp_path_factory.mktemp("reader")
     archives = images.build_all(cache, print, with_model_server=True)
@@ -123,7 +123,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 
 def _checkout(folder: Path) -> Path:
-    """Return a checkout whose examples take the image and the nodes that this cluster has."""
+    """Return a checkout whose examples use the image and the nodes of this cluster."""
     folder.mkdir()
     (folder / "charts").symlink_to(ROOT / "charts")
     shutil.copytree(ROOT / "examples", folder / "examples")
@@ -139,7 +139,7 @@ def _checkout(folder: Path) -> Path:
 
 
 def _environ(home: Path, cluster: NodeCluster) -> dict[str, str]:
-    """Return the environment of a shell that finds kubectl, helm and larder, and this cluster only."""
+    """Return the environment of a shell with kubectl, helm and larder, configured for this cluster."""
     folder = home / "bin"
     folder.mkdir()
     programs = {"kubectl": cluster.tools.plane.kubectl, "helm": cluster.tools.helm}
@@ -167,7 +167,7 @@ def test_every_command_of_a_tutorial_prints_the_output_shown(reader: Reader, pag
 
 @contextmanager
 def required_by(page: Path, cluster: NodeCluster, state: Path) -> Iterator[None]:
-    """Install what a page asks its reader to have beside the cluster: Karpenter, and machines for its Nodes."""
+    """Install the prerequisites of a page: Karpenter, and machines for its Nodes."""
     if page.stem != _NEEDS_KARPENTER:
         yield
         return
