@@ -1,4 +1,4 @@
-"""Our admission on the session's API server, with two models behind it."""
+"""Larder's admission webhooks on the session's API server, with two models."""
 
 from collections.abc import Iterator
 

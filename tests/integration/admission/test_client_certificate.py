@@ -1,4 +1,4 @@
-"""A real API server that shows a client certificate to webhooks, and one that shows none."""
+"""A real API server that presents a client certificate to webhooks, and callers that do not."""
 
 import ssl
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ NAME = "kube-apiserver"
 
 
 def _configuration(folder: Path, authority: Authority) -> Path:
-    """Write what makes the API server show a certificate to every webhook, as docs/security.md has it."""
+    """Write the configuration from docs/security.md that makes the API server present a certificate to webhooks."""
     folder.mkdir(parents=True)
     pair = authority.issue(NAME)
     (folder / "client.crt").write_bytes(pair.public_pem)
@@ -44,7 +44,7 @@ def _configuration(folder: Path, authority: Authority) -> Path:
 
 @pytest.fixture(scope="module")
 def authority() -> Authority:
-    """What vouches for the API server to webhooks."""
+    """The CA of the API server's client certificate."""
     return Authority("webhook-clients")
 
 
@@ -52,7 +52,7 @@ def authority() -> Authority:
 def cluster(
     authority: Authority, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LarderCluster]:
-    """An API server that shows a certificate, and a controller that asks for it: it has answered a review by now."""
+    """An API server with a client certificate, and a controller that requires it and has answered a review."""
     folder = tmp_path_factory.mktemp("plane")
     ca = folder / "clients.crt"
     ca.write_bytes(authority.ca_pem)
@@ -100,7 +100,7 @@ def test_callers_without_the_right_certificate_and_path_are_refused(
 
 
 def test_an_unreachable_webhook_exposes_its_secret_path_in_the_error(cluster: LarderCluster) -> None:
-    """Why docs/security.md recommends the certificate: the API server puts the URL into its error."""
+    """This is why docs/security.md recommends the certificate: the API server prints the URL in its error."""
     settings = WebhookSettings(
         AtUrl(f"https://{LOOPBACK}:{free_port()}"), cluster.plane.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT
     )

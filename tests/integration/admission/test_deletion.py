@@ -1,4 +1,4 @@
-"""Models that are in use, on their way out through the real API server."""
+"""Deletion of models in use through the real API server."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ BASE = "/apis/ome.io/v1beta1/clusterbasemodels"
 
 @pytest.fixture
 def model(site: AdmissionSite) -> Iterator[str]:
-    """A model that an InferenceService names, and no pod uses."""
+    """A model that an InferenceService names and no pod uses."""
     spec = {"storage": {"storageUri": "hf://meta/llama"}}
     site.api.create(BASE, {"apiVersion": "ome.io/v1beta1", "kind": "ClusterBaseModel", "metadata": {"name": "served"},
                            "spec": spec})  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pods that name Models, on their way through the real API server."""
+"""Pods that name Models, created through the real API server."""
 
 from collections.abc import Iterator
 from typing import Any

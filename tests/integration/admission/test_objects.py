@@ -1,4 +1,4 @@
-"""Models, caches and groups on their way through the real API server."""
+"""Models, caches and groups, created through the real API server."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_a_changed_uri_is_checked(site: AdmissionSite) -> None:
 
 @pytest.fixture
 def no_server(site: AdmissionSite) -> Iterator[None]:
-    """Our webhooks at a port where nobody listens."""
+    """Our webhooks at a port without a server."""
     away = AtUrl(f"https://{LOOPBACK}:{free_port()}")
     install_webhooks(site.api, replace(site.settings, address=away))
     wait_until(lambda: "connection refused" in _ask(site), 60, "the server to be away")

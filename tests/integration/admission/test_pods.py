@@ -1,4 +1,4 @@
-"""Pods on their way through the real API server."""
+"""Pods with models, created through the real API server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_a_copy_of_a_rewritten_pod_is_not_changed(site: AdmissionSite) -> None:
 
 @pytest.fixture
 def sidecar(site: AdmissionSite, tmp_path: Path) -> Iterator[str]:
-    """The name of a container that somebody else's webhook, after ours, adds to pods with annotation `later`."""
+    """The name of a container that a foreign webhook adds after ours to pods with the annotation `later`."""
     with serve(add_container("sidecar"), tmp_path) as server, later_webhook(site.api, server):
         probe = plain_pod("probe", {"later": "x"})
         wait_until(lambda: _containers(site.api.create(f"{site.pods}?dryRun=All", probe)) > 1, 60, "the other webhook")

@@ -1,4 +1,4 @@
-"""Caches that are too large for their group, on their way through the real API server."""
+"""Caches that are too large for their group, created through the real API server."""
 
 import msgspec
 

@@ -29,7 +29,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture(scope="session")
 def agent_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> ControlPlane:
-    """The control plane with the ModelNode kind, and a user who may do what an agent may, and nothing more."""
+    """The control plane with the ModelNode kind, and a user with exactly the rights of an agent."""
     api = control_plane.api
     crd = yaml.safe_load((pytestconfig.rootpath / "crds" / "modelnodes.larder.dev.yaml").read_text())
     api.ensure(CRDS, crd)
@@ -49,7 +49,7 @@ def admin(agent_plane: ControlPlane) -> Api:
 
 @pytest.fixture
 def service_account(agent_plane: ControlPlane, bench: Bench, tmp_path: Path) -> Path:
-    """What kubelet mounts into the agent's pod; what else a pod knows of the API server is in its environment."""
+    """The directory that kubelet mounts into the agent's pod; the address of the API server is in the environment."""
     ensure_service_account(agent_plane.api, ROLE)
     subject = {"kind": "ServiceAccount", "name": ROLE, "namespace": NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
@@ -78,7 +78,7 @@ def fake_controller(tmp_path: Path) -> Iterator[FakeController]:
 def bench(
     agent_plane: ControlPlane, admin: Api, hub: Hub, fake_controller: FakeController, tmp_path: Path
 ) -> Iterator[Bench]:
-    """A Node without an agent, and all that an agent needs."""
+    """A Node without an agent, and everything that an agent needs."""
     token_file = tmp_path / "token"
     token_file.write_text(fake_controller.token)
     bench = Bench(

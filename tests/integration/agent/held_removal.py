@@ -1,6 +1,6 @@
-"""An agent that stands still in the middle of a removal: ahead of the second blob, until somebody opens a pipe.
+"""An agent that pauses during a removal, before the second blob, until a pipe is opened.
 
-LARDER_TEST_PIPE is the path of that named pipe. Nothing of the agent is another: the interpreter reports each change
+LARDER_TEST_PIPE is the path of that named pipe. The agent itself is unchanged: the interpreter reports each change
 to a name before it is made.
 """
 

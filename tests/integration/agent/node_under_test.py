@@ -127,7 +127,7 @@ class Bench:
         return msgspec.convert(self.api.get(f"{PATH}/{self.node}"), ModelNode)
 
     def status(self, entry: Entry) -> EntryStatus | None:
-        """What the agent reports of an entry."""
+        """Return the reported status of an entry."""
         return next((s for s in self.model_node().status.entries if s.key == entry.key), None)
 
     def _object(self, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,11 +152,11 @@ class Bench:
         return agent
 
     def is_ready(self) -> bool:
-        """Tell whether the agent says that it is."""
+        """Return whether the agent reports that it is ready."""
         return self.answers("/readyz") == httpx.codes.OK
 
     def answers(self, path: str) -> int:
-        """The status of an answer; 0 where there is none."""
+        """Return the status of a response, or 0 without one."""
         try:
             return plain_http.get(f"{self.url}{path}", timeout_s=20).status_code
         except httpx.HTTPError:
@@ -180,7 +180,7 @@ class Bench:
     # What is expected.
 
     def wait_phase(self, model: Model | Entry, phase: str, reason: str | None = None, within_s: float = SOON_S) -> None:
-        """Return when the agent reports this phase, and this reason where one is named."""
+        """Wait until the agent reports this phase, and this reason if one is given."""
         entry = model.entry if isinstance(model, Model) else model
 
         def reached() -> bool:
@@ -219,25 +219,25 @@ class Bench:
         return {ready_label(model.entry.id), snapshot_label(*model.entry.key)}
 
     def unfinished_bytes(self) -> int:
-        """How much of the largest unfinished file the next agent would find."""
+        """Return how much of the largest unfinished file the next agent would find."""
         top = self.root / "partial"
         keys = [part.stem for part in top.glob(f"*{SUFFIX}")]
         return max((held_ranges(top, key, _ANY_SIZE, digest=True).size_bytes for key in keys), default=0)
 
     def damage(self, model: Model, path: str) -> Path:
-        """Return a file of the snapshot, its directory and itself made writable as root would."""
+        """Return a file of the snapshot after making it and its directory writable, as root could."""
         file = self.snapshot(model) / path
         file.parent.chmod(0o755)
         file.chmod(0o644)
         return file
 
     def drop_blobs(self) -> None:
-        """Take away every blob; what snapshots link stays. Before damage, or the agent mends that by them."""
+        """Remove all blobs but keep the snapshots. Call it before damage, or the agent repairs that from the blobs."""
         for blob in (self.root / "blobs" / "sha256").iterdir():
             blob.unlink()
 
     def close(self) -> None:
-        """End the agents, and take the objects away."""
+        """Stop the agents and delete the objects."""
         for agent in self.agents:
             agent.kill()
         self.api.delete(f"{PATH}/{self.node}")

@@ -1,4 +1,4 @@
-"""A second pair of eyes: looks at labels and marks all the time, and at the data behind them."""
+"""Continuously compares labels and completion marks with the data on the disk."""
 
 import threading
 from pathlib import Path
@@ -14,7 +14,7 @@ _PAUSE_S = 0.01
 
 
 class Sentinel:
-    """Notes each moment at which a label or a mark stood before complete data, and each at which a label was away."""
+    """Records when a label or mark was present without complete data, and when a label was missing."""
 
     def __init__(self, bench: Bench, model: Model) -> None:
         self.lies: list[str] = []

@@ -17,7 +17,7 @@ UNPACKED_BYTES = sum(map(len, FILES.values()))
 
 
 def add(bench: Bench, name: str, body: bytes, **fields: object) -> Model:
-    """Return an archive on the hub; its files are those that the node should have."""
+    """Add a model with an archive on the hub; its files are those that the node should have."""
     model = bench.add_model("llama", {name: body}, **fields)
     return Model(model.entry, model.manifest, FILES)
 
@@ -62,7 +62,7 @@ OVERHEAD_BYTES = 128 * 1024  # more than directories, marks and ends of blocks t
 
 
 def _need_bytes(bench: Bench, model: Model) -> int:
-    """Return what the message says that the model needs; 0 where it does not."""
+    """Return the bytes that the model needs according to the message, or 0."""
     found = re.search(r"need (\d+) bytes", _message(bench, model))
     return int(found[1]) if found else 0
 
@@ -100,7 +100,7 @@ def test_an_archive_with_an_unsafe_member_is_refused_with_the_reason(bench: Benc
 
 
 def _shortages(bench: Bench) -> float:
-    """How often the agent was refused room."""
+    """Return how often the agent reported a lack of space."""
     return scrape(f"http://127.0.0.1:{bench.port}")['larder_entry_failures_total{reason="InsufficientStorage"}']
 
 

@@ -1,4 +1,4 @@
-"""The last look before a removal, on the real API server."""
+"""The confirmation before a removal, on the real API server."""
 
 import msgspec
 import pytest

@@ -92,7 +92,7 @@ class DeviceBench:
         return self.bench.api.get(f"/api/v1/nodes/{self.bench.node}")
 
     def info(self) -> dict[str, Any]:
-        """What the annotation says; empty without one."""
+        """Return the device annotation; empty without one."""
         text = self.node()["metadata"].get("annotations", {}).get(ANNOTATION, "{}")
         found: dict[str, Any] = json.loads(text)
         return found
@@ -101,7 +101,7 @@ class DeviceBench:
         return name in self.info().get("allocatable", {})
 
     def extended(self) -> dict[str, tuple[str | None, str | None]]:
-        """Capacity and allocatable in the Node's status, of what has a domain."""
+        """Return capacity and allocatable amount of the extended resources in the Node's status."""
         status = self.node().get("status", {})
         capacity, allocatable = status.get("capacity", {}), status.get("allocatable", {})
         return {k: (capacity.get(k), allocatable.get(k)) for k in capacity.keys() | allocatable.keys() if "/" in k}
@@ -120,7 +120,7 @@ class DeviceBench:
         return scrape(self.bench.url).get(name, 0.0)
 
     def pass_rounds(self, count: int = 3) -> None:
-        """Return when the agent has asked its plugins a few more times."""
+        """Wait until the agent has asked its plugins a few more times."""
         goal = self.metric("larder_device_rounds_total") + count
         self.wait(lambda: self.metric("larder_device_rounds_total") >= goal, "more rounds")
 
@@ -276,7 +276,7 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
 
 
 def test_the_capacity_is_lowered_when_kubelet_overrides_the_allocatable_amount(devices: DeviceBench) -> None:
-    """Kubelet makes the whole capacity of an extended resource allocatable, so capacity has to say it."""
+    """Kubelet makes the whole capacity of an extended resource allocatable, so the capacity must be lowered."""
     devices.add_toy("works", kubecap={"larder.dev/cars": 4}, kubealloc={"larder.dev/cars": 3})
     devices.bench.start()
     devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("4", "3")}, "the extended resource")

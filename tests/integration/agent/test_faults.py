@@ -1,4 +1,4 @@
-"""What goes wrong on the way, and what was seen meanwhile."""
+"""Faults during downloads, and what labels and status show meanwhile."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ GRACE_S = 20.0  # what the chart gives an agent to end
 
 
 def is_half_there(bench: Bench) -> bool:
-    """Tell whether much of the large file is on the disk, unfinished, for the next agent to go on from."""
+    """Return whether a large part of the unfinished file is on the disk, so the next agent can resume."""
     return bench.unfinished_bytes() >= HALF // 2
 
 

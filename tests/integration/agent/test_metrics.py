@@ -1,4 +1,4 @@
-"""Counters of a running agent that move when something happens to its downloads."""
+"""Metrics of a running agent while it downloads, repairs and removes models."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""Names that people and file systems treat alike, on their way from a hub to a node."""
+"""File names that people or file systems confuse, downloaded from a hub to a node."""
 
 from tests.builders.file_names import FILES
 from tests.integration.agent.node_under_test import Bench

@@ -1,4 +1,4 @@
-"""The program's ends: what it says and returns where it cannot go on."""
+"""Startup and exit of the program, and what it loads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is on the disk, what is on the Node, and what the ModelNode wants: kept equal."""
+"""The disk and the labels of the Node follow the ModelNode."""
 
 import hashlib
 import random

@@ -1,4 +1,4 @@
-"""A removal that takes long, seen from outside while it is in the middle."""
+"""What a slow removal reports while it runs."""
 
 import os
 import random
@@ -19,7 +19,7 @@ TOTAL = ONE * len(FILES)
 
 @pytest.fixture
 def holding(bench: Bench) -> Bench:
-    """A bench whose agents stand still ahead of the second blob that they remove."""
+    """A bench whose agents pause before the second blob that they remove."""
     pipe = bench.state / "pipe"
     os.mkfifo(pipe)
     bench.module, bench.environ = "tests.integration.agent.held_removal", {"LARDER_TEST_PIPE": str(pipe)}

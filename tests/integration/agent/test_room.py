@@ -1,4 +1,4 @@
-"""Making room: what the agent says that it lacks, and what it drops by itself where the node may evict."""
+"""Shortage of space: what the agent reports, and what it drops itself if the node allows eviction."""
 
 import random
 
@@ -20,7 +20,7 @@ def bytes_of(seed: int, size: int = SIZE) -> dict[str, bytes]:
 
 
 def half_there(bench: Bench) -> bool:
-    """Tell whether much of a file is on the disk, unfinished."""
+    """Return whether a large part of an unfinished file is on the disk."""
     return bench.unfinished_bytes() >= HALF // 2
 
 
@@ -76,7 +76,7 @@ def test_the_status_states_the_shortage_of_each_model_and_the_bytes_that_its_rem
     reported = {"first": (held, 0), "second": (0, held + second.manifest.size_bytes - LIMIT), "too-large": (0, 0)}
 
     def is_reported() -> bool:
-        """Whether all is told, up to what directories, marks and ends of blocks take."""
+        """Return whether all bytes are reported, apart from directories, marks and partial blocks."""
         found = {s.id: (s.frees, s.shortage) for s in bench.model_node().status.entries}
         pairs = [(size, least) for key in reported for size, least in zip(found[key], reported[key], strict=True)]
         return all(least <= size <= least + (OVERHEAD if least else 0) for size, least in pairs)

@@ -1,4 +1,4 @@
-"""The scrub of a running agent beside everything else that the agent does."""
+"""The scrub of a running agent."""
 
 import os
 import random

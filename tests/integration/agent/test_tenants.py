@@ -1,4 +1,4 @@
-"""Two tenants on one node: what the credentials of one brought is not given to the other."""
+"""Two tenants on one node: files fetched with the credentials of one are not given to the other."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ FILES = {"config.json": b'{"secret": "recipe"}', "model.safetensors": b"private 
 
 
 def private_model(bench: Bench) -> Model:
-    """Return a model of team-a that the node holds, from a repository which only its token opens by now."""
+    """Return a stored model of team-a, from a repository that only its token can read."""
     model = bench.add_model("team-a_model", FILES)
     repo = model.manifest.uri.removeprefix("hf://").partition("@")[0]
     bench.hub.push(

@@ -1,4 +1,4 @@
-"""What happens to a disk behind the agent's back, and how soon it knows."""
+"""Changes to the disk behind the agent's back, and how soon it notices them."""
 
 import hashlib
 import random
@@ -40,7 +40,7 @@ def small_disk(bench: Bench) -> Iterator[Bench]:
 
 
 def condition_of(bench: Bench) -> Condition | None:
-    """What the ModelNode says of the disk that its store lies on."""
+    """Return the condition of the ModelNode about the disk of its store."""
     conditions = bench.model_node().status.conditions
     return next((c for c in conditions if c.type == "StoreOnRootDisk"), None)
 

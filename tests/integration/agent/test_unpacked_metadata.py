@@ -1,4 +1,4 @@
-"""What a model is that came as an archive: read once, by a process that may do what it likes."""
+"""Metadata of unpacked archives: read once, by a separate process that may crash or hang."""
 
 import json
 import os

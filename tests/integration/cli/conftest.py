@@ -1,4 +1,4 @@
-"""A control plane with Larder's kinds and no Larder: the tests write the statuses; an audit log has every request."""
+"""A control plane with Larder's kinds but without Larder: tests write the status; an audit log has every request."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ SPECS: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """The control plane, and what its API server was asked."""
+    """The control plane, and the requests to its API server."""
 
     plane: ControlPlane
     audit: Path

@@ -1,4 +1,4 @@
-"""Run `larder` as people do: at a terminal of some width, or with its output piped."""
+"""Runs `larder` at a terminal of a given width, or with its output piped."""
 
 import fcntl
 import os
@@ -37,7 +37,7 @@ def start(kubeconfig: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def at_terminal(columns: int, kubeconfig: Path, *arguments: str) -> Message:
-    """Run a command at a terminal that is so many columns wide, and leave out its colours."""
+    """Run a command at a terminal of this many columns; colours are removed from its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     argv = [*_ARGV, *arguments, f"--kubeconfig={kubeconfig}"]
@@ -64,5 +64,5 @@ def _drained(terminal: int) -> str:
 
 
 def _environ() -> dict[str, str]:
-    """Return our environment without what says how wide a terminal is."""
+    """Return our environment without the variables for the width of the terminal."""
     return {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}

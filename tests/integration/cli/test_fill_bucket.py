@@ -1,4 +1,4 @@
-"""`larder fill` onto a bucket that is mounted as files: no links, no renames, and each file written in order."""
+"""`larder fill` onto a mounted bucket: no links, no renames, and each file is written in order."""
 
 import hashlib
 import json
@@ -88,7 +88,7 @@ def bucket(hub: Hub, tmp_path: Path) -> Bucket:
 
 
 def complete(bucket: Bucket) -> bool:
-    """Tell whether the bucket has the model and its mark, and nothing else."""
+    """Return whether the bucket has the model and its mark, and nothing else."""
     files = bucket.files
     mark = json.loads(files.pop(COMPLETED))
     assert (mark["revision"], mark["files"], mark["verified"]) == (bucket.commit, len(FILES), "digest")

@@ -1,4 +1,4 @@
-"""`larder gc` on the real API server: what it finds, keeps and deletes."""
+"""`larder gc` on the real API server: which claims it finds, keeps and deletes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -84,7 +84,7 @@ async def test_only_orphaned_claims_that_no_pod_mounts_are_deleted(api: Api, con
 async def test_an_owner_with_another_uid_or_an_unknown_kind_does_not_keep_a_claim(
     api: Api, control_plane: ControlPlane
 ) -> None:
-    """Kubernetes' own collector deletes the claim as well, a little later; a finalizer keeps it here."""
+    """The garbage collector of Kubernetes would delete the claim a little later; a finalizer keeps it here."""
     now = owner(api, "again")
     body = claim(api, "model-again", now | {"uid": "00000000-0000-0000-0000-000000000000"}, now)
     assert body["metadata"]["name"] not in await outcome(control_plane)

@@ -1,4 +1,4 @@
-"""docs/getting-started.md does what it says: its commands on the demo, in order, with the answers that it shows."""
+"""The commands of docs/getting-started.md, in order on the demo, print the output shown there."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ class DemoShell(Shell):
 
 @pytest.fixture(scope="module")
 def shell(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """The environment that the demo tells its reader to set, once it is through."""
+    """The environment that the demo asks its user to set once it is ready."""
     state = tmp_path_factory.mktemp("larder-demo")
     holder = Process(Program("demo", [sys.executable, "-m", "rig.demo.holder", str(state)]), state / "demo.log")
     try:

@@ -1,6 +1,6 @@
-"""What the Job of a Model (`models.example.com`) runs, with its own arguments, against the real server of each source.
+"""The command of a Model's Job (`models.example.com`), with its own arguments and a real server for each source.
 
-The kubelet's part, mounting the claim and the Secret, is played with directories.
+Directories stand in for the claim and the Secret that the kubelet would mount.
 """
 
 import json
@@ -105,7 +105,7 @@ class JobOfModel:
 
     @property
     def report(self) -> DownloadReport:
-        """What it wrote to its termination log."""
+        """Return the termination message."""
         return decode_report((self.secret.parent / "report").read_text())
 
     def run(self) -> int:
@@ -167,7 +167,7 @@ def test_wrong_credentials_end_the_job_at_once_and_right_ones_continue(
 def test_a_docker_config_names_the_token_service_of_its_registry(
     sources: Sources, registry: Registry, tmp_path: Path
 ) -> None:
-    """The kubelet mounts the Secret, so nobody reads its annotation with hosts; `auths` names them instead."""
+    """The kubelet mounts the Secret without its annotation for hosts; `auths` names the hosts instead."""
     stored = sources.fixtures["oci"].store_model(FILES, private=True)
     download = job(tmp_path, sources, source_for("oci", stored))
     key, service = ".dockerconfigjson", registry.token_service.url.removeprefix("http://")

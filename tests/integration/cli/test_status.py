@@ -32,7 +32,7 @@ def ready(status: str, reason: str, message: str = "") -> Json:
 
 @pytest.fixture
 def fleet(cluster: Cluster) -> Iterator[str]:
-    """A model on 40 nodes, two of which have no room for it."""
+    """A model on 40 nodes, two of them without space for it."""
     name = "llama-3-70b-instruct-fp8-of-our-own-tuning"
     nodes = [{"name": n, "phase": "Ready", "percent": 100} for n in NODES[:38]]
     nodes += [{"name": n, "phase": "Failed", "reason": SHORT, "message": "need 5, have 3"} for n in NODES[38:]]

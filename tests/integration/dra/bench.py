@@ -109,7 +109,7 @@ class DraBench:
         return driver
 
     def close(self) -> None:
-        """End the drivers and remove what others could trip over."""
+        """Stop the drivers and delete objects that would affect other tests."""
         for driver in self.drivers:
             driver.stop()
         self.store.close()
@@ -126,7 +126,7 @@ class DraBench:
         return items
 
     def devices(self) -> dict[str, Json]:
-        """Return the published models by the name of their device, without the one that is always there."""
+        """Return the published models by device name, without the device that is always published."""
         found = {each["name"]: each for body in self.slices() for each in body["spec"].get("devices") or ()}
         return {name: each for name, each in found.items() if name != FETCH_DEVICE}
 
@@ -209,7 +209,7 @@ class DraBench:
         return [each["message"] for each in items if each["involvedObject"]["name"] == self.node]
 
     def status(self) -> str:
-        """Return what the probes see."""
+        """Return the status of the probes."""
         path = self.kubelet.folder / "plugins" / DRIVER / "status"
         return path.read_text().strip() if path.exists() else ""
 

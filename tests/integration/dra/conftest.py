@@ -29,7 +29,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture(scope="session")
 def dra_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> ControlPlane:
-    """The control plane with the ModelNode kind, and a user who may do what a driver may, and nothing more."""
+    """The control plane with the ModelNode kind, and a user with exactly the rights of a driver."""
     api = control_plane.api
     api.ensure(CRDS, yaml.safe_load((pytestconfig.rootpath / "crds" / "modelnodes.larder.dev.yaml").read_text()))
     wait_until(lambda: api.answers(PATH), 60, "the ModelNode kind")
@@ -42,7 +42,7 @@ def dra_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> Contr
 
 @pytest.fixture
 def bare(dra_plane: ControlPlane, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DraBench]:
-    """All that a driver needs, but no Node."""
+    """Everything that a driver needs except a Node."""
     node = f"n-{uuid.uuid4().hex[:8]}"
     dra_plane.api.create("/api/v1/namespaces", {"metadata": {"name": node}})
     bench = DraBench(

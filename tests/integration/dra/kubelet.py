@@ -27,7 +27,7 @@ class DraKubelet:
         return self.folder / "plugins_registry" / f"{DRIVER}-reg.sock"
 
     def register(self) -> Any:
-        """Register the driver once its socket is there; return what it said of itself."""
+        """Register the driver once its socket exists; return its plugin info."""
         wait_until(self.registration.exists, SOON_S, "the driver's socket")
         info = self.call(self.registration, REGISTRATION, "Registration", "GetInfo", "InfoRequest", "PluginInfo")
         status = {"plugin_registered": True}
@@ -75,7 +75,7 @@ class DraKubelet:
     def call(
         self, socket: Path, package: str, service: str, method: str, asks: str, answers: str, **fields: Any
     ) -> Any:
-        """Call a method, and again while nobody listens."""
+        """Call a method; retry while the driver does not listen."""
         give_up = time.monotonic() + SOON_S
         while True:
             with grpc.insecure_channel(f"unix:{socket}") as channel:

@@ -1,4 +1,4 @@
-"""What a device plugin, installed as its authors would, adds to the container of a pod that was given its devices."""
+"""Container edits by an installed device plugin for a pod with allocated devices."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ ALLOW = {"mounts": ["/opt/toys"], "devices": ["/dev/fu*"], "env": ["TOYS"]}
 
 @pytest.fixture
 def toys(bench: DraBench, tmp_path: Path) -> DraBench:
-    """The plugin is installed; what it may add is up to the test."""
+    """A bench with the plugin installed; tests set its allow-list."""
     site = tmp_path / "site"
     info = site / "larder_toys-1.0.dist-info"
     info.mkdir(parents=True)

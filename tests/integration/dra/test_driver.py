@@ -68,7 +68,7 @@ def test_pods_share_a_model_and_a_claim_is_prepared_by_many_calls_at_once(bench:
 
 
 def test_nothing_is_published_before_kubelet_knows_the_driver(bench: DraBench) -> None:
-    """Pitfall 3: a pod that came earlier would fail, since kubelet would not know whom to ask."""
+    """Pitfall 3: a pod scheduled earlier would fail, because kubelet does not know the driver yet."""
     entry = bench.hold("tiny")
     bench.want(entry)
     bench.start()
@@ -93,7 +93,7 @@ def test_slices_that_kubelet_deletes_are_published_again(bench: DraBench, entry:
 def test_prepared_claims_outlive_the_driver_and_its_restart_rewrites_missing_files(
     bench: DraBench, *, kill: bool
 ) -> None:
-    """Pitfall 4: kubelet prepares a claim only for a new sandbox, whatever becomes of the file."""
+    """Pitfall 4: kubelet prepares a claim only for a new sandbox, even if its file disappears."""
     claim = bench.claim(TINY)
     bench.pod(claim)
     bench.prepared(claim)
@@ -117,7 +117,7 @@ def test_a_deleted_cdi_file_is_written_again(bench: DraBench) -> None:
 
 
 def test_files_left_by_a_crash_are_removed_and_those_of_other_drivers_kept(bench: DraBench) -> None:
-    """Pitfall 4: files of claims that are gone, and half of a file; those of other drivers stay."""
+    """Pitfall 4: files of deleted claims and partly written files."""
     bench.cdi.mkdir()
     left = [bench.cdi / "model.larder.dev-0a1b-2c3d.json", bench.cdi / "model.larder.dev-0a1b.17.tmp"]
     foreign = bench.cdi / "gpu.example.org-0a1b.json"
@@ -130,7 +130,7 @@ def test_files_left_by_a_crash_are_removed_and_those_of_other_drivers_kept(bench
 
 @pytest.mark.usefixtures("entry")
 def test_unprepare_succeeds_for_unknown_and_repeated_claims(bench: DraBench) -> None:
-    """Pitfall 5: kubelet asks also after a failed prepare, and for claims that the driver never saw."""
+    """Pitfall 5: kubelet also unprepares after a failed prepare, and claims that the driver never saw."""
     claim = bench.claim(TINY)
     bench.pod(claim)
     bench.prepared(claim)
@@ -244,7 +244,7 @@ def _prepare_error(bench: DraBench, claim: dict[str, dict[str, str]]) -> str:
 
 
 def test_a_namespaced_model_is_prepared_only_for_claims_of_its_namespace(bench: DraBench) -> None:
-    """The scheduler does not know whose a device is; without the policy on claims, it gives it to anybody."""
+    """The scheduler ignores namespaces; without the policy on claims it would allocate the device to any of them."""
     entry = bench.hold(f"{bench.namespace}_private")
     bench.want(entry)
     bench.start_registered()
@@ -296,7 +296,7 @@ def test_a_claim_that_was_replaced_is_not_prepared(bench: DraBench) -> None:
 
 
 def test_nothing_is_published_if_the_runtime_ignores_cdi(bare: DraBench) -> None:
-    """Pitfall of containerd 1.6: the container starts without the model, and nobody says a word."""
+    """Pitfall of containerd 1.6: the container starts without the model, and no error is reported."""
     bare.create_node("containerd://1.6.20")
     entry = bare.hold("tiny")
     bare.want(entry)
@@ -325,7 +325,7 @@ def test_many_models_take_several_slices_of_one_generation(bench: DraBench) -> N
 
 @pytest.mark.usefixtures("entry")
 def test_device_requests_in_a_users_annotation_add_nothing_to_the_container(bench: DraBench) -> None:
-    """Pitfall 2: anybody writes the annotation; the default allow-list lets nothing but the model through."""
+    """Pitfall 2: any user can write the annotation; the default allow-list permits nothing but the model."""
     claim = bench.claim(TINY)
     text = (
         f'{{"nodename": "{bench.node}", "runningcontainer": {{"main": {{"requests": {{"example/x": 1}}, '

@@ -18,7 +18,7 @@ AddNode = Callable[..., str]
 
 @pytest.fixture(scope="package")
 def link() -> Iterator[HeldLink]:
-    """How both replicas reach the API server; kube-scheduler reaches it directly."""
+    """The connection of both replicas to the API server; kube-scheduler connects directly."""
     with HeldLink() as link:
         yield link
 
@@ -36,7 +36,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, link: Hel
 
 @pytest.fixture
 def add_node(site: Site) -> Iterator[AddNode]:
-    """Add nodes with devices; they go with the test, and so do its pods."""
+    """Add nodes with devices; they are removed after the test with its pods."""
     names = list[str]()
 
     def add(devices: Mapping[str, int] | None = None, annotation: str | None = None) -> str:

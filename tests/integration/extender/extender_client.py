@@ -1,4 +1,4 @@
-"""Asks a replica's extender over HTTP, as kube-scheduler does."""
+"""Calls a replica's extender over HTTP, as kube-scheduler does."""
 
 import ssl
 from typing import Any
@@ -20,7 +20,7 @@ class ExtenderClient:
         self._context = ssl.create_default_context(cafile=str(controller.ca))
 
     def filter(self, pod: Json, nodes: list[str]) -> Json:
-        """Return which nodes a pod fits on, and why not on the others."""
+        """Return the nodes that a pod fits on, and the reasons for the others."""
         found: Json = self._ask("filter", pod, nodes)
         return found
 

@@ -1,4 +1,4 @@
-"""Extenders without a program around them: two replicas, each with its own memory, on a real API server."""
+"""Two extender replicas without their programs, each with its own state, on a real API server."""
 
 import time
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 @dataclass(slots=True)
 class ExtenderReplica:
-    """What one replica knows; it follows nothing by itself, as if its watches were far behind."""
+    """The state of one replica; it has no watches, as if they were far behind."""
 
     accounts: DeviceAccounts
     pods: Cache[DevicePod]
@@ -42,7 +42,7 @@ class ExtenderReplica:
         self.pods.upsert(msgspec.convert(pod, DevicePod))
 
     async def bind(self, pod: Json, node: str) -> str:
-        """Return why the pod was not bound; empty if it was."""
+        """Return the reason why the pod was not bound, or an empty string."""
         metadata = pod["metadata"]
         args = ExtenderBindingArgs(
             pod_name=metadata["name"], pod_namespace=metadata["namespace"], pod_uid=metadata["uid"], node=node
@@ -73,7 +73,7 @@ def create_node(api: Api, name: str, allocatable: dict[str, int]) -> Json:
 
 
 def create_pod(api: Api, name: str, asks: dict[str, int] | None = None, **spec: Any) -> Json:
-    """A pod that no scheduler looks at: the real one knows no larder-scheduler."""
+    """Create a pod that no scheduler handles: the real one ignores larder-scheduler."""
     body = pod_json(name, asks, **spec)
     del body["metadata"]["uid"]
     body["spec"] |= {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0}

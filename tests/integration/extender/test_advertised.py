@@ -1,4 +1,4 @@
-"""The whole way: an agent advertises, kube-scheduler asks the extender, and the pod has its devices."""
+"""End to end: an agent advertises devices, kube-scheduler asks the extender, and the pod gets a device."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def example(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def node(site: Site, add_node: AddNode, example: Path, tmp_path: Path) -> Iterator[str]:
-    """A node whose agent advertises what the file says; it downloads nothing."""
+    """A node whose agent advertises the devices of the file and downloads nothing."""
     name = add_node({})
     offer(example)
     argv = [sys.executable, "-m", "agent", "--node-name", name, "--root", str(tmp_path / "root")]

@@ -1,4 +1,4 @@
-"""Binding with devices on a real API server: one write, one winner, and devices that come back."""
+"""Binding with devices on a real API server: a single write, races between replicas, released devices."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def kube(control_plane: ControlPlane) -> AsyncIterator[Kube]:
 
 @pytest.fixture
 def node(api: Api, request: pytest.FixtureRequest) -> Iterator[Json]:
-    """A node with one card; what ran on it goes with it."""
+    """A node with one card; its pods are deleted with it."""
     name = f"card-{abs(hash(request.node.name)) % 10**8}"
     yield create_node(api, name, {card("a"): 1})
     for pod in api.get(f"{PODS}?fieldSelector=spec.schedulerName=larder-scheduler")["items"]:
@@ -127,7 +127,7 @@ async def test_a_stale_replica_sees_devices_reserved_by_another_replica(
 async def test_a_stale_replica_lists_the_pods_whose_reservations_were_dropped(
     api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
 ) -> None:
-    """The reservation is dropped once one replica sees the pod on the node; the other has never heard of it."""
+    """The reservation is dropped once one replica sees the pod on the node; the other replica has not seen it."""
     name, more = name_of(node), json.dumps({"allocatable": {card("a"): 1, card("b"): 1}})
     changed = api.patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {ANNOTATION: more}}})
     for each in (one, two):
@@ -198,7 +198,7 @@ async def test_a_node_deleted_between_filter_and_bind_is_refused(api: Api, one: 
 
 
 async def test_a_reservation_of_a_dead_replica_expires(kube: Kube, api: Api, node: Json) -> None:
-    """It died between the reservation and the binding, which may still be on its way."""
+    """The replica died between the reservation and the binding, which may still be in flight."""
     dead, waiting = create_pod(api, "dead", {CARD: 1}), create_pod(api, "waiting", {CARD: 1})
     entry = {
         "runningcontainer": {

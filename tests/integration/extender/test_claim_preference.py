@@ -1,4 +1,4 @@
-"""larder-scheduler and claims with alternatives: the node with the cache wins, whatever else speaks against it."""
+"""larder-scheduler and claims with alternatives: the node with the cache wins over other preferences."""
 
 from collections.abc import Iterator
 

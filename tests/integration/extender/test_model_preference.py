@@ -1,4 +1,4 @@
-"""Pods for a model, a real kube-scheduler and real agents: files come before a download, and a download before room."""
+"""Node preferences for a model, with a real kube-scheduler and agents: files, then a download, then free space."""
 
 import hashlib
 import os
@@ -19,9 +19,9 @@ _ROLES = ("files", "download", "room", "nothing")  # what the nodes of a test ha
 
 @pytest.fixture
 def nodes(site: Site, add_node: AddNode) -> Iterator[list[str]]:
-    """Four nodes, each with an agent but the last; the better one is for the model, the more taints it has.
+    """Four nodes, all but the last with an agent; a better node for the model has more taints.
 
-    So by its own scores, kube-scheduler would rather take the last.
+    kube-scheduler's own scores therefore prefer the last one.
     """
     names = [add_node({}) for _ in _ROLES]
     agents = [site.cluster.start_agent(name, wait=False) for name in names[:-1]]
@@ -39,7 +39,7 @@ def nodes(site: Site, add_node: AddNode) -> Iterator[list[str]]:
 
 
 def pod_for(site: Site, cache: str, *without: str) -> Json:
-    """Create a pod for a model that may go to nodes without the files, but not to these, and return it."""
+    """Create a pod that prefers nodes with the model and excludes these nodes, and return it."""
     annotations = {"larder.dev/model": f"clustermodelcache/{cache}", "larder.dev/placement": "preferred"}
     body = plain_pod(site.name("pod"), annotations)
     body["spec"]["schedulerName"] = SCHEDULER_NAME

@@ -1,4 +1,4 @@
-"""Who may write allocations, and what the controller may bind: tried on a real API server."""
+"""Who may write allocations, and which pods the controller may bind; tried on a real API server."""
 
 import json
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def pod(site: Site) -> Iterator[str]:
 
 
 def refusal(client: Api, method: str, path: str, body: Json) -> str:
-    """Return why the API server refuses a request, empty where it takes it; nothing is stored."""
+    """Return the reason for the refusal of a request, or an empty string; nothing is stored."""
     try:
         client.call(method, f"{path}?dryRun=All", body, MERGE if method == "PATCH" else "application/json")
     except CallRefused as refused:
@@ -68,7 +68,7 @@ _EVASIONS = {
 
 @pytest.mark.parametrize(("text", "why"), _EVASIONS.values(), ids=_EVASIONS)
 def test_no_user_can_write_an_allocation(site: Site, pod: str, text: str, why: str) -> None:
-    """Through no door of a pod: its creation, its metadata, its status, or a binding."""
+    """Neither at creation nor through metadata, status or a binding."""
     created = plain_pod(site.name("pod"), {ANNOTATION: text})
     answer = refusal(site.api, "POST", _PODS, created)
     assert why in answer or f"annotation {ANNOTATION}: " in answer  # the webhook may have been first

@@ -1,4 +1,4 @@
-"""Scheduler plugins of an installed distribution that raise, hang or answer nonsense, in a real controller."""
+"""Installed scheduler plugins that raise, hang or return invalid answers, in a real controller."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +63,7 @@ _POINTS = "absent = toys:absent\ngood = toys:Good\nodd = toys:Odd\n"
 
 
 class PluginReplica:
-    """A replica with the plugins, which the scheduler does not ask."""
+    """A replica with the plugins, which the scheduler does not use."""
 
     def __init__(self, site: Site, node: str, state: Path) -> None:
         self._site, self._node, self._mode = site, node, state / "odd"
@@ -75,18 +75,18 @@ class PluginReplica:
         self._extender = ExtenderClient(self.program)
 
     def let_odd(self, mode: str) -> None:
-        """Have the plugin `odd` answer, raise, hang or answer nonsense from now on."""
+        """Set how the plugin `odd` behaves from now on: answer, raise, hang or return nonsense."""
         self._mode.write_text(mode)
 
     def filter(self) -> Json:
-        """Return the answer for a pod that nobody has asked about before."""
+        """Return the answer for a new pod."""
         return self._extender.filter(pod_json(self._site.name("pod"), {_TOY: 1}), [self._node])
 
     def fits(self) -> bool:
         return bool(self.filter()["NodeNames"])
 
     def refuses_with(self, words: str) -> bool:
-        """Return whether the pod is refused, for now or for good, with a reason that has these words."""
+        """Return whether the pod is refused, temporarily or permanently, with a reason that contains these words."""
         answer = self.filter()
         return words in f"{answer['Error']} {answer['FailedAndUnresolvableNodes']}"
 
@@ -96,7 +96,7 @@ class PluginReplica:
         return self.failed("odd") == 1
 
     def failed(self, plugin: str) -> float:
-        """Return the metric of a plugin that is not asked."""
+        """Return the metric for failed plugins."""
         samples = scrape(f"http://{LOOPBACK}:{self.program.health_port}")
         return samples.get(f'larder_scheduler_plugin_failed{{plugin="{plugin}"}}', 0.0)
 

@@ -1,4 +1,4 @@
-"""A real kube-scheduler with the extender: pods get devices, wait for them, and learn why."""
+"""A real kube-scheduler with the extender: pods get devices, or wait with a reason."""
 
 import json
 from collections import Counter
@@ -45,7 +45,7 @@ def cards_of(site: Site, *names: str) -> Counter[tuple[str, str]]:
 
 
 def unscheduled(site: Site, name: str, reason: str = "Unschedulable") -> str:
-    """Return what the scheduler says of a pod that it did not place; empty while it still tries by itself."""
+    """Return the scheduler's message for a pod that it could not place; empty while it retries by itself."""
     conditions = site.api.get(f"{_PODS}/{name}")["status"].get("conditions", [])
     return " ".join(c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["reason"] == reason)
 
@@ -147,7 +147,7 @@ def test_an_added_or_changed_node_wakes_waiting_pods(site: Site, add_node: AddNo
 def test_a_pod_refused_by_a_stale_replica_is_retried_without_another_change(
     site: Site, add_node: AddNode, link: HeldLink
 ) -> None:
-    """The scheduler sees the change at once and asks, while the replica does not know of it yet."""
+    """The scheduler sees the change at once and calls the replica, which has not seen it yet."""
     node = add_node({})
     name = asking(site)
     site.until(lambda: "capacity 0" in unscheduled(site, name), "the pod to wait")
@@ -199,7 +199,7 @@ def test_pods_of_a_namespace_that_is_not_enabled_wait_with_an_explanation(site: 
 
 
 def test_without_the_extender_only_pods_that_request_devices_wait(site: Site, add_node: AddNode) -> None:
-    """After its start, a replica knows again what the pods use."""
+    """A restarted replica knows the devices of running pods."""
     controller = site.cluster.controllers[0]
     add_node({card("a"): 1, card("b"): 1})
     first = asking(site)

@@ -1,4 +1,4 @@
-"""docs/device-scheduling.md does what it says: its commands, in order, with the answers that it shows."""
+"""The commands of docs/device-scheduling.md, in order, print the output shown there."""
 
 import os
 from pathlib import Path

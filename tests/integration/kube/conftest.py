@@ -1,4 +1,4 @@
-"""Connections to the real API server, straight and through a way that can be cut, and objects of our own on it."""
+"""Direct and interruptible connections to the real API server, and namespaces for tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,7 @@ SOON_S = 60
 
 @dataclass(slots=True)
 class Proxy:
-    """A way to the API server; `block` swallows every byte and closes nothing, as a lost network does."""
+    """A proxy for the API server; `block` drops every byte but closes nothing, like a network failure."""
 
     target: tuple[str, int]
     port: int = 0
@@ -33,7 +33,7 @@ class Proxy:
         self._open.set()
 
     def cut(self) -> None:
-        """End every connection that there is."""
+        """Close all connections."""
         for task in self._tasks:
             task.cancel()
 
@@ -73,7 +73,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A connection of its own through a proxy of its own."""
+    """A connection through its own proxy."""
 
     kube: Kube
     proxy: Proxy
@@ -87,7 +87,7 @@ async def kube(control_plane: ControlPlane) -> AsyncIterator[Kube]:
 
 @pytest.fixture
 async def make_way(control_plane: ControlPlane) -> AsyncIterator[Callable[[], Awaitable[Way]]]:
-    """Open a way to the API server that the test can block and cut."""
+    """Open a connection to the API server that the test can block and cut."""
     async with AsyncExitStack() as stack:
 
         async def make() -> Way:
@@ -106,7 +106,7 @@ async def make_way(control_plane: ControlPlane) -> AsyncIterator[Callable[[], Aw
 
 @pytest.fixture
 async def namespace(kube: Kube) -> AsyncIterator[str]:
-    """A namespace that only this test uses, in which nobody else is going to make a ConfigMap."""
+    """A namespace of this test; no other program will create a ConfigMap in it."""
     name = f"kube-{uuid4().hex[:12]}"
     await create_if_missing(kube, "/api/v1/namespaces", {"metadata": {"name": name}})
     async with asyncio.timeout(SOON_S):

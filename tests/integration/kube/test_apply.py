@@ -1,4 +1,4 @@
-"""Fields that are stated by one manager, on the real API server."""
+"""Server-side apply with field managers, on the real API server."""
 
 import pytest
 

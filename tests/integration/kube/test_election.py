@@ -1,4 +1,4 @@
-"""Leaders by a Lease on a real API server: never two, and soon another when one is gone."""
+"""Leader election with a Lease on a real API server: never two leaders, and a quick takeover."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ MakeWay = Callable[[], Awaitable[Way]]
 
 @dataclass
 class Reigns:
-    """Who works when; two at once is an error at once."""
+    """Records who leads when; two leaders at once are an error."""
 
     working: int | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)

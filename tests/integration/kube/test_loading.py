@@ -1,4 +1,4 @@
-"""What a connection loads: an agent on each node pays for it."""
+"""Modules that a connection loads: they cost memory on each node."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The cache stays equal to the API server, whatever happens between them."""
+"""The cache stays equal to the API server despite faults of the connection."""
 
 import asyncio
 from collections import Counter
@@ -50,7 +50,7 @@ class Numbers(Object, frozen=True, kw_only=True):
 
 @dataclass
 class Watched:
-    """A running reflector, with a diary."""
+    """A running reflector that records events and errors."""
 
     reflector: Reflector[ConfigMap] = field(init=False)
     cache: Cache[ConfigMap] = field(init=False)
@@ -108,7 +108,7 @@ async def create(kube: Kube, namespace: str, *names: str, **labels: str) -> None
 
 
 async def touch(kube: Kube, namespace: str, name: str) -> str:
-    """Change a map, as soon as the server takes it, and return its new version."""
+    """Change a ConfigMap once the server accepts it, and return its new version."""
     async with asyncio.timeout(SOON_S):
         while True:
             try:

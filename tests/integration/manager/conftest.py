@@ -11,7 +11,7 @@ from rig.larder.objects import install_kinds
 
 @pytest.fixture(scope="package")
 def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of its own: the controllers here lead, and look after everything on it."""
+    """A separate control plane: the controllers here lead, and reconcile everything on it."""
     with ControlPlane(binaries, tmp_path_factory.mktemp("plane")) as running:
         install_kinds(running.api)
         yield running

@@ -1,4 +1,4 @@
-"""A kind is a package and a line: `toys` here was added by the steps of "Add a kind" in docs/development.md."""
+"""A new kind needs a package and one line: `toys` follows "Add a kind" in docs/development.md."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""The queue of claims on a real API server, with a consumer that is a process of its own."""
+"""The queue of claims on a real API server, with a consumer in a separate process."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfiguration
 
 @pytest.fixture
 def queue(binaries: Binaries, tmp_path: Path) -> Iterator[ClaimQueue]:
-    """A queue on a control plane of its own, whose API server the tests restart."""
+    """A queue on a separate control plane, whose API server the tests restart."""
     with ControlPlane(binaries, tmp_path / "plane") as plane:
         made = ClaimQueue(plane, tmp_path, QPS)
         yield made

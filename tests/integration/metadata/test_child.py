@@ -1,4 +1,4 @@
-"""A child process reads one model; whatever becomes of it costs that model its metadata and nothing else."""
+"""A child process reads one model; its failure costs only the metadata of that model."""
 
 import json
 import os
@@ -118,7 +118,7 @@ def test_a_hanging_child_is_killed_and_reaped(tmp_path: Path, body: str) -> None
 
 
 def starts_another(reported: Path, pipes: str) -> Child:
-    """Return a child that starts a program, tells its number in a file, and ends before it."""
+    """Return a child that starts a program, writes its process id to a file, and exits first."""
     return script(
         f"import os, subprocess; number = subprocess.Popen(['sleep', '600']{pipes}).pid; "
         f"open('{reported}.new', 'w').write(str(number)); os.rename('{reported}.new', '{reported}')"

@@ -1,4 +1,4 @@
-"""Hostile files make a program grow by less than 64 MiB; each is read in a process of its own."""
+"""Hostile files increase memory use by less than 64 MiB; each is read in a separate process."""
 
 import os
 import struct

@@ -14,7 +14,7 @@ from tests.integration.system.sites import opened
 
 @pytest.fixture(scope="package")
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Claims are created fast enough not to wait for, and slowly enough to have a queue of hundreds."""
+    """A cluster that creates claims fast enough for tests, but slowly enough to queue hundreds."""
     settings = {
         "LARDER_CLAIM_TEMPLATE_WORKLOADS": json.dumps(WORKLOADS),
         "LARDER_LEASE_SECONDS": "4",

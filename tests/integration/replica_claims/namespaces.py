@@ -1,4 +1,4 @@
-"""The namespace of one test, and what a user sees in it."""
+"""The namespace of one test, as a user sees it."""
 
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ class Tenant:
         return [pod for pod in self.items("pods") if GATE in gates(pod)]
 
     def released(self, count: int) -> list[Json]:
-        """Wait until there are so many pods that are not being deleted, all of them released, and return them."""
+        """Wait until this many pods exist and are released, ignoring those being deleted, and return them."""
         found: list[Json] = []
 
         def all_released() -> bool:

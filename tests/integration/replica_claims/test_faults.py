@@ -16,7 +16,7 @@ def uids(tenant: Tenant) -> dict[str, str]:
 
 
 def held(*names: str) -> Json:
-    """Return a pod template that gets no claims until a test lets it."""
+    """Return a pod template that gets no claims until the test removes Kueue's gate."""
     pods = pod_template([template(name) for name in names], *names)
     pods["spec"]["schedulingGates"] = [{"name": KUEUE}]
     return pods

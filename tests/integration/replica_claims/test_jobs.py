@@ -1,4 +1,4 @@
-"""Pods of indexed Jobs get claims of their own, before they are scheduled and again when they are replaced."""
+"""Pods of indexed Jobs get their own claims before they are scheduled, and their replacements reuse them."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def claim_names(pod: Json) -> list[str]:
 
 
 def fail(tenant: Tenant, pod: Json) -> None:
-    """End a pod as kubelet would, had its container failed."""
+    """Mark a pod as failed, as kubelet does when its container fails."""
     path = tenant.path("pods", pod["metadata"]["name"])
     tenant.site.api.patch(f"{path}/status", {"status": {"phase": "Failed"}})
 

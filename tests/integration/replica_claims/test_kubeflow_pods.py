@@ -1,4 +1,4 @@
-"""Pods as Kubeflow's training operator (v1) makes them for a PyTorchJob, without the operator itself."""
+"""Pods as Kubeflow's training operator (v1) creates them for a PyTorchJob, without the operator itself."""
 
 from rig.larder.cluster_driver import Json
 from tests.builders.replica_claims import definition, pod_template, template

@@ -1,4 +1,4 @@
-"""The queue of claims when the API server goes away under it."""
+"""The queue of claims when the API server restarts."""
 
 from rig.larder.cluster_driver import Json
 from tests.integration.replica_claims.namespaces import Tenant
@@ -20,7 +20,7 @@ def training_job(replicas: int) -> Json:
 
 
 def test_500_queued_claims_survive_a_restart_of_the_api_server(tenant: Tenant) -> None:
-    """All of a TrainingJob's claims are requested at once, so those that the first burst leaves are in the queue."""
+    """All claims of a TrainingJob are requested at once, so all but the first burst are queued."""
     labels = {"labels": {"larder.dev/training-jobs": "true"}}
     tenant.site.api.patch(f"/api/v1/namespaces/{tenant.namespace}", {"metadata": labels})
     tenant.site.api.create(

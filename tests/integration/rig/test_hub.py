@@ -1,4 +1,4 @@
-"""The hub of the rig, proved by the library that speaks to the real one."""
+"""The hub of the rig, tested with the client library of the real hub."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ LARGE = "model-00001-of-00002.safetensors"
 
 @pytest.fixture(autouse=True)
 def _plain_client() -> None:
-    """Give the library its own kind of HTTP client back, whatever ran before in this process."""
+    """Reset the library's HTTP client, which other tests in this process may have replaced."""
     set_client_factory(lambda: httpx2.Client(follow_redirects=True, timeout=60))
 
 

@@ -1,4 +1,4 @@
-"""Nodes without a kubelet, as a real control plane sees them."""
+"""Nodes without a kubelet on a real control plane."""
 
 import http.server
 import threading

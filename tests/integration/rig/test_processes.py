@@ -1,4 +1,4 @@
-"""Programs that the rig starts: readiness, an orderly end, no orphans."""
+"""Programs that the rig starts: readiness, a clean stop, no orphans."""
 
 import os
 import signal

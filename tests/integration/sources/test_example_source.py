@@ -1,4 +1,4 @@
-"""The example of a plugin is installed like any distribution, and its URIs are sources."""
+"""The example plugin is installed like any distribution and serves its URIs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The source for Git repositories against Git's own server: what the conformance suite does not ask."""
+"""The source for Git repositories with Git's own server, beyond the conformance suite."""
 
 import json
 import ssl

@@ -1,4 +1,4 @@
-"""Real servers at endpoints with buckets in front of the host, and at endpoints that a Secret names."""
+"""Real servers with virtual-hosted buckets, and at endpoints from a Secret."""
 
 import io
 import re
@@ -49,7 +49,7 @@ def behind_tls(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, bun
 
 @pytest.fixture
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Have what ends in the domain resolve to loopback, as a wildcard record does, and return what was looked up."""
+    """Resolve all names of the domain to loopback, like a wildcard record; return the names that were looked up."""
     resolve, asked = socket.getaddrinfo, set[str]()
 
     def resolved(host: str, *args: Any, **more: Any) -> Any:

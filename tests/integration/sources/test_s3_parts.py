@@ -1,4 +1,4 @@
-"""Objects that were uploaded in parts, as clients of today and of yesterday do it: they are checked by the parts."""
+"""Objects uploaded in parts by current and older clients are verified by their parts."""
 
 import hashlib
 import io
@@ -39,14 +39,14 @@ KEY = "m/weights.safetensors"
 
 @dataclass(frozen=True)
 class Shop:
-    """A bucket, and a client's way to put an object into it."""
+    """A bucket, and how a client uploads an object to it."""
 
     s3: S3
     bucket: str
     folder: Path
 
     def upload(self, kind: str, part_bytes: int = PART_BYTES) -> None:
-        """Upload a file as boto3 does; `crc32` is what it does of its own accord, `md5` leaves an ETag alone."""
+        """Upload a file with boto3; `crc32` is its default, `md5` leaves only an ETag."""
         path = self.folder / "weights"
         path.write_bytes(BODY)
         client = boto3.client(
@@ -71,7 +71,7 @@ class Shop:
         return file
 
     def fetch(self) -> tuple[int, str]:
-        """Return the command's exit status and what it said."""
+        """Return the command's exit status and output."""
         out, environ = io.StringIO(), {"AWS_ENDPOINT_URL": self.s3.endpoint, "AWS_REGION": self.s3.region}
         environ |= {"HOME": str(self.folder), **self._keys()}
         return run_fetch(f"s3://{self.bucket}/m", self.to, environ, out, out), out.getvalue()
@@ -132,7 +132,7 @@ def test_the_digest_of_a_single_part_is_that_of_the_whole_object(shop: Shop) -> 
 
 
 def test_an_object_with_parts_of_different_lengths_is_verified_by_size_alone(shop: Shop) -> None:
-    """As s3fs cuts what is written to it; here first and count alone would look like parts of one length."""
+    """As s3fs splits files; the first part and the number of parts alone would suggest equal lengths."""
     client = shop.s3.client()
     upload = client.create_multipart_upload(Bucket=shop.bucket, Key=KEY, ChecksumAlgorithm="CRC32")["UploadId"]
     named = {"Bucket": shop.bucket, "Key": KEY, "UploadId": upload}

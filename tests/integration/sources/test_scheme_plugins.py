@@ -44,7 +44,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def run(site: Path, *uris: str) -> list[str]:
-    """Open these in a process of their own, and return a line for each."""
+    """Open these URIs in a separate process, and return one line for each."""
     environ = {**os.environ, "PYTHONPATH": str(site)}
     return subprocess.run(  # noqa: S603 - our own text
         [sys.executable, "-c", ACT, *uris], env=environ, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""A `larder fetch` to be killed: DIR, and in place of which of its changes to names and modes."""
+"""A `larder fetch` that is killed before a change to names or modes; arguments: DIR, number of the change."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""`larder fetch` once more of files without a digest: what the source calls them tells whether they are another."""
+"""Repeated `larder fetch` of files without a digest: ETag, time or size show whether they changed."""
 
 import os
 import ssl
@@ -17,7 +17,7 @@ NAME = "model.bin"
 
 
 class Site:
-    """A server of one file whose content and headers may change, and a directory that it is fetched into."""
+    """A server of one file whose content and headers can change, and the directory that it is fetched into."""
 
     def __init__(self, root: Path) -> None:
         authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -104,7 +104,7 @@ def test_an_archive_in_a_local_directory_is_unpacked_and_kept(tmp_path: Path) ->
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Return the address of a server for `tmp_path / "site"`, which knows no ranges, and what trusts it."""
+    """A server of `tmp_path / "site"` without range support: its address, and the environment to reach it."""
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1", "localhost").configure_cert(tls)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))

@@ -1,4 +1,4 @@
-"""`larder fetch` and `larder inspect` of a hub that asks for time: real servers, real seconds."""
+"""`larder fetch` and `larder inspect` with a hub that requests a wait: real servers, real seconds."""
 
 import io
 import json

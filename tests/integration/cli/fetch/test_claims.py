@@ -1,4 +1,4 @@
-"""A claim's URI on the command line: it is read where it is mounted, and the message says so."""
+"""URIs of claims on the command line: they can be read only where the claim is mounted."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A wall clock that jumps by years between two commands, either way."""
+"""A wall clock that jumps by years between two commands, in either direction."""
 
 import os
 import time
@@ -16,7 +16,7 @@ SECOND_NS = 10**9
 
 
 def shift(top: Path, years: int) -> None:
-    """Date everything as a clock that was wrong by years would have dated it; parts of a second stay."""
+    """Shift all time stamps by years, as a wrong clock would have set them; fractions of a second are kept."""
     then_s = int(time.time()) + years * 365 * 86400
     for path in (top, *top.rglob("*")):
         found_ns = path.stat().st_mtime_ns

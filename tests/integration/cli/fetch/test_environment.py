@@ -1,4 +1,4 @@
-"""Credentials, endpoints and authorities of the usual variables and files, against real servers, by both commands."""
+"""Credentials, endpoints and CAs from the usual variables and files, with real servers and both commands."""
 
 import json
 import ssl
@@ -25,7 +25,7 @@ Both = Callable[..., None]
 
 @pytest.fixture
 def both(tmp_path: Path) -> Both:
-    """Fetch and inspect a model of one file, and see that neither does it without the environment's credentials."""
+    """Fetch and inspect a model of one file; check that both fail without the environment's credentials."""
 
     def check(uri: str, endpoint: dict[str, str], credentials: dict[str, str]) -> None:
         to = tmp_path / "to"

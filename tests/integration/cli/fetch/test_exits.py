@@ -1,4 +1,4 @@
-"""How `larder fetch` and `larder inspect` end, as processes."""
+"""Exit codes and error messages of `larder fetch` and `larder inspect` as processes."""
 
 import os
 import signal

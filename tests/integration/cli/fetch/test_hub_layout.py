@@ -1,4 +1,4 @@
-"""`larder fetch --layout hub`: what it writes, `huggingface_hub` reads as its own cache, offline."""
+"""`larder fetch --layout hub` writes a cache that `huggingface_hub` reads offline."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def fetch(hub: Hub, cache: Path, uri: str = f"hf://{REPO}", *more: str) -> "subp
 
 
 def read_offline(cache: Path, repo: str = REPO, revision: str = "main") -> dict[str, Any]:
-    """Return what `huggingface_hub` finds, without a network to ask."""
+    """Return what `huggingface_hub` finds offline."""
     found: dict[str, Any] = json.loads(python(_READ, cache, repo, revision, HF_HUB_OFFLINE="1"))
     return found
 

@@ -1,4 +1,4 @@
-"""SIGKILL of `larder fetch` at any step: the same command moves only what is not here yet, and puts all right."""
+"""SIGKILL of `larder fetch` at any step: the next run fetches only missing files and repairs the directory."""
 
 import io
 import subprocess
@@ -11,13 +11,13 @@ from tests.integration.cli.fetch.killed_fetch import FILES, URI
 
 
 def killed(to: Path, fatal: int) -> bool:
-    """Let the command die, and tell whether it did."""
+    """Run the command until it is killed; return whether it was."""
     arguments = ["-m", "tests.integration.cli.fetch.killed_fetch", str(to), str(fatal)]
     return subprocess.run([sys.executable, *arguments], check=False, timeout=60).returncode != 0  # noqa: S603 - ourselves
 
 
 def verified(top: Path) -> set[bytes]:
-    """Return what is here but for files that were not checked yet, which are writable."""
+    """Return the files that are verified; unverified ones are writable."""
     return {
         p.read_bytes() for p in top.rglob("*") if p.is_file() and (p.suffix != ".part" or p.stat().st_mode == 0o100444)
     }

@@ -1,4 +1,4 @@
-"""Names that file systems and people treat alike, names as long as may be, and those that cannot stand together."""
+"""File names that file systems or people confuse, names of maximum length, and conflicting names."""
 
 from pathlib import Path
 

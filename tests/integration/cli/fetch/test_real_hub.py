@@ -87,7 +87,7 @@ def test_a_file_with_a_wrong_digest_is_refused(pushed: Hub, tmp_path: Path) -> N
 
 
 def is_half_there(to: Path) -> bool:
-    """Tell whether a part of the large file is on the disk, unfinished."""
+    """Return whether a part of the unfinished large file is on the disk."""
     sizes = list[int]()
     for path in (to / ".larder" / "partial").glob("*.part"):
         with suppress(FileNotFoundError):  # a small one may be finished just now

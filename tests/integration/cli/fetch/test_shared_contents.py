@@ -1,4 +1,4 @@
-"""Two models that share files, one of which is deleted, and one model with the same bytes at two places."""
+"""Two models that share files, one of them deleted, and a model with equal files at two paths."""
 
 import shutil
 from pathlib import Path

@@ -18,7 +18,7 @@ def progress() -> Progress:
 def looks(
     watch: StallWatch, progress: Progress, *, bytes_a_second: int = 0, trouble_every_s: int = 0
 ) -> LarderError | None:
-    """Look every second for three times as long as it takes to give up."""
+    """Check every second for three times the stall timeout."""
     for second in range(1, 3 * int(STALL_TIMEOUT_S)):
         if bytes_a_second:
             progress.receive(bytes_a_second)
