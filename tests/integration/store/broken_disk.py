@@ -6,13 +6,13 @@ from agent.store.disk import RealDisk
 
 
 class BrokenDisk(RealDisk):
-    """Calls `fail` in place of the sync of this number from now on; 0 is none."""
+    """Calls `fail` instead of the sync with this number; 0 means never."""
 
     def __init__(self, left: int = 0) -> None:
         self.left, self._lock = left, threading.Lock()
 
     def fail(self) -> None:
-        """Do what happens in place of the sync."""
+        """Fail instead of the sync."""
         raise NotImplementedError
 
     def fsync(self, descriptor: int) -> None:

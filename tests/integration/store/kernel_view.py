@@ -1,4 +1,4 @@
-"""What the kernel shows of a process: the priorities of its threads, and how its files are opened."""
+"""What the kernel reports about a process: the priorities of its threads, and the flags of its open files."""
 
 import ctypes
 import errno
@@ -22,9 +22,9 @@ def nice_of(pid: int, thread: int) -> int:
 
 
 def io_class_of(thread: int) -> int:
-    """Return the class of a thread, by its native id, for the disk's scheduler, 0 where the thread has ended.
+    """Return the I/O class of a thread, by its native id; 0 if the thread has ended.
 
-    Skips the test where no classes are told.
+    Skips the test if the system reports no classes.
     """
     number = _IOPRIO_GET.get(platform.machine())
     found = _LIBC.syscall(number, _WHO_PROCESS, thread) if number else -1
@@ -41,7 +41,7 @@ def threads_of(pid: int) -> list[int]:
 
 
 def flags_of_open(pid: int, folder: Path) -> list[int]:
-    """Return the flags of each file below `folder` that the process has open, one an open."""
+    """Return the flags of each open file descriptor of the process below `folder`."""
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -55,7 +55,7 @@ def flags_of_open(pid: int, folder: Path) -> list[int]:
 
 
 def skip_without_direct_reads(path: Path) -> None:
-    """Skip the test where the file system of this file cannot read past the page cache."""
+    """Skip the test if the file system of this file does not support direct reads."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
     except OSError:

@@ -1,8 +1,8 @@
 """Processes that fetch, commit and remove a model, to be killed.
 
-Its argument has the sizes of the model's files, by path, in JSON; each line on stdin an Order. It forks a process for
-it, which costs less than to start one, and answers with a line when that has ended: its exit code, -N for signal N, and
-how many bytes the source has served to all of them.
+Its argument is a JSON object of file sizes by path; each line on stdin is an Order. It forks a process for
+each order, which is cheaper than starting one, and prints a line when it ends: its exit code, -N for signal N, and
+how many bytes the source has served to all processes.
 """
 
 import json
@@ -29,7 +29,7 @@ from tests.integration.store.broken_disk import BrokenDisk
 
 
 class FatalDisk(BrokenDisk):
-    """Kills the process in place of one of its syncs; `tight` is whether models go past the page cache."""
+    """Kills the process instead of one of its syncs; `tight` is whether models bypass the page cache."""
 
     def __init__(self, left: int, *, tight: bool = False) -> None:
         super().__init__(left)
@@ -43,7 +43,7 @@ class FatalDisk(BrokenDisk):
 
 
 class CountedSource(MemorySource):
-    """Counts what it serves to all processes that are forked from this one; kills one that got `fatal_bytes` of it."""
+    """Counts the bytes served to all forked processes; kills a process that has received `fatal_bytes`."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         super().__init__(files)
@@ -52,7 +52,7 @@ class CountedSource(MemorySource):
 
     @property
     def served_in_all(self) -> int:
-        """The bytes that were served, those of killed processes included."""
+        """Return the bytes served to all processes, including killed ones."""
         return int.from_bytes(self._shared[:8], "little")
 
     def count(self, size_bytes: int) -> None:
@@ -69,7 +69,7 @@ CHANGES = {"os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmo
 
 
 def die_before_change(fatal: int) -> None:
-    """Kill the process in place of one of its changes to names, modes and lengths."""
+    """Kill the process instead of one of its changes to names, modes and lengths."""
     left, lock = [fatal], threading.Lock()
 
     def hook(event: str, _: object) -> None:
@@ -83,7 +83,7 @@ def die_before_change(fatal: int) -> None:
 
 
 class Order(msgspec.Struct, kw_only=True):
-    """What one process does beneath a root, and when it dies; 0 is never.
+    """What one process does below a root, and when it is killed; 0 means never.
 
     It dies in place of its sync, or its change of names, of that number, after so many bytes were served to it, in
     pieces as a socket has them, or after so many seconds. With a fatal change

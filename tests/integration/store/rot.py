@@ -1,4 +1,4 @@
-"""Damage at rest that stat does not tell."""
+"""Damage at rest that stat does not show."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from agent.store.snapshot import MTIME_NS
 
 
 def flip_a_bit(path: Path) -> None:
-    """Change one bit as a disk would: nothing that stat tells is another."""
+    """Change one bit as a disk would: the result of stat stays the same."""
     found = path.stat()
     middle = found.st_size // 2
     path.chmod(0o644)

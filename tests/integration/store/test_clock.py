@@ -1,4 +1,4 @@
-"""A wall clock that jumps by years while a model is half there, either way."""
+"""A wall clock that jumps by years during a download, in either direction."""
 
 import os
 import time
@@ -20,7 +20,7 @@ KEPT_BYTES = 4 * 2**20
 
 
 def shift(folder: Path, years: int) -> None:
-    """Date what is unfinished as a clock that was wrong by years would have dated it; what is done has no date."""
+    """Shift the time stamps of unfinished files by years, as a wrong clock would have set them."""
     then_s = time.time() + years * 365 * 86400
     for path in (folder, *folder.rglob("*")):
         if path.stat().st_mtime_ns != MTIME_NS:

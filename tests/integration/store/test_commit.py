@@ -1,4 +1,4 @@
-"""From a source to a snapshot, and what the snapshot is."""
+"""From a source to a snapshot, and the layout of the snapshot."""
 
 import os
 import stat
@@ -216,7 +216,7 @@ def test_two_downloads_of_the_same_content_transfer_it_once(fetch_blobs: Callabl
 
 
 class ListeningDisk(RealDisk):
-    """Records what was synced before and after a snapshot was put in place."""
+    """Records the syncs before and after a snapshot is put in place."""
 
     def __init__(self) -> None:
         self.before: set[int] = set()

@@ -1,4 +1,4 @@
-"""Files that are removed, truncated, replaced or redirected under a snapshot, and what mends them."""
+"""Files of a snapshot that are removed, truncated, replaced or redirected, and their repair."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def snapshot(
 
 
 def unsealed(path: Path) -> Path:
-    """Return the path, its directory made writable, as an administrator (or a fault) could."""
+    """Return the path after making its directory writable, as an administrator or a fault could."""
     path.parent.chmod(0o755)
     return path
 

@@ -1,4 +1,4 @@
-"""A disk that is full, or not to be written to, before the model is complete. It is a real one of 6 MiB."""
+"""A disk that becomes full or read-only during a download; a real file system of 6 MiB."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A store that the first version left on a disk: it is used as it is, and nothing in it moves.
+"""A store written by the first version is used unchanged.
 
 `data/former-store.tar.gz` was written by that version's own store and engine, before modules and names changed. It
 holds a model of four files, two of which share a blob; a model that was one archive; and 3 MiB of a 5 MiB download.

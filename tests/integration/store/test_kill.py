@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: no verified byte is lost, and no mark is ever seen before its data."""
+"""SIGKILL at any moment: no verified byte is lost, and no mark exists before its data."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ KILLED = -signal.SIGKILL
 
 
 class Run(Protocol):
-    """Runs a process, and returns its exit code; `served_bytes` is what the source gave to all of them."""
+    """Runs a process and returns its exit code; `served_bytes` counts what the source served to all processes."""
 
     served_bytes: int
 
@@ -37,7 +37,7 @@ class Run(Protocol):
 
 
 class Runner:
-    """Has processes forked by another one."""
+    """Runs orders in processes forked by a helper process."""
 
     def __init__(self, orders: IO[bytes], ends: IO[bytes]) -> None:
         self._orders, self._ends, self.served_bytes = orders, ends, 0
@@ -52,13 +52,13 @@ class Runner:
 
 @pytest.fixture
 def wanted() -> MemorySource:
-    """The source that the processes to be killed fetch from."""
+    """The source that the killed processes fetch from."""
     return MemoryRepository({path: random.Random(path).randbytes(size) for path, size in SIZES.items()})
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Return what runs a process that fetches the same files, and tells its exit code."""
+    """Runs processes that fetch the same files, and returns their exit codes."""
     command = [sys.executable, str(SCRIPT), json.dumps(SIZES)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as forking:  # noqa: S603 - ourselves
         orders, ends = forking.stdin, forking.stdout
@@ -70,7 +70,7 @@ def run() -> Iterator[Run]:
 
 
 def examine(root: Path, wanted: MemorySource) -> int:
-    """Assert that what is on the disk tells no lie; return how many bytes of the model it has."""
+    """Assert that the state on the disk is consistent; return how many bytes of the model it has."""
     by_key = {key: wanted.files[file.path] for key, file in plan_of(wanted).contents().items()}
     for part in (root / "partial").glob("*.part"):
         bytes_here, body = part.read_bytes(), by_key[part.stem]
@@ -92,7 +92,7 @@ def examine(root: Path, wanted: MemorySource) -> int:
 
 
 def kill_at_random(run: Run, root: Path, wanted: MemorySource, *, tight: bool) -> tuple[int, int]:
-    """Let a download be killed again and again, ever later; return how often, and how many bytes are held then."""
+    """Kill a download repeatedly, later each time; return the number of kills and the stored bytes."""
     held = 0
     for kills in range(KILLS_A_ROUND):
         ended = run(root, rate=RATE, after_s=random.uniform(0.001, FIRST_S * (kills + 1)), tight=tight) == 0
@@ -148,7 +148,7 @@ def test_a_kill_at_any_sync_leaves_a_consistent_store(root: Path, wanted: Memory
 def test_a_kill_before_any_rename_or_removal_is_repaired_by_the_next_start(
     root: Path, wanted: MemorySource, fetch_model: Callable[[MemorySource, Store, str], Snapshot], run: Run
 ) -> None:
-    """Every link, rename, removal and change of mode of two commits and a removal is one of the points."""
+    """Covers every link, rename, removal and mode change of two commits and a removal."""
     deaths, ended = 0, False
     while not ended:
         here = root / str(deaths)

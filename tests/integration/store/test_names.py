@@ -1,4 +1,4 @@
-"""Names that file systems and people treat alike, and names as long as they may be."""
+"""File names that file systems or people confuse, and names of maximum length."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Who may open a root."""
+"""Opening a store: locks, identity, ownership and permissions."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a removal takes away and what it leaves."""
+"""What removals and sweeps delete, and what they keep."""
 
 import os
 import time

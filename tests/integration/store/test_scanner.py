@@ -1,4 +1,4 @@
-"""How the agent's state cache follows a real disk, with the kernel's word and without."""
+"""The agent's state cache follows a real disk, with and without inotify."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Bytes that change at rest, with size and time stamp kept: only reading them again tells."""
+"""Bytes that change at rest while size and time stamp stay the same: only reading finds them."""
 
 import fcntl
 import os

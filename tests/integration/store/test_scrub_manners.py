@@ -1,4 +1,4 @@
-"""What the scrub leaves to others: time of the disk by a rate, CPU and disk by priorities, and the page cache."""
+"""How the scrub avoids disturbing others: a rate limit, low priorities, and direct reads."""
 
 import os
 import threading
@@ -20,7 +20,7 @@ BEFORE = os.getpriority(os.PRIO_PROCESS, 0)
 
 
 class Waits(threading.Event):
-    """An event that nobody sets: it keeps for how long it was waited for, and that time has passed on its clock.
+    """An event that is never set: it records each wait and advances its clock by that time.
 
     Each look at the clock takes `look_s`, as work between two looks does.
     """
@@ -80,7 +80,7 @@ def test_a_pass_does_not_wait_if_reading_is_slower_than_the_rate(
 
 @dataclass(frozen=True)
 class Seen:
-    """A scrub in the middle of a file, as the kernel shows it: its thread, and the flags of the blobs that are open."""
+    """A scrub during a file, as the kernel reports it: its thread, and the flags of open blobs."""
 
     nice: int
     io_class: int
@@ -88,7 +88,7 @@ class Seen:
 
 
 class Looks(threading.Event):
-    """An event that looks at the thread that waits for it, once, and is set."""
+    """An event that inspects the thread waiting for it, once, and is then set."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Looks(threading.Event):
 
 @pytest.fixture
 def looks(fetch_model: FetchModel, source: MemorySource, store: Store) -> Looks:
-    """A scrub, run in a thread of its own as the agent does it, up to its first wait."""
+    """A scrub in its own thread, as in the agent, up to its first wait."""
     fetch_model(source, store, "llama")
     looks = Looks(store)
     thread = threading.Thread(target=Scrubber(store, SLOW, 0, ScrubFigures(), lambda: None, looks).run)

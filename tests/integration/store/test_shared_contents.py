@@ -1,4 +1,4 @@
-"""Two models that share files: what becomes of the one never takes bytes that the other counts on."""
+"""Two models that share files: changes to one never remove files that the other needs."""
 
 import threading
 from collections.abc import Callable
@@ -19,7 +19,7 @@ TWO = MemorySource({**ONE.files, "two": b"2"})
 
 
 def assert_kept(store: Store, result: FetchResult) -> None:
-    """Assert that the second is here, can be committed, and leaves nothing behind when it goes."""
+    """Assert that the second model is stored, can be committed, and leaves nothing behind when removed."""
     assert store.space.missing_bytes(plan_of(TWO)) == 0
     snapshot = store.snapshots.commit(plan_of(TWO), "two", result.blobs)
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == TWO.files
@@ -53,7 +53,7 @@ def test_files_that_only_an_unwanted_download_needs_are_dropped(
 
 
 class Overtaken(Incoming):
-    """Another download brings what is missing right after this one has looked."""
+    """Another download stores the missing files right after this one has checked."""
 
     another: Callable[[], object] | None = None
 

@@ -1,4 +1,4 @@
-"""A disk whose syncs fail, each once: nothing is believed to be on it that may not be, and the next try is right."""
+"""A disk on which each sync fails once: no unsynced file is treated as stored, and a retry succeeds."""
 
 import errno
 import hashlib
@@ -19,7 +19,7 @@ from tests.integration.store.broken_disk import BrokenDisk
 
 
 class FailingDisk(BrokenDisk):
-    """Fails in place of one of its syncs; what that sync was for is lost, as after a crash."""
+    """Fails instead of one of its syncs; the unsynced data is lost, as after a crash."""
 
     def fail(self) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))

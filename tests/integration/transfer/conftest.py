@@ -1,4 +1,4 @@
-"""Fixtures of the download engine's tests: those of the store, which it fills."""
+"""Fixtures of the download engine's tests: those of the store."""
 
 from tests.builders.stores import fetch_blobs, fetch_model, root, small_disk, source, store
 

@@ -1,7 +1,7 @@
 """Processes that unpack and commit a model, to be killed.
 
-Each line on stdin is an order: SHAPE FATAL_SYNC FATAL_CHANGE ROOT, 0 is none. A process is forked for it, which costs
-less than to start one; its exit code is the answer, -N for signal N.
+Each line on stdin is an order: SHAPE FATAL_SYNC FATAL_CHANGE ROOT; 0 means never. A process is forked for it, which is
+cheaper than starting one; its exit code is printed, -N for signal N.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Bytes that another's credentials brought: the source is asked before a download without them may link them."""
+"""Files fetched with other credentials: a download may link them only if the source grants it access."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def test_access_to_an_empty_file_does_not_prove_access_to_the_weights(fetch_blob
 
 
 class Asked(MemorySource):
-    """One that notes what is asked for, and keeps `denied` to itself."""
+    """A source that records requests and denies access to `denied`."""
 
     def __init__(self, files: Mapping[str, bytes], denied: str = "") -> None:
         super().__init__(files)
@@ -107,7 +107,7 @@ class Asked(MemorySource):
 
 
 class AskedRepository(Asked):
-    """One whose files are all for the same readers."""
+    """A source whose files all have the same readers."""
 
     shares_rights: Literal[True] = True
 
@@ -172,7 +172,7 @@ def test_access_to_each_object_of_a_bucket_is_checked_separately(fetch_blobs: Fe
 
 def test_access_to_a_small_file_does_not_prove_access_to_the_weights(fetch_blobs: FetchBlobs, store: Store) -> None:
     class PublicReadme(MemorySource):
-        """As buckets have them, where each object has its own readers."""
+        """A source like a bucket, where each object has its own readers."""
 
         def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
             if file.path != "README.md":

@@ -1,4 +1,4 @@
-"""Models that are one archive, through the engine and the store: unpacked, and not kept."""
+"""Models that are one archive: it is unpacked into the store and not kept."""
 
 import gzip
 import hashlib
@@ -366,7 +366,7 @@ class TestDamage:
 
 
 def is_free(source: MemorySource, store: Store) -> bool:
-    """Tell whether nobody unpacks the archive any more."""
+    """Return whether no thread is unpacking the archive."""
     now, [key] = threading.Event(), plan_of(source).keys.values()
     now.set()
     with store.incoming.lock(key, now) as held:
@@ -404,7 +404,7 @@ class TestInterruption:
 
     @staticmethod
     def stopped(source: MemorySource, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk) -> Path:
-        """Stop a download while the second of its files comes out; return where unfinished files are."""
+        """Stop a download while its second file is extracted; return the directory of unfinished files."""
         progress, partial = Progress(), store.root / "partial"
         with pytest.raises(Stopped):
             fetch_blobs(source, store, progress=progress, stop=disk.stop)

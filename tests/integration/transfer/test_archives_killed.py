@@ -1,4 +1,4 @@
-"""SIGKILL while an archive is unpacked: no wrong snapshot, nothing is lost that was verified, and nothing stays."""
+"""SIGKILL while an archive is unpacked: no wrong snapshot, no loss of verified files, no leftovers."""
 
 import hashlib
 import shutil
@@ -21,7 +21,7 @@ Run = Callable[[str, Path, int, int], bool]
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Let a process die, and tell whether it did."""
+    """Run a process until it is killed; return whether it was."""
     arguments = [sys.executable, "-m", "tests.integration.transfer.killed_unpacking"]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ourselves
         assert process.stdin
@@ -38,7 +38,7 @@ def run() -> Iterator[Run]:
 
 
 def examine(shape: str, root: Path, fetch_blobs: Callable[..., FetchResult]) -> None:
-    """Assert that what is on the disk tells no lie, that the next start completes it, and that no more is left."""
+    """Assert that the disk is consistent, that the next start completes the model, and that nothing else is left."""
     for blob in root.glob("blobs/sha256/*"):
         assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
     archive = source(shape)
@@ -80,7 +80,7 @@ def test_a_kill_at_any_step_is_repaired_by_the_next_start(
 def test_leftovers_of_a_commit_are_removed_at_the_next_start(
     root: Path, fetch_blobs: Callable[..., FetchResult]
 ) -> None:
-    """As a kill between the commit and the removal of the archive leaves it."""
+    """This is the state after a kill between the commit and the removal of the archive."""
     archive = source("one")
     store = Store.open(root)
     result = fetch_blobs(archive, store)

@@ -1,4 +1,4 @@
-"""What is given up and asked for again: a body that drips, and a signed link that has expired."""
+"""Requests that are abandoned and repeated: slow bodies and expired signed links."""
 
 import random
 import threading
@@ -42,7 +42,7 @@ def fetch_blobs(source: Source, store: Store, timing: Timing | None = None) -> F
 
 
 class DrippingSource(MemorySource):
-    """Drips until it is asked again; `now` is the time, `starts` where each request began."""
+    """Delivers slowly until it is requested again; `now` is the time, `starts` has the offset of each request."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__({NAME: body})

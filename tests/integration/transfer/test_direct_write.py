@@ -1,4 +1,4 @@
-"""Models that the page cache could not keep go past it, and are as right as others."""
+"""Models too large for the page cache are written directly, with the same result."""
 
 import errno
 import hashlib
@@ -40,7 +40,7 @@ ROOM = memoryview(mmap.mmap(-1, 2**20))
 
 
 class TightDisk(RealDisk):
-    """As with little memory."""
+    """A disk on a machine with little memory."""
 
     def keeps(self, size_bytes: int) -> bool:
         del size_bytes
@@ -49,7 +49,7 @@ class TightDisk(RealDisk):
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
-    """A directory on a disk that can be written to past the page cache."""
+    """A directory on a disk that supports direct writes."""
     if not os.major(tmp_path.stat().st_dev):
         pytest.skip("the file system of temporary files has no block device of its own, so nothing goes past the cache")
     return tmp_path
@@ -57,7 +57,7 @@ def disk(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tight(disk: Path) -> Iterator[Store]:
-    """A store whose models the page cache could not keep."""
+    """A store whose models are too large for the page cache."""
     with closing(Store.open(disk / "tight", disk=TightDisk())) as store:
         yield store
 

@@ -1,4 +1,4 @@
-"""What servers do wrong on the way, and what is kept."""
+"""Faults of servers during a download, and which bytes are kept."""
 
 import hashlib
 import os
@@ -166,13 +166,13 @@ def test_the_first_failure_stops_the_other_files_and_keeps_their_bytes(fetch_blo
 
 @pytest.fixture
 def released() -> threading.Event:
-    """What ends the read that hangs."""
+    """The event that ends the hanging read."""
     return threading.Event()
 
 
 @pytest.fixture
 def hanging(large: MemorySource, released: threading.Event) -> Iterator[tuple[MemorySource, threading.Event]]:
-    """A source whose body hangs after its first bytes, and the event that says it does."""
+    """A source whose body hangs after its first bytes, and the event that is set when it hangs."""
     hangs = threading.Event()
 
     def hang(path: str, position: int) -> None:
@@ -226,7 +226,7 @@ def test_a_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> 
     stop, asked = threading.Event(), threading.Event()
 
     def clock() -> float:
-        """Stand still, so that a wait for bandwidth has no end of its own; it asks for the time as it begins."""
+        """Return a constant time, so that a wait for bandwidth never ends by itself; each wait begins with a call."""
         if large.served_bytes:
             asked.set()
         return 0.0

@@ -1,4 +1,4 @@
-"""Downloads whose store does not outlive them: what the publisher named is computed, and nothing beyond that."""
+"""Downloads to a temporary store: only the publisher's own digests are computed."""
 
 import hashlib
 import os
@@ -46,7 +46,7 @@ def digest_of(body: bytes, algorithm: str) -> str:
 
 
 def listed(algorithm: str) -> Manifest:
-    """Return the files with a CRC-32, with a SHA-256, or with nothing that tells their bytes."""
+    """Return the manifest with CRC-32 digests, SHA-256 digests, or none."""
     files = (File(path, len(body), digest_of(body, algorithm)) for path, body in BODIES.items())
     return Manifest("s3://bkt/m", "r", tuple(files))
 

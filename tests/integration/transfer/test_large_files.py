@@ -1,4 +1,4 @@
-"""Large files over several connections: shared by receivers, followed by the hash, kept at their bytes by a stop."""
+"""Large files over several connections: shared by receivers, and resumed after a stop."""
 
 import hashlib
 import os
@@ -61,7 +61,7 @@ def test_a_source_without_range_support_is_read_by_one_receiver_at_a_time(
     fetch_blobs: FetchBlobs, store: Store
 ) -> None:
     class FromTheStart(Shared):
-        """As a server that ignores Range."""
+        """A source like a server that ignores Range."""
 
         def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
             body = super().open(file, offset, length)

@@ -1,4 +1,4 @@
-"""Servers that lie, break off, stall and change: over real sockets, through the engine, into a store."""
+"""Servers that lie, close connections early, stall or change their files: over real sockets into a store."""
 
 import gzip
 import hashlib
@@ -38,7 +38,7 @@ SHA256 = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
 
 
 def right(asked: ScriptedRequest, body: bytes = BODY, **headers: str) -> bytes:
-    """Return what an honest server answers."""
+    """Return the correct response."""
     part = re.match(r"bytes=(\d+)-(\d*)", asked.headers.get("range", ""))
     if not part:
         return reply(200, body, **headers)
@@ -47,19 +47,19 @@ def right(asked: ScriptedRequest, body: bytes = BODY, **headers: str) -> bytes:
 
 
 def packed(asked: ScriptedRequest, body: bytes = BODY) -> bytes:
-    """Return the answer of a server that compresses what was asked for as it is."""
+    """Return the response of a server that compresses although it was asked not to."""
     head, _, part = right(asked, body).partition(b"\r\n\r\n")
     ranges = {"Content_Range": found[1].decode()} if (found := re.search(rb"Content-Range: (.*)", head)) else {}
     return reply(206 if ranges else 200, gzip.compress(part[:1000]), Content_Encoding="gzip", **ranges)
 
 
 def cut(answer: bytes) -> bytes:
-    """Return an answer that breaks off."""
+    """Return a truncated response."""
     return answer.replace(b"\r\n\r\n", CLOSING, 1)[:-HALF]
 
 
 class Server:
-    """Answers at first as `faults` say, and then as `then` does."""
+    """Answers first with `faults`, then with `then`."""
 
     def __init__(self, *faults: Answer, then: Answer = right) -> None:
         self._faults, self._then = list(faults), then
@@ -103,7 +103,7 @@ def fetch_blobs(
 
 
 def assert_nothing_wrong(root: Path) -> None:
-    """Assert that whatever counts as verified is."""
+    """Assert that everything that counts as verified is correct."""
     for blob in (root / "blobs" / "sha256").iterdir():
         assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
 
@@ -186,7 +186,7 @@ def test_a_rate_limit_longer_than_the_budget_is_raised_to_the_caller(store: Stor
 
 @pytest.mark.parametrize("digest", [SHA256, ""], ids=["digest", "no digest"])
 def test_a_file_that_changes_halfway_is_discarded(digest: str, store: Store, root: Path) -> None:
-    """The first half is of the file that was listed, the second would be of another."""
+    """The first half belongs to the listed file, the second would belong to a newer one."""
     server = Server(lambda a: cut(right(a, ETag='"old"')), then=lambda a: right(a, OTHER, ETag='"new"'))
     with pytest.raises(SourceChanged):
         fetch_blobs(store, server, etag='"old"', digest=digest)
@@ -243,7 +243,7 @@ def test_a_file_without_a_digest_that_changes_midway_is_not_mixed(
     store: Store,
     root: Path,
 ) -> None:
-    """Both are of the same size, and the server pays no heed to If-Match."""
+    """Both versions have the same size, and the server ignores If-Match."""
     then: Answer = (lambda a: right(a, OTHER, **after)) if ranges else (lambda _: reply(200, OTHER, **after))
     with pytest.raises(SourceChanged, match="changed since it was resolved"):
         bring_url(Server(listed(**before), lambda a: cut(right(a, BODY, **before)), then=then))
@@ -303,7 +303,7 @@ def test_skipped_bytes_count_against_the_limit(store: Store) -> None:
 
 
 def test_a_stop_ends_the_skipping_of_bytes(store: Store) -> None:
-    """The limit lets through one grain, and then nothing for an hour."""
+    """The rate limit allows one block, and then nothing for an hour."""
     with pytest.raises(Unreachable):
         fetch_blobs(store, Server(lambda a: cut(right(a)), then=lambda _: b""))
     progress, stop = Progress(), threading.Event()

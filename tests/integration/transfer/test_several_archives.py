@@ -48,7 +48,7 @@ _CROWDS = {
 def packed(
     weights: Mapping[str, bytes] = WEIGHTS, code: Mapping[str, bytes] = CODE, beside: Mapping[str, bytes] = CONFIG
 ) -> MemorySource:
-    """Return a source as a ModelPack is: one tar, one tar.gz, and files as they are."""
+    """Return a source like a ModelPack: a tar, a tar.gz, and plain files."""
     return MemorySource({"weights": tar(weights), "code": tar_gz(code), **beside}, archives=FORMS)
 
 
@@ -172,7 +172,7 @@ class TestRoom:
     def test_a_bomb_in_two_parts_is_not_read_beyond_the_available_space(
         self, fetch_model: FetchModel, store: Store
     ) -> None:
-        """Either would fit alone, and the limit of the store is never passed."""
+        """Each part would fit alone, and the store never exceeds its limit."""
         halves = [{f"{side}{number}": bytes(10_000_000) for number in range(2)} for side in "ab"]
         source = MemorySource({"a": tar_gz(halves[0]), "b": tar_gz(halves[1])}, archives={"a": "tar.gz", "b": "tar.gz"})
         store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
@@ -275,7 +275,7 @@ class TestAfterwards:
         assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
 
     def test_two_concurrent_downloads_fetch_the_archives_once(self, fetch_model: FetchModel, store: Store) -> None:
-        """They hold the archives in one order, so neither waits for the other for ever."""
+        """Both lock the archives in the same order, so they cannot deadlock."""
         source = packed()
         snapshots = fetch_two_at_a_time(fetch_model, source, store)
         assert [content(s) for s in snapshots] == [FILES, FILES]
@@ -283,7 +283,7 @@ class TestAfterwards:
 
 
 class _OldMark(msgspec.Struct, omit_defaults=True):
-    """The mark, as it was when a model had one archive at most."""
+    """The completion mark as it was when a model could have only one archive."""
 
     id: str
     revision: str

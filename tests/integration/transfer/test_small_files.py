@@ -1,4 +1,4 @@
-"""Files that come with one answer: what goes wrong on the way, what is kept, and how many come at a time."""
+"""Files that fit in one response: faults, what is kept, and how many are fetched in parallel."""
 
 import hashlib
 import os
@@ -136,7 +136,7 @@ def test_files_without_digests_are_hashed_and_known_to_be_complete(fetch_blobs: 
 
 
 def test_more_files_are_requested_in_parallel_from_a_distant_source(store: Store) -> None:
-    """That a near one is asked for few is seen by the bench: where a machine has much to do, all is far."""
+    """Fewer requests to a near source are measured by the bench: on a busy machine every source seems distant."""
     source = MemorySource({f"{n:03}": b"%d" % n for n in range(300)})
     reading, seen, lock = 0, list[int](), threading.Lock()
 
@@ -156,7 +156,7 @@ def test_more_files_are_requested_in_parallel_from_a_distant_source(store: Store
 
 
 def test_the_rate_limit_applies_to_small_files(small: MemorySource, store: Store) -> None:
-    """What a limit lets through at a time is far less than such a file."""
+    """A rate limit releases far less at a time than such a file."""
     sizes: list[int] = []
     small.faults.before_read = lambda _, position: sizes.append(position)
     bucket = RateLimiter(200_000)

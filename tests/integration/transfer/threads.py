@@ -4,5 +4,5 @@ import threading
 
 
 def fetching_threads() -> int:
-    """Return how many threads of downloads there are: a read that hangs keeps one beyond its download."""
+    """Return the number of download threads: a hanging read outlives its download."""
     return sum(thread.name == "larder-fetch" for thread in threading.enumerate())

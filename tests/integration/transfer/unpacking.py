@@ -1,4 +1,4 @@
-"""What the tests of archives share."""
+"""Shared by the tests of archives."""
 
 import threading
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def content(snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def fetch_two_at_a_time(fetch_model: Callable[..., Snapshot], source: MemorySource, store: Store) -> list[Snapshot]:
-    """Have two threads stock the same source under two ids at the same time."""
+    """Fetch the same source under two ids in two concurrent threads."""
     barrier = threading.Barrier(2)
     snapshots: list[Snapshot] = []
 
