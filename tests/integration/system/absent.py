@@ -1,4 +1,4 @@
-"""A cluster of its own whose kinds of ome.io are gone while its controller is stopped."""
+"""A separate cluster whose kinds of ome.io are removed while its controller is stopped."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ CRDS = Path(__file__).parents[3] / "crds"
 
 @contextmanager
 def without_ome(binaries: Binaries, s3: S3, state: Path, settings: Mapping[str, str]) -> Iterator[Site]:
-    """Yield the site; the test puts in the kinds' place what it wants, and starts the one controller again."""
+    """Yield the site; the test installs other kinds instead and starts the controller again."""
     with ControlPlane(binaries, state / "plane") as plane, Hub(state / "hub") as hub:
         options = LarderOptions(
             Sources(hub.endpoint, "", "127.0.0.1/32"),

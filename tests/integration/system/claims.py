@@ -1,4 +1,4 @@
-"""Models on claims in the namespace `claims`, with real claims, volumes, Jobs and pods; the test is their kubelet."""
+"""Models on claims in the namespace `claims`: real claims, volumes, Jobs and pods; tests act as the kubelet."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -51,7 +51,7 @@ def volume(site: Site, name: str, *modes: str, **fields: object) -> None:
 
 
 def on_a_claim_that_waits(site: Site) -> tuple[str, str, Json]:
-    """Make a model on a claim that is bound for its first pod, in a class of its own; return both names and the Job."""
+    """Create a model on a claim that waits for its first consumer; return the names of claim and model, and the Job."""
     storage_class = site.name("class")
     body = {"metadata": {"name": storage_class}, "provisioner": "kubernetes.io/no-provisioner",
             "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
@@ -62,7 +62,7 @@ def on_a_claim_that_waits(site: Site) -> tuple[str, str, Json]:
 
 
 def volume_for(site: Site, name: str) -> None:
-    """Make a volume of a waiting claim's class, and return when some pod has bound the claim."""
+    """Create a volume of a waiting claim's class, and wait until a pod has bound the claim."""
     storage_class = site.api.get(f"{CLAIMS}/{name}")["spec"]["storageClassName"]
     spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": storage_class,
             "hostPath": {"path": "/nowhere"}}  # fmt: skip
@@ -85,7 +85,7 @@ def jobs_of(site: Site, model: str) -> list[Json]:
 
 
 def job_pod(site: Site, job: Json) -> Json:
-    """Return a Job's pod once it is there."""
+    """Return a Job's pod once it exists."""
     query = f"{PODS}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
     site.until(lambda: bool(site.api.get(query)["items"]), "the Job's pod")
     pod: Json = site.api.get(query)["items"][0]
@@ -93,7 +93,7 @@ def job_pod(site: Site, job: Json) -> Json:
 
 
 def new_job(site: Site, model: str, but: tuple[str, ...] = ()) -> Json:
-    """Return a model's Job that is not among those that are known."""
+    """Return a model's Job that is not one of the known ones."""
     found: list[Json] = []
 
     def there() -> bool:
@@ -105,7 +105,7 @@ def new_job(site: Site, model: str, but: tuple[str, ...] = ()) -> Json:
 
 
 def report(site: Site, pod: Json, phase: str, state: Json) -> None:
-    """Write a pod's status, as its kubelet would once it runs there: after the word of the rig's own, which is one."""
+    """Write a pod's status as its kubelet would, after the rig's own kubelet has written its status."""
     name = pod["metadata"]["name"]
     site.until(lambda: site.api.get(f"{PODS}/{name}")["status"].get("phase") == "Running", "the pod to run on a node")
     status = {"name": "extract", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
@@ -119,7 +119,7 @@ def hand_in(site: Site, job: Json, reading: Reading) -> None:
 
 
 def end_job(site: Site, model: str) -> None:
-    """Take a model's Job away with its pods, as its time to live does."""
+    """Delete a model's Job with its pods, as at the end of its TTL."""
     for job in jobs_of(site, model):
         site.api.delete(f"{JOBS}/{job['metadata']['name']}?propagationPolicy=Background")
     site.until(lambda: jobs_of(site, model) == [], "the Job to be gone")
@@ -135,7 +135,7 @@ def change(site: Site, model: str, body: Json) -> None:
 
 
 def took_a_turn(site: Site, model: str) -> None:
-    """Return when the controller has looked at the model once more."""
+    """Wait until the controller has reconciled the model once more."""
     change(site, model, {"spec": {"displayName": site.name()}})
     site.wait_ready("ClusterBaseModel", model)
 
@@ -148,7 +148,7 @@ def ready_model(site: Site, name: str) -> str:
 
 
 def until_refused(site: Site, model: str, phrase: str) -> None:
-    """Return once the replica that answers refuses pods of the model in these words: it may see them last."""
+    """Wait until the replica that answers refuses pods of the model with these words; its cache may be behind."""
 
     def says_so() -> bool:
         with pytest.raises(CallRefused) as refusal:
@@ -159,7 +159,7 @@ def until_refused(site: Site, model: str, phrase: str) -> None:
 
 
 def admitted(site: Site, model: str) -> Json:
-    """Return a pod once the replica that answers has heard that the model was read."""
+    """Return a pod once the replica that answers knows that the model was read."""
     made: list[Json] = []
 
     def is_made() -> bool:

@@ -1,4 +1,4 @@
-"""Plays the storage and the kubelet of download Jobs, which the control plane of these tests has not."""
+"""Acts as the storage and the kubelet of download Jobs, which these tests do not have."""
 
 from datetime import UTC, datetime
 
@@ -27,7 +27,7 @@ def jobs_in(namespace: str) -> str:
 def volume_for(
     site: Site, claim: str, namespace: str = NAMESPACE, storage_class: str = CLASS, size: str = "1Gi"
 ) -> str:
-    """Make a volume that fits a claim, and return its name once they are bound."""
+    """Create a volume that fits a claim, and return its name once they are bound."""
     spec = {
         "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "storageClassName": storage_class,
         "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": namespace, "name": claim},
@@ -39,7 +39,7 @@ def volume_for(
 
 
 def report(site: Site, job: Json, phase: str, result: DownloadReport, current: str = "Running") -> None:
-    """Write how the Job's pod ended, as its kubelet would; it is `Pending` before where there are no nodes."""
+    """Report how the Job's pod ended, as its kubelet would; without nodes it was `Pending` before."""
     pods = PODS.replace(f"/{NAMESPACE}/", f"/{job['metadata']['namespace']}/")
     query = f"{pods}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
     uid, found = job["metadata"]["uid"], list[Json]()
@@ -62,7 +62,7 @@ def report(site: Site, job: Json, phase: str, result: DownloadReport, current: s
 
 
 def ready_model(site: Site, current: str = "Running") -> str:
-    """Declare a Model, play its storage and its download, and return its name once it is Ready."""
+    """Declare a Model, simulate its storage and download, and return its name once it is Ready."""
     site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
     source = {"huggingFace": {"repoId": "org/model"}}
     model = site.create(

@@ -1,4 +1,4 @@
-"""Everybody who reaches the controller's port, and what they get: nothing, at no cost."""
+"""Unauthenticated callers of the controller's port learn nothing and use no memory."""
 
 import asyncio
 import json
@@ -23,14 +23,14 @@ REVIEW = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionRevi
 
 
 def memory(program: ControllerProgram) -> int:
-    """Return the most memory that a process has had."""
+    """Return the peak memory of a process."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
     (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(peak) * 1024
 
 
 async def send(program: ControllerProgram, path: str, body: bytes, *, chunked: bool = False) -> tuple[bytes, int]:
-    """Return the answer, and how many bytes of the body got away before the connection ended."""
+    """Return the response, and the number of bytes that were sent before the connection was closed."""
     trust = ssl.create_default_context(cafile=str(program.ca))
     reader, writer = await asyncio.open_connection(LOOPBACK, program.port, ssl=trust)
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"

@@ -1,4 +1,4 @@
-"""What the controller's API gives to whom: an agent gets what its own node's ModelNode lists, and nobody gets more."""
+"""The controller's API gives an agent what its own node's ModelNode lists, and nothing else to anyone."""
 
 import ssl
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ def agent(site: Site) -> dict[str, float]:
 
 
 def limit(site: Site, group: str, value: str | None) -> None:
-    """Edit the group, and wait until the agent of its node has the other limit, as it says itself."""
+    """Edit the group, and wait until the agent of its node reports the new limit."""
     site.api.patch(path_of("ModelCacheNodeGroup", group), {"spec": {"bandwidthLimit": value}})
     expected = 0 if value is None else int(value)
     site.until(lambda: agent(site)[LIMIT] == expected, f"the agent to have the limit {expected}")

@@ -1,4 +1,4 @@
-"""Many caches come and go at once while the controller is killed: nothing dies, nothing stays, nothing is lost."""
+"""Many caches are created and deleted while the controller is killed: no crashes, leftovers or losses."""
 
 import json
 import random
@@ -44,7 +44,7 @@ def manifest(name: str, uri: str) -> Json:
 
 
 def insist(site: Site, work: Work) -> None:
-    """Do it once the controller, which admission asks, is there again."""
+    """Retry until the controller answers admission again."""
 
     def is_done() -> bool:
         try:
@@ -66,12 +66,12 @@ def kill_the_controller(site: Site, chance: random.Random) -> None:
 
 
 def events_of(site: Site) -> list[Json]:
-    """Return what the agent has logged, which is nothing but lines of JSON."""
+    """Return the log of the agent, which must be lines of JSON."""
     return [json.loads(line) for line in site.cluster.agents[NODE].log.read_text().splitlines()]
 
 
 def assert_only(site: Site, kept: Mapping[str, str], pid: int) -> None:
-    """Wait until nothing is left but the caches that were kept, and see that those are whole and no program died."""
+    """Wait until only the kept caches are left, and assert that they are complete and no program crashed."""
     for name in kept:
         site.wait_ready(KIND, name)
 

@@ -1,4 +1,4 @@
-"""Models on claims, with real claims, volumes, Jobs and pods; the test is the kubelet of the Jobs' pods."""
+"""Models on claims, with real claims, volumes, Jobs and pods; the test acts as the kubelet of the Jobs' pods."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -149,7 +149,7 @@ def test_the_job_is_the_first_consumer_of_a_wait_for_first_consumer_claim(site: 
 
 
 def holder(site: Site, name: str, node: str, job: str = "") -> str:
-    """Have a pod, of a Job or of nobody's, use a claim on a node, and return its name."""
+    """Create a pod, with or without a Job, that uses a claim on a node, and return its name."""
     pod = restricted(plain_pod(site.name("holder")))
     pod["metadata"]["labels"] = {JOB_NAME_LABEL: job} if job else {}
     pod["spec"] |= {"nodeName": node, "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}
@@ -188,7 +188,7 @@ def serve(site: Site, model: str, replicas: int, **pod_spec: object) -> str:
 
 
 def serving_pods(site: Site, service: str, count: int) -> list[Json]:
-    """Return a service's pods once there are as many."""
+    """Return a service's pods once there are this many."""
     query = f"{PODS}?labelSelector={SERVICE_LABEL}={service}"
     site.until(lambda: len(site.api.get(query)["items"]) == count, f"{count} pods of {service}")
     found: list[Json] = site.api.get(query)["items"]
@@ -241,7 +241,7 @@ def test_a_pod_that_waits_for_a_claim_of_one_pod_is_reported_until_it_runs(site:
 
 @pytest.fixture
 def machine(site: Site) -> Iterator[str]:
-    """A Node without a kubelet, not even one of the rig: its pods say what the test says."""
+    """A Node without any kubelet: the test writes the status of its pods."""
     name = site.name("machine")
     site.api.create("/api/v1/nodes", {"metadata": {"name": name}})
     yield name
@@ -287,7 +287,7 @@ def test_an_invalid_result_of_the_job_is_reported_and_not_used(site: Site) -> No
 
 
 def may_make_jobs(site: Site) -> bool:
-    """Tell whether the API server lets the controller make Jobs: it sees a changed role later."""
+    """Return whether the API server lets the controller create Jobs: it notices a changed role after a delay."""
     user = "system:serviceaccount:larder-system:larder-controller"
     what = {"group": "batch", "resource": "jobs", "verb": "create", "namespace": NAMESPACE}
     review = {"spec": {"user": user, "resourceAttributes": what}}
@@ -339,7 +339,7 @@ def test_a_namespaced_model_may_only_use_a_claim_of_its_own_namespace(site: Site
 
 @pytest.fixture(scope="module")
 def strict(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster of its own, where ClusterBaseModels may be on claims of labelled namespaces alone."""
+    """A separate cluster, where ClusterBaseModels may use only claims of labelled namespaces."""
     settings = {"LARDER_CLAIMS_REQUIRE_NAMESPACE_LABEL": "true"}
     with opened(binaries, tmp_path_factory.mktemp("strict"), settings, {"a": {}}, replicas=1) as strict:
         strict.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})

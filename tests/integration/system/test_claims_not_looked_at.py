@@ -1,4 +1,4 @@
-"""No pod gets a model on a claim before somebody has looked at its sub-path, whatever keeps the Job from looking."""
+"""No pod gets a model on a claim before a Job has read its path, whatever prevents the Job from running."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -64,7 +64,7 @@ def without_a_node(site: Site) -> Iterator[str]:
 
 @contextmanager
 def waiting(site: Site, reason: str) -> Iterator[str]:
-    """The kubelet says that the Job's container waits."""
+    """Report that the Job's container waits, as its kubelet would."""
     model = on(site, claim(site))
     pod = job_pod(site, new_job(site, model))
     report(site, pod, "Running", {"waiting": {"reason": reason, "message": "so it is"}})

@@ -1,4 +1,4 @@
-"""What the claim of a model promises to any pod that mounts it: its nodes, and its revision."""
+"""The claim of a model sends every pod that mounts it to nodes with the files, and keeps its revision."""
 
 import os
 
@@ -90,7 +90,7 @@ def test_a_new_revision_gets_its_own_volume_and_claim_and_running_pods_keep_thei
     made: list[Json] = []
 
     def has_new() -> bool:
-        """Replicas learn of the flip a moment later."""
+        """Create a pod and return whether it got the new revision; replicas see the update after a moment."""
         made.append(site.pod(base_model_pod(site.name("pod"), model)))
         return bool(made[-1]["metadata"]["annotations"]["larder.dev/models"].endswith(new))
 

@@ -1,4 +1,4 @@
-"""What the administrator chooses of files for models that say nothing, and forbids for all."""
+"""The cluster-wide file selection: defaults for models without one, and what is forbidden for all."""
 
 import os
 import pickle
@@ -15,7 +15,7 @@ from tests.readers.directories import files_of
 
 @pytest.fixture(scope="module")
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster whose administrator wants weights once, no notes, and no pickles."""
+    """A cluster whose administrator excludes duplicate weights, notes and pickles."""
     settings = {
         "LARDER_DRAIN_SECONDS": "1",
         "LARDER_DRIFT_CHECK_SECONDS": "1",

@@ -1,4 +1,4 @@
-"""An API server without resource.k8s.io/v1: the driver, the controller and `larder why` say so; all else goes on."""
+"""An API server without resource.k8s.io/v1: driver, controller and `larder why` report it; everything else works."""
 
 import sys
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ POD = {
 
 @pytest.fixture(scope="module")
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster whose administrator set dra.enabled all the same."""
+    """A cluster whose administrator set dra.enabled although the API is missing."""
     settings = {"LARDER_DRA": "true", "LARDER_DRAIN_SECONDS": "1", "LARDER_LEASE_SECONDS": "4"}
     state = tmp_path_factory.mktemp("site")
     with opened(binaries, state, settings, {NODE: {"gpu": "yes"}}, replicas=1, plane_options=WITHOUT) as site:

@@ -1,4 +1,4 @@
-"""Whether a source moved on: told by a condition, followed where that is asked for, and never a reason to fail."""
+"""Drift of a source is reported by a condition, followed on request, and never makes a model fail."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ PERIOD_S, PAUSE_S = 0.5, 5.0
 
 @pytest.fixture(scope="module")
 def watched(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster of one node whose controller looks at sources twice a second or so."""
+    """A cluster of one node whose controller checks sources about twice a second."""
     settings = {"LARDER_DRAIN_SECONDS": "1", "LARDER_LEASE_SECONDS": "4", "LARDER_DRIFT_CHECK_SECONDS": str(PERIOD_S)}
     with opened(binaries, tmp_path_factory.mktemp("watched"), settings, {"a": GPU}, replicas=1) as site:
         yield site

@@ -1,4 +1,4 @@
-"""Eviction with the real control plane, agent and store: what goes, what stays, and what comes back."""
+"""Eviction with the real control plane, agent and store."""
 
 import random
 import subprocess
@@ -38,7 +38,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def limited(site: Site) -> Iterator["LimitedNode"]:
-    """Room for one large model or two small ones."""
+    """A node with space for one large model or two small ones."""
     limited = LimitedNode(site, {"limited": site.name("s")})
     room = "5300Ki"  # 5 MiB, and what directories, marks and ends of blocks take
     limited.group = site.group(limited.labels, storageLimit=room, evictionPolicy=LRU)
@@ -114,7 +114,7 @@ def larder(site: Site, *arguments: str) -> str:
 
 
 def counted(site: Site) -> dict[str, float]:
-    """Return what all replicas together have counted of evictions: any of them may have led."""
+    """Return the eviction counters of all replicas together: any of them may have been the leader."""
     shown = [scrape(f"http://{LOOPBACK}:{c.health_port}") for c in site.cluster.controllers]
     names = ("larder_evictions_total", "larder_evicted_bytes_total")
     return {name: sum(one[name] for one in shown) for name in names}

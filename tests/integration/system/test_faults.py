@@ -1,4 +1,4 @@
-"""The API server restarts, controllers and agents are killed, grants are limited: work goes on and tells no lie."""
+"""The API server restarts, controllers and agents are killed, grants are limited: downloads continue correctly."""
 
 import hashlib
 import os
@@ -72,7 +72,7 @@ def test_a_node_whose_agent_died_releases_its_download_slot(site: Site) -> None:
 
 
 def test_an_agent_killed_at_random_moments_never_sets_a_label_before_its_files(site: Site) -> None:
-    """The watcher compares the disk with the label all the time; the agent is killed again and again."""
+    """A watcher continuously compares the disk with the label while the agent is killed repeatedly."""
     chance = random.Random(7)
     labels = {"killed": site.name("k")}
     group = site.group(labels, bandwidthLimit="4M")

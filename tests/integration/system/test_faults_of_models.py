@@ -1,4 +1,4 @@
-"""Models (`models.example.com`) when something goes wrong, and the examples of their specification as written there."""
+"""Models (`models.example.com`) under faults, and the unchanged examples of their specification."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def _storage(site: Site) -> Iterator[None]:
 
 @pytest.fixture
 def namespace(site: Site) -> Iterator[str]:
-    """A namespace of the test's own."""
+    """A namespace of this test."""
     name = site.name("team")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "the account")
@@ -72,7 +72,7 @@ def wait_phase(site: Site, model: str, phase: str) -> Json:
 
 
 def test_the_example_model_and_deployment_of_the_specification_work(site: Site) -> None:
-    """Its Model, its Deployment, and the pod that it says comes of them."""
+    """The Model and the Deployment of the specification, and the pod that it expects."""
     model: Json = yaml.safe_load((EXAMPLES / "model.yaml").read_text())
     name = model["metadata"]["name"]
     site.api.create(f"{GROUP}/namespaces/default/models", model)
@@ -133,12 +133,12 @@ def test_a_download_that_runs_out_of_memory_is_reported_and_fails_once_its_job_g
 
 
 def end(site: Site, pod: Json, status: Json) -> None:
-    """Write that a pod has failed, as its kubelet would."""
+    """Report that a pod has failed, as its kubelet would."""
     site.api.patch(f"{PODS}/{pod['metadata']['name']}/status", {"status": {"phase": "Failed"} | status})
 
 
 def run_out_of_memory(site: Site, job: Json) -> None:
-    """End the running pod of a Job as a kubelet does whose kernel killed it."""
+    """Report that the running pod of a Job ran out of memory, as its kubelet would."""
     (pod,) = running(site, job)
     killed = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "startedAt": None, "finishedAt": None}}
     container = {"name": "downloader", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": killed}
@@ -146,7 +146,7 @@ def run_out_of_memory(site: Site, job: Json) -> None:
 
 
 def running(site: Site, job: Json) -> list[Json]:
-    """Return the pods of a Job that have not ended, once there is one that runs."""
+    """Wait until a pod of a Job runs, and return the pods that have not ended."""
     found: list[Json] = []
 
     def is_there() -> bool:

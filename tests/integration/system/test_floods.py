@@ -1,4 +1,4 @@
-"""Who asks the agents' API too often is told to come back later, and takes nothing from others."""
+"""Callers that exceed the rate limit of the agents' API are asked to retry later and do not affect others."""
 
 import ssl
 import time
@@ -17,7 +17,7 @@ ELSEWHERE = "127.0.0.9"  # another address than that of the agents
 
 @pytest.fixture
 def client(site: Site) -> Iterator[httpx.Client]:
-    """A client of the replica that the agents use, at an address of its own."""
+    """A client of the replica that the agents use, from its own address."""
     controller = site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=controller.ca)
     transport = httpx.HTTPTransport(verify=context, local_address=ELSEWHERE)
@@ -30,7 +30,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def reviews(site: Site) -> float:
-    """How many TokenReviews the API server has answered so far."""
+    """Return the number of TokenReviews that the API server has answered."""
     lines = site.api._http.get("/metrics").text.splitlines()
     mine = (line for line in lines if line.startswith("apiserver_request_total{") and "tokenreviews" in line)
     return sum(float(line.rpartition(" ")[2]) for line in mine)

@@ -1,4 +1,4 @@
-"""The number of nodes of a group that download at a time is bounded, no matter which join or which replica leads."""
+"""The number of nodes of a group that download at a time is limited, whichever nodes join and replicas lead."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ NODES = ("a", "b", "c")
 
 @contextmanager
 def watched(site: Site, model: str) -> Iterator[None]:
-    """Look all the time that never two nodes download, or may."""
+    """Check continuously that at most one node downloads or is granted a download."""
     crowds: list[set[str]] = []
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""InferenceServices with the real controllers of Deployments and garbage; the test is the kubelet of their pods."""
+"""InferenceServices with the real Deployment controller and garbage collector; the test acts as the kubelet."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def _no_services(site: Site) -> Iterator[None]:
-    """Leave no service to the next test: each holds its model."""
+    """Delete all services after each test, because each protects its model."""
     yield
     path = "/apis/ome.io/v1beta1/namespaces/default/inferenceservices"
     for found in site.api.get(path)["items"]:
@@ -70,7 +70,7 @@ def deployment(site: Site, name: str) -> Json:
 
 
 def pods_of(site: Site, name: str, count: int = 1) -> list[Json]:
-    """Return a service's pods once there are as many."""
+    """Return a service's pods once there are this many."""
     query = f"{PODS}?labelSelector={LABEL}={name}"
     site.until(lambda: len(site.api.get(query)["items"]) == count, f"{count} pods of {name}")
     found: list[Json] = site.api.get(query)["items"]
@@ -78,7 +78,7 @@ def pods_of(site: Site, name: str, count: int = 1) -> list[Json]:
 
 
 def run(site: Site, pod: Json) -> None:
-    """Say that a pod is ready, as its kubelet would."""
+    """Report that a pod is ready, as its kubelet would."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
     body = {"status": {"phase": "Running", "conditions": [ready], "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}}
@@ -343,7 +343,7 @@ def test_a_kserve_service_gets_one_event_for_each_reason_that_its_pods_are_not_c
 
 
 def is_lost(log: str) -> bool:
-    """Tell whether a controller has heard that the kind is not ours."""
+    """Return whether a controller has noticed that the kind is not ours."""
     lines = (
         json.loads(line) for line in log.splitlines() if '"definition_changed_hands"' in line and line.endswith("}")
     )

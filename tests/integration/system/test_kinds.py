@@ -1,4 +1,4 @@
-"""The kinds as users of kubectl meet them: what is accepted, what is shown, and what one object cannot break."""
+"""The kinds in kubectl: what is accepted and printed, and that one object cannot break others."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def kubectl(site: Site, binaries: Binaries) -> Kubectl:
 
 
 def columns(table: str) -> Json:
-    """The one row of a printed table by its heads; every head stands above its column."""
+    """Return the single row of a printed table by column name; each name is aligned with its column."""
     head, row = table.splitlines()
     starts = [i for i, char in enumerate(head) if char != " " and (i == 0 or head[i - 1] == " ")]
     ends = [*starts[1:], max(len(head), len(row))]
@@ -39,7 +39,7 @@ def columns(table: str) -> Json:
 
 
 def clear(site: Site, **objects: str) -> None:
-    """Leave the nodes as they were: other tests count their bytes."""
+    """Delete the objects and their files: other tests count bytes on the nodes."""
     for kind, name in objects.items():
         site.delete(kind, name)
         site.until(lambda kind=kind, name=name: site.is_gone(kind, name), f"{name} to go")  # type: ignore[misc]
@@ -96,7 +96,7 @@ def test_applying_a_manifest_twice_changes_nothing(site: Site, kubectl: Kubectl)
 
 
 def test_absurd_numbers_in_one_object_do_not_affect_others(site: Site) -> None:
-    """They fit their own object, and would not fit the ModelNodes of every node that it is meant for."""
+    """They are valid in their own object, but would be too large for the ModelNodes."""
     labels = {"wild": site.name("w")}
     group = site.group(labels, storageLimit="9E", bandwidthLimit="9E")
     site.label("c", labels)
@@ -120,7 +120,7 @@ def test_a_limit_that_is_not_a_quantity_is_refused(site: Site, limit: object) ->
 
 
 def test_a_definition_that_is_older_than_the_controller_is_reported(site: Site) -> None:
-    """Such a one drops the key of the choice of files, so that what the source was resolved to is never known."""
+    """It drops the field for the file selection, so the resolved source can never be stored."""
     path = f"{DEFINITIONS}/clustermodelcaches.serving.kserve.io"
     today, older = site.api.get(path)["spec"]["versions"], site.api.get(path)["spec"]["versions"]
     del older[0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["selection"]

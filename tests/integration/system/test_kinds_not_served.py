@@ -1,4 +1,4 @@
-"""Where a group of kinds is not installed, Larder serves the others, and takes up the rest when it comes."""
+"""If a group of kinds is not installed, Larder serves the others, and these as soon as they are installed."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ MODELS = "/apis/ome.io/v1beta1/namespaces/default/basemodels"
 
 @pytest.fixture(scope="module")
 def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster of its own, whose controller finds no kinds of ome.io when it starts for the second time."""
+    """A separate cluster, whose controller finds no kinds of ome.io after its restart."""
     settings = {"LARDER_ALLOWED_SOURCES": "hf://allowed"}
     with without_ome(binaries, s3, tmp_path_factory.mktemp("absent"), settings) as site:
         site.cluster.controllers[0].start()

@@ -1,4 +1,4 @@
-"""Where another product defined a kind, Larder looks after the objects that ask for it, and touches no other."""
+"""If another product owns a kind, Larder manages only objects that opt in."""
 
 import copy
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ KEEPS_ALL: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": Tru
 
 
 def as_another_product_has_it(file: str) -> Json:
-    """Our definition with a status of its own, in which fields of ours are dropped, and without our label."""
+    """Return our definition without our label and with a status that drops our fields."""
     definition: Json = yaml.safe_load((CRDS / file).read_text())
     del definition["metadata"]["labels"]
     (version,) = definition["spec"]["versions"]
@@ -44,7 +44,7 @@ def as_another_product_has_it(file: str) -> Json:
 
 @pytest.fixture(scope="module")
 def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster of its own: the definitions are another product's before the controller starts for the second time."""
+    """A separate cluster, whose definitions belong to another product after the controller's restart."""
     with without_ome(binaries, s3, tmp_path_factory.mktemp("others"), {}) as site:
         for name in ABSENT:
             site.api.create(DEFINITIONS, as_another_product_has_it(f"{name}.yaml"))
@@ -74,7 +74,7 @@ def cache_finalizers(site: Site, name: str) -> list[str]:
 
 
 def managed(site: Site) -> str:
-    """A model that asks for Larder, and is Ready."""
+    """Create a model that opts in, and return its name once it is Ready."""
     name = declare(site, site.push(), **OURS)
     site.until(lambda: site.status(MODEL, name).get("state") == "Ready", f"{name} to be Ready")
     return name
@@ -161,7 +161,7 @@ def test_a_refresh_is_handled_once_if_the_kind_preserves_unknown_fields(site: Si
 
 
 def _keeps(site: Site, name: str) -> bool:
-    """Tell whether the kind keeps a field that no definition has."""
+    """Return whether the kind preserves a field that the definition lacks."""
     return "unheard" in site.api.patch(f"{path_of(MODEL, name)}/status", {"status": {"unheard": site.name()}})["status"]
 
 

@@ -1,4 +1,4 @@
-"""What Flux and `kubectl wait` make of our objects, from their creation to their end."""
+"""How Flux and `kubectl wait` see our objects, from creation to deletion."""
 
 import subprocess
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def kubectl_wait(site: Site, binaries: Binaries) -> Wait:
 
 
 def history(site: Site, kind: str, name: str, end: Status) -> list[Status]:
-    """Return what kstatus said of an object until it said this."""
+    """Return the kstatus results of an object up to this one."""
     statuses: list[Status] = []
 
     def has_ended() -> bool:

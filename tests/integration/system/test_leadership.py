@@ -1,4 +1,4 @@
-"""What becomes of the lead when its holder is told to end: the lease is free at once, and the other replica leads."""
+"""A leader that is asked to stop releases the lease at once, and the other replica takes over."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def nothing(_: Site) -> Iterator[None]:
 
 @contextmanager
 def many_models(site: Site) -> Iterator[None]:
-    """Users declare models as fast as they can, and the leader writes all the time."""
+    """Users declare models as fast as they can, so the leader writes continuously."""
     done, names = threading.Event(), list[str]()
 
     def declare() -> None:
@@ -54,7 +54,7 @@ def many_models(site: Site) -> Iterator[None]:
 
 @contextmanager
 def silent_sources(site: Site) -> Iterator[None]:
-    """The leader asks sources that take the connection and never say a word."""
+    """The leader waits for sources that accept the connection but never respond."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         names = [site.cache(f"https://127.0.0.1:{server.getsockname()[1]}/m{i}.bin") for i in range(4)]
         server.settimeout(TIMEOUT_S)

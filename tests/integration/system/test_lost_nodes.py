@@ -1,4 +1,4 @@
-"""A node that is lost for good while a pod on it waits for the files of its model."""
+"""A node is lost permanently while a pod on it waits for its model."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ _VOLUMES = "/api/v1/persistentvolumes"
 
 
 def deploy(site: Site, model: str) -> str:
-    """Create a Deployment whose pod waits on whatever node it gets, and return its name."""
+    """Create a Deployment whose pod waits for its model on any node, and return its name."""
     name = site.name("web")
     asks = {"larder.dev/model": model, "larder.dev/placement": "preferred", NEVER_STARTS: ""}
     pod = plain_pod("any", asks)
@@ -27,7 +27,7 @@ def deploy(site: Site, model: str) -> str:
 
 
 def nodes_of(site: Site, web: str) -> dict[str, str]:
-    """Return the node of each pod of a Deployment that was placed."""
+    """Return the node of each scheduled pod of a Deployment."""
     pods = site.api.get(f"{_PODS}?labelSelector=app={web}")["items"]
     return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName")}
 

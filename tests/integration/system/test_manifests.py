@@ -1,4 +1,4 @@
-"""Lists of files in etcd: one for a revision, collected when nothing refers to it, and whose name nobody may take."""
+"""Manifests in etcd: one per revision, deleted when unused, and protected against foreign ConfigMaps."""
 
 from collections.abc import Iterator
 
@@ -17,14 +17,14 @@ NOWHERE = {"pool": "none"}  # resolved, and on no node
 
 @pytest.fixture(scope="module")
 def collected(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster of one node whose controller collects lists that nothing has referred to for three seconds."""
+    """A cluster of one node whose controller deletes manifests after three seconds without a reference."""
     settings = {"LARDER_DRAIN_SECONDS": "1", "LARDER_LEASE_SECONDS": "4", "LARDER_MANIFEST_GRACE_SECONDS": "3"}
     with opened(binaries, tmp_path_factory.mktemp("collected"), settings, {"a": GPU}, replicas=1) as site:
         yield site
 
 
 def lists(site: Site) -> dict[str, int]:
-    """Return the bytes of each list of files, by the name of its ConfigMap."""
+    """Return the size of each manifest in bytes, by the name of its ConfigMap."""
     found = site.api.get(f"{CONFIG_MAPS}?labelSelector=larder.dev/kind=manifest")["items"]
     return {item["metadata"]["name"]: len(str(item["binaryData"])) for item in found}
 

@@ -1,4 +1,4 @@
-"""500 namespaces that want one model at once, and a leader that dies while their claims are created."""
+"""500 namespaces request one model at once, and the leader dies while their claims are created."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -35,13 +35,13 @@ def busy(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def add_namespace(site: Site, name: str) -> None:
-    """Create a namespace and its account, for which pods would otherwise wait."""
+    """Create a namespace with its service account, so that its pods can be created at once."""
     site.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     site.api.ensure(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
 
 
 def add_pod(site: Site, namespace: str, model: str) -> None:
-    """Create a pod that uses the model; the scheduler, which has no room for so many, leaves it alone."""
+    """Create a pod that uses the model; the scheduler ignores it, since the nodes cannot hold so many."""
     pod = base_model_pod("web", model)
     pod["spec"]["schedulingGates"] = [{"name": "example.org/later"}]
     site.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
@@ -49,7 +49,7 @@ def add_pod(site: Site, namespace: str, model: str) -> None:
 
 @contextmanager
 def nobody_leads(site: Site) -> Iterator[None]:
-    """Have the lease held by nobody for a while."""
+    """Keep both replicas from leading for a while."""
     site.api.patch(LEASE, {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 3600}})
     site.until(lambda: all(metrics(c)[LEADING] == 0 for c in site.cluster.controllers), "the leader to stop")
     yield

@@ -1,4 +1,4 @@
-"""What a model is: read once from its source, kept in its status, filled into its spec."""
+"""Metadata of a model: read once from its source, kept in its status, and filled into its spec."""
 
 import json
 from typing import Any
@@ -41,7 +41,7 @@ def repository(**config: object) -> dict[str, bytes]:
 
 
 def reported(site: Site, kind: str, name: str) -> dict[str, Any]:
-    """Return the condition on metadata, empty where there is none."""
+    """Return the condition for metadata, or an empty one."""
     conditions = site.status(kind, name).get("conditions", [])
     found: dict[str, Any] = next((c for c in conditions if c["type"] == "Metadata"), {})
     return found
@@ -58,7 +58,7 @@ def values(site: Site, kind: str, name: str) -> dict[str, Any]:
 
 
 def readings(site: Site, uri: str) -> int:
-    """Return how often the first shard's header was asked for."""
+    """Return the number of requests for the header of the first shard."""
     shard = f"/{uri.removeprefix('hf://')}/resolve/*/model-00001-of-00002.safetensors"
     return sum(seen.range == HEADERS for seen in site.hub.journal.requests(shard))
 
@@ -243,5 +243,5 @@ def entries_of(site: Site, node: str) -> list[dict[str, Any]]:
 
 
 def wait_for_another_model(site: Site) -> None:
-    """Wait until the controller has read the metadata of a model declared now, so it has seen what came before."""
+    """Wait until the controller has read a model declared now, so it has also seen all earlier changes."""
     wait_reported(site, KIND, declare(site, site.push(files=repository())), "Read")

@@ -1,4 +1,4 @@
-"""What both programs count of one model's way through the system."""
+"""Metrics of both programs while a model passes through the system."""
 
 import ssl
 import time
@@ -33,7 +33,7 @@ def controller(program: ControllerProgram) -> dict[str, float]:
 
 
 def reviews(site: Site, path: str, outcome: str) -> float:
-    """How many reviews ended like this, at the replica that the webhooks are aimed at."""
+    """Return the number of reviews with this outcome at the replica that serves the webhooks."""
     name = f'larder_admission_duration_seconds_count{{outcome="{outcome}",path="{path}"}}'
     return controller(site.cluster.controllers[0])[name]
 
@@ -44,15 +44,15 @@ def credentials_given(site: Site) -> float:
 
 
 def leader(site: Site) -> dict[str, float]:
-    """What the replica that leads shows."""
+    """Return the metrics of the leader."""
     found = [shown for c in site.cluster.controllers if (shown := controller(c))[LEADING]]
     return found[0] if found else {}
 
 
 def test_a_download_is_counted_by_both_programs(site: Site) -> None:
-    """At least by what it is: a model of an earlier test may still arrive.
+    """Only lower bounds, because a model of an earlier test may still arrive.
 
-    The tests of each program by itself have the exact figures.
+    The tests of each program check the exact numbers.
     """
     before, served, checked = agent(site, "a"), credentials_given(site), reviews(site, "/validate", "allowed")
     cache = site.cache(site.push())
@@ -115,7 +115,7 @@ def test_a_model_that_is_not_ready_is_exported_by_name_until_it_is_deleted(site:
 
 
 def test_only_the_leader_exports_the_metrics_of_a_leader(site: Site) -> None:
-    """But for the moments in which the lead changes hands."""
+    """Except for moments in which the leader changes."""
 
     def reported() -> bool:
         every = [controller(c) for c in site.cluster.controllers]

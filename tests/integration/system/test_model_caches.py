@@ -1,4 +1,4 @@
-"""ModelCaches on a real control plane, from the claim to the pods that mount it; the test plays the kubelets."""
+"""ModelCaches on a real control plane, from the claim to the pods that mount it; the test acts as the kubelets."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
 @pytest.fixture(scope="module", autouse=True)
 def _storage(site: Site) -> Iterator[None]:
-    """A class whose volumes the tests make."""
+    """A storage class whose volumes the tests create."""
     site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
     yield
     site.api.delete(f"{CLASSES}/{CLASS}")

@@ -1,4 +1,4 @@
-"""Models (`models.example.com`) on a real control plane; the test plays the storage and the kubelets."""
+"""Models (`models.example.com`) on a real control plane; the test acts as the storage and the kubelets."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +18,7 @@ DONE = DownloadReport(revision="abc")
 
 @pytest.fixture(scope="module", autouse=True)
 def _storage(site: Site) -> Iterator[None]:
-    """A class whose volumes the tests make."""
+    """A storage class whose volumes the tests create."""
     site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
     yield
     site.api.delete(f"{CLASSES}/{CLASS}")

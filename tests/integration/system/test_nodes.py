@@ -1,4 +1,4 @@
-"""Nodes that join, leave, are lost, come back; groups that limit; removal that never takes what is used."""
+"""Nodes that join, leave, are lost and come back; limits of groups; removal that spares models in use."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""What keeps a Model (`models.example.com`) from its files until somebody acts, and that it goes on then."""
+"""Obstacles to the download of a Model (`models.example.com`), and its continuation once they are removed."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ DONE = DownloadReport(revision="abc")
 
 @pytest.fixture(scope="module", autouse=True)
 def _storage(site: Site) -> Iterator[None]:
-    """A class whose volumes the tests make."""
+    """A storage class whose volumes the tests create."""
     site.api.ensure(CLASSES, {"metadata": {"name": CLASS}} | NO_PROVISIONER)
     yield
     site.api.delete(f"{CLASSES}/{CLASS}")
@@ -55,7 +55,7 @@ def job_of(site: Site, model: str, but: str = "") -> Json:
 
 
 def finish(site: Site, model: str, storage_class: str = CLASS) -> None:
-    """Play the storage and the download, to show that nothing else is in the way."""
+    """Simulate the storage and the download, to show that nothing else blocks the model."""
     job = job_of(site, model)  # which is created once the claim is the Model's
     volume_for(site, f"model-{model}", storage_class=storage_class)
     report(site, job, "Succeeded", DONE)
@@ -97,7 +97,7 @@ def test_a_job_refused_by_a_quota_is_reported_and_created_later(site: Site) -> N
 
 
 def test_a_claim_name_shared_with_a_training_job_is_reported_as_a_conflict(site: Site) -> None:
-    """Its claim `model` of worker 0 is called like that of a Model; the first one gets it."""
+    """The claim `model` of worker 0 has the same name as that of a Model; the first owner keeps it."""
     workers = {"Worker": role(claims=("model",))}
     first = train(site, roles=workers)
     claim = f"{CLAIMS}/model-{first}-worker-0"
@@ -125,7 +125,7 @@ def test_a_claim_name_shared_with_a_training_job_is_reported_as_a_conflict(site:
 
 
 def test_a_model_recreated_right_after_its_deletion_gets_a_claim_and_job_of_its_own(site: Site) -> None:
-    """Kubernetes collects the claim and the Job of the first a little later; the second has those of its own."""
+    """Kubernetes deletes the claim and the Job of the first model a little later; the second gets new ones."""
     model = declare(site)
     first = job_of(site, model)
     volume_for(site, f"model-{model}")
@@ -140,7 +140,7 @@ def test_a_model_recreated_right_after_its_deletion_gets_a_claim_and_job_of_its_
 
 
 def test_an_update_prefers_the_node_whose_pods_mount_the_claim(site: Site) -> None:
-    """Another node cannot attach the volume meanwhile, with most drivers of ReadWriteOnce."""
+    """With most ReadWriteOnce drivers, no other node can attach the volume meanwhile."""
     model, user = ready_model(site), site.name("web")
     first = job_of(site, model)["metadata"]["uid"]
     site.pod(plain_pod(user, {"models.example.com/inject": model}))

@@ -1,4 +1,4 @@
-"""Pods that need not find their model on a node: where a real scheduler puts them."""
+"""Pods that may wait for their model on a node: where a real scheduler places them."""
 
 import hashlib
 import os
@@ -107,7 +107,7 @@ def test_a_preferred_pod_is_not_bound_to_a_node_until_a_running_removal_has_fini
     seen: list[str] = []
 
     def is_gone() -> bool:
-        """Let a pod to the scheduler as soon as the removal has come to each of its steps."""
+        """Release one pod to the scheduler at each step of the removal; return whether the entry is gone."""
         states = {entry.get("state", "Present") for entry in site.entries("a", model)}
         drains = draining_label(model, revision) in site.labels("a")
         for state, pod in zip(STATES, pods, strict=True):
@@ -128,7 +128,7 @@ def test_a_preferred_pod_is_not_bound_to_a_node_until_a_running_removal_has_fini
 
 
 def held_back(site: Site, model: str) -> str:
-    """Create a preferred pod that another's gate keeps from the scheduler, and return its name."""
+    """Create a preferred pod with a foreign scheduling gate, and return its name."""
     body = base_model_pod(site.name("pod"), model)
     body["metadata"]["annotations"] |= _PREFERRED
     body["spec"]["schedulingGates"] = [{"name": "rig/held"}]

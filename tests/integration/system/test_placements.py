@@ -1,4 +1,4 @@
-"""Pods of many kinds, in namespaces that confine them, land where their models are."""
+"""Pods of many kinds, in baseline and restricted namespaces, are scheduled to nodes with their models."""
 
 from collections.abc import Callable, Mapping
 
@@ -69,7 +69,7 @@ def caches(site: Site) -> dict[str, frozenset[str]]:
 
 
 def confined(pod: Json) -> Json:
-    """Return the pod as `restricted` demands it."""
+    """Return the pod with the fields that `restricted` requires."""
     spec = pod["spec"]
     changed = {
         part: [container | {"securityContext": CONFINED} for container in spec[part]]

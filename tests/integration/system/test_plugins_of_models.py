@@ -1,4 +1,4 @@
-"""A Model from a registry of models, by the plugin of the documentation: from admission to the files and the pod."""
+"""A Model from a model registry, with the plugin of the documentation: from admission to the files and the pod."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""The manifests of KServe's model cache proposal, as it writes them, from the declaration to the pods of a service.
+"""The manifests of KServe's model cache proposal, from the declaration to the pods of a service.
 
-Only what no API server takes is different: comments, a capital letter in a name, and an annotation that is no string.
+They are changed only where an API server refuses them: comments, a capital letter in a name, a non-string annotation.
 """
 
 import json
@@ -73,7 +73,7 @@ EVERYBODY = {
 
 @pytest.fixture(scope="module")
 def bucket(site: Site) -> None:
-    """The bucket of the manifests, which name no credentials, so anybody may read it."""
+    """The bucket of the manifests; it is public, because they name no credentials."""
     folder = site.folder / "llama"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text('{"model_type": "llama"}')

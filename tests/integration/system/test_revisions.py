@@ -1,4 +1,4 @@
-"""New revisions beside old ones: asked for by an annotation or an edit, served when there, removed when free."""
+"""New revisions beside old ones: requested by an annotation or an edit, served when complete, removed when unused."""
 
 import os
 from functools import partial
@@ -31,7 +31,7 @@ def condition(site: Site, kind: str, name: str, which: str) -> dict[str, Any]:
 
 
 def fetched(site: Site, repo: str) -> set[str]:
-    """The files that nodes asked the hub for; one byte alone proves that they may, and 64 KiB are the controller's."""
+    """Return the files that nodes fetched, ignoring access checks of one byte and 64 KiB reads by the controller."""
     asked = site.hub.journal.requests(f"/{repo}/resolve/*")
     return {seen.path.rpartition("/")[2] for seen in asked if seen.range not in ("bytes=0-0", "bytes=0-65535")}
 
@@ -175,7 +175,7 @@ def test_the_old_revision_keeps_serving_while_both_do_not_fit(site: Site, why: W
 
 
 def is_reported_with_room(site: Site, name: str) -> bool:
-    """Tell whether a cache says of its update what its node says of its room."""
+    """Return whether a cache reports the shortage of space of its node for the update."""
     status = site.status("ClusterModelCache", name)
     updating: dict[str, str] = next((c for c in status.get("conditions", []) if c["type"] == "Updating"), {})
     phrase = [n["message"] for n in status.get("nodes", []) if n.get("reason") == "InsufficientStorage"]

@@ -1,4 +1,4 @@
-"""Certificates are renewed under running programs: replicas and agents trust the old and the new meanwhile."""
+"""Certificates are renewed while programs run: replicas and agents trust both the old and the new CA."""
 
 import ssl
 from pathlib import Path
@@ -16,7 +16,7 @@ from rig.ports import LOOPBACK
 
 
 def put(path: Path, content: bytes) -> None:
-    """Replace a file as kubelet does: another one of the same name."""
+    """Replace a file by a new one of the same name, as kubelet does."""
     fresh = path.with_suffix(".fresh")
     fresh.write_bytes(content)
     fresh.chmod(0o600)
@@ -32,7 +32,7 @@ def renew(controller: ControllerProgram, authority: Authority) -> None:
 
 
 def shows(controller: ControllerProgram, authority: Authority) -> bool:
-    """Return whether a new connection meets a certificate of the authority."""
+    """Return whether a new connection gets a certificate of this CA."""
     context = ssl.create_default_context(cadata=authority.ca_pem.decode())
     try:
         with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=TIMEOUT_S) as client:
@@ -50,7 +50,7 @@ def roles(site: Site) -> tuple[ControllerProgram, ControllerProgram]:
 
 
 def forwards(site: Site, standby: ControllerProgram, authority: bytes) -> bool:
-    """Return whether a report that the follower gets reaches the leader."""
+    """Return whether a report sent to the follower reaches the leader."""
     context = ssl.create_default_context(cadata=authority.decode())
     headers = {"Authorization": f"Bearer {site.cluster.agents['a'].token_file.read_text()}"}
     with httpx.Client(base_url=standby.url, verify=context, trust_env=False, timeout=TIMEOUT_S) as client:

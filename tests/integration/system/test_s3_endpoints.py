@@ -1,4 +1,4 @@
-"""A bucket at an endpoint that the administrator does not know, and a Secret names."""
+"""A bucket at an endpoint that only a Secret names."""
 
 import base64
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.integration.system.sites import GPU
 
 @pytest.fixture(scope="module")
 def elsewhere(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster of one node whose settings name no S3 endpoint, and open the address of one."""
+    """A cluster of one node without an S3 endpoint in its settings, but with its address allowed."""
     state, authority = tmp_path_factory.mktemp("elsewhere"), trustme.CA()
     authority.cert_pem.write_to_path(str(state / "ca.pem"))
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(state / "own.pem"))

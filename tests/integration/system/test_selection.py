@@ -1,4 +1,4 @@
-"""Which files of a repository nodes get: patterns, second copies of weights, and pickles."""
+"""Which files of a repository are downloaded: patterns, duplicate weights and pickles."""
 
 import os
 import pickle
@@ -13,7 +13,7 @@ from tests.readers.directories import files_of
 
 
 def repository(**others: bytes) -> dict[str, bytes]:
-    """Return the files of a repository that has its weights three times; no other test has the same bytes."""
+    """Return the files of a repository with three copies of its weights; their contents are unique to each test."""
     return {
         "config.json": b"{}",
         "model.safetensors": random_safetensors(300_000),

@@ -1,4 +1,4 @@
-"""A cache of several node groups: on the nodes of all of them, once each, and for pods that name one of them."""
+"""A cache of several node groups: stored once on each of their nodes, and used by pods that name one group."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def asking(site: Site, cache: str, group: str = "") -> Json:
 
 
 def places(site: Site, cache: str, group: str, count: int) -> set[str]:
-    """Run some pods, and return the nodes that they were given."""
+    """Run some pods, and return the nodes that they were scheduled to."""
     names = [site.pod(asking(site, cache, group))["metadata"]["name"] for _ in range(count)]
     for name in names:
         site.until(lambda n=name: bool(site.pod_node(n)), f"pod {name} to be placed")  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What a source or a disk refuses is reported on the object with a remedy, and clears when it is fixed."""
+"""Refusals by a source or a disk are reported on the object with a remedy, and clear when they are fixed."""
 
 import base64
 import hashlib
@@ -165,7 +165,7 @@ def test_a_source_that_moves_after_it_was_resolved_is_resolved_again(site: Site)
 
 
 def of_a_secret_for_s3(site: Site, uri: str, **storage: object) -> str:
-    """Make a Secret with a key of S3's, and a namespace's model that names it; return the name of both."""
+    """Create a Secret with an S3 key, and a namespaced model that names it; return the name of both."""
     name = str(site.name("m"))
     labels, key = {"larder.dev/credentials": "true"}, base64.b64encode(b"s3cret").decode()
     secret = {"metadata": {"name": name, "labels": labels}, "data": {"AWS_SECRET_ACCESS_KEY": key}}

@@ -1,4 +1,4 @@
-"""`larder support` on a real cluster: what a ticket needs is in it, and no secret, wherever one was planted."""
+"""`larder support` on a real cluster: the bundle has what a ticket needs, and none of the planted secrets."""
 
 import base64
 import json
@@ -73,7 +73,7 @@ class Bundle:
 
 
 def kubelet(asked: ScriptedRequest) -> bytes:
-    """Answer as a kubelet that is asked for a container's log."""
+    """Answer like a kubelet that is asked for a container's log."""
     previous = "previous=true" in asked.target
     lines = [f"2026-11-21T00:00:00Z {line}" for line in LINES]
     lines.append("this is the log before the restart" if previous else "this is the log of now")
@@ -82,7 +82,7 @@ def kubelet(asked: ScriptedRequest) -> bytes:
 
 @pytest.fixture(scope="module")
 def planted(site: Site) -> Iterator[None]:
-    """Secrets in every place that a bundle is made from; a node whose kubelet has logs to give."""
+    """Secrets in every place that a bundle is made from, and a node whose kubelet serves logs."""
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     api = site.api
@@ -128,7 +128,7 @@ def planted(site: Site) -> Iterator[None]:
 
 
 def grant(site: Site, user: str) -> None:
-    """Give a user the rights that the page on operations names, and no others."""
+    """Give a user exactly the rights that the page on operations names."""
     block = re.search(r"```yaml\n(# rights for `larder support`.*?)```", OPERATIONS.read_text(), re.DOTALL)
     assert block is not None
     for manifest in yaml.safe_load_all(block[1].replace("ENGINEER", user)):
@@ -152,7 +152,7 @@ def run(site: Site, user: str, folder: Path) -> tuple[Bundle, str]:
 
 @pytest.fixture(scope="module")
 def bundle(site: Site, planted: None, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """A bundle that somebody without the right to read Secrets made."""
+    """A bundle made by a user without the right to read Secrets."""
     assert planted is None
     grant(site, ENGINEER)
     site.wait_ready("ClusterModelCache", site.cache(name="stocked-for-support"))

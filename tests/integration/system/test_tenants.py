@@ -1,4 +1,4 @@
-"""A namespace with many models, and the others beside it."""
+"""A namespace with many models, and its effect on others."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ MOST = 10
 
 @pytest.fixture(scope="module")
 def shared(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A cluster of one node that has room for ten models."""
+    """A cluster of one node with space for ten models."""
     settings = {
         "LARDER_DRAIN_SECONDS": "1",
         "LARDER_LEASE_SECONDS": "4",

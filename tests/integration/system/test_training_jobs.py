@@ -1,4 +1,4 @@
-"""TrainingJobs on a real control plane, with the real controllers of volumes, garbage and lost pods."""
+"""TrainingJobs on a real control plane, with the real volume controllers and garbage collectors."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ from tests.integration.system.training import (
 
 @pytest.fixture(scope="module", autouse=True)
 def _storage(site: Site) -> Iterator[None]:
-    """A class whose volumes the tests make."""
+    """A storage class whose volumes the tests create."""
     site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
     yield
     site.api.delete(f"{CLASSES}/{CLASS}")
@@ -150,7 +150,7 @@ def test_a_suspended_job_keeps_its_claims_and_resumes_with_them(site: Site) -> N
 
 
 def test_a_job_fails_at_its_deadline_and_keeps_finished_pods(site: Site) -> None:
-    """Of its pods, cleanPodPolicy Running deletes the one that waits for its claim, and keeps the other."""
+    """cleanPodPolicy Running deletes the pod that waits for its claim, and keeps the finished one."""
     roles, run = {"Worker": role(2)}, {"cleanPodPolicy": "Running"}
     job = train(site, roles=roles, successPolicy="AllWorkers", runPolicy=run)
     wait_claims(site, job, 2)
@@ -275,7 +275,7 @@ def test_a_claim_that_never_binds_is_reported(site: Site) -> None:
 
 @pytest.fixture
 def namespace(site: Site) -> Iterator[str]:
-    """A namespace that an administrator opened."""
+    """A namespace that an administrator enabled for TrainingJobs."""
     name = site.name("team")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": {"larder.dev/training-jobs": "true"}}})
     site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "the account")
@@ -383,7 +383,7 @@ def test_larder_why_explains_a_job(site: Site, why: Why) -> None:
 
 
 def test_the_corrected_example_of_the_proposal_works(site: Site) -> None:
-    """Its YAML with the names mended: the mount names the volume, has a mountPath, and so does the template."""
+    """The YAML of the proposal with corrected names: mount and template name the volume, and the mount has a path."""
     worker = yaml.safe_load(
         """
         replicas: 1

@@ -1,4 +1,4 @@
-"""Volumes and claims of models on a real control plane, and what tenants and accidents do to them."""
+"""Volumes and claims of models on a real control plane, under tenants' attacks and accidents."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,13 +49,13 @@ def end(site: Site, namespace: str, pod: str) -> None:
 
 
 def claim_of(site: Site, namespace: str, pod: str) -> str:
-    """Return the name of the claim that the pod was given."""
+    """Return the name of the pod's claim."""
     volumes = site.api.get(path(namespace, "pods", pod))["spec"]["volumes"]
     return next(str(v["persistentVolumeClaim"]["claimName"]) for v in volumes if v["name"] == "larder-model")
 
 
 def bound_claim(site: Site, namespace: str, claim: str) -> Json | None:
-    """Return a claim if it exists and is bound; one that is being deleted may go at any moment."""
+    """Return a claim if it exists and is bound; a claim that is being deleted may disappear at any moment."""
     found: list[Json] = site.api.get(path(namespace, _CLAIMS))["items"]
     bound = (c for c in found if c["metadata"]["name"] == claim and c.get("status", {}).get("phase") == "Bound")
     return next(bound, None)
@@ -208,7 +208,7 @@ def test_a_missing_storage_class_does_not_block_pods(site: Site, namespace: str,
 
 @contextmanager
 def nobody_binds(site: Site) -> Iterator[None]:
-    """Stop the program that binds claims to volumes."""
+    """Stop the program that binds claims to volumes, and start it again afterwards."""
     site.cluster.plane.stop_controller_manager()
     try:
         yield

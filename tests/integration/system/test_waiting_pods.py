@@ -26,7 +26,7 @@ _PODS = "/api/v1/namespaces/default/pods"
 
 @dataclass
 class Arrival:
-    """A model whose download stops halfway until it is let on."""
+    """A model whose download stalls halfway until the test lets it continue."""
 
     name: str
     revision: str

@@ -1,4 +1,4 @@
-"""`larder why` on a real cluster: what is stuck is named, with the cause and a remedy."""
+"""`larder why` on a real cluster: blocked objects are named with the cause and a remedy."""
 
 import base64
 import re
@@ -22,7 +22,7 @@ SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 
 @pytest.fixture
 def label(site: Site) -> Iterator[dict[str, str]]:
-    """A label of the test's own on node c, the one that no other test's group has."""
+    """A label of this test on node c, which no other test's group uses."""
     labels = {"why": site.name("w")}
     site.label("c", labels)
     yield labels
@@ -166,7 +166,7 @@ def test_the_exit_code_is_1_for_a_deployment_whose_model_failed(site: Site, why:
 
 
 def test_a_tenant_with_rights_in_one_namespace_can_ask_about_its_objects(site: Site, why: Why, tmp_path: Path) -> None:
-    """With rights in one namespace only, a user sees its workloads and models, and a clear refusal of the rest."""
+    """A user with rights in one namespace sees its workloads and models, and a clear refusal for the rest."""
     team, name = site.name("team"), site.name("web")
     site.api.create("/api/v1/namespaces", {"metadata": {"name": team}})
     accounts, rbac = f"/api/v1/namespaces/{team}/serviceaccounts", "/apis/rbac.authorization.k8s.io/v1"

@@ -1,4 +1,4 @@
-"""TrainingJobs as tests declare them, and what they look at; the test makes the volumes and ends the pods."""
+"""TrainingJobs of tests; the test creates the volumes and ends the pods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -83,7 +83,7 @@ def running(site: Site, job: str, count: int = 1) -> dict[str, Json]:
 
 
 def end(site: Site, pod: str, code: int = 0, **status: object) -> None:
-    """Write how the container of a pod ended, as its kubelet would."""
+    """Report how the container of a pod ended, as its kubelet would."""
     stamp = "2026-01-01T00:00:00Z"
     ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "startedAt": stamp, "finishedAt": stamp}
     container = {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0}

@@ -1,4 +1,4 @@
-"""Deletions that admission would refuse, as they succeed while its webhook is away."""
+"""Deletions that admission would refuse, made while its webhook is removed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +26,7 @@ def _unguarded(site: Site) -> Iterator[None]:
 
 
 def _is_deleted(site: Site, kind: str, name: str) -> bool:
-    """Delete an object unless that has begun: a webhook that was taken away is asked a little longer."""
+    """Delete an object unless it is being deleted; a removed webhook is still called for a moment."""
     if "deletionTimestamp" in site.get(kind, name)["metadata"]:
         return True
     with suppress(CallRefused):
