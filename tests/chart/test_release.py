@@ -109,7 +109,7 @@ def test_the_certificate_is_kept_by_upgrades_and_renewed_by_the_same_ca(cluster:
     first, authority = _data(api, TLS), _data(api, CA)
     cluster.upgrade(LARDER, VALUES | {"controller": {"replicas": 3}}, NAMESPACE)
     assert (_data(api, TLS), _data(api, CA)) == (first, authority)
-    _go_on(api, RENEW_AFTER)
+    _skip_wait(api, RENEW_AFTER)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     second = _data(api, TLS)
     assert second["tls.crt"] != first["tls.crt"]
@@ -123,7 +123,7 @@ def _trusted(api: Api) -> bytes:
     return base64.b64decode(bundle)
 
 
-def _go_on(api: Api, annotation: str) -> None:
+def _skip_wait(api: Api, annotation: str) -> None:
     """Remove an annotation, so that the next upgrade proceeds without waiting."""
     api.patch(TLS, {"metadata": {"annotations": {annotation: None}}})
 
@@ -153,7 +153,7 @@ def test_a_lost_ca_is_replaced_over_several_upgrades_without_breaking_clients(cl
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     assert _data(api, TLS) == both  # an hour is not over
 
-    _go_on(api, RENEW_AFTER)
+    _skip_wait(api, RENEW_AFTER)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     signed = _data(api, TLS)
     assert signed["ca.crt"] == _trusted(api) == both["ca.crt"]
@@ -163,7 +163,7 @@ def test_a_lost_ca_is_replaced_over_several_upgrades_without_breaking_clients(cl
     assert _data(api, TLS) == signed
     assert OLD_CA_UNTIL in _annotations(api)
 
-    _go_on(api, OLD_CA_UNTIL)
+    _skip_wait(api, OLD_CA_UNTIL)
     assert "Its CA is being replaced" not in cluster.upgrade(LARDER, VALUES, NAMESPACE)
     assert _data(api, TLS) == signed | {"ca.crt": authority}
     assert _trusted(api) == authority
@@ -180,7 +180,7 @@ def test_webhooks_keep_trusting_running_replicas_when_both_secrets_are_lost(clus
     authority = _data(api, CA)["ca.crt"]
     assert _trusted(api) == _data(api, TLS)["ca.crt"] == authority + first["ca.crt"]
     assert _vouches(authority, _data(api, TLS)["tls.crt"])
-    _go_on(api, OLD_CA_UNTIL)
+    _skip_wait(api, OLD_CA_UNTIL)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     assert _trusted(api) == authority
 
@@ -200,7 +200,7 @@ def test_new_keys_are_p_256_and_an_existing_rsa_ca_still_signs(cluster: Helm, ap
     for secret in (CA, TLS):
         api.delete(secret)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
-    _go_on(api, OLD_CA_UNTIL)
+    _skip_wait(api, OLD_CA_UNTIL)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
 
 

@@ -120,7 +120,7 @@ def _wait_on_nodes(site: Installation) -> None:
     site.until(lambda: shown.shown() == {secret["tls.crt"]}, "replicas to show it", _ON_NODES_S)
 
 
-def _go_on(site: Installation, annotation: str) -> None:
+def _skip_wait(site: Installation, annotation: str) -> None:
     site.api.patch(f"{_SECRETS}/larder-tls", {"metadata": {"annotations": {annotation: None}}})
 
 
@@ -153,7 +153,7 @@ def test_a_new_certificate_and_a_new_ca_are_used_without_restarts_or_refused_pod
     site: Installation, asking: _Asking
 ) -> None:
     before, first = _restarts(site), _secret(site, "larder-tls")
-    _go_on(site, RENEW_AFTER)
+    _skip_wait(site, RENEW_AFTER)
     site.install(controller=CONTROLLER)
     assert _secret(site, "larder-tls")["tls.crt"] != first["tls.crt"]
     assert _secret(site, "larder-tls")["ca.crt"] == first["ca.crt"]
@@ -163,7 +163,7 @@ def test_a_new_certificate_and_a_new_ca_are_used_without_restarts_or_refused_pod
     site.api.delete(f"{_SECRETS}/larder-ca")
     for annotation, authorities in (("", 2), (RENEW_AFTER, 2), (OLD_CA_UNTIL, 1)):
         if annotation:
-            _go_on(site, annotation)
+            _skip_wait(site, annotation)
         site.install(controller=CONTROLLER)
         assert _secret(site, "larder-tls")["ca.crt"].count("BEGIN CERTIFICATE") == authorities
         _wait_on_nodes(site)

@@ -71,7 +71,7 @@ def test_metadata_of_an_archive_is_read_once_and_kept_by_the_next_agent(bench: B
         (b" " * 64 * 2**20, "MetadataOversized"),
         (None, "MetadataMissing"),
     ],
-    ids=["quotes", "deep", "large", "none"],
+    ids=["quotes", "deep", "large", "missing"],
 )
 def test_hostile_files_cost_a_model_only_its_metadata(bench: Bench, config: bytes | None, reason: str) -> None:
     model = add(bench, "llama", "m.zip", zipped({"config.json": config} if config else {"notes.txt": b"x"}))

@@ -70,11 +70,11 @@ class PluginReplica:
         install(state / "site", "toys", GROUP, _PLUGINS, _POINTS)
         environ = {"LARDER_SCHEDULER": "true", "PYTHONPATH": str(state / "site"), "ODD_PLUGIN": str(self._mode)}
         self.program = ControllerProgram(site.cluster.plane, state, "with-plugins", environ)
-        self.let_odd("answer")
+        self.set_odd("answer")
         self.program.start()
         self._extender = ExtenderClient(self.program)
 
-    def let_odd(self, mode: str) -> None:
+    def set_odd(self, mode: str) -> None:
         """Set how the plugin `odd` behaves from now on: answer, raise, hang or return nonsense."""
         self._mode.write_text(mode)
 
@@ -90,7 +90,7 @@ class PluginReplica:
         answer = self.filter()
         return words in f"{answer['Error']} {answer['FailedAndUnresolvableNodes']}"
 
-    def is_rid_of_odd(self) -> bool:
+    def has_dropped_odd(self) -> bool:
         """Ask once more, and return whether the plugin `odd` was dropped."""
         self.filter()
         return self.failed("odd") == 1
@@ -113,17 +113,17 @@ def test_failing_plugins_are_named_and_the_others_continue(site: Site, replica: 
     assert replica.failed("absent") == 1
     assert "toys:absent is left out: OSError: no libtoy" in replica.program.log.read_text()
 
-    replica.let_odd("raise")
+    replica.set_odd("raise")
     words = "scheduler plugin odd: pod_fits_device failed: RuntimeError: the toys are broken"
     site.until(lambda: replica.refuses_with(words), "the refusal")
-    replica.let_odd("nonsense")
+    replica.set_odd("nonsense")
     site.until(lambda: replica.refuses_with("scheduler plugin odd: pod_fits_device failed: TypeError"), "the refusal")
-    replica.let_odd("answer")
+    replica.set_odd("answer")
     site.until(replica.fits, "the plugin to be asked again")
     assert replica.failed("odd") == 0
 
-    replica.let_odd("hang")
-    site.until(replica.is_rid_of_odd, "the plugin to be dropped")
+    replica.set_odd("hang")
+    site.until(replica.has_dropped_odd, "the plugin to be dropped")
     site.until(replica.fits, "the others to go on")
     assert replica.failed("good") == 0
     assert '"scheduler_plugin_dropped"' in replica.program.log.read_text()

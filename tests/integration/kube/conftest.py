@@ -72,7 +72,7 @@ class Proxy:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ProxiedConnection:
     """A connection through its own proxy."""
 
     kube: Kube
@@ -86,11 +86,11 @@ async def kube(control_plane: ControlPlane) -> AsyncIterator[Kube]:
 
 
 @pytest.fixture
-async def make_way(control_plane: ControlPlane) -> AsyncIterator[Callable[[], Awaitable[Way]]]:
+async def open_proxied(control_plane: ControlPlane) -> AsyncIterator[Callable[[], Awaitable[ProxiedConnection]]]:
     """Open a connection to the API server that the test can block and cut."""
     async with AsyncExitStack() as stack:
 
-        async def make() -> Way:
+        async def make() -> ProxiedConnection:
             proxy = Proxy(control_plane.server)
             proxy.unblock()
             server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
@@ -99,7 +99,7 @@ async def make_way(control_plane: ControlPlane) -> AsyncIterator[Callable[[], Aw
             proxy.port = server.sockets[0].getsockname()[1]
             connection = await stack.enter_async_context(connect(control_plane.kubeconfig))
             access = replace(connection.access, server=f"https://127.0.0.1:{proxy.port}")
-            return Way(replace(connection, access=access), proxy)
+            return ProxiedConnection(replace(connection, access=access), proxy)
 
         yield make
 

@@ -22,18 +22,18 @@ class Proxy(Protocol):
     def unblock(self) -> None: ...
 
 
-class Way(Protocol):
+class ProxiedConnection(Protocol):
     @property
     def kube(self) -> Kube: ...
     @property
     def proxy(self) -> Proxy: ...
 
 
-MakeWay = Callable[[], Awaitable[Way]]
+OpenProxied = Callable[[], Awaitable[ProxiedConnection]]
 
 
 @dataclass
-class Reigns:
+class Leaders:
     """Records who leads when; two leaders at once are an error."""
 
     working: int | None = None
@@ -65,26 +65,29 @@ def lease_path(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/leader"
 
 
-async def campaign(number: int, kube: Kube, namespace: str, reigns: Reigns) -> None:
+async def campaign(number: int, kube: Kube, namespace: str, leaders: Leaders) -> None:
     lock = LeaseLock(kube, namespace, "leader", f"candidate-{number}", LEASE_S)
     while True:
-        await Elector(lock, lambda: reigns.work(number), DEADLINE_S, RETRY_S).run()
+        await Elector(lock, lambda: leaders.work(number), DEADLINE_S, RETRY_S).run()
 
 
-async def test_a_leader_that_is_cut_off_stops_before_the_next_begins(namespace: str, make_way: MakeWay) -> None:
-    reigns = Reigns()
-    ways = [await make_way() for _ in range(3)]
-    tasks = [asyncio.create_task(campaign(n, way.kube, namespace, reigns)) for n, way in enumerate(ways)]
-    first = await reigns.leader()
-    ways[first].proxy.block()
-    second = await reigns.leader(but=first)
+async def test_a_leader_that_is_cut_off_stops_before_the_next_begins(namespace: str, open_proxied: OpenProxied) -> None:
+    leaders = Leaders()
+    connections = [await open_proxied() for _ in range(3)]
+    tasks = [
+        asyncio.create_task(campaign(n, connection.kube, namespace, leaders))
+        for n, connection in enumerate(connections)
+    ]
+    first = await leaders.leader()
+    connections[first].proxy.block()
+    second = await leaders.leader(but=first)
     assert second != first
-    ways[first].proxy.unblock()
+    connections[first].proxy.unblock()
     tasks[second].cancel()
     await asyncio.wait([tasks[second]])
-    lease = msgspec.json.decode(await ways[second].kube.request("GET", lease_path(namespace)))
+    lease = msgspec.json.decode(await connections[second].kube.request("GET", lease_path(namespace)))
     assert lease["spec"].get("holderIdentity") != f"candidate-{second}", "a cancelled leader gives its lease back"
-    third = await reigns.leader(but=second)
+    third = await leaders.leader(but=second)
     assert third != second
     assert not any(task.done() for number, task in enumerate(tasks) if number != second)
     for task in tasks:
@@ -95,15 +98,15 @@ async def test_a_leader_that_is_cut_off_stops_before_the_next_begins(namespace: 
 async def test_a_leader_stops_without_an_api_server_and_leads_again_afterwards(
     kube: Kube, namespace: str, control_plane: ControlPlane
 ) -> None:
-    reigns = Reigns()
-    running = asyncio.create_task(campaign(0, kube, namespace, reigns))
-    await reigns.leader()
+    leaders = Leaders()
+    running = asyncio.create_task(campaign(0, kube, namespace, leaders))
+    await leaders.leader()
     await asyncio.to_thread(control_plane.stop_apiserver)
     try:
-        await reigns.until(lambda: reigns.working is None)
+        await leaders.until(lambda: leaders.working is None)
     finally:
         await asyncio.to_thread(control_plane.resume_apiserver)
-    assert await reigns.leader() == 0
+    assert await leaders.leader() == 0
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -22,7 +22,7 @@ from shared.kube.transport import Kube
 SOON_S = 60
 
 
-class Way(Protocol):
+class ProxiedConnection(Protocol):
     @property
     def kube(self) -> Kube: ...
     @property
@@ -35,7 +35,7 @@ class Proxy(Protocol):
     def cut(self) -> None: ...
 
 
-MakeWay = Callable[[], Awaitable[Way]]
+OpenProxied = Callable[[], Awaitable[ProxiedConnection]]
 
 
 class ConfigMap(Object, frozen=True, kw_only=True):
@@ -159,17 +159,17 @@ async def test_a_watch_event_of_six_megabytes_is_received(kube: Kube, namespace:
     assert not watched.troubles
 
 
-async def test_a_deletion_while_cut_off_is_reported_once(kube: Kube, namespace: str, make_way: MakeWay) -> None:
-    way = await make_way()
+async def test_a_deletion_while_cut_off_is_reported_once(kube: Kube, namespace: str, open_proxied: OpenProxied) -> None:
+    connection = await open_proxied()
     await create(kube, namespace, "doomed", "reborn", "kept")
-    async with watching(way.kube, namespace, timing=ReflectorTiming(idle_s=1)) as watched:
-        way.proxy.block()
+    async with watching(connection.kube, namespace, timing=ReflectorTiming(idle_s=1)) as watched:
+        connection.proxy.block()
         await delete_if_present(kube, f"{maps(namespace)}/doomed")
         await delete_if_present(kube, f"{maps(namespace)}/reborn")
         await create(kube, namespace, "reborn")
         await watched.until(lambda: "Unreachable" in watched.troubles)
         assert not watched.deleted
-        way.proxy.unblock()
+        connection.proxy.unblock()
         await watched.until(lambda: "doomed" not in watched.names())
         version = await touch(kube, namespace, "reborn")
         await watched.until(lambda: watched.version("reborn") == version)
@@ -177,13 +177,15 @@ async def test_a_deletion_while_cut_off_is_reported_once(kube: Kube, namespace: 
     assert watched.deleted == {"doomed": 1, "reborn": 1}
 
 
-async def test_cut_connections_are_opened_again_without_a_list(kube: Kube, namespace: str, make_way: MakeWay) -> None:
-    way = await make_way()
+async def test_cut_connections_are_opened_again_without_a_list(
+    kube: Kube, namespace: str, open_proxied: OpenProxied
+) -> None:
+    connection = await open_proxied()
     await create(kube, namespace, "m")
-    async with watching(way.kube, namespace) as watched:
+    async with watching(connection.kube, namespace) as watched:
         for _ in range(3):
             failures = len(watched.troubles)
-            way.proxy.cut()
+            connection.proxy.cut()
             version = await touch(kube, namespace, "m")
             await watched.until(lambda: watched.version("m") == version)  # noqa: B023 - awaited before the next turn
             assert len(watched.troubles) >= failures
@@ -206,17 +208,17 @@ async def test_the_reflector_survives_a_restart_of_the_api_server(
 
 
 async def test_a_deletion_missed_because_of_an_expired_version_is_reported_once(
-    kube: Kube, namespace: str, control_plane: ControlPlane, make_way: MakeWay
+    kube: Kube, namespace: str, control_plane: ControlPlane, open_proxied: OpenProxied
 ) -> None:
-    way = await make_way()
+    connection = await open_proxied()
     await create(kube, namespace, "doomed", "kept")
-    async with watching(way.kube, namespace, timing=ReflectorTiming(idle_s=1)) as watched:
-        way.proxy.block()
+    async with watching(connection.kube, namespace, timing=ReflectorTiming(idle_s=1)) as watched:
+        connection.proxy.block()
         await delete_if_present(kube, f"{maps(namespace)}/doomed")
         await touch(kube, namespace, "kept")
         await asyncio.to_thread(control_plane.restart_apiserver)  # its watch cache begins now: older versions are gone
         version = await touch(kube, namespace, "kept")
-        way.proxy.unblock()
+        connection.proxy.unblock()
         await watched.until(lambda: watched.version("kept") == version)
         assert watched.names() == {"kept"}
         assert "Expired" in watched.troubles

@@ -22,7 +22,7 @@ def held(*names: str) -> Json:
     return pods
 
 
-def let_go(tenant: Tenant, pod: Json) -> None:
+def remove_kueue_gate(tenant: Tenant, pod: Json) -> None:
     """Remove the gate of Kueue."""
     kept = [{"name": gate} for gate in gates(pod) if gate != KUEUE]
     tenant.site.api.patch(tenant.path("pods", pod["metadata"]["name"]), {"spec": {"schedulingGates": kept}})
@@ -117,8 +117,8 @@ def test_a_user_who_empties_the_record_affects_only_that_pod(tenant: Tenant) -> 
     pod = wait_gated(tenant, "forged")
     record = {"metadata": {"annotations": {GIVEN_ANNOTATION: ""}}}
     tenant.site.api.patch(tenant.path("pods", pod["metadata"]["name"]), record)
-    let_go(tenant, pod)
-    let_go(tenant, wait_gated(tenant, "beside"))
+    remove_kueue_gate(tenant, pod)
+    remove_kueue_gate(tenant, wait_gated(tenant, "beside"))
     tenant.released(2)
     assert set(tenant.claims()) == {"data-beside-0"}
 
@@ -135,7 +135,7 @@ def test_a_foreign_claim_added_to_the_record_blocks_only_that_pod(tenant: Tenant
     assert GATE not in gates(pod)  # its own volume wins, so there is nothing to wait for
     labels = {"labels": {CLAIMS_LABEL: "true"}, "annotations": {GIVEN_ANNOTATION: "data-x"}}
     tenant.site.api.patch(tenant.path("pods", pod["metadata"]["name"]), {"metadata": labels})
-    let_go(tenant, pod)
+    remove_kueue_gate(tenant, pod)
     assert "data-x-0-0 exists and belongs to Job x-0" in tenant.wait_reason("NameConflict")
     after = tenant.claims()["data-x-0-0"]["metadata"]
     assert (after["uid"], after["ownerReferences"]) == (before["uid"], before["ownerReferences"])

@@ -50,7 +50,7 @@ def volume(site: Site, name: str, *modes: str, **fields: object) -> None:
     site.api.create(VOLUMES, {"metadata": {"name": name}, "spec": spec | fields})
 
 
-def on_a_claim_that_waits(site: Site) -> tuple[str, str, Json]:
+def on_unbound_claim(site: Site) -> tuple[str, str, Json]:
     """Create a model on a claim that waits for its first consumer; return the names of claim and model, and the Job."""
     storage_class = site.name("class")
     body = {"metadata": {"name": storage_class}, "provisioner": "kubernetes.io/no-provisioner",
@@ -134,7 +134,7 @@ def change(site: Site, model: str, body: Json) -> None:
     site.api.patch(f"/apis/ome.io/v1beta1/clusterbasemodels/{model}", body)
 
 
-def took_a_turn(site: Site, model: str) -> None:
+def wait_reconciled(site: Site, model: str) -> None:
     """Wait until the controller has reconciled the model once more."""
     change(site, model, {"spec": {"displayName": site.name()}})
     site.wait_ready("ClusterBaseModel", model)

@@ -43,7 +43,7 @@ def manifest(name: str, uri: str) -> Json:
     return {"apiVersion": "serving.kserve.io/v1alpha1", "kind": KIND, "metadata": {"name": name}, "spec": spec}
 
 
-def insist(site: Site, work: Work) -> None:
+def retry_until_accepted(site: Site, work: Work) -> None:
     """Retry until the controller answers admission again."""
 
     def is_done() -> bool:
@@ -109,19 +109,21 @@ def test_only_kept_models_remain_after_concurrent_changes_and_controller_kills(c
     agent, uris = site.cluster.agents[NODE].process, sources(churned)
     kept = {site.cache(uris[0], name=site.name("kept")): uris[0]}
 
-    def come_and_go(uri: str, pause_s: float) -> None:
+    def create_and_delete(uri: str, pause_s: float) -> None:
         name = site.name("gone")
-        insist(site, lambda: site.api.ensure(KINDS[KIND], manifest(name, uri)))
+        retry_until_accepted(site, lambda: site.api.ensure(KINDS[KIND], manifest(name, uri)))
         time.sleep(pause_s)  # so long it is there: resolved, under way or on the node
-        insist(site, lambda: site.api.delete(path_of(KIND, name)))
+        retry_until_accepted(site, lambda: site.api.delete(path_of(KIND, name)))
 
     with ThreadPoolExecutor(CLIENTS) as clients:
         for _ in range(ROUNDS):
-            tasks = [clients.submit(come_and_go, chance.choice(uris), chance.uniform(0, 3)) for _ in range(CACHES)]
+            tasks = [
+                clients.submit(create_and_delete, chance.choice(uris), chance.uniform(0, 3)) for _ in range(CACHES)
+            ]
             name, uri = site.name("kept"), chance.choice(uris)
             for _ in range(KILLS):
                 kill_the_controller(site, chance)
-            insist(site, lambda name=name, uri=uri: site.api.ensure(KINDS[KIND], manifest(name, uri)))  # type: ignore[misc]
+            retry_until_accepted(site, lambda name=name, uri=uri: site.api.ensure(KINDS[KIND], manifest(name, uri)))  # type: ignore[misc]
             kept[name] = uri
             for task in tasks:
                 task.result()

@@ -32,15 +32,15 @@ from tests.integration.system.claims import (
     jobs_of,
     new_job,
     on,
-    on_a_claim_that_waits,
+    on_unbound_claim,
     ready_model,
     report,
     restricted,
     spec_of,
-    took_a_turn,
     until_refused,
     volume,
     volume_for,
+    wait_reconciled,
 )  # fmt: skip
 from tests.integration.system.sites import opened
 
@@ -80,7 +80,7 @@ def test_a_model_is_read_once_and_only_a_refresh_reads_it_again(site: Site) -> N
         program.process.kill()
         program.start()
     site.cluster.aim_webhooks(site.cluster.controllers[0])
-    took_a_turn(site, model)
+    wait_reconciled(site, model)
     assert jobs_of(site, model) == []
     change(site, model, {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
     again = new_job(site, model)
@@ -140,7 +140,7 @@ def test_a_claim_that_is_lost_or_deleted_is_reported(site: Site) -> None:
 
 
 def test_the_job_is_the_first_consumer_of_a_wait_for_first_consumer_claim(site: Site) -> None:
-    name, model, job = on_a_claim_that_waits(site)
+    name, model, job = on_unbound_claim(site)
     assert "its storage class waits for" in site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
     assert site.status("ClusterBaseModel", model)["state"] == "In_Transit"
     volume_for(site, name)

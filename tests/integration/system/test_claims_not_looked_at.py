@@ -19,7 +19,7 @@ from tests.integration.system.claims import (
     job_pod,
     new_job,
     on,
-    on_a_claim_that_waits,
+    on_unbound_claim,
     report,
     until_refused,
     volume,
@@ -124,7 +124,7 @@ def test_a_job_that_ended_early_but_found_the_model_does_not_block_pods(site: Si
 
 
 def test_the_first_pod_binds_the_waiting_claim_and_others_are_refused_until_the_model_is_read(site: Site) -> None:
-    name, model, job = on_a_claim_that_waits(site)
+    name, model, job = on_unbound_claim(site)
     site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
     first = admitted(site, model)["metadata"]["name"]
     until_refused(site, model, f"pod {first} binds PVC {name}")

@@ -32,7 +32,7 @@ _THEIR_STATUS: Json = {
 KEEPS_ALL: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def as_another_product_has_it(file: str) -> Json:
+def foreign_definition(file: str) -> Json:
     """Return our definition without our label and with a status that drops our fields."""
     definition: Json = yaml.safe_load((CRDS / file).read_text())
     del definition["metadata"]["labels"]
@@ -47,7 +47,7 @@ def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -
     """A separate cluster, whose definitions belong to another product after the controller's restart."""
     with without_ome(binaries, s3, tmp_path_factory.mktemp("others"), {}) as site:
         for name in ABSENT:
-            site.api.create(DEFINITIONS, as_another_product_has_it(f"{name}.yaml"))
+            site.api.create(DEFINITIONS, foreign_definition(f"{name}.yaml"))
         site.until(lambda: site.api.answers("/apis/ome.io/v1beta1/clusterbasemodels"), "the kind to be served")
         site.cluster.controllers[0].start()
         yield site
@@ -147,7 +147,7 @@ def test_a_refresh_is_handled_once_if_the_kind_preserves_unknown_fields(site: Si
     site.api.patch(path, {"spec": {"versions": keeping}})
     probe = declare(site, uri)
     try:
-        site.until(lambda: _keeps(site, probe), "the API server to keep what it does not know")
+        site.until(lambda: _preserves_unknown_fields(site, probe), "the API server to keep what it does not know")
         name = declare(site, uri, **OURS)
         site.until(lambda: "manifestDigest" in site.status(MODEL, name), "fields of ours to be kept")
         asked = len(site.hub.journal.requests(f"/api/models/{repo}*"))
@@ -160,7 +160,7 @@ def test_a_refresh_is_handled_once_if_the_kind_preserves_unknown_fields(site: Si
         site.api.patch(path, {"spec": {"versions": definition["spec"]["versions"]}})
 
 
-def _keeps(site: Site, name: str) -> bool:
+def _preserves_unknown_fields(site: Site, name: str) -> bool:
     """Return whether the kind preserves a field that the definition lacks."""
     return "unheard" in site.api.patch(f"{path_of(MODEL, name)}/status", {"status": {"unheard": site.name()}})["status"]
 

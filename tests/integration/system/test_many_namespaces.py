@@ -48,7 +48,7 @@ def add_pod(site: Site, namespace: str, model: str) -> None:
 
 
 @contextmanager
-def nobody_leads(site: Site) -> Iterator[None]:
+def without_leader(site: Site) -> Iterator[None]:
     """Keep both replicas from leading for a while."""
     site.api.patch(LEASE, {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 3600}})
     site.until(lambda: all(metrics(c)[LEADING] == 0 for c in site.cluster.controllers), "the leader to stop")
@@ -76,7 +76,7 @@ def test_each_of_500_namespaces_gets_one_claim_although_the_leader_is_killed(bus
     namespaces = [f"tenant-{number}" for number in range(MANY)]
     for name in namespaces:
         add_namespace(busy, name)
-    with nobody_leads(busy):  # so that all want it at once, however slow this machine is
+    with without_leader(busy):  # so that all want it at once, however slow this machine is
         for name in namespaces:
             add_pod(busy, name, model)
     busy.until(lambda: len(volumes(busy)) > BURST, "the first volumes")

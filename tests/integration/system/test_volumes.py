@@ -207,7 +207,7 @@ def test_a_missing_storage_class_does_not_block_pods(site: Site, namespace: str,
 
 
 @contextmanager
-def nobody_binds(site: Site) -> Iterator[None]:
+def without_binding(site: Site) -> Iterator[None]:
     """Stop the program that binds claims to volumes, and start it again afterwards."""
     site.cluster.plane.stop_controller_manager()
     try:
@@ -226,7 +226,7 @@ def test_a_claim_that_is_never_bound_is_reported_on_the_pod_and_its_owner(
     pod = base_model_pod("web-0", model)
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": owner["uid"], "controller": True}
     pod["metadata"]["ownerReferences"] = [reference]
-    with nobody_binds(site):
+    with without_binding(site):
         site.api.create(path(namespace, "pods"), pod)
         for name in ("web-0", "web"):
             site.until(lambda n=name: "VolumeNotBound" in reasons(site, namespace, n), f"{name} to be told")  # type: ignore[misc]

@@ -427,7 +427,7 @@ class TestInterruption:
         assert inodes <= {(snapshot.path / f.path).stat().st_ino for f in snapshot.files}
         assert_nothing_but(store.root, snapshot)
 
-    @pytest.mark.parametrize("files", [FILES, ZEROS], ids=["loose", "packed tightly"])
+    @pytest.mark.parametrize("files", [FILES, ZEROS], ids=["incompressible", "compressible"])
     def test_space_is_requested_only_for_missing_bytes(
         self,
         files: dict[str, bytes],

@@ -154,9 +154,9 @@ LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
     "other bytes": (lambda a: right(a, OTHER), DigestMismatch),
     "shorter": (lambda a: right(a, BODY[:-1]), SourceChanged),
     "longer": (lambda a: right(a, BODY + b"x"), SourceChanged),
-    "metadata": (lambda _: reply(302, Location="http://169.254.169.254/latest/meta-data/"), AddressRefused),
-    "our own services": (lambda _: reply(307, Location="http://localhost:10250/pods"), AddressRefused),
-    "a circle": (lambda a: reply(302, Location=a.target), Unreachable),
+    "metadata service": (lambda _: reply(302, Location="http://169.254.169.254/latest/meta-data/"), AddressRefused),
+    "internal services": (lambda _: reply(307, Location="http://localhost:10250/pods"), AddressRefused),
+    "redirect loop": (lambda a: reply(302, Location=a.target), Unreachable),
 }
 
 
@@ -206,7 +206,7 @@ CHANGES = {
 
 
 @pytest.fixture
-def bring_url(tmp_path: Path, store: Store) -> Callable[[Answer], FetchResult]:
+def fetch_url(tmp_path: Path, store: Store) -> Callable[[Answer], FetchResult]:
     """List and fetch the file of a URL from a server that answers a HEAD, and then the GETs, like this."""
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(tls)
@@ -236,7 +236,7 @@ def listed(**headers: str) -> Answer:
 @pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
 def test_a_file_without_a_digest_that_changes_midway_is_not_mixed(
-    bring_url: Callable[[Answer], FetchResult],
+    fetch_url: Callable[[Answer], FetchResult],
     before: dict[str, str],
     after: dict[str, str],
     ranges: bool,  # noqa: FBT001 - a table
@@ -246,14 +246,14 @@ def test_a_file_without_a_digest_that_changes_midway_is_not_mixed(
     """Both versions have the same size, and the server ignores If-Match."""
     then: Answer = (lambda a: right(a, OTHER, **after)) if ranges else (lambda _: reply(200, OTHER, **after))
     with pytest.raises(SourceChanged, match="changed since it was resolved"):
-        bring_url(Server(listed(**before), lambda a: cut(right(a, BODY, **before)), then=then))
+        fetch_url(Server(listed(**before), lambda a: cut(right(a, BODY, **before)), then=then))
     assert store.blobs.paths() == {}
     assert list((root / "partial").iterdir()) == []
 
 
 @pytest.mark.parametrize(("reported", "_"), CHANGES.values(), ids=CHANGES)
 def test_an_unchanged_file_without_a_digest_is_resumed(
-    bring_url: Callable[[Answer], FetchResult], reported: dict[str, str], _: dict[str, str], store: Store
+    fetch_url: Callable[[Answer], FetchResult], reported: dict[str, str], _: dict[str, str], store: Store
 ) -> None:
     asked: list[ScriptedRequest] = []
 
@@ -262,7 +262,7 @@ def test_an_unchanged_file_without_a_digest_is_resumed(
         answer = right(request, BODY, **reported)
         return cut(answer) if len(asked) == 1 else answer
 
-    result = bring_url(Server(listed(**reported), then=then))
+    result = fetch_url(Server(listed(**reported), then=then))
     assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert [a.headers.get("range", "") for a in asked] == ["", f"bytes={HALF}-{len(BODY) - 1}"]
     strong = {reported["ETag"]} if reported.get("ETag", "W/").startswith('"') else {None}
