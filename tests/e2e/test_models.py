@@ -39,7 +39,7 @@ def test_an_agent_knows_its_memory_limit_and_can_bypass_the_page_cache(site: Ins
     assert [int(number) for number in reported.split()] == [2**30, mmap.PAGESIZE]
 
 
-def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> None:
+def test_a_workload_can_read_but_not_change_its_model(site: Installation) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     web = site.deployment(model)

@@ -52,7 +52,7 @@ def test_a_device_has_attributes_that_describe_its_model(bench: DraBench, entry:
 
 
 @pytest.mark.usefixtures("entry")
-def test_pods_share_a_model_and_a_claim_is_prepared_by_many_calls_at_once(bench: DraBench) -> None:
+def test_pods_share_a_model_and_concurrent_calls_prepare_the_same_claim(bench: DraBench) -> None:
     """Pitfall 1: a claim is prepared once per node, and pods that share it cause concurrent calls."""
     claim, other = bench.claim(TINY), bench.claim(TINY)
     for _ in range(2):
@@ -308,7 +308,7 @@ def test_nothing_is_published_if_the_runtime_ignores_cdi(bare: DraBench) -> None
     assert driver.exit_code is None
 
 
-def test_many_models_take_several_slices_of_one_generation(bench: DraBench) -> None:
+def test_many_models_are_published_in_several_slices_of_one_generation(bench: DraBench) -> None:
     """Pitfall 8: the API server refuses more than 128 devices in a slice, or 64 if one has a taint."""
     entries = [bench.hold(f"m{i}", {"config.json": b"{}"}) for i in range(70)]
     bench.want(*entries[:-1], _in_state(entries[-1], EntryState.DRAINING))

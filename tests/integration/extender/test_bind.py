@@ -224,7 +224,9 @@ async def test_a_reservation_of_a_dead_replica_expires(kube: Kube, api: Api, nod
     assert reserved(api, node) == ["waiting"]
 
 
-async def test_a_pod_whose_binding_was_in_doubt_gets_the_same_device_again(kube: Kube, api: Api, node: Json) -> None:
+async def test_a_pod_with_a_reservation_of_another_replica_gets_the_same_device(
+    kube: Kube, api: Api, node: Json
+) -> None:
     name = name_of(node)
     api.patch(
         f"/api/v1/nodes/{name}",

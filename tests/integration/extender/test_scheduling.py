@@ -118,7 +118,7 @@ def test_a_request_larger_than_any_node_is_reported_with_the_capacity(site: Site
     site.until(lambda: f"container main: {CARD}: requested 9, used 0, capacity 1" in unscheduled(site, name), "it")
 
 
-def test_many_pods_at_once_never_share_a_device(site: Site, add_node: AddNode) -> None:
+def test_many_concurrent_pods_never_share_a_device(site: Site, add_node: AddNode) -> None:
     for _ in range(4):
         add_node({card(str(i)): 1 for i in range(4)})
     names = [asking(site) for _ in range(20)]

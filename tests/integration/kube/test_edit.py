@@ -75,7 +75,7 @@ async def test_all_metadata_of_an_object_is_decoded(kube: Kube, namespace: str) 
     assert await get_object(kube, path, Object) is None
 
 
-async def test_a_list_can_be_narrowed_by_a_label_selector(kube: Kube, namespace: str) -> None:
+async def test_a_list_can_be_filtered_by_a_label_selector(kube: Kube, namespace: str) -> None:
     for name in ("a", "b", "c"):
         await create_if_missing(kube, maps(namespace), {"metadata": {"name": name, "labels": {"name": name}}})
     chosen = await list_objects(kube, maps(namespace), Object, {"labelSelector": "name in (a,b)"})

@@ -31,7 +31,7 @@ def test_admission_policies_and_webhooks_are_served(control_plane: ControlPlane)
     assert {"validatingadmissionpolicies", "mutatingwebhookconfigurations"} <= {one["name"] for one in resources}
 
 
-def test_the_api_server_crashes_and_comes_back_with_its_objects(control_plane: ControlPlane) -> None:
+def test_the_api_server_keeps_its_objects_after_a_crash(control_plane: ControlPlane) -> None:
     api = control_plane.api
     api.create("/api/v1/namespaces", {"metadata": {"name": "rig-survives"}})
     before = control_plane.pids()["kube-apiserver"]

@@ -82,7 +82,7 @@ def test_a_version_in_the_registry_is_fetched(site: Path, registry: str, files: 
         ("model-registry://llama", "write model-registry://MODEL/VERSION"),
     ],
 )
-def test_a_model_that_the_registry_lacks_is_reported_in_one_line(
+def test_a_missing_or_malformed_model_is_reported(
     site: Path, registry: str, uri: str, phrase: str, tmp_path: Path
 ) -> None:
     done = fetch(site, uri, tmp_path / "model", MODEL_REGISTRY_URL=registry)

@@ -100,7 +100,7 @@ def test_only_the_latest_of_many_versions_of_a_file_is_fetched(git: Git) -> None
     assert drain(source, source.resolve().files[0]) == b"19\n" * 200
 
 
-def test_an_object_that_was_never_pushed_is_named(git: Git) -> None:
+def test_an_lfs_object_that_was_never_pushed_is_reported_with_a_remedy(git: Git) -> None:
     git.repositories.push("m", FILES)
     git.repositories.forget(LARGE)
     source = git.source("m.git")

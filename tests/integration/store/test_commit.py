@@ -143,7 +143,7 @@ def test_files_without_digests_are_recorded_as_verified_by_size(fetch_model: Fet
     assert snapshot.verified == "size"
 
 
-def test_a_reservation_shrinks_to_nothing_as_its_bytes_arrive(
+def test_a_reservation_shrinks_to_zero_as_its_bytes_arrive(
     fetch_blobs: Callable[..., object], source: MemorySource, store: Store
 ) -> None:
     need = store.space.missing_bytes(plan_of(source))

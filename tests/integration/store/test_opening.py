@@ -49,7 +49,7 @@ def test_a_damaged_identity_is_refused_with_a_remedy(root: Path) -> None:
         Store.open(root)
 
 
-def test_a_store_of_a_newer_version_is_left_alone(root: Path) -> None:
+def test_a_store_of_a_newer_version_is_refused(root: Path) -> None:
     Store.open(root).close()
     (root / "store.json").write_text('{"id": "x", "version": 2}')
     with pytest.raises(StoreFailure, match="upgrade"):

@@ -86,7 +86,7 @@ def test_a_moved_branch_is_reported_but_the_serving_revision_stays(watched: Site
     assert drifted(watched, name)["status"] == "False"
 
 
-def test_a_following_model_takes_the_new_revision_of_its_branch(watched: Site) -> None:
+def test_a_model_that_follows_its_branch_serves_the_new_revision(watched: Site) -> None:
     uri = watched.push()
     name = watched.base_model(uri, nodeSelector=GPU)
     old = watched.wait_ready(KIND, name)["resolvedRevision"]

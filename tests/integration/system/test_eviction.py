@@ -185,7 +185,7 @@ def test_models_in_use_or_pinned_are_kept_and_a_dry_run_explains_each_model(site
     assert site.entries(NODE, used)[0]["lastUsed"]
 
 
-def test_the_last_use_by_a_claim_counts_in_the_order(site: Site, limited: LimitedNode) -> None:
+def test_the_end_of_a_device_claim_counts_as_the_last_use_of_its_model(site: Site, limited: LimitedNode) -> None:
     held, idle = limited.add_ready("held", 2), limited.add_ready("idle", 2)
     pod, claim = site.name("pod"), device_claim(site, held)
     site.pod({
@@ -312,7 +312,7 @@ def test_a_draining_model_that_a_pod_begins_to_use_is_kept(site: Site, limited: 
     assert limited.is_evicted(old)
 
 
-def test_deleting_the_waiting_model_cancels_an_eviction_under_way(site: Site, limited: LimitedNode) -> None:
+def test_deleting_the_waiting_model_cancels_a_running_eviction(site: Site, limited: LimitedNode) -> None:
     old = limited.add_ready("old", 3)
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")

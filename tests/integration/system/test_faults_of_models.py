@@ -182,7 +182,7 @@ def test_models_deleted_while_they_are_queued_get_no_claim(site: Site, namespace
     assert claims == {f"model-{model}" for model in [*models[:10], last]}
 
 
-def test_a_download_whose_pod_went_with_its_node_continues_in_another(site: Site) -> None:
+def test_a_download_whose_pod_was_lost_with_its_node_continues_in_another(site: Site) -> None:
     model = declare(site)
     job = wait_job(site, model)
     volume_for(site, f"model-{model}")

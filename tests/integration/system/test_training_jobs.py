@@ -150,7 +150,7 @@ def test_a_suspended_job_keeps_its_claims_and_resumes_with_them(site: Site) -> N
 
 
 def test_a_job_fails_at_its_deadline_and_keeps_finished_pods(site: Site) -> None:
-    """CleanPodPolicy Running deletes the pod that waits for its claim, and keeps the finished one."""
+    """With cleanPodPolicy Running, the pod that waits for its claim is deleted and the finished one is kept."""
     roles, run = {"Worker": role(2)}, {"cleanPodPolicy": "Running"}
     job = train(site, roles=roles, successPolicy="AllWorkers", runPolicy=run)
     wait_claims(site, job, 2)

@@ -252,7 +252,7 @@ def test_a_tenant_s_claim_of_the_same_name_is_not_touched(site: Site, model: str
     end(site, namespace, pod)
 
 
-def test_a_tenant_s_claim_that_names_our_volume_never_gets_it(site: Site, model: str, namespace: str) -> None:
+def test_a_tenant_s_claim_that_names_our_volume_is_never_bound(site: Site, model: str, namespace: str) -> None:
     other = new_namespace(site)
     volume = f"{model}-{namespace}"
     wanted = {"accessModes": ["ReadOnlyMany"], "resources": {"requests": {"storage": "1"}}, "storageClassName": ""}
@@ -351,9 +351,7 @@ def test_a_controller_killed_between_volume_and_claim_continues_with_the_same_vo
     end(site, namespace, pod)
 
 
-def test_caches_whose_names_collide_after_cutting_have_files_and_volumes_of_their_own(
-    site: Site, namespace: str
-) -> None:
+def test_caches_whose_shortened_names_collide_have_separate_files_and_volumes(site: Site, namespace: str) -> None:
     stem = site.name("m").ljust(243, "x")  # with the namespace longer than a name may be
     names = [site.base_model(name=f"{stem}{end}", nodeSelector={"gpu": "yes"}) for end in ("-a", "-b")]
     for name in names:

@@ -205,7 +205,7 @@ class TestRoom:
             fetch_model(source, store, reservation="llama")
         assert store.blobs.paths() == {}
 
-    def test_a_member_of_exabytes_is_refused_by_its_header(
+    def test_an_archive_that_declares_an_exabyte_is_refused_by_its_header(
         self, fetch_model: Callable[..., Snapshot], store: Store
     ) -> None:
         body = declaring(2**60)
@@ -443,7 +443,7 @@ class TestInterruption:
         store.space.reserve("llama", 0, len(body) + sum(map(len, files.values())) + OVERHEAD_BYTES, 0)
         assert content(fetch_model(source, store, reservation="llama")) == files
 
-    def test_the_space_an_archive_needs_shrinks_by_what_was_unpacked(
+    def test_the_space_an_archive_needs_shrinks_by_the_unpacked_bytes(
         self, fetch_blobs: FetchBlobs, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})

@@ -126,7 +126,7 @@ def test_permanent_failures_are_reported_at_once(
     assert parts(root) == []
 
 
-def test_files_without_digests_are_hashed_and_known_to_be_complete(fetch_blobs: FetchBlobs, store: Store) -> None:
+def test_files_without_digests_are_hashed_and_count_as_complete(fetch_blobs: FetchBlobs, store: Store) -> None:
     source = MemorySource({"a": BODY, "empty": b""}, digests=False)
     assert fetch_blobs(source, store).blobs == {
         "a": hashlib.sha256(BODY).hexdigest(),
