@@ -127,7 +127,7 @@ def controller_manager(files: Files, port: int, node_lost_after_s: float) -> lis
         f"--cluster-signing-cert-file={files.public('ca')}",
         f"--cluster-signing-key-file={files.private('ca')}",
         f"--node-monitor-grace-period={node_lost_after_s}s",
-        "--node-monitor-period=1s",
+        "--node-monitor-period=2s",
         "--kube-api-qps=500",  # it creates forty service accounts at start
         "--kube-api-burst=1000",
     ]

@@ -5,11 +5,48 @@ from collections.abc import Sequence
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-# Each without the folders in it.
-LONGEST = ("tests/e2e", "tests/e2e/installation", "tests/e2e/devices", "tests/e2e/pages")
+_SYSTEM = "tests/integration/system"  # its files share a cluster, one for each worker
+
+# What takes over a minute starts first, the longest before the others, so that no worker is left with it at the end.
+# Folders are meant without the folders in them. The tests of _SYSTEM come after all others on clusters, so that each
+# worker starts their cluster once; those listed here have one of their own.
+LONGEST = (
+    "tests/e2e",
+    "tests/e2e/pages",
+    "tests/e2e/installation",
+    "tests/e2e/devices",
+    "tests/integration/replica_claims",
+    "tests/integration/extender",
+    f"{_SYSTEM}/test_eviction.py",
+    f"{_SYSTEM}/test_many_namespaces.py",
+    "tests/integration/manager/test_provisioner.py",
+    "tests/integration/dra/test_driver.py",
+    "tests/integration/agent/test_reconciler.py",
+    f"{_SYSTEM}/test_churn.py",
+    "tests/integration/agent/test_faults.py",
+    f"{_SYSTEM}/test_tenants.py",
+)
+LONGEST_OF_SYSTEM = (
+    f"{_SYSTEM}/test_training_jobs.py",
+    f"{_SYSTEM}/test_claims_not_looked_at.py",
+    f"{_SYSTEM}/test_claims.py",
+    f"{_SYSTEM}/test_model_caches.py",
+    f"{_SYSTEM}/test_volumes.py",
+    f"{_SYSTEM}/test_obstacles_of_models.py",
+    f"{_SYSTEM}/test_why.py",
+    f"{_SYSTEM}/test_models_on_claims.py",
+    f"{_SYSTEM}/test_proposal.py",
+    f"{_SYSTEM}/test_faults_of_models.py",
+    f"{_SYSTEM}/test_why_services.py",
+    f"{_SYSTEM}/test_lost_nodes.py",
+    f"{_SYSTEM}/test_waiting_pods.py",
+    f"{_SYSTEM}/test_kinds_of_others.py",
+    f"{_SYSTEM}/test_inference_services.py",
+    f"{_SYSTEM}/test_nodes.py",
+)
 
 # Each folder in these is kept together: it has one node for all tests, or a control plane that is dear to start.
-TOGETHER = ("tests/e2e", "tests/chart")
+TOGETHER = ("tests/e2e", "tests/chart", "tests/integration/extender", "tests/integration/replica_claims")
 
 # Tests on nodes keep two cores busy: more of them at a time only take more time each. Tests on a control plane mostly
 # wait, so every worker may run them, but only after those on nodes have all been given out.
@@ -36,10 +73,12 @@ def unit(nodeid: str) -> str:
     return folder if folder.startswith(TOGETHER) else file
 
 
-def rank(nodeid: str) -> int:
-    """Return the place of a test's unit: those in LONGEST start first, and the others keep their order behind them."""
+def rank(nodeid: str) -> tuple[bool, int]:
+    """Return the place of a test's unit among all; units of the same rank keep their order."""
     kept = unit(nodeid)
-    return LONGEST.index(kept) if kept in LONGEST else len(LONGEST)
+    is_last = kept.startswith(_SYSTEM) and kept not in LONGEST
+    order = LONGEST_OF_SYSTEM if is_last else LONGEST
+    return is_last, order.index(kept) if kept in order else len(order)
 
 
 def is_on_nodes(kept: str) -> bool:
@@ -64,7 +103,7 @@ def next_unit(waiting: Sequence[str], worker: int) -> str | None:
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
-    """Gives a free worker the next file, or folder in TOGETHER: those on nodes first, then as in `testpaths`."""
+    """Gives a free worker the next file, or folder in TOGETHER: those on nodes first, then by their ranks."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)

@@ -43,7 +43,7 @@ class FakeKubelet:
     """
 
     kube: Kube
-    beat_s: float = 1.0
+    beat_s: float = 2.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
     _known: dict[str, NodeSpec] = field(default_factory=dict, init=False)

@@ -21,7 +21,7 @@ _USER_AGENT = "rig-nodes"
 class Nodes:
     """A FakeKubelet in a thread; use as a context manager. Added nodes are removed at the end."""
 
-    def __init__(self, kubeconfig: Path, *, beat_s: float = 1.0) -> None:
+    def __init__(self, kubeconfig: Path, *, beat_s: float = 2.0) -> None:
         self._kubeconfig, self._beat_s = kubeconfig, beat_s
         self._started: Future[tuple[FakeKubelet, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=self._work, name="rig-nodes", daemon=True)

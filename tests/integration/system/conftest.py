@@ -22,7 +22,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A control plane of its own: these tests install webhooks, kill controllers and lose nodes."""
     settings = {
         "LARDER_DRAIN_SECONDS": "1",
-        "LARDER_LEASE_SECONDS": "4",
+        "LARDER_LEASE_SECONDS": "8",
         "LARDER_AGENT_LOST_SECONDS": "8",
         "LARDER_FINALIZER_SECONDS": "60",
         "LARDER_MODEL_CACHE_CSI_DRIVERS": json.dumps([CSI_DRIVER]),
