@@ -1,7 +1,8 @@
 """Reads the headers of all weight files, several at a time, each by one or two small reads."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 
 from shared.metadata.files import ModelFiles
 from shared.metadata.formats.gguf import GgufHeader, read_gguf
@@ -13,30 +14,45 @@ _AT_A_TIME = 12
 _SMALL_BYTES = 4 * FIRST_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The beginning of a file, which holds the whole of a small header; `length` is that of its JSON."""
+
+    path: str
+    beginning: bytes
+    length: int
+
+    @property
+    def missing_bytes(self) -> int:
+        return max(0, PREFIX_BYTES + self.length - len(self.beginning))
+
+
 def count_safetensors(files: ModelFiles, weights: Weights, totals: TensorTotals) -> None:
-    """Add the tensors of all files to the totals. Raises LarderError, that of the first file if several fail."""
-    lock = threading.Lock()
+    """Add the tensors of all files to the totals. Raises LarderError, that of the first file if several fail.
 
-    def count_one(path: str) -> None:
-        size = files.sizes[path]
-        first = files.read(path, 0, min(FIRST_BYTES, size))
-        length = header_bytes(path, first, size)
-        data_bytes = size - PREFIX_BYTES - length
-        rest = b""
-        if len(first) < PREFIX_BYTES + length <= _SMALL_BYTES:
-            rest = files.read(path, len(first), PREFIX_BYTES + length - len(first))
-        with lock:  # one header is parsed at a time, so at most one large one is in memory
-            if PREFIX_BYTES + length > max(_SMALL_BYTES, len(first)):
-                rest = files.read(path, len(first), PREFIX_BYTES + length - len(first))
-            count_header(path, whole_header(path, first, rest, length), data_bytes, totals)
+    The files are counted in their order, so a name that has several shapes always gives the same totals. At most one
+    large header is in memory.
+    """
+    paths = weights.files
+    with ThreadPoolExecutor(min(_AT_A_TIME, len(paths)), thread_name_prefix="metadata") as pool:
+        for start in range(0, len(paths), _AT_A_TIME):
+            for head in pool.map(partial(_read_head, files), paths[start : start + _AT_A_TIME]):
+                _count(files, head, totals)
 
-    with ThreadPoolExecutor(min(_AT_A_TIME, len(weights.files)), thread_name_prefix="metadata") as pool:
-        pending = [pool.submit(count_one, path) for path in weights.files]
-        try:
-            for one in pending:
-                one.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+
+def _read_head(files: ModelFiles, path: str) -> _Head:
+    size = files.sizes[path]
+    beginning = files.read(path, 0, min(FIRST_BYTES, size))
+    head = _Head(path, beginning, header_bytes(path, beginning, size))
+    if head.missing_bytes and len(beginning) + head.missing_bytes <= _SMALL_BYTES:
+        return replace(head, beginning=beginning + files.read(path, len(beginning), head.missing_bytes))
+    return head
+
+
+def _count(files: ModelFiles, head: _Head, totals: TensorTotals) -> None:
+    rest = files.read(head.path, len(head.beginning), head.missing_bytes) if head.missing_bytes else b""
+    data_bytes = files.sizes[head.path] - PREFIX_BYTES - head.length
+    count_header(head.path, whole_header(head.path, head.beginning, rest, head.length), data_bytes, totals)
 
 
 def count_gguf(files: ModelFiles, weights: Weights, totals: TensorTotals) -> GgufHeader:

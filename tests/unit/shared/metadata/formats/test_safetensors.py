@@ -1,6 +1,7 @@
 """Headers of safetensors: what is counted, what is refused."""
 
 import json
+import threading
 from math import prod
 
 import pytest
@@ -8,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.metadata.errors import MetadataError, MetadataMalformed, MetadataOversized
+from shared.metadata.files import MemoryFiles
 from shared.metadata.formats.tensors import BITS
+from shared.metadata.reader import read_metadata
 from tests.builders.model_files import read, read_files, safetensors, with_header
 
+SOON_S = 30.0
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
 KINDS = sorted(kind for kind, bits in BITS.items() if bits % 8 == 0 and kind != "U8")
 tensors = st.dictionaries(
@@ -36,6 +40,22 @@ def test_a_tensor_in_several_shards_counts_once_with_all_its_elements(
     found = read_files({"config.json": {}, **files})
     elements = sum(prod(stored[name][1]) for name in set().union(*shards))
     assert found.parameters == (elements or None)
+
+
+def test_a_tensor_with_several_shapes_counts_as_in_the_first_shard_however_slow_that_is() -> None:
+    shards = {f"model-0000{number}-of-00002.safetensors": safetensors({"a": ("F16", [number])}) for number in (1, 2)}
+    first, second = shards
+    second_was_read = threading.Event()
+
+    class SlowFirst(MemoryFiles):
+        def read(self, path: str, offset: int, length: int) -> bytes:
+            assert path != first or second_was_read.wait(SOON_S)
+            found = super().read(path, offset, length)
+            if path == second:
+                second_was_read.set()
+            return found
+
+    assert read_metadata(SlowFirst({"config.json": b"{}", **shards})).parameters == 1
 
 
 @pytest.mark.parametrize(
