@@ -5,7 +5,7 @@ STAMP  := $(VENV)/.installed
 
 # Number of test processes. Tests with servers mostly wait; each of these processes runs about 2 GiB of servers.
 UNIT_WORKERS ?= 3
-TEST_WORKERS ?= 7
+TEST_WORKERS ?= 6
 unexport PYTHONDONTWRITEBYTECODE  # without cached bytecode, every worker and every program compiles all modules again
 
 .PHONY: help setup check format test unit e2e images demo bench crds charts lock clean

@@ -1,15 +1,26 @@
 """How the tests are shared out among the workers of pytest-xdist: `pytest -n`."""
 
 from collections.abc import Sequence
+from enum import Enum, auto
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-_SYSTEM = "tests/integration/system"  # its files share a cluster, one for each worker
+_SYSTEM = "tests/integration/system"  # its files share a cluster, which each worker starts once, except for these
+OWN_CLUSTERS = (
+    f"{_SYSTEM}/test_churn.py",
+    f"{_SYSTEM}/test_cluster_files.py",
+    f"{_SYSTEM}/test_devices_not_served.py",
+    f"{_SYSTEM}/test_drift.py",
+    f"{_SYSTEM}/test_eviction.py",
+    f"{_SYSTEM}/test_manifests.py",
+    f"{_SYSTEM}/test_many_namespaces.py",
+    f"{_SYSTEM}/test_plugins_of_models.py",
+    f"{_SYSTEM}/test_tenants.py",
+)
 
 # What takes over a minute starts first, the longest before the others, so that no worker is left with it at the end.
-# Folders are meant without the folders in them. The tests of _SYSTEM come after all others on clusters, so that each
-# worker starts their cluster once; those listed here have one of their own.
+# Folders are meant without the folders in them.
 LONGEST = (
     "tests/e2e",
     "tests/e2e/pages",
@@ -17,16 +28,6 @@ LONGEST = (
     "tests/e2e/devices",
     "tests/integration/replica_claims",
     "tests/integration/extender",
-    f"{_SYSTEM}/test_eviction.py",
-    f"{_SYSTEM}/test_many_namespaces.py",
-    "tests/integration/manager/test_provisioner.py",
-    "tests/integration/dra/test_driver.py",
-    "tests/integration/agent/test_reconciler.py",
-    f"{_SYSTEM}/test_churn.py",
-    "tests/integration/agent/test_faults.py",
-    f"{_SYSTEM}/test_tenants.py",
-)
-LONGEST_OF_SYSTEM = (
     f"{_SYSTEM}/test_training_jobs.py",
     f"{_SYSTEM}/test_claims_not_looked_at.py",
     f"{_SYSTEM}/test_claims.py",
@@ -35,8 +36,16 @@ LONGEST_OF_SYSTEM = (
     f"{_SYSTEM}/test_obstacles_of_models.py",
     f"{_SYSTEM}/test_why.py",
     f"{_SYSTEM}/test_models_on_claims.py",
+    f"{_SYSTEM}/test_eviction.py",
+    f"{_SYSTEM}/test_many_namespaces.py",
     f"{_SYSTEM}/test_proposal.py",
+    "tests/integration/manager/test_provisioner.py",
+    "tests/integration/dra/test_driver.py",
+    "tests/integration/agent/test_reconciler.py",
+    f"{_SYSTEM}/test_churn.py",
+    "tests/integration/agent/test_faults.py",
     f"{_SYSTEM}/test_faults_of_models.py",
+    f"{_SYSTEM}/test_tenants.py",
     f"{_SYSTEM}/test_why_services.py",
     f"{_SYSTEM}/test_lost_nodes.py",
     f"{_SYSTEM}/test_waiting_pods.py",
@@ -48,11 +57,10 @@ LONGEST_OF_SYSTEM = (
 # Each folder in these is kept together: it has one node for all tests, or a control plane that is dear to start.
 TOGETHER = ("tests/e2e", "tests/chart", "tests/integration/extender", "tests/integration/replica_claims")
 
-# Tests on nodes keep two cores busy: more of them at a time only take more time each. Tests on a control plane mostly
-# wait, so every worker may run them, but only after those on nodes have all been given out.
+# Tests on nodes keep two cores busy, so more of them at a time only take more time each. Those of _SYSTEM mostly wait,
+# so they run beside the others from the start, on the workers that are left.
 ON_NODES = ("tests/e2e", "tests/chart")
 MOST_ON_NODES = 4
-MOST_MEANWHILE = 1  # workers that run tests without a cluster until then
 WITHOUT_CLUSTER = (
     "tests/conformance/admission",
     "tests/conformance/sources",
@@ -73,37 +81,48 @@ def unit(nodeid: str) -> str:
     return folder if folder.startswith(TOGETHER) else file
 
 
-def rank(nodeid: str) -> tuple[bool, int]:
+def rank(nodeid: str) -> int:
     """Return the place of a test's unit among all; units of the same rank keep their order."""
     kept = unit(nodeid)
-    is_last = kept.startswith(_SYSTEM) and kept not in LONGEST
-    order = LONGEST_OF_SYSTEM if is_last else LONGEST
-    return is_last, order.index(kept) if kept in order else len(order)
+    return LONGEST.index(kept) if kept in LONGEST else len(LONGEST)
 
 
-def is_on_nodes(kept: str) -> bool:
-    """Return whether a unit starts nodes, or installs charts."""
-    return kept.startswith(ON_NODES)
+class Kind(Enum):
+    """What a unit needs."""
+
+    NODES = auto()  # starts nodes, or installs charts
+    SYSTEM = auto()  # the cluster of _SYSTEM
+    CLUSTER = auto()  # another control plane
+    LIGHT = auto()  # neither nodes nor a control plane
 
 
-def needs_no_cluster(kept: str) -> bool:
-    """Return whether a unit starts neither nodes nor a control plane."""
-    return kept.startswith(WITHOUT_CLUSTER)
+def kind_of(kept: str) -> Kind:
+    """Return the kind of a unit."""
+    if kept.startswith(ON_NODES):
+        return Kind.NODES
+    if kept.startswith(WITHOUT_CLUSTER):
+        return Kind.LIGHT
+    return Kind.SYSTEM if kept.startswith(_SYSTEM) and kept not in OWN_CLUSTERS else Kind.CLUSTER
+
+
+def kinds_for(worker: int) -> tuple[Kind, ...]:
+    """Return what a worker takes, by its number, in this order."""
+    if worker < MOST_ON_NODES:
+        return Kind.NODES, Kind.CLUSTER, Kind.SYSTEM, Kind.LIGHT
+    if worker == MOST_ON_NODES:
+        return Kind.LIGHT, Kind.CLUSTER, Kind.SYSTEM
+    return Kind.SYSTEM, Kind.CLUSTER, Kind.LIGHT
 
 
 def next_unit(waiting: Sequence[str], worker: int) -> str | None:
-    """Return which of the waiting units a free worker takes, by its number; None if it waits."""
-    on_nodes = next(filter(is_on_nodes, waiting), None)
-    light = next(filter(needs_no_cluster, waiting), None)
-    if on_nodes is None:
-        return next((kept for kept in waiting if not needs_no_cluster(kept)), light)
-    if worker < MOST_ON_NODES:
-        return on_nodes
-    return light if worker < MOST_ON_NODES + MOST_MEANWHILE else None
+    """Return which of the waiting units a free worker takes; None if it waits, as only tests on nodes are left."""
+    kinds = kinds_for(worker)
+    usable = (kept for kept in waiting if kind_of(kept) in kinds)
+    return min(usable, key=lambda kept: kinds.index(kind_of(kept)), default=None)
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
-    """Gives a free worker the next file, or folder in TOGETHER: those on nodes first, then by their ranks."""
+    """Gives a free worker the next file, or folder in TOGETHER: by the kinds that it takes, and by rank."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)
