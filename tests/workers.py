@@ -106,7 +106,13 @@ def kind_of(kept: str) -> Kind:
 
 
 def kinds_for(worker: int) -> tuple[Kind, ...]:
-    """Return what a worker takes, by its number, in this order."""
+    """Return what a worker takes, by its number, in this order.
+
+    Half of them come to other clusters late or never, and half to that of _SYSTEM: each cluster costs processor time
+    until the end.
+    """
+    if worker < MOST_ON_NODES // 2:
+        return Kind.NODES, Kind.SYSTEM, Kind.CLUSTER, Kind.LIGHT
     if worker < MOST_ON_NODES:
         return Kind.NODES, Kind.CLUSTER, Kind.SYSTEM, Kind.LIGHT
     if worker == MOST_ON_NODES:

@@ -18,7 +18,12 @@ def test_four_workers_start_with_nodes_and_one_with_unit_tests_and_others_with_t
     assert next_unit(ALL, worker) == taken
 
 
-@pytest.mark.parametrize("worker", [0, 4, 5])
+@pytest.mark.parametrize(("worker", "taken"), [(1, SYSTEM), (2, CLUSTER), (4, CLUSTER), (5, SYSTEM)])
+def test_half_of_the_workers_go_on_with_the_system_and_half_with_other_clusters(worker: int, taken: str) -> None:
+    assert next_unit([SYSTEM, CLUSTER], worker) == taken
+
+
+@pytest.mark.parametrize("worker", [0, 2, 4, 5])
 def test_every_worker_takes_whatever_is_left_but_only_the_first_four_take_nodes(worker: int) -> None:
     assert all(next_unit([kept], worker) == kept for kept in (UNIT, SYSTEM, CLUSTER))
     assert next_unit([NODES], worker) == (NODES if worker < 4 else None)
@@ -43,4 +48,4 @@ def test_long_units_start_first() -> None:
 
 
 def test_system_tests_with_clusters_of_their_own_are_taken_like_other_cluster_tests() -> None:
-    assert next_unit([SYSTEM, OWN_CLUSTERS[0]], 0) == OWN_CLUSTERS[0]
+    assert next_unit([SYSTEM, OWN_CLUSTERS[0]], 2) == OWN_CLUSTERS[0]
