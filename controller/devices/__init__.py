@@ -1,1 +1,1 @@
-"""Which node serves the devices that a pod asks for, and which of its devices: plain functions of data."""
+"""Chooses the node for a pod's devices, and the devices on it: plain functions of data."""

@@ -1,4 +1,4 @@
-"""What pods use of a node: pure functions that add to and subtract from `used`."""
+"""Accounts for what pods use on a node: pure functions that add to and subtract from `used`."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resou
 
 
 def pod_use(node: NodeInfo, pod: PodInfo) -> dict[str, int]:
-    """Return what a pod uses of each resource of the node, by `allocate_from` of its containers.
+    """Return a pod's use of each node resource, from `allocate_from` of its containers.
 
     Running containers add up. Init containers run before them, one at a time, so only the larger use counts.
     """
@@ -21,12 +21,12 @@ def pod_use(node: NodeInfo, pod: PodInfo) -> dict[str, int]:
 
 
 def take(node: NodeInfo, pod: PodInfo) -> None:
-    """Add what a pod uses to `used` of the node."""
+    """Add a pod's use to `used` of the node."""
     _add(node, pod, 1)
 
 
 def give_back(node: NodeInfo, pod: PodInfo) -> None:
-    """Subtract what a pod uses from `used` of the node; never below zero."""
+    """Subtract a pod's use from `used` of the node; never below zero."""
     _add(node, pod, -1)
 
 

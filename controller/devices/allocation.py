@@ -1,7 +1,7 @@
-"""Finds the devices of one container in the tree of groups of a node: pure functions, with a budget of steps.
+"""Finds the devices of one container in a node's tree of groups: pure functions, with a budget of steps.
 
-The leaves of a required group must all be available in one place of the node's group of that name; then each group
-required in it, in sorted order, is placed in that place. All places are tried in sorted order. Places that the pod
+All leaves of a required group must be available in one place of the node's group of that name. The groups required
+below it are then placed within that place, in sorted order. All places are tried in sorted order. Places that the pod
 already uses come first; among the others the best score wins, and a later equal score replaces an earlier one. The
 score of a place is the mean over all its leaves, requested or not.
 """
@@ -30,7 +30,7 @@ class NodeDevices:
 
 @dataclass
 class PodUse:
-    """What a pod uses on a node so far, the places that it uses, and the steps that its search may still take."""
+    """A pod's use of a node so far: resources, places, and the steps left for its search."""
 
     resources: dict[str, int] = field(default_factory=dict)
     places: set[str] = field(default_factory=set)
@@ -39,7 +39,7 @@ class PodUse:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The leaves that a container got, what its pod then uses, and the score of the place."""
+    """The leaves that a container gets, the pod's use including them, and the score of the place."""
 
     resources: Mapping[str, int]
     allocate_from: Mapping[str, str]
@@ -53,9 +53,9 @@ class _OutOfSteps(Exception):
 def allocate(
     name: str, container: ContainerInfo, node: NodeDevices, use: PodUse, *, init: bool
 ) -> Allocation | tuple[Reason, ...]:
-    """Return the allocation of a container's `dev_requests`, or why there is none.
+    """Return the allocation for a container's `dev_requests`, or the reasons why there is none.
 
-    `allocate_from`, if it is filled, is only checked and scored. `use.places` and `use.steps` are updated,
+    If `allocate_from` is already filled, it is only checked and scored. `use.places` and `use.steps` are updated,
     `use.resources` is not.
     """
     search = _Search(name, container, node, use, init=init)
@@ -79,7 +79,7 @@ class _Search:
     def allocate(
         self, required: Place, places: Mapping[str, Place], before: Allocation
     ) -> tuple[Allocation | None, list[Shortage]]:
-        """Return the best allocation of a required group among its places, or what the closest place lacks."""
+        """Return the best allocation of a required group, or what is missing in the place that comes closest."""
         best: Allocation | None = None
         best_path, best_is_used = "", False
         closest: list[Shortage] | None = None
@@ -115,7 +115,7 @@ class _Search:
     def _allocate_at(
         self, place: Place, required: Place, before: Allocation
     ) -> tuple[Allocation | None, list[Shortage]]:
-        self._spend(1 + len(required.leaves) + len(before.resources) // 16)  # copying is cheap, but not free
+        self._spend(1 + len(required.leaves) + len(before.resources) // 16)  # copying costs a little, too
         after, shortages = self._allocate_leaves(place, required, before)
         # Groups are placed even where leaves are missing, as in KubeDevice: their best places count as used.
         for group in sorted(required.groups):
@@ -141,14 +141,14 @@ class _Search:
         return Allocation(resources, allocate_from), shortages
 
     def _after(self, name: str, requests: tuple[str, ...], resources: Mapping[str, int]) -> int | None:
-        """Return what the pod uses of a leaf after requests, or nothing if they do not fit."""
+        """Return the pod's use of a leaf after requests, or None if they do not fit."""
         scored = self._scored(name, requests, resources)
         return scored[0].used_by_pod if all(each.fits for each in scored) else None
 
     def _score(
         self, place: Place, required: Place, before: Allocation, allocate_from: Mapping[str, str]
     ) -> tuple[Allocation | None, list[Shortage]]:
-        """Score a place with all requests of the group in it, each leaf with the sum of its requests."""
+        """Score a place with all requests of the group applied, summed per leaf."""
         self._spend(len(place.names) + len(required.names))
         requests: dict[str, tuple[str, ...]] = defaultdict(tuple)
         for each in required.names:
@@ -166,7 +166,7 @@ class _Search:
         return Allocation(resources, allocate_from, total / len(place.names)), []
 
     def _scored(self, name: str, requests: tuple[str, ...], resources: Mapping[str, int]) -> list[ScoredUse]:
-        """Return a leaf after requests by the scorer of the node, which counts, and by that of the container if any."""
+        """Return a leaf after requests: counted by the node's scorer, scored by the container's if it names one."""
         by_pod, by_node = resources.get(name, 0), self._node.used.get(name, 0)
         values = [self._requests[each] for each in requests]
         scorers = [self._node.scorers[name], *(self._scorers[each] for each in requests[:1] if each in self._scorers)]
@@ -178,7 +178,7 @@ class _Search:
         return Shortage(self._name, request, self._requests[request], used, self._node.allocatable.get(name, 0))
 
     def _own_scorer(self, request: str) -> Scorer | None:
-        """Return the scorer that the container gives for a request, by its name or by that before translation."""
+        """Return the scorer that the container names for a request, under its translated or original name."""
         numbers = self._container.scorer
         if request in numbers:
             return scorer_of(request, numbers[request])

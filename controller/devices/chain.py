@@ -11,14 +11,14 @@ from shared.devices.info import NodeInfo, PodInfo
 
 
 class PluginChain:
-    """Asks all plugins: a pod fits if all say so, the reasons are put together, and the scores are added."""
+    """Combines all plugins: a pod fits if every plugin accepts it; reasons are concatenated and scores added."""
 
     def __init__(self, plugins: Sequence[DeviceScheduler], group_scheduler: GroupScheduler) -> None:
         self._plugins: tuple[DeviceScheduler, ...] = (*plugins, group_scheduler)
-        self._failures: dict[str, list[Reason]] = {}  # node: what plugins said of it when it was added
+        self._failures: dict[str, list[Reason]] = {}  # by node, for plugins that failed to add it
 
     def add_node(self, node_info: NodeInfo) -> None:
-        """Tell all plugins of a node that is new or has changed; they may complete its `allocatable`.
+        """Pass a new or changed node to all plugins, which may complete its `allocatable`.
 
         No pod fits on a node that a plugin failed to add.
         """
@@ -31,16 +31,16 @@ class PluginChain:
                 self._failures.setdefault(node_info.name, []).extend(_failure(plugin, message).reasons)
 
     def remove_node(self, node_name: str) -> None:
-        """Tell all plugins that a node is gone."""
+        """Make all plugins forget a deleted node."""
         self._failures.pop(node_name, None)
         for plugin in self._plugins:
-            with suppress(Exception):  # there is nothing left to refuse
+            with suppress(Exception):  # the node is gone, so no error matters
                 plugin.remove_node(node_name)
 
     def fit(self, node_info: NodeInfo, pod_info: PodInfo) -> DeviceFit:
         """Ask all plugins whether a pod fits on a node, filling `allocate_from`.
 
-        A plugin that raises or answers nonsense refuses the node.
+        A plugin that raises or returns an invalid answer refuses the node.
         """
         reasons = list(self._failures.get(node_info.name, []))
         fits, score = not reasons, 0.0
@@ -51,7 +51,7 @@ class PluginChain:
         return DeviceFit(fits, tuple(reasons), score if fits else 0.0)
 
     def allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> tuple[Reason, ...]:
-        """Have all plugins fill `dev_requests` and `allocate_from` for the chosen node; return why not, if one refuses.
+        """Have all plugins fill `dev_requests` and `allocate_from` for the chosen node; return any reasons to refuse.
 
         A plugin that raises anything but DoesNotFit is named in the reason.
         """
@@ -67,12 +67,12 @@ class PluginChain:
         return ()
 
     def take(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
-        """Have all plugins add to `used` what a pod uses."""
+        """Have all plugins add a pod's use to `used`."""
         for plugin in self._plugins:
             plugin.take_pod_resources(node_info, pod_info)
 
     def give_back(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
-        """Have all plugins subtract from `used` what a pod used."""
+        """Have all plugins subtract a pod's use from `used`."""
         for plugin in self._plugins:
             plugin.return_pod_resources(node_info, pod_info)
 

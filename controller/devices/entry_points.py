@@ -1,6 +1,7 @@
-"""Scheduler plugins from other distributions: an entry point of the group `larder.schedulers` for each.
+"""Scheduler plugins from other distributions, each an entry point of the group `larder.schedulers`.
 
-The entry point loads a class or function that takes nothing and returns a `controller.devices.plugin.DeviceScheduler`.
+The entry point names a class or function that takes no arguments and returns a
+`controller.devices.plugin.DeviceScheduler`.
 """
 
 from collections.abc import Iterable
@@ -17,14 +18,14 @@ _ATTRIBUTES = {"name": str, "using_group_scheduler": bool}
 
 @dataclass(frozen=True)
 class LoadedSchedulers:
-    """The plugins that work, and for each other the reason why it was left out, by the name of its entry point."""
+    """The plugins that loaded, and the errors of the others, by the name of the entry point."""
 
     plugins: tuple[DeviceScheduler, ...]
     failures: dict[str, str]
 
 
 def load_schedulers(points: Iterable[EntryPoint] | None = None) -> LoadedSchedulers:
-    """Load all plugins, those that are installed unless others are given; one that fails is left out."""
+    """Load the given plugins, by default all that are installed; leave out any that fails."""
     plugins: dict[str, DeviceScheduler] = {}
     failures: dict[str, str] = {}
     for point in installed_points(GROUP) if points is None else in_order(points):

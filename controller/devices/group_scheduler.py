@@ -11,11 +11,11 @@ from controller.devices.translation import CARDS, add_cards, card_count, cards, 
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resource
 
 MAX_STEPS_IN_ALL = 2_000_000
-_MOST_KNOWN = 1000  # numbers of cards, which tenants choose, with their best tree
+_MOST_KNOWN = 1000  # cached best trees; tenants choose the card counts that are their keys
 
 
 class DoesNotFit(Exception):
-    """The pod does not fit on the node, or no longer."""
+    """The pod does not fit on the node, or no longer does."""
 
     def __init__(self, node_name: str, pod_name: str, reasons: Sequence[Reason]) -> None:
         super().__init__(f"pod {pod_name} does not fit on node {node_name}: {'; '.join(map(str, reasons))}")
@@ -23,10 +23,10 @@ class DoesNotFit(Exception):
 
 
 class GroupScheduler:
-    """A DeviceScheduler for everything below `resource/group`.
+    """The DeviceScheduler for all resources below `resource/group`.
 
     Args:
-        steps: how many steps the searches of this object may take together.
+        steps: The total number of steps that this object's searches may take.
 
     """
 
@@ -36,14 +36,14 @@ class GroupScheduler:
     def __init__(self, steps: int = MAX_STEPS_IN_ALL) -> None:
         self._steps = steps
         self._trees: dict[str, CardTree] = {}
-        self._best: dict[int, CardTree | None] = {}  # by the number of cards, until a node changes
+        self._best: dict[int, CardTree | None] = {}  # by card count; cleared when a node changes
 
     def renew(self, steps: int) -> None:
-        """Replace what is left of the budget, for callers that keep this object."""
+        """Reset the budget of steps, for callers that reuse this object."""
         self._steps = steps
 
     def add_node(self, node_name: str, node_info: NodeInfo) -> None:
-        """Note the tree of a node's cards, after adding those that only its status has."""
+        """Add the cards that only the node's status lists, and record the tree of its cards."""
         fill_from_kube(node_info)
         self._trees[node_name] = card_tree(node_info.allocatable)
         self._best.clear()
@@ -56,8 +56,8 @@ class GroupScheduler:
     def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> DeviceFit:  # noqa: FBT001 - the interface of KubeDevice
         """Translate the requests of a pod, and return whether the node can serve them.
 
-        Running containers come first, then init containers, each in the order of their names. The score is that of
-        the last running container that asks for devices, which has seen all use before it.
+        Running containers come first, then init containers, each sorted by name. The pod's score is the score of the
+        last running container that requests devices, because it includes the use by all before it.
         """
         reasons = self._translate(node_info, pod_info)
         node = NodeDevices(node_info)
@@ -85,11 +85,11 @@ class GroupScheduler:
             raise DoesNotFit(node_info.name, pod_info.name, fit.reasons)
 
     def take_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
-        """Add to `used` of a node what a pod uses."""
+        """Add a pod's use to `used` of a node."""
         take(node_info, pod_info)
 
     def return_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
-        """Subtract from `used` of a node what a pod used; never below zero."""
+        """Subtract a pod's use from `used` of a node; never below zero."""
         give_back(node_info, pod_info)
 
     def _translate(self, node: NodeInfo, pod: PodInfo) -> list[Reason]:
@@ -114,7 +114,7 @@ class GroupScheduler:
         return []
 
     def _best_tree(self, count: int) -> CardTree | None:
-        """Return the best tree: the same for all containers and nodes, and as slow to find as the cluster is large."""
+        """Return the best tree, cached because finding it takes a scan of all nodes."""
         if count not in self._best:
             if len(self._best) >= _MOST_KNOWN:
                 self._best.clear()
@@ -124,7 +124,7 @@ class GroupScheduler:
 
 def _translate_cards(name: str, container: ContainerInfo, node: NodeInfo, offered: list[str]) -> list[Reason]:
     count = card_count(container)
-    if count > len(offered):  # refused here, before as many requests are made as the pod asks for
+    if count > len(offered):  # refuse before generating one request per card
         return [Shortage(name, CARDS, count, sum(node.used.get(card, 0) for card in offered), len(offered))]
     container.dev_requests = add_cards(container.dev_requests, count)
     return []

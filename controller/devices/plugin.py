@@ -1,4 +1,4 @@
-"""The port of scheduler plugins: plain functions of NodeInfo and PodInfo, as in KubeDevice."""
+"""The port that scheduler plugins implement: plain functions of NodeInfo and PodInfo, as in KubeDevice."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from shared.devices.info import NodeInfo, PodInfo
 
 
 class DeviceFit(NamedTuple):
-    """Whether a pod fits on a node, why not, and the score of the node: the higher, the better."""
+    """Whether a pod fits on a node, why not, and the node's score; higher is better."""
 
     fits: bool
     reasons: Sequence[Reason] = ()
@@ -16,10 +16,10 @@ class DeviceFit(NamedTuple):
 
 
 class DeviceScheduler(Protocol):
-    """Decides about the devices of one kind.
+    """Decides about one kind of devices.
 
-    A plugin may change the `dev_requests` of the PodInfo that it is asked about, for the plugins after it, and the
-    `allocatable` of the NodeInfo in `add_node`. It is never given the same object twice, so it must not keep it.
+    A plugin may change the PodInfo's `dev_requests`; plugins after it see the change. In `add_node`, it may change the
+    NodeInfo's `allocatable`. No object is passed twice, so a plugin must not keep one.
     """
 
     @property
@@ -29,7 +29,7 @@ class DeviceScheduler(Protocol):
 
     @property
     def using_group_scheduler(self) -> bool:
-        """Return whether the group scheduler, after all plugins, allocates and counts the devices."""
+        """Return whether the group scheduler, which runs after all plugins, allocates and counts the devices."""
         ...
 
     def add_node(self, node_name: str, node_info: NodeInfo) -> None:

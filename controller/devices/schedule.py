@@ -1,4 +1,4 @@
-"""`schedule`: which node a pod's devices come from, and which of its devices. A pure function."""
+"""`schedule` chooses the node for a pod, and its devices there. A pure function."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, copy_node, cop
 
 @dataclass(frozen=True)
 class DeviceDecision:
-    """Where a pod's devices come from.
+    """The node and the devices chosen for a pod.
 
     Attributes:
-        node: the name of the best node, or nothing if the pod fits on none.
-        pod: the pod with `node_name`, `dev_requests` and `allocate_from` for that node; unchanged if there is none.
-        scores: for each node, 0.0 where the pod does not fit.
-        reasons: for each node where the pod does not fit, what is short.
+        node: The name of the best node; None if the pod fits on none.
+        pod: The pod with `node_name`, `dev_requests` and `allocate_from` for that node; unchanged if there is none.
+        scores: The score of each node, 0.0 where the pod does not fit.
+        reasons: What is missing on each node where the pod does not fit.
 
     """
 
@@ -35,10 +35,10 @@ def schedule(
     pod_info: PodInfo | Mapping[str, Any],
     plugins: Sequence[DeviceScheduler] = (),
 ) -> DeviceDecision:
-    """Return the node with the best score for a pod's devices, the first by name among equals.
+    """Choose the node with the best score for a pod's devices; among equals, the first by name.
 
-    Dicts have the keys of the annotation. Nothing that is passed in is changed. Raises InvalidDeviceInfo if a dict is
-    not device information, and ValueError if two nodes have the same name.
+    Dicts use the annotation's keys. No argument is modified. Raises InvalidDeviceInfo if a dict is not valid device
+    information, and ValueError if two nodes have the same name.
     """
     nodes = _by_name(node_infos)
     pod = copy_pod(pod_info) if isinstance(pod_info, PodInfo) else pod_info_from(pod_info)
@@ -64,7 +64,7 @@ def schedule(
 
 
 def pod_for(pod: PodInfo, node_name: str) -> PodInfo:
-    """Return a copy of a pod to be asked about on a node: an allocation for another node is forgotten."""
+    """Return a copy of a pod for evaluating a node, without an allocation for any other node."""
     copied = copy_pod(pod)
     for container in (*copied.running_containers.values(), *copied.init_containers.values()):
         if pod.node_name not in {"", node_name}:
@@ -88,5 +88,5 @@ def _by_name(node_infos: Iterable[NodeInfo | Mapping[str, Any]]) -> dict[str, No
 
 
 def offered_devices(node: NodeInfo) -> Hashable:
-    """Return what the group scheduler sees of a node; equal ones are computed once."""
+    """Return what the group scheduler sees of a node; nodes with equal keys are evaluated once."""
     return tuple(frozenset(each.items()) for each in (node.allocatable, node.used, node.scorer))

@@ -1,6 +1,6 @@
-"""How much of a resource is in use after a request, and whether it still fits: plain functions of numbers.
+"""Scorers: whether a request fits, and the share of the resource then in use. Plain functions of numbers.
 
-`scorer` in NodeInfo and ContainerInfo chooses one by number.
+`scorer` in NodeInfo and ContainerInfo selects one by number.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ DEFAULT, LEFTOVER, ENUM = range(3)
 
 
 class ScoredUse(NamedTuple):
-    """What a resource looks like after requests: the score is the share in use, from 0.0 to 1.0."""
+    """The use of a resource after requests; the score is the share in use, from 0.0 to 1.0."""
 
     fits: bool
     score: float
@@ -26,14 +26,14 @@ class Scorer(Protocol):
     def __call__(
         self, allocatable: int, used_by_pod: int, used_by_node: int, requests: Sequence[int], *, init: bool
     ) -> ScoredUse:
-        """Return whether the requests fit, and the use after them; `init` for those of an init container."""
+        """Return whether the requests fit, and the use after them; `init`: they are an init container's."""
         ...
 
 
 def leftover(
     allocatable: int, used_by_pod: int, used_by_node: int, requests: Sequence[int], *, init: bool
 ) -> ScoredUse:
-    """Score a counted resource: requests add up, and an init container uses again what its pod uses.
+    """Score a counted resource: requests add up, and an init container reuses what its pod's containers use.
 
     A pod that uses 3 of 8, on a node with 5 used, and asks for 1 more:
 
@@ -52,10 +52,10 @@ def leftover(
 def enum(
     allocatable: int,
     used_by_pod: int,
-    used_by_node: int,  # noqa: ARG001 - all scorers take the same
+    used_by_node: int,  # noqa: ARG001 - required by the Scorer protocol
     requests: Sequence[int],
     *,
-    init: bool,  # noqa: ARG001 - all scorers take the same
+    init: bool,  # noqa: ARG001 - required by the Scorer protocol
 ) -> ScoredUse:
     """Score a bit mask, such as the types that a device can be: one of the requested bits is enough.
 

@@ -9,7 +9,7 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource that a node cannot give to a container; `used` includes what the pod itself already got."""
+    """A resource that a node is short of for a container; `used` includes what the same pod already got."""
 
     container: str
     resource: str
@@ -26,7 +26,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class SearchTooLong:
-    """The tree and the request have more combinations than are tried; a simpler request, or fewer levels, help."""
+    """The search ran out of steps; a simpler request or a tree with fewer levels helps."""
 
     container: str
     steps: int
@@ -52,7 +52,7 @@ class UnsupportedRequest:
 
 @dataclass(frozen=True, slots=True)
 class PluginFailure:
-    """A scheduler plugin raised, or answered with something else than fit, reasons and score."""
+    """A scheduler plugin raised, or returned something other than fit, reasons and score."""
 
     plugin: str
     message: str
@@ -65,6 +65,6 @@ Reason: TypeAlias = Shortage | SearchTooLong | UnsupportedRequest | PluginFailur
 
 
 def first_of(reasons: Sequence[str]) -> str:
-    """Return the first reason, cut to 200 characters, and how many more there are."""
+    """Return the first reason, truncated to 200 characters, and the number of others."""
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return reasons[0][: _LONGEST_REASON - len(more)] + more

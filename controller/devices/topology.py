@@ -1,8 +1,8 @@
 """Requests that follow the best tree of cards in the cluster: pure functions.
 
-A pod that asks for `gpu/gpu-generate-topology: 1` gets its cards as close to each other as some node has them: of the
-trees of all nodes that have enough cards, the one with the most cards per group wins, and the requests take the cards
-of its largest groups first.
+A pod that asks for `gpu/gpu-generate-topology: 1` gets cards as close together as the best node in the cluster has.
+Among the trees of all nodes with enough cards, the one with the most cards per group wins. The requests then take the
+cards of its largest groups first.
 """
 
 from collections import defaultdict
@@ -17,19 +17,19 @@ _LEVELS = ("gpugrp1", "gpugrp0")
 
 @dataclass(frozen=True, slots=True, order=True)
 class CardTree:
-    """How the cards of a node are grouped: groups of groups of cards, the largest first."""
+    """How a node's cards are grouped, in two levels; the largest groups come first."""
 
     cards: int = 0
     groups: "tuple[CardTree, ...]" = ()
 
     def score(self, depth: int = 0, siblings: int = 1) -> float:
-        """Return the mean number of cards per group, deeper groups counting more."""
+        """Return the mean number of cards per group, where deeper groups count more."""
         below = sum(group.score(depth + 1, len(self.groups)) for group in self.groups)
         return self.cards * depth / siblings + below
 
 
 def card_tree(names: Iterable[str]) -> CardTree:
-    """Return the tree of the names that end in `cards`, by `gpugrp1` and `gpugrp0`."""
+    """Return the tree of the resources whose names end in `cards`, by `gpugrp1` and `gpugrp0`."""
     return _tree([name for name in sorted(names) if name.endswith("/cards")], _LEVELS)
 
 
@@ -49,13 +49,13 @@ def _tree(names: list[str], levels: tuple[str, ...]) -> CardTree:
 
 
 def best_tree(trees: Iterable[CardTree], count: int) -> CardTree | None:
-    """Return the tree with the highest score of those with enough cards."""
+    """Return the tree with the highest score among those with enough cards."""
     fitting = sorted((tree for tree in set(trees) if tree.cards >= count and tree.score() > 0), reverse=True)
     return max(fitting, key=CardTree.score, default=None)
 
 
 def follow_tree(requests: Mapping[str, int], tree: CardTree, count: int) -> dict[str, int]:
-    """Return requests in which single cards are replaced by as many of a tree.
+    """Return the requests with single cards replaced by `count` cards of a tree.
 
     >>> tree = CardTree(3, (CardTree(3, (CardTree(2), CardTree(1))),))
     >>> [name.removeprefix("resource/group/") for name in follow_tree({}, tree, 3)]

@@ -1,8 +1,8 @@
-"""Says requests in the terms of a node: plain functions of names.
+"""Translates requests to the levels that a node has: plain functions of names.
 
-A node may group its cards more deeply than a request says. The request is then lifted: where the node has
-`gpugrp0/<place>/gpu/...`, the request `gpu/0/cards` becomes `gpugrp0/0/gpu/0/cards`, and the same for `gpugrp1` over
-`gpugrp0`. A number of cards (`nvidia.com/gpu: 2`) becomes `gpu/0/cards` and `gpu/1/cards` first.
+A node may group its cards more deeply than a request does. The request is then lifted: on a node with
+`gpugrp0/<place>/gpu/...`, the request `gpu/0/cards` becomes `gpugrp0/0/gpu/0/cards`, and likewise for `gpugrp1` over
+`gpugrp0`. Before that, a number of cards (`nvidia.com/gpu: 2`) becomes `gpu/0/cards` and `gpu/1/cards`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,14 @@ from typing import TypeAlias
 from shared.devices.info import GROUP_PREFIX, ContainerInfo, NodeInfo
 
 CARDS = "nvidia.com/gpu"
-MAX_CARDS = 1024  # of one node, from its status
+MAX_CARDS = 1024  # cards taken from the status of one node
 Levels: TypeAlias = tuple[tuple[str, str], ...]  # an upper level and the one below it
 _LEVELS: Levels = (("gpugrp0", "gpu"), ("gpugrp1", "gpugrp0"))
 _DEEPEST = [f"{GROUP_PREFIX}gpugrp1/0/gpugrp0/0/gpu/0/cards"]
 
 
 def lift_all(requests: Mapping[str, int], offered: Iterable[str]) -> dict[str, int]:
-    """Return requests with the levels of the resources that a node offers.
+    """Lift requests to the levels of the resources that a node offers.
 
     >>> lift_all({"resource/group/gpu/a/cards": 1}, ["resource/group/gpugrp0/7/gpu/3/cards"])
     {'resource/group/gpugrp0/0/gpu/a/cards': 1}
@@ -27,7 +27,7 @@ def lift_all(requests: Mapping[str, int], offered: Iterable[str]) -> dict[str, i
 
 
 def levels_of(offered: Iterable[str]) -> Levels:
-    """Return the levels that a node has above others, from its resources."""
+    """Return the pairs of levels that a node's resources have, upper and lower."""
     names = list(offered)
     return tuple(
         (upper, lower) for upper, lower in _LEVELS if any(_place(name, upper, lower) is not None for name in names)
@@ -35,7 +35,7 @@ def levels_of(offered: Iterable[str]) -> Levels:
 
 
 def lift_to(requests: Mapping[str, int], levels: Levels) -> dict[str, int]:
-    """Return requests with these levels."""
+    """Lift requests to these levels."""
     lifted = dict(requests)
     for upper, lower in levels:
         lifted = _lift(lifted, upper, lower)
@@ -43,7 +43,7 @@ def lift_to(requests: Mapping[str, int], levels: Levels) -> dict[str, int]:
 
 
 def _lift(requests: Mapping[str, int], upper: str, lower: str) -> dict[str, int]:
-    """Put a level above another. Equal places of the lower level share a new place, numbered after those in use."""
+    """Insert a level above another. Requests of one lower place share one new place, numbered after those in use."""
     used = [int(place) for name in requests if (place := _place(name, upper, lower) or "").isdecimal()]
     following = max(used, default=-1) + 1
     places: dict[str, str] = {}
@@ -59,7 +59,7 @@ def _lift(requests: Mapping[str, int], upper: str, lower: str) -> dict[str, int]
 
 
 def _place(name: str, upper: str, lower: str) -> str | None:
-    """Return the place in the upper level, if it is directly above the lower one."""
+    """Return the place in the upper level, if that is directly above the lower one."""
     parts = name.split("/")
     for i in range(len(parts) - 3, 0, -1):
         if parts[i] == upper and parts[i + 2] == lower:
@@ -68,7 +68,7 @@ def _place(name: str, upper: str, lower: str) -> str | None:
 
 
 def cards(names: Iterable[str]) -> list[str]:
-    """Return the names that each denote one card: those with `gpu/<card>/cards`."""
+    """Return the names that denote a single card: those with `gpu/<card>/cards`."""
     return [name for name in names if name.startswith(GROUP_PREFIX) and _place(name, "gpu", "cards") is not None]
 
 
@@ -78,7 +78,7 @@ def card_count(container: ContainerInfo) -> int:
 
 
 def add_cards(requests: Mapping[str, int], count: int) -> dict[str, int]:
-    """Return requests with as many single cards as are missing to a number."""
+    """Add requests for single cards until there are `count`."""
     have = cards(requests)
     numbers = [int(card) for name in have if (card := _place(name, "gpu", "cards") or "").isdecimal()]
     following = max(numbers, default=-1) + 1

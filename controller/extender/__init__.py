@@ -1,1 +1,1 @@
-"""Answers kube-scheduler: which nodes have the devices and models that a pod asks for, and which devices it gets."""
+"""Tells kube-scheduler which nodes have a pod's devices and models, and allocates the devices when it binds."""

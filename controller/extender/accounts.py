@@ -1,4 +1,4 @@
-"""Which devices each node has and which pods use them; kept in memory, on the event loop alone."""
+"""Tracks which devices each node has and which pods use them, in memory; for the event loop only."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,9 +18,9 @@ _log = structlog.get_logger("extender")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeAccount:
-    """The devices of one node and the pods that use them at one moment; neither is ever changed.
+    """An immutable snapshot of one node's devices and the pods that use them.
 
-    `problem` says why the annotation of the node cannot be read: it then has no devices.
+    `problem` says why the node's annotation cannot be read; such a node counts as having no devices.
     """
 
     name: str
@@ -32,10 +32,10 @@ class NodeAccount:
 
 @dataclass(slots=True)
 class DeviceAccounts:
-    """The accounts of all nodes, kept by two informers and by the pods that are being bound here."""
+    """The accounts of all nodes, updated by two informers and by the bindings that this replica has under way."""
 
     freed: Signal[str] = field(default_factory=Signal, init=False)  # a node with devices that may be free now
-    pods_version: int = field(default=0, init=False)  # every pod that was bound up to this resourceVersion is known
+    pods_version: int = field(default=0, init=False)  # every pod bound up to this resourceVersion is known
     _nodes: dict[str, NodeAccount] = field(default_factory=dict, init=False)
     _pods: dict[str, dict[str, PodInfo]] = field(default_factory=dict, init=False)  # by node and uid
     _assumed: dict[str, str] = field(default_factory=dict, init=False)  # the node by uid
@@ -55,16 +55,16 @@ class DeviceAccounts:
         return changed
 
     def forget_changes(self) -> None:
-        """Let the next `changes` return every node."""
+        """Make the next `changes` return every node."""
         self._changed |= self._nodes.keys()
 
     def count_again(self, name: str) -> None:
-        """Let the next `changes` return a node, whose pods may have been counted wrongly."""
+        """Make the next `changes` return a node, because its pods may have been counted wrongly."""
         if name in self._nodes:
             self._changed.add(name)
 
     def node_changed(self, before: DeviceNode | None, after: DeviceNode | None) -> None:
-        """Follow a Node."""
+        """Update the account of a Node."""
         if after is None:
             if before is not None:
                 self._nodes.pop(before.metadata.name, None)
@@ -82,7 +82,7 @@ class DeviceAccounts:
         self.freed.emit(name)
 
     def pod_changed(self, before: DevicePod | None, after: DevicePod | None) -> None:
-        """Follow a pod of our scheduler: it uses devices while it is on a node and has not ended."""
+        """Update a pod of our scheduler: it uses devices from the time it is on a node until it ends."""
         known = after or before
         if known is None:
             return
@@ -103,13 +103,13 @@ class DeviceAccounts:
         self._take(name, uid, info)
 
     def give_up(self, uid: str) -> None:
-        """Give back what was assumed of a pod; harmless if its binding has been seen."""
+        """Undo `assume`; does nothing if the pod's binding has been seen."""
         name = self._assumed.pop(uid, None)
         if name is not None:
             self._release(name, uid)
 
     def _settle(self, uid: str, pod: DevicePod | None) -> None:
-        """Replace what was assumed of a pod by what is known now."""
+        """Drop the assumption about a pod, now that the watch has reported it."""
         name = self._assumed.pop(uid, None)
         if name is not None and (pod is None or not pod.holds_devices or pod.spec.node_name != name):
             self._release(name, uid)
@@ -137,7 +137,7 @@ class DeviceAccounts:
 
 
 def version_of(pod: DevicePod) -> int:
-    """Return the resourceVersion of a pod as a number, 0 if it is none; among pods, later changes have larger ones."""
+    """Return a pod's resourceVersion as a number, or 0 if it is not one; it grows with every change to any pod."""
     text = pod.metadata.resource_version
     return int(text) if text.isascii() and text.isdecimal() else 0
 

@@ -6,7 +6,7 @@ from shared.devices.info import NodeInfo
 
 
 def advertised_devices(node: DeviceNode) -> tuple[NodeInfo, str]:
-    """Return what a node advertises; nothing, and why, if its annotation is wrong."""
+    """Return what a node advertises; if its annotation is invalid, return nothing and the reason."""
     problem, text = "", node.metadata.annotations.get(ANNOTATION, "")
     try:
         info = parse_node_info(text) if text else NodeInfo()

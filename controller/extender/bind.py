@@ -1,4 +1,4 @@
-"""Binds a pod to the node that the scheduler chose, together with the devices that it gets there."""
+"""Binds a pod to the node that the scheduler chose, and allocates its devices there."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ _log = structlog.get_logger("extender")
 
 @dataclass(slots=True)
 class DeviceBinder:
-    """Binds pods: reserves their devices where all replicas see it, then writes allocation and node in one request."""
+    """Reserves a pod's devices so that all replicas see it, then writes allocation and node in one request."""
 
     kube: Kube
     accounts: DeviceAccounts
@@ -74,7 +74,7 @@ class DeviceBinder:
                 ) from error
 
     async def _pod(self, args: ExtenderBindingArgs) -> DevicePod:
-        """Return the pod, read live if it is not known; only one of our scheduler, and only by its uid."""
+        """Return the pod, from the cache or live; refuse a pod with another uid or another scheduler."""
         key = Key(args.pod_namespace, args.pod_name)
         pod = self.pods.get(key)
         if pod is None or pod.metadata.uid != args.pod_uid:
@@ -99,7 +99,7 @@ class DeviceBinder:
         await self.kube.request("POST", path, body=body, timeout_s=_TIMEOUT_S)
 
     async def _is_bound(self, pod: DevicePod, node: str, info: PodInfo) -> bool:
-        """Return whether the pod is on the node with these devices, read live; False if that cannot be read."""
+        """Read the pod live and return whether it is on the node with these devices; False if the read fails."""
         try:
             found = await get_object(self.kube, pod_path(pod.metadata.namespace, pod.metadata.name), DevicePod)
         except KubeError:

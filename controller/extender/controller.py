@@ -1,4 +1,4 @@
-"""The feature: two informers on every replica, and the endpoints for the scheduler."""
+"""Assembles the scheduler extender: two informers on every replica, and the endpoints for the scheduler."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from shared.kube.cache import Cache
 
 
 class DeviceInformers:
-    """What the accounts follow: all nodes, and the pods of our scheduler, whose name nobody can change later."""
+    """Watches for the accounts: all nodes, and the pods of our scheduler (`schedulerName` is immutable)."""
 
     def __init__(self, accounts: DeviceAccounts) -> None:
         self.node_changed: Signal[DeviceNode | None, DeviceNode | None] = Signal()
@@ -39,7 +39,7 @@ class DeviceInformers:
 def extender_controller(
     accounts: DeviceAccounts, informers: DeviceInformers, reconciler: DeviceNodeReconciler, *, enabled: bool
 ) -> Controller[DeviceNodeKey]:
-    """Return the controller that follows nodes and pods; if the feature is off, it watches none."""
+    """Return the controller that watches nodes and pods; if the feature is off, it watches nothing."""
 
     def no_keys(*_: object) -> tuple[DeviceNodeKey, ...]:
         return ()

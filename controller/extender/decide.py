@@ -1,4 +1,4 @@
-"""What the scheduler is told, from the fits and scores of the nodes: plain functions of data."""
+"""Turns the fits and scores of nodes into answers for the scheduler: plain functions of data."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -15,13 +15,13 @@ class NodeFit(NamedTuple):
     score: float = 0.0
 
 
-# The name of a node, what its devices are for the pod, and what its models are: a plain tuple, since there are
-# thousands for each question. Equal nodes share one NodeFit.
+# A node's name, its fit by devices and its preference by models. A plain tuple, because one question has thousands of
+# them. Equal nodes share one NodeFit.
 ScoredNode: TypeAlias = tuple[str, NodeFit, ModelPreference]
 
 
 def filter_result(nodes: Sequence[ScoredNode]) -> ExtenderFilterResult:
-    """Return the nodes that fit, and for each other its reason."""
+    """Return the nodes that fit, and the reason for each that does not."""
     return ExtenderFilterResult(
         node_names=[name for name, fit, _ in nodes if fit.fits],
         failed_and_unresolvable_nodes={name: fit.reason for name, fit, _ in nodes if not fit.fits},
@@ -29,9 +29,9 @@ def filter_result(nodes: Sequence[ScoredNode]) -> ExtenderFilterResult:
 
 
 def priorities(nodes: Sequence[ScoredNode], *, wants_models: bool) -> list[HostPriority]:
-    """Return the priority of each node: its score over the best of the pod.
+    """Return the priority of each node: its score divided by the best score for the pod.
 
-    Where the pod has models, these come first: the devices decide only between nodes that are equal in that.
+    For a pod with models, the models come first: devices only break ties between nodes that are equal in models.
 
     >>> fits = {"a": NodeFit(fits=True, score=0.5), "b": NodeFit(fits=True, score=1.0), "c": NodeFit(fits=False)}
     >>> nodes = [(name, fit, ModelPreference.NOTHING) for name, fit in fits.items()]

@@ -1,4 +1,4 @@
-"""The fields of Nodes and Pods that the accounts of devices need."""
+"""The fields of Nodes and Pods that device accounting needs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,14 +12,14 @@ TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 class NodeResources(ApiStruct, frozen=True, kw_only=True):
-    """What Kubernetes itself counts on a node."""
+    """The resources that Kubernetes itself counts on a node."""
 
     capacity: dict[str, Any] = {}
     allocatable: dict[str, Any] = {}
 
 
 class DeviceNode(Object, frozen=True, kw_only=True):
-    """A Node, as far as its devices are concerned."""
+    """A Node, reduced to what device accounting needs."""
 
     status: NodeResources = NodeResources()
 
@@ -31,7 +31,7 @@ class RequestedResources(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
-    """A container and what it requests of Kubernetes; an init container may be a sidecar."""
+    """A container and its resource requests; an init container may be a sidecar."""
 
     name: str = ""
     resources: RequestedResources = RequestedResources()
@@ -44,7 +44,7 @@ class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
 
     @property
     def extended_resources(self) -> dict[str, int]:
-        """What it requests of extended resources, without the one that marks the pods of our scheduler."""
+        """The extended resources that it requests, without the one that marks the pods of our scheduler."""
         requests = whole_numbers(self.resources.requests)
         return {name: count for name, count in requests.items() if "/" in name and name != DEVICES_RESOURCE and count}
 
@@ -65,7 +65,7 @@ class PodPhase(ApiStruct, frozen=True, kw_only=True):
 
 
 class DevicePod(Object, frozen=True, kw_only=True):
-    """A Pod, as far as its devices are concerned."""
+    """A Pod, reduced to what device accounting needs."""
 
     spec: DevicePodSpec = DevicePodSpec()
     status: PodPhase = PodPhase()
@@ -82,7 +82,7 @@ class DevicePod(Object, frozen=True, kw_only=True):
 
 
 def whole_numbers(resources: Mapping[str, Any]) -> dict[str, int]:
-    """Return the quantities that are whole numbers; what is not a quantity counts as absent."""
+    """Return the quantities that are whole numbers; invalid quantities are left out."""
     found: dict[str, int] = {}
     for name, value in resources.items():
         if isinstance(value, str) and value.endswith("m"):

@@ -1,6 +1,6 @@
-"""Which nodes a pod's devices fit on, and which of them it gets: everything that the worker thread does.
+"""Decides which nodes can serve a pod's devices, and which devices it gets. Runs in the worker thread.
 
-Equal nodes are computed once, and equal questions only when something changed.
+Equal nodes are evaluated once, and a repeated question only after something changed.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from controller.extender.decide import NodeFit
 from controller.extender.requested_devices import RequestedDevices
 from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 
-MAX_STEPS = 20_000  # of the search per pod and kind of node: a few hundredths of a second
+MAX_STEPS = 20_000  # search steps per pod and kind of node: a few hundredths of a second
 _MAX_RESULTS = 50_000
 _MAX_KINDS = 20_000
 OUT_OF_TIME = "there was no time to look for devices; the scheduler retries"
@@ -25,7 +25,7 @@ _UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
 
 @dataclass(slots=True)
 class _Prepared:
-    """A node as plugins see it: `base` without pods, `info` with what `pods` use; `kind` is equal for equal nodes."""
+    """A node as plugins see it: `base` without pods, `info` with the use by pods; equal nodes have equal `kind`."""
 
     account: NodeAccount
     base: NodeInfo
@@ -34,7 +34,7 @@ class _Prepared:
 
 
 class FitEvaluator:
-    """Answers for the nodes that it was told of; used by one thread."""
+    """Evaluates the nodes passed to `sync`; used by one thread."""
 
     def __init__(self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float]) -> None:
         self._plugins, self._clock = tuple(plugins), clock
@@ -43,11 +43,11 @@ class FitEvaluator:
         self._nodes: dict[str, _Prepared] = {}
         self._kinds: dict[Hashable, int] = {}
         self._results: dict[Hashable, NodeFit] = {}
-        self._trees = 0  # changes with the trees of cards that topology requests follow
+        self._trees = 0  # incremented when the card trees that topology requests follow may have changed
         self._serial = 0
 
     def sync(self, changes: Mapping[str, NodeAccount | None]) -> None:
-        """Take over changed nodes, and forget those that are gone."""
+        """Apply changes to nodes, and forget deleted ones."""
         for name, account in changes.items():
             known = self._nodes.get(name)
             if account is None:
@@ -60,7 +60,7 @@ class FitEvaluator:
                 self._count(known, account)
 
     def fits(self, requested: RequestedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
-        """Return for each node whether the pod fits; those that the clock leaves no time for do not, this time."""
+        """Return whether the pod fits on each node; nodes not evaluated by `until` count as not fitting."""
         answers: dict[Hashable, NodeFit] = {}  # by kind of node
         pod_name = requested.info.name if self._plugins else ""
         request_key = (requested.key, self._trees if requested.follows_topology else 0, pod_name)
@@ -78,9 +78,9 @@ class FitEvaluator:
         return found
 
     def place(self, requested: RequestedDevices, name: str, uid: str) -> PodInfo | None:
-        """Return a pod with its devices on a node as it is known, and count it at once; nothing if it does not fit.
+        """Allocate a pod's devices on a node by what is known here, and count them at once; None if it does not fit.
 
-        Questions that wait behind this one see it. The next `sync` of the node has it, or gives the devices back.
+        Later questions in the queue see the allocation. The next `sync` of the node confirms it or undoes it.
         """
         node = self._nodes.get(name)
         if node is None or uid in node.account.pods:
@@ -91,7 +91,7 @@ class FitEvaluator:
     def place_beside(
         self, pods: Mapping[str, PodInfo], requested: RequestedDevices, name: str, uid: str
     ) -> PodInfo | str:
-        """Do the same where exactly these pods use devices; return why it does not fit."""
+        """Do the same, assuming that exactly these pods use devices; return the reason if the pod does not fit."""
         found = self.allocate(requested, name, pods)
         node = self._nodes.get(name)
         if node is not None and isinstance(found, PodInfo):
@@ -99,12 +99,12 @@ class FitEvaluator:
         return found
 
     def allocate(self, requested: RequestedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
-        """Return the pod with its devices on a node where exactly these pods use devices, or why there are none."""
+        """Return the pod with its allocation, assuming that exactly these pods use devices, or why it does not fit."""
         node = self._nodes.get(name)
         if node is None:
             return f"node {name} is gone"
         info = self._info_with(node, pods)
-        if self._plugins:  # alone, the group scheduler would only search twice
+        if self._plugins:  # without plugins, this would only repeat the group scheduler's search
             self._groups.renew(MAX_STEPS)
             fit = self._chain.fit(copy_node(info), pod_for(requested.info, name))
             if not fit.fits:
@@ -147,7 +147,7 @@ class FitEvaluator:
         self._set_kind(node)
 
     def _count(self, node: _Prepared, account: NodeAccount) -> None:
-        """Give back what pods no longer use, and take what others do."""
+        """Free the devices of pods that are gone or changed, and count those of new or changed pods."""
         before, after = node.account.pods, account.pods
         for uid in [uid for uid in before if before[uid] is not after.get(uid)]:
             self._chain.give_back(node.info, copy_pod(before[uid]))
@@ -157,14 +157,14 @@ class FitEvaluator:
         self._set_kind(node)
 
     def _set_kind(self, node: _Prepared) -> None:
-        if self._plugins:  # each may look at anything
+        if self._plugins:  # a plugin may depend on anything, so no two nodes are equal
             self._serial += 1
             node.kind = (node.info.name, self._serial)
             return
         if len(self._kinds) >= _MAX_KINDS:
             self._kinds.clear()
             self._results.clear()
-            self._serial += 1  # so that no number stands for two kinds
+            self._serial += 1  # never reuse a number for another kind
         kind = self._kinds.setdefault(offered_devices(node.info), len(self._kinds))
         node.kind = (kind, self._serial)
 

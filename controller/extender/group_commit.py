@@ -1,4 +1,4 @@
-"""Group commit: what is submitted for a key while a commit of that key runs is committed together by the next one."""
+"""Group commit: changes that arrive for a key during a commit of that key are batched into its next commit."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,10 +30,10 @@ class _Queue(Generic[C, T]):
 class GroupCommit(Generic[C, T]):
     """Commits changes, one group per key at a time, in the order in which they were submitted.
 
-    The caller whose change is the oldest commits the group, so there is no task that could end before its callers do.
+    The caller with the oldest change commits the group, so no separate task can end before its callers.
 
     Args:
-        commit: Called with a key and changes of it; returns or raises an outcome for each, in their order.
+        commit: Called with a key and its changes; returns one outcome or exception per change, in order, or raises.
         largest: The most changes in a group.
 
     """
@@ -43,7 +43,7 @@ class GroupCommit(Generic[C, T]):
         self._queues: WeakValueDictionary[str, _Queue[C, T]] = WeakValueDictionary()
 
     def is_busy(self, key: str) -> bool:
-        """Return whether a change would have to wait for another one."""
+        """Return whether a new change would have to wait."""
         queue = self._queues.get(key)
         return queue is not None and bool(queue.waiting)
 
@@ -65,7 +65,7 @@ class GroupCommit(Generic[C, T]):
         return outcome
 
     async def _commit_oldest(self, key: str, queue: _Queue[C, T]) -> None:
-        """Commit the oldest group; if this is cancelled, its changes stay for the next caller."""
+        """Commit the oldest group. If cancelled, its changes stay queued for the next caller."""
         group = list(islice(queue.waiting, self._largest))
         try:
             outcomes: Sequence[T | Exception] = await self._commit(key, [each.change for each in group])

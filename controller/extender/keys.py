@@ -8,11 +8,11 @@ from controller.manager.controller import NODES_FLOW
 
 @dataclass(frozen=True, slots=True)
 class DeviceNodeKey:
-    """A node whose device annotation is to be looked at."""
+    """A node whose device annotation is to be checked."""
 
     name: str
 
     @property
     def flow(self) -> Hashable:
-        """That of all nodes."""
+        """The flow that all nodes share."""
         return NODES_FLOW

@@ -8,7 +8,7 @@ _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.035, 0.05, 0.1, 0.25, 0
 
 
 class ExtenderMetrics:
-    """Metrics of this replica's answers; every series of an answer exists from the start."""
+    """Metrics of this replica's answers; all series of answers are created at startup."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
@@ -42,5 +42,5 @@ class ExtenderMetrics:
         self._conflicts.inc()
 
     def plugin_failed(self, plugin: str, _reason: str = "") -> None:
-        """Report a plugin that is not asked (any more)."""
+        """Report a plugin that failed to load or is no longer called."""
         self._plugin_failed.labels(plugin).set(1)

@@ -1,4 +1,4 @@
-"""How much of a pod's models a node has: plain functions of labels and of the room in its store."""
+"""Ranks nodes by a pod's models: plain functions of node labels and of the free space in the store."""
 
 from collections.abc import Collection, Mapping
 from enum import IntEnum
@@ -9,7 +9,7 @@ Snapshot = tuple[str, str]
 
 
 class ModelPreference(IntEnum):
-    """How well a node serves a pod with models; the higher, the better, and worth so much of the priority."""
+    """How well a node serves a pod with models; higher is better, and the value is added to the priority."""
 
     NOTHING = 0
     HAS_ROOM = 3
@@ -18,7 +18,7 @@ class ModelPreference(IntEnum):
 
 
 def model_preference(snapshots: Collection[Snapshot], labels: Mapping[str, str], *, has_room: bool) -> ModelPreference:
-    """Return what a node is for the worst of a pod's snapshots; `has_room` is whether its store could take them."""
+    """Return the preference for the pod's worst-served snapshot; `has_room`: the store has space for them all."""
     return min((_of_one(*each, labels, has_room=has_room) for each in snapshots), default=ModelPreference.NOTHING)
 
 

@@ -1,4 +1,4 @@
-"""The pods of our scheduler on one node, from memory or listed live."""
+"""The pods of our scheduler on one node, from the cache or from a live list."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from shared.kube.transport import Kube
 
 @dataclass(slots=True)
 class PodsOnNode:
-    """For one decision, and made after the reservations were read: a live list is read at most once."""
+    """The pods on a node for one decision. Create it after reading the reservations; it lists live at most once."""
 
     kube: Kube
     accounts: DeviceAccounts
@@ -27,12 +27,12 @@ class PodsOnNode:
     _listed: list[list[DevicePod]] = field(default_factory=list, init=False)
 
     def known_devices(self, pods_seen: int) -> Mapping[str, PodInfo] | None:
-        """Return what pods have by memory, by uid; None if it may lack a pod up to this resourceVersion."""
+        """Return the cached allocations by pod uid; None if the cache may be older than this resourceVersion."""
         account = self.accounts.node(self.node)
         return account.pods if account is not None and self.accounts.pods_version >= pods_seen else None
 
     async def listed_devices(self) -> dict[str, PodInfo]:
-        """Return what pods have by a live list, by uid. Raises KubeError."""
+        """Return the allocations from a live list, by pod uid. Raises KubeError."""
         allocated = ((pod.metadata.uid, allocated_devices(pod)) for pod in await self._list())
         return {uid: info for uid, info in allocated if info is not None}
 
@@ -41,7 +41,7 @@ class PodsOnNode:
         return max(map(version_of, await self._list()), default=0)
 
     async def reserved_for(self, entry: DeviceReservation) -> DevicePod | None:
-        """Return the pod of a reservation, read live if it is not known; None if it is gone. Raises KubeError."""
+        """Return a reservation's pod, from the cache or live; None if it is gone. Raises KubeError."""
         pod = self.pods.get(Key(entry.namespace, entry.name))
         if pod is None or pod.metadata.uid != entry.uid:
             pod = await get_object(self.kube, pod_path(entry.namespace, entry.name), DevicePod)

@@ -1,4 +1,4 @@
-"""Looks after nodes with devices: Events on those that cannot be read, Leases for the reservations on the others."""
+"""Reconciles nodes with devices: an Event if the annotation cannot be read, otherwise a Lease for reservations."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from shared.kube.events import EventSubject
 
 @dataclass(frozen=True, slots=True)
 class DeviceNodeReconciler:
-    """Looks at one node; the leader's only part in the extender. Without a reserver, nodes get no Leases."""
+    """Checks one node; only the leader does this. Without a reserver, nodes get no Leases."""
 
     accounts: DeviceAccounts
     events: LimitedEvents
     reserver: DeviceReserver | None = None
 
     async def reconcile(self, key: DeviceNodeKey) -> float | None:
-        """Report a malformed annotation once an hour, or again after it changed; see that there is a Lease."""
+        """Ensure that the Lease exists; report a malformed annotation hourly and after each change."""
         account = self.accounts.node(key.name)
         if account is None or not account.problem:
             self.events.forget(key)

@@ -1,9 +1,9 @@
 """Wakes pods that were refused before this replica had seen a change.
 
-A change wakes the pods that wait in kube-scheduler, sometimes before our watch has brought it. A pod refused at that
-moment would wait for another change, or for the scheduler's own flush after five minutes. So a replica remembers which
-pods it refused. If it then learns of free devices, and the scheduler does not ask about a pod again by itself, the
-replica writes an object that kube-scheduler watches, which wakes them.
+A change wakes the pods that wait in kube-scheduler, sometimes before our own watch delivers it. A pod refused at that
+moment would wait for another change, or for the scheduler's own flush after five minutes. So each replica remembers
+which pods it refused. If it then learns that devices are free, and the scheduler does not ask again on its own, the
+replica writes an object that kube-scheduler watches. That wakes the pods.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _log = structlog.get_logger("extender")
 
 
 def wake_up_path(namespace: str) -> str:
-    """Return the path of the object that wakes pods; it says nothing about storage (docs/adr/0041)."""
+    """Return the path of the object that wakes pods; it describes no real storage (docs/adr/0041)."""
     return f"/apis/storage.k8s.io/v1/namespaces/{namespace}/csistoragecapacities/{WAKE_UP}"
 
 
@@ -41,18 +41,18 @@ class RefusedPods:
     _asked_s: dict[str, float] = field(default_factory=dict, init=False)  # by uid, about oldest first
 
     def add(self, uid: str, asked_s: float) -> None:
-        """Note a refusal of a question that came at that time."""
+        """Record that a pod was refused; `asked_s` is when the question arrived."""
         self._asked_s.pop(uid, None)
         self._asked_s[uid] = asked_s
         if len(self._asked_s) > _MOST_PODS:
             del self._asked_s[next(iter(self._asked_s))]
 
     def remove(self, uid: str) -> None:
-        """Forget a pod that some node has room for."""
+        """Forget a pod that fits on some node."""
         self._asked_s.pop(uid, None)
 
     def any_before(self, moment_s: float) -> bool:
-        """Return whether a pod was refused shortly before a change, which the scheduler may have seen by then."""
+        """Return whether a pod was refused shortly before a change that the scheduler may already have seen."""
         self._keep(lambda asked_s: asked_s > moment_s - _LONGEST_LAG_S)
         return any(asked_s <= moment_s for asked_s in self._asked_s.values())
 
@@ -65,15 +65,15 @@ class RefusedPods:
 
 
 class SchedulerWaker:
-    """Wakes refused pods after devices became free; at most once a second, and only if the scheduler does not ask.
+    """Wakes refused pods when devices become free, at most once a second, unless the scheduler asks by itself.
 
     Args:
         kube: The connection.
-        namespace: The release namespace, which has the object.
+        namespace: The release namespace, where the object is.
         refused: The pods that this replica refused.
         clock: Monotonic seconds.
         now: The current UTC time, for the annotation.
-        errors: Gets unforeseen errors.
+        errors: Receives unexpected errors.
         sleep: Waits.
 
     """
@@ -94,7 +94,7 @@ class SchedulerWaker:
         self._task: asyncio.Task[None] | None = None
 
     def devices_freed(self, _node: str) -> None:
-        """Note that a node has devices that it did not have before, or that no pod uses any more."""
+        """Record that a node got new devices, or that a pod released some."""
         self._freed_s = self._clock()
         if (self._task is None or self._task.done()) and self._refused.any_before(self._freed_s):
             self._task = asyncio.create_task(keep_running("scheduler_waker", self._wake, self._errors))

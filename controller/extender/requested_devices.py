@@ -1,4 +1,4 @@
-"""The devices that a pod requests, and those that it got: plain functions of its annotation and its containers."""
+"""The devices that a pod requests and those it was given: plain functions of its annotation and its containers."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ from shared.devices.info import ContainerInfo, PodInfo
 class RequestedDevices:
     """The devices that the containers of a pod request.
 
-    `info` is never changed. `key` is equal for pods that request the same. `follows_topology` says that the best tree
-    of cards in the cluster decides what is requested.
+    `info` is never modified. Pods that request the same have equal `key`. With `follows_topology`, the request depends
+    on the best tree of cards in the cluster.
     """
 
     info: PodInfo
@@ -31,8 +31,8 @@ class RequestedDevices:
 def requested_devices(pod: DevicePod) -> RequestedDevices:
     """Return the devices that a pod requests: requests and scorers of its annotation, and cards of its containers.
 
-    A sidecar, which is an init container for Kubernetes, uses its devices beside the running containers. What only a
-    scheduler may have written there is left out. Raises InvalidDeviceInfo.
+    A sidecar is an init container to Kubernetes, but uses its devices alongside the running containers, so it counts as
+    one of them. Fields that only a scheduler may write are ignored. Raises InvalidDeviceInfo.
     """
     text = pod.metadata.annotations.get(ANNOTATION, "")
     written = parse_pod_info(text) if text else PodInfo()
@@ -62,7 +62,7 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
 
 
 def allocated_devices(pod: DevicePod) -> PodInfo | None:
-    """Return what a pod on a node got; nothing if its annotation is not a scheduler's or is for another node."""
+    """Return a pod's allocation on its node; None if its annotation has no valid one for that node."""
     text = pod.metadata.annotations.get(ANNOTATION, "")
     if not text or not pod.holds_devices:
         return None
@@ -81,9 +81,9 @@ def _requested(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]
 
 
 def _key(info: PodInfo) -> bytes:
-    """Return a text of everything that decides where the pod fits; empty if it requests nothing.
+    """Return a text of everything that affects where the pod fits; empty if it requests nothing.
 
-    Extended resources other than cards are for plugins, which turn them into requests; alone, they request nothing.
+    Plugins may turn other extended resources than cards into requests. By themselves, those request nothing.
     """
     everything = (*info.running_containers.values(), *info.init_containers.values())
     if not info.requests and not any(each.requests or CARDS in each.kube_requests for each in everything):

@@ -1,7 +1,7 @@
-"""The devices of a node that pods get while their bindings are on the way, visible to every replica.
+"""Reservations of devices for pods whose bindings are in flight, visible to every replica.
 
-One Lease per node holds them. Whoever reserves a device writes the Lease with the resourceVersion that he decided by,
-so of two replicas that decide at the same time, one has to decide again.
+They are kept in one Lease per node. A replica that reserves devices writes the Lease with the resourceVersion it
+decided by. If two replicas decide at the same time, one of them gets a conflict and decides again.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PREFIX = "larder-devices-"
 RESERVED_ANNOTATION = "larder.dev/reserved-devices"
 SEEN_ANNOTATION = "larder.dev/pods-seen"
 NODE_ANNOTATION = "larder.dev/node"
-EXPIRES_S = 120.0  # longer than any request is on its way
+EXPIRES_S = 120.0  # longer than any request can be in flight
 _LONGEST_NAME = 253
 _TIMEOUT_S = 5.0
 Json = dict[str, Any]
@@ -39,7 +39,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DeviceReservation:
-    """The devices that a pod gets with its binding; `attempt` tells the attempts to bind one pod apart."""
+    """The devices that a pod gets with its binding; `attempt` identifies one of several attempts to bind it."""
 
     namespace: str
     name: str
@@ -50,9 +50,9 @@ class DeviceReservation:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReservations:
-    """What the Lease of a node says, and the version of it; no version where there is no Lease yet.
+    """The contents and resourceVersion of a node's Lease; the version is empty if there is no Lease yet.
 
-    Pods whose reservations were dropped because they are on the node have resourceVersions of at most `pods_seen`.
+    A reservation is dropped once its pod is on the node. No such pod has a resourceVersion above `pods_seen`.
     """
 
     node: str
@@ -66,17 +66,17 @@ class DeviceReservations:
         return next((entry for entry in self.entries if entry.uid == uid), None)
 
     def has(self, reservation: DeviceReservation) -> bool:
-        """Return whether a reservation is still that of the same attempt to bind the pod."""
+        """Return whether this attempt's reservation is still here."""
         found = self.of_pod(reservation.uid)
         return found is not None and found.attempt == reservation.attempt
 
     def with_entry(self, reservation: DeviceReservation) -> "DeviceReservations":
-        """Return these with a reservation, in place of another one of the pod."""
+        """Return these with a reservation added, replacing an earlier one of the same pod."""
         others = (entry for entry in self.entries if entry.uid != reservation.uid)
         return replace(self, entries=(*others, reservation))
 
     def without(self, reservation: DeviceReservation) -> "DeviceReservations":
-        """Return these without a reservation, unless it serves another attempt by now."""
+        """Return these without a reservation, unless it now belongs to another attempt."""
         if not self.has(reservation):
             return self
         return replace(self, entries=tuple(entry for entry in self.entries if entry.uid != reservation.uid))
@@ -94,7 +94,7 @@ def lease_name(node: str) -> str:
 
 @dataclass(slots=True)
 class ReservationStore:
-    """Reads and writes the Leases; what this replica wrote last is not read again."""
+    """Reads and writes the Leases, and caches them: after a write, a Lease is not read again until a conflict."""
 
     kube: Kube
     namespace: str
@@ -103,10 +103,10 @@ class ReservationStore:
     _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _has_read_all: bool = field(default=False, init=False)
-    _seen: dict[str, dict[str, float]] = field(default_factory=dict, init=False)  # when, by node and uid
+    _seen: dict[str, dict[str, float]] = field(default_factory=dict, init=False)  # first seen, by node and uid
 
     def knows(self, node: str, node_uid: str) -> bool:
-        """Return whether `of` needs no request, because there is a Lease that this replica read or wrote."""
+        """Return whether `of` needs no request: the Lease exists and is cached."""
         known = self._known.get(node)
         return known is not None and known.node_uid == node_uid and bool(known.version)
 
@@ -135,11 +135,11 @@ class ReservationStore:
             self._has_read_all = True
 
     async def write(self, wanted: DeviceReservations) -> None:
-        """Write the reservations of a node, if nobody has written since they were read.
+        """Write the reservations of a node, unless someone else has written them since they were read.
 
         Raises:
-            Conflict: Somebody has; the next `of` reads them.
-            KubeError: The outcome is unknown, or the API server refuses it; the next `of` reads them.
+            Conflict: Someone else has; the next `of` reads them again.
+            KubeError: The outcome is unknown, or the API server refused; the next `of` reads them again.
         """
         self._known.pop(wanted.node, None)
         try:
@@ -156,7 +156,7 @@ class ReservationStore:
         self._seen[wanted.node] = {uid: at for uid, at in seen.items() if uid in uids}
 
     def is_expired(self, node: str, uid: str) -> bool:
-        """Return whether a reservation was first seen here so long ago that no binding is on its way any more."""
+        """Return whether a reservation is so old that its binding can no longer be in flight."""
         return self.clock() - self._seen.get(node, {}).get(uid, self.clock()) >= EXPIRES_S
 
     def forget(self, node: str) -> None:
@@ -211,7 +211,7 @@ def _written(entries: tuple[DeviceReservation, ...]) -> str:
 
 
 def _read(text: str) -> tuple[DeviceReservation, ...]:
-    """Return the reservations in the annotation; one that cannot be read is not one of ours, and is left out."""
+    """Return the reservations in the annotation; malformed ones are not ours and are left out."""
     if not text:
         return ()
     try:

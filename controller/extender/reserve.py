@@ -1,6 +1,6 @@
-"""Reserves devices of a node for pods, so that no other replica gives them away while the bindings are on their way.
+"""Reserves devices for pods, so that no other replica hands them out while the bindings are in flight.
 
-Pods that are bound to one node at the same time get their devices by one write of its reservations.
+Pods that are bound to one node at the same time share one write of its reservations.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from shared.kube.cache import Cache
 from shared.kube.errors import Conflict, KubeError, Refused
 from shared.kube.transport import Kube
 
-_ATTEMPTS = 8  # to write, while other replicas write the reservations of the same node
+_ATTEMPTS = 8  # to write, before giving up because of other replicas' writes to the same node
 _LARGEST_GROUP = 16  # changes in one write
 _ALLOCATION_S = 2.0
 _log = structlog.get_logger("extender")
@@ -54,10 +54,10 @@ _Outcome: TypeAlias = DeviceReservation | Exception | None
 
 @dataclass(slots=True)
 class DeviceReserver:
-    """Chooses devices that neither a pod on the node nor a reservation has, and reserves them.
+    """Chooses devices that no pod on the node uses and no reservation holds, and reserves them.
 
-    The pods on the node are known from memory, if that has every pod whose reservation was dropped because it is on the
-    node (`pods_seen`); else they are listed live. Both are looked at after the reservations were read.
+    The pods on the node come from the cache if that is as new as `pods_seen`, so that it has every pod whose
+    reservation was dropped. Otherwise they are listed live. Either is read after the reservations.
     """
 
     kube: Kube
@@ -65,12 +65,12 @@ class DeviceReserver:
     pods: Cache[DevicePod]
     worker: DeviceWorker
     store: ReservationStore
-    conflict: Callable[[], None] = lambda: None  # called when another replica was first
+    conflict: Callable[[], None] = lambda: None  # called when another replica wrote first
     _commits: GroupCommit[_Change, DeviceReservation | None] = field(init=False)
     _attempts: Iterator[int] = field(default_factory=itertools.count, init=False)
 
     def __post_init__(self) -> None:
-        """Let changes of one node wait for each other."""
+        """Serialize the changes to each node."""
         self._commits = GroupCommit(self._commit, _LARGEST_GROUP)
 
     async def reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> DeviceReservation:
@@ -82,15 +82,15 @@ class DeviceReserver:
             reservation = await self._commits.submit(node, _Reserve(pod, requested))
         except BaseException:
             self.accounts.give_up(uid)
-            self.accounts.count_again(node)  # the evaluator may have counted what was not assumed
+            self.accounts.count_again(node)  # the evaluator may have counted a pod that was never assumed
             raise
         assert reservation is not None  # noqa: S101 - it is the outcome of this change
         return reservation
 
     async def give_back(self, reservation: DeviceReservation, account: NodeAccount) -> None:
-        """Remove the reservation of a pod that was not bound; if that fails, a later one on the node does.
+        """Remove the reservation of a pod that was not bound; if that fails, a later one on the node removes it.
 
-        It stays if it serves another attempt to bind the pod by now.
+        It stays if another attempt to bind the pod uses it by now.
         """
         self.accounts.give_up(reservation.uid)
         try:
@@ -99,20 +99,20 @@ class DeviceReserver:
             _log.info("reservation_left", node=account.name, error=str(error))
 
     async def ensure_lease(self, account: NodeAccount) -> None:
-        """Create the Lease of a node, for which its first pods would have to wait. Raises KubeError, NotBound."""
+        """Create a node's Lease ahead of time, so that its first pods need not wait. Raises KubeError, NotBound."""
         if not self.store.knows(account.name, account.uid):
             await self.store.read_all()
         if not self.store.knows(account.name, account.uid):
             await self._commits.submit(account.name, _EnsureLease())
 
     async def _place(self, requested: RequestedDevices, node: str, uid: str) -> None:
-        """Count a pod that has to wait at once, for the questions behind this one; the choice may still change."""
+        """Count a pod before its turn to commit, so that later questions see it; the devices may still change."""
         chosen = await self.worker.run(lambda evaluator: evaluator.place(requested, node, uid), _ALLOCATION_S)
         if chosen is not None:
             self.accounts.assume(uid, node, chosen)
 
     async def _commit(self, node: str, changes: Sequence[_Change]) -> Sequence[_Outcome]:
-        """Make changes of a node by one write; one by one if the API server refuses that, perhaps for its size."""
+        """Commit changes to a node in one write; if the API server refuses it, perhaps for its size, one by one."""
         try:
             return await self._decide_and_write(node, changes)
         except Refused as error:
@@ -123,7 +123,7 @@ class DeviceReserver:
         return [outcome for change in changes for outcome in await self._commit(node, [change])]
 
     async def _decide_and_write(self, node: str, changes: Sequence[_Change]) -> Sequence[_Outcome]:
-        """Decide about all changes from one reading, and about all of them again after a conflict."""
+        """Decide on all changes from one read of the reservations, and start over after a conflict."""
         for _ in range(_ATTEMPTS):
             account = self.accounts.node(node)
             if account is None:
@@ -140,7 +140,7 @@ class DeviceReserver:
         pods = PodsOnNode(self.kube, self.accounts, self.pods, reserved.node)
         kept = await self._kept(reserved, changes, pods)
         if not kept.version and not all(isinstance(change, _GiveBack) for change in changes):
-            kept = replace(kept, pods_seen=await pods.listed_version())  # what an earlier Lease said is not known
+            kept = replace(kept, pods_seen=await pods.listed_version())  # the contents of an earlier Lease are lost
         outcomes, must_write = list[_Outcome](), False
         for change in changes:
             outcome: _Outcome = None
@@ -165,13 +165,13 @@ class DeviceReserver:
     async def _reservation(
         self, change: _Reserve, reserved: DeviceReservations, kept: DeviceReservations, pods: PodsOnNode
     ) -> DeviceReservation | NotBound:
-        """Reserve for a pod the devices that it has a reservation for, else free ones; return why there are none."""
+        """Reserve the devices of the pod's current reservation, else free ones; return NotBound if there are none."""
         metadata = change.pod.metadata
         mine = kept.of_pod(metadata.uid) or reserved.of_pod(metadata.uid)
         if mine is None or self.store.is_expired(reserved.node, mine.uid):
             info = await self._allocate(change, kept, pods)
         elif _requests(mine.info) == _requests(change.requested.info):
-            info = mine.info  # an earlier binding may still arrive, with these devices
+            info = mine.info  # an earlier binding with these devices may still arrive
         else:
             info = NotBound(
                 "an earlier binding of the pod, with other requests, may still arrive; the scheduler retries"
@@ -182,7 +182,7 @@ class DeviceReserver:
         return DeviceReservation(metadata.namespace, metadata.name, metadata.uid, info, attempt)
 
     async def _allocate(self, change: _Reserve, kept: DeviceReservations, pods: PodsOnNode) -> PodInfo | NotBound:
-        """Choose devices by memory where that is fresh enough, and by a live list before a refusal."""
+        """Choose devices from the cache if it is fresh enough; always from a live list before refusing."""
         node, uid, reserved = kept.node, change.pod.metadata.uid, {each.uid: each.info for each in kept.entries}
         known = pods.known_devices(kept.pods_seen)
         if known is not None:
@@ -204,7 +204,7 @@ class DeviceReserver:
     async def _kept(
         self, reserved: DeviceReservations, changes: Sequence[_Change], pods: PodsOnNode
     ) -> DeviceReservations:
-        """Return the reservations that are still needed, without those that are decided about."""
+        """Return the reservations that are still needed, except those of the pods being decided."""
         kept, seen = list[DeviceReservation](), reserved.pods_seen
         decided = {change.pod.metadata.uid for change in changes if isinstance(change, _Reserve)}
         for entry in reserved.entries:
@@ -214,7 +214,7 @@ class DeviceReserver:
             if pod is None or pod.has_ended or pod.spec.node_name not in ("", reserved.node):
                 continue
             if pod.spec.node_name and version_of(pod):
-                seen = max(seen, version_of(pod))  # whoever has seen this knows that it is on the node
+                seen = max(seen, version_of(pod))  # a cache this new has the pod on its node
             else:
                 kept.append(entry)
         return replace(reserved, entries=tuple(kept), pods_seen=seen)

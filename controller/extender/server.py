@@ -1,8 +1,8 @@
 """The endpoints for kube-scheduler; a caller that has not authenticated is rejected before its body is read.
 
-Bodies and concurrency are bounded. Errors are answered as in the extender API, so that they reach the pod's events.
-This is an ASGI application of its own, as the scheduler waits for its answers one after another, and the layers of
-FastAPI take longer than most of them.
+Bodies and concurrency are bounded. Errors are returned in the extender API's own fields, so that they reach the events
+of the pod. This is a separate ASGI application because the scheduler waits for one answer after another, and FastAPI's
+layers take longer than most of the answers.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _Answer: TypeAlias = Callable[[Any], Awaitable[tuple[object, str]]]
 
 @dataclass(frozen=True, slots=True)
 class _Verb:
-    """A verb of the extender API: what it takes, and how it is answered; `path` is the template for metrics."""
+    """A verb of the extender API: its argument type and handler; `path` is the template for metrics."""
 
     name: str
     kind: type
@@ -78,7 +78,7 @@ class ExtenderServer:
         self._verbs = {verb.name: verb for verb in verbs}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request whose path begins with PREFIX."""
+        """Handle a request whose path begins with PREFIX."""
         key, _, name = scope["path"].removeprefix(PREFIX).partition("/")
         verb = self._verbs.get(name)
         scope["route"] = verb  # for the metrics of requests

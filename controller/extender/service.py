@@ -1,4 +1,4 @@
-"""Answers filter and prioritize from memory."""
+"""Answers filter and prioritize from cached state."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from controller.placement.pod_placement import promised_snapshots
 from controller.state.cluster_state import ClusterState
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
 
-_EVALUATING = 0.7  # the share of the time within which the worker must answer
+_EVALUATING = 0.7  # the share of `answer_s` that the worker may spend
 _NOTHING_REQUESTED = NodeFit(fits=True)
 
 
@@ -25,7 +25,7 @@ class Unanswerable(Exception):
 
 @dataclass(slots=True)
 class ExtenderService:
-    """What the scheduler may ask before it binds a pod; `answer_s` is how long it waits for devices, in seconds."""
+    """Filter and prioritize, the questions before a pod is bound; `answer_s` limits the wait for devices."""
 
     cluster: ClusterState
     worker: DeviceWorker
@@ -99,5 +99,5 @@ def _names(args: ExtenderArgs) -> list[str]:
 
 
 def _snapshots(pod: DevicePod) -> list[Snapshot]:
-    """Return the snapshots that admission gave a pod."""
+    """Return the snapshots that admission promised a pod."""
     return promised_snapshots(pod.metadata.namespace, pod.metadata.annotations)

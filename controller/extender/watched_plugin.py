@@ -1,4 +1,4 @@
-"""Scheduler plugins under watch: which one is running and since when, so that one that hangs is known by name."""
+"""Tracks which scheduler plugin is running and since when, so that one that hangs can be named."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class Abandoned(BaseException):
-    """Ends a thread that nobody waits for any more; no plugin or chain catches it."""
+    """Ends an abandoned thread; neither plugins nor the chain catch it."""
 
 
 class RunningCall(NamedTuple):
-    """The plugin that is running, and when it was called, in the seconds of the clock."""
+    """The plugin that is running, and when it was called, in seconds of the clock."""
 
     plugin: str
     began_s: float
@@ -23,7 +23,7 @@ class RunningCall(NamedTuple):
 class PluginWatch:
     """What one worker thread is doing; the thread writes, the event loop reads.
 
-    `failed` is called, in the thread, with the plugin and the error of a call that has no answer to put it into.
+    `failed` is called in the thread, with the plugin and the error of a call that returns no answer.
     """
 
     def __init__(self, clock: Callable[[], float], failed: Callable[[str, str], None] = lambda *_: None) -> None:
@@ -32,7 +32,7 @@ class PluginWatch:
         self.abandoned = False
 
     def call(self, plugin: str, work: Callable[[], T]) -> T:
-        """Return the result of one call. Raises Abandoned if nobody waits for the thread any more."""
+        """Return the result of one call. Raises Abandoned if the thread was abandoned meanwhile."""
         self.running = RunningCall(plugin, self._clock())
         try:
             return work()
@@ -42,14 +42,14 @@ class PluginWatch:
                 raise Abandoned
 
     def tell(self, plugin: str, what: str, work: Callable[[], None]) -> None:
-        """Make a call without an answer; an error is reported, and the others go on."""
+        """Make a call that returns no answer; an error is reported and not raised."""
         try:
             self.call(plugin, work)
         except Exception as error:  # noqa: BLE001 - somebody else's code
             self._failed(plugin, f"{what} failed: {type(error).__name__}: {error}"[:500])
 
     def hanging(self, longest_s: float) -> str:
-        """Return the plugin whose call has taken longer than that, or an empty string."""
+        """Return the plugin whose current call has taken at least `longest_s`, or an empty string."""
         running = self.running
         return running.plugin if running is not None and self._clock() - running.began_s >= longest_s else ""
 
@@ -92,5 +92,5 @@ class WatchedPlugin:
 
 
 def watched(plugins: Sequence[DeviceScheduler], watch: PluginWatch) -> list[WatchedPlugin]:
-    """Return the plugins under one watch."""
+    """Wrap the plugins, all tracked by one watch."""
     return [WatchedPlugin(plugin, watch) for plugin in plugins]

@@ -1,4 +1,4 @@
-"""What kube-scheduler sends to an extender, and what it reads: JSON with Go's names."""
+"""The requests and responses of kube-scheduler's extender API: JSON with Go's field names."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class ExtenderArgs(msgspec.Struct, rename="pascal", frozen=True, kw_only=True):
 
 
 class ExtenderFilterResult(msgspec.Struct, rename="pascal", frozen=True, kw_only=True):
-    """The nodes that a pod may go to, and a reason for each other; evicting pods helps on none of those."""
+    """The nodes that a pod may go to, and the reason for each other node, where evicting pods would not help."""
 
     node_names: list[str] = []
     failed_and_unresolvable_nodes: dict[str, str] = {}

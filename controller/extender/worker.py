@@ -1,6 +1,6 @@
-"""The thread that decides about devices: nothing that takes long runs on the event loop.
+"""The thread that decides about devices, so that nothing slow runs on the event loop.
 
-A thread cannot be stopped. If a plugin hangs in one, the thread is abandoned, and another goes on without the plugin.
+A thread cannot be stopped. If a plugin hangs, its thread is abandoned, and a new one continues without the plugin.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class _Thread:
         return self._waiting.qsize()
 
     def submit(self, changes: Mapping[str, NodeAccount | None], work: Callable[[FitEvaluator], T]) -> "Future[T]":
-        """Ask after taking over changes, even if the question is cancelled: a later one relies on them."""
+        """Queue a question. Its changes are applied even if it is cancelled, because later questions rely on them."""
         outcome: Future[T] = Future()
 
         def run(evaluator: FitEvaluator) -> None:
@@ -74,13 +74,13 @@ def _failed(plugin: str, error: str) -> None:
 
 
 class DeviceWorker:
-    """Runs questions about devices one after another, each within a time.
+    """Runs questions about devices one after another, each with a time limit.
 
     Args:
-        accounts: What the evaluator must know before it answers.
+        accounts: The accounts, whose changes the evaluator applies before it answers.
         plugins: The scheduler plugins.
         clock: Monotonic seconds.
-        dropped: Called with the name of a plugin that is not asked any more, and why.
+        dropped: Called with the name of a plugin that is no longer called, and the reason.
 
     """
 
@@ -95,7 +95,7 @@ class DeviceWorker:
         self._thread = _Thread(self._plugins, clock)
 
     async def run(self, work: Callable[[FitEvaluator], T], within_s: float = ANSWER_S) -> T:
-        """Return the answer of the evaluator, which first takes over all changes. Raises NoAnswerInTime."""
+        """Return the evaluator's answer, after applying all changes. Raises NoAnswerInTime."""
         thread = self._thread
         if thread.length >= _MAX_WAITING:
             raise NoAnswerInTime(
@@ -113,7 +113,7 @@ class DeviceWorker:
             ) from None
 
     def _check(self, thread: _Thread) -> None:
-        """Go on without a plugin that hangs, in another thread."""
+        """If a plugin hangs, continue without it in a new thread."""
         name = thread.watch.hanging(HANGS_S)
         if not name or thread is not self._thread:
             return
