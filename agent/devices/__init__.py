@@ -1,1 +1,1 @@
-"""Device plugins, and how their devices get into the Node's annotation and status."""
+"""Runs device plugins and advertises their devices in the Node's annotation and status."""

@@ -22,7 +22,7 @@ class _NodeWithStatus(Object, frozen=True, kw_only=True):
 
 
 class DevicesOfNode:
-    """The part of the own Node that the advertiser reads and writes."""
+    """The part of the agent's own Node that the advertiser reads and writes."""
 
     def __init__(self, kube: Kube, name: str) -> None:
         self._kube, self._path = kube, f"/api/v1/nodes/{name}"

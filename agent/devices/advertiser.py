@@ -1,4 +1,4 @@
-"""The advertiser: asks the device plugins, and writes what they offer to the own Node when it has changed."""
+"""The advertiser: polls the device plugins, and writes changes in what they offer to the agent's own Node."""
 
 import asyncio
 from collections import Counter
@@ -28,15 +28,15 @@ from shared.devices.info import NodeInfo
 from shared.kube.errors import KubeError
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_SETTLE_S = 2.0  # models seldom come alone, and each write of a Node wakes the scheduler
-_MOST_STEPS = 4  # two annotations, the status, and the record of what is no longer in it
+_SETTLE_S = 2.0  # models change in bursts, and each write of a Node wakes the scheduler
+_MOST_STEPS = 4  # two annotations, the status, and the record once resources are removed
 _BACKOFF = Backoff(first_s=1, cap_s=300)
 NOT_APPLIED = "DevicesNotApplied"
 
 
 @dataclass(slots=True)
 class Advertiser:
-    """Runs a round every `interval_s` seconds, and soon after the store's models have changed."""
+    """Runs a round every `interval_s` seconds, and soon after the store's models change."""
 
     node: DevicesOfNode
     node_name: str
@@ -54,7 +54,7 @@ class Advertiser:
     _failures: int = field(default=0, init=False)
 
     async def run(self) -> None:
-        """Advertise until cancelled; begins once the store has been read and the labels are right."""
+        """Advertise until cancelled; start once the store has been read and the labels are correct."""
         await self.contents.known.wait()
         while True:
             self.contents.changed.clear()
@@ -72,7 +72,7 @@ class Advertiser:
         self._finish(answers, combined, refusal)
 
     async def _advertise(self, answers: Answers) -> tuple[Combined, tuple[str, str] | None]:
-        """Write what has changed, and return what is advertised, and what the API server left out."""
+        """Write the changes; return what is advertised, and what the API server did not apply."""
         node = await self.node.read()
         unknown, problem = unknown_keys(node)
         if problem:

@@ -1,4 +1,4 @@
-"""Checks what a plugin's `allocate` answers: pure functions, with limits."""
+"""Validates the result of a plugin's `allocate`: pure functions, with limits."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class DeviceAllocation:
 
 
 def allocation_of(answer: object) -> DeviceAllocation:
-    """Return a plugin's answer as a value of our own. Raises ValueError if it is anything else."""
+    """Convert a plugin's answer to our own type. Raises ValueError if it is invalid."""
     if not isinstance(answer, tuple | list) or len(answer) != 3:  # noqa: PLR2004 - as the port says
         raise ValueError("allocate did not return mounts, devices and envs")
     mounts, devices, envs = answer
@@ -61,7 +61,7 @@ def _mount(value: object) -> Mount:
 
 
 def _path(value: object, what: str) -> str:
-    """Return an absolute path that says where it leads."""
+    """Return the value if it is an absolute path without empty, dotted or unprintable parts."""
     if not isinstance(value, str) or not value.startswith("/") or len(value) > _LONGEST_PATH:
         raise ValueError(f"{what} {value!r:.200} is not an absolute path")
     if any(part in ("", ".", "..") for part in value[1:].split("/")) or not value.isprintable():

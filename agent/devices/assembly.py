@@ -1,4 +1,4 @@
-"""Puts the advertiser together from the agent's settings, and attaches it to the agent's loop."""
+"""Builds the advertiser from the agent's settings, and connects it to the agent's loop."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices of one agent: what runs, and what it shows."""
+    """One agent's device support: what runs, and what it reports."""
 
     advertiser: Advertiser
     collector: DeviceCollector
@@ -32,7 +32,7 @@ class Devices:
         await self.advertiser.run()
 
     def health_note(self) -> str:
-        """Return a line for the health check, empty if no plugin is left out."""
+        """Return a line for the health check; empty if no plugin is left out."""
         return health_note(self.advertiser.report)
 
 

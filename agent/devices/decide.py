@@ -1,4 +1,4 @@
-"""Decides which annotations and which part of the status of the own Node to write."""
+"""Decides which annotations and which part of the status of the agent's own Node to write."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MAX_RECORDED = 512
 
 @dataclass(frozen=True, slots=True)
 class AdvertisedNode:
-    """What the own Node has of devices: two annotations, and the quantities in its status as they stand there."""
+    """The device fields of the agent's own Node: two annotations, and the quantities in its status, unparsed."""
 
     uid: str
     annotation: str | None = None
@@ -26,13 +26,13 @@ class AdvertisedNode:
 
 @dataclass(frozen=True, slots=True)
 class DeviceObservation:
-    """The Node, and what it should say.
+    """The Node, and what it should advertise.
 
     Args:
         node: The Node as it was read.
-        info: What the plugins offer together.
-        prefixes: What the names of extended resources may begin with.
-        overruled: Extended resources of which kubelet makes everything allocatable (`overruled_by_kubelet`).
+        info: The combined offer of all plugins.
+        prefixes: Allowed prefixes for the names of extended resources.
+        overruled: Extended resources that kubelet makes fully allocatable (`overruled_by_kubelet`).
     """
 
     node: AdvertisedNode
@@ -62,15 +62,15 @@ DeviceAction: TypeAlias = WriteNodeAnnotations | WriteNodeStatus
 
 
 def decide(observation: DeviceObservation) -> list[DeviceAction]:
-    """Return what to write, nothing if the Node is as it should be.
+    """Return the writes that are needed; none if the Node is up to date.
 
-    The record comes first: without it, another agent would not know what to remove.
+    The record is written first, because without it a later agent would not know what to remove.
     """
     return [*_annotations(observation), *_status(observation)]
 
 
 def unknown_keys(node: AdvertisedNode) -> tuple[Mapping[str, object], str]:
-    """Return the keys of the annotation that are not ours, or an empty mapping and what is wrong with it."""
+    """Return the annotation's keys that are not ours, and the problem with the annotation, if any."""
     if node.annotation is None:
         return {}, ""
     try:
@@ -80,7 +80,9 @@ def unknown_keys(node: AdvertisedNode) -> tuple[Mapping[str, object], str]:
 
 
 def overruled_by_kubelet(node: AdvertisedNode, written: Mapping[str, tuple[int, int]]) -> frozenset[str]:
-    """Return what kubelet made allocatable in full, though less was written: it does so for what it does not know.
+    """Return the resources that kubelet made fully allocatable although less was written.
+
+    Kubelet does so for extended resources that it does not manage.
 
     Args:
         node: The Node as it was read.
@@ -96,9 +98,9 @@ def overruled_by_kubelet(node: AdvertisedNode, written: Mapping[str, tuple[int, 
 
 
 def overruled_before(node: AdvertisedNode, info: NodeInfo, prefixes: Collection[str]) -> frozenset[str]:
-    """Return what an earlier agent gave a smaller capacity because of kubelet, so that a new one need not learn it.
+    """Return the resources whose capacity an earlier agent reduced because kubelet had overruled it.
 
-    Otherwise more would be allocatable than there is, until kubelet has overruled the new agent too.
+    If a new agent had to find that out again, too much would be allocatable until kubelet overruled it, too.
     """
     return frozenset(
         name
@@ -143,7 +145,7 @@ def _status(observation: DeviceObservation) -> Iterator[WriteNodeStatus]:
 
 
 def _left_over(observation: DeviceObservation) -> set[str]:
-    """Return the extended resources in the status that the agent wrote and nobody offers any more."""
+    """Return the extended resources in the status that the agent wrote and no plugin offers any longer."""
     node, wanted = observation.node, observation.info.kube_alloc
     recorded = _recorded(node.record, observation.prefixes)
     return {name for name in recorded if name not in wanted and (name in node.capacity or name in node.allocatable)}
@@ -156,7 +158,7 @@ def _recorded(record: str, prefixes: Collection[str]) -> list[str]:
 
 
 def _number(quantity: str | None) -> int | None:
-    """Return a quantity as a number; None if there is none that can be read."""
+    """Return a quantity as a number; None if it is missing or unreadable."""
     try:
         return None if quantity is None else parse_quantity(quantity)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The built in plugin `example`: devices from a file of the administrator, to try trees of groups without hardware.
+"""The built-in plugin `example`: devices from a file, to try trees of groups without hardware.
 
 The file is JSON with the keys `capacity`, `allocatable` and `scorer` of the annotation, and `kubecap` and `kubealloc`
-for extended resources. What has no capacity has as much as is allocatable.
+for extended resources. A missing capacity defaults to the allocatable amount.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _KEYS = {"capacity", "allocatable", "scorer", "kubecap", "kubealloc"}
 
 
 class ExampleDevices:
-    """The device plugin; the file is read again each time, because a ConfigMap may change."""
+    """The device plugin; it rereads the file on each call, because a ConfigMap may change."""
 
     name = NAME
 
@@ -31,17 +31,17 @@ class ExampleDevices:
         """Do nothing."""
 
     def start(self) -> None:
-        """Read the file once. Raises OSError or ValueError."""
+        """Check that the file can be read. Raises OSError or ValueError."""
         self.update_node_info(NodeInfo())
 
     def update_node_info(self, node_info: NodeInfo) -> None:
-        """Fill in what the file says."""
+        """Fill in the devices from the file."""
         with self._path.open("rb") as file:
             text = file.read(MAX_FILE_BYTES + 1)
         fill_from(text, node_info)
 
     def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Allocated:
-        """Return the names of the container's devices of the file in a variable, and nothing without any."""
+        """Return a variable with the names of the container's example devices; nothing if it has none."""
         offered = NodeInfo(pod_info.node_name)
         self.update_node_info(offered)
         own = sorted(offered.allocatable.keys() & container_info.allocate_from.values())
@@ -49,7 +49,7 @@ class ExampleDevices:
 
 
 def fill_from(text: bytes, node_info: NodeInfo) -> None:
-    """Fill in what the text of a file says. Raises ValueError."""
+    """Fill in the devices from the text of a file. Raises ValueError."""
     if len(text) > MAX_FILE_BYTES:
         raise ValueError(f"the file of example devices has more than {MAX_FILE_BYTES} bytes")
     try:

@@ -1,6 +1,6 @@
-"""Calls a device plugin in a thread of its own, with a deadline, and checks what it answers.
+"""Calls a device plugin in a separate thread, with a deadline, and validates its answer.
 
-A plugin is somebody else's code. One that hangs costs one thread, however often it is called.
+Plugins are third-party code. A plugin that hangs costs one thread, however often it is called.
 """
 
 import re
@@ -22,17 +22,17 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 
 
 class DevicePluginError(Exception):
-    """A plugin failed: it raised, exceeded its deadline, or answered nonsense. The message says which."""
+    """A plugin failed: it raised, exceeded its deadline, or returned invalid data. The message says which."""
 
 
 class GuardedPlugin:
-    """One device plugin. All methods block until the plugin answers or the deadline is over.
+    """One device plugin. All methods block until the plugin answers or the deadline has passed.
 
     Args:
-        label: Names the plugin before it is loaded; an entry point's name.
-        make: Returns the plugin.
+        label: The name of the entry point, used until the plugin is loaded.
+        make: Creates the plugin.
         timeout_s: The deadline of each call in seconds.
-        prefixes: What the names of its extended resources may begin with.
+        prefixes: Allowed prefixes for the names of its extended resources.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GuardedPlugin:
 
     @property
     def name(self) -> str:
-        """The plugin's own name; the label until it is loaded."""
+        """The plugin's own name, or the label until it is loaded."""
         return self._name or self.label
 
     def load(self) -> None:
@@ -72,7 +72,7 @@ class GuardedPlugin:
         self._call("start", self._loaded().start)
 
     def node_info(self, node_name: str) -> NodeInfo:
-        """Return what the plugin's devices are now. Raises DevicePluginError."""
+        """Return the plugin's current devices. Raises DevicePluginError."""
         plugin = self._loaded()
 
         def update() -> NodeInfo:
@@ -93,7 +93,7 @@ class GuardedPlugin:
         return self._plugin
 
     def _call(self, method: str, work: Callable[[], T]) -> T:
-        """Return the result of work on a thread; at most one thread per plugin."""
+        """Run work in a thread and return its result; at most one thread per plugin."""
         if not self._turn.acquire(timeout=0 if self._overdue else self._timeout_s):
             raise self._error(method, f"{self._overdue or 'another call'} has not returned yet")
 

@@ -1,4 +1,4 @@
-"""Loads and starts the device plugins that are installed: an entry point of the group `larder.devices` for each."""
+"""Loads and starts the installed device plugins, each an entry point of the group `larder.devices`."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from shared.plugin_loading import in_order, installed_points, name_twice, reason
 
 @dataclass(frozen=True)
 class LoadedDevices:
-    """The plugins that started, and for each other the reason why it was left out, by the name of its entry point."""
+    """The plugins that started, and the errors of the others, by the name of the entry point."""
 
     plugins: tuple[GuardedPlugin, ...]
     failures: dict[str, str]
@@ -23,13 +23,13 @@ def installed_plugins(
     timeout_s: float = DEFAULT_TIMEOUT_S,
     prefixes: Collection[str] = (DEFAULT_PREFIX,),
 ) -> list[GuardedPlugin]:
-    """Return the installed plugins, unless others are given, in the order of their names; none is loaded yet."""
+    """Return the given plugins, by default all that are installed, sorted by name and not loaded yet."""
     found = installed_points(GROUP) if points is None else in_order(points)
     return [GuardedPlugin(point.name, _maker(point), timeout_s, prefixes) for point in found]
 
 
 def start_plugins(plugins: Iterable[GuardedPlugin], taken: Collection[str] = ()) -> LoadedDevices:
-    """Load and start plugins; one that fails, or whose name is taken, is left out. Blocks for their deadlines."""
+    """Load and start plugins; leave out those that fail or whose name is taken. May block for all their deadlines."""
     started: dict[str, GuardedPlugin] = {}
     failures: dict[str, str] = {}
     for plugin in plugins:

@@ -1,4 +1,4 @@
-"""The metrics of the agent's devices; plugins are labels, because an administrator chose them."""
+"""The metrics of the agent's devices; plugin names are safe as labels, because an administrator installs plugins."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,7 +9,7 @@ from agent.devices.report import DeviceReport
 
 
 class DeviceCollector(Collector):
-    """Reads the last report on each scrape."""
+    """Exports the last report on each scrape."""
 
     def __init__(self, report: Callable[[], DeviceReport], writes: Mapping[str, int]) -> None:
         self._report, self._writes = report, writes

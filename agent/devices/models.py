@@ -1,13 +1,13 @@
-"""The built in plugin `models`: cached models, and the room for more, as devices.
+"""The built-in plugin `models`: offers cached models, and the space for more, as devices.
 
-Each ready model is a place of the group `model`, named after it, and the store is a device too:
+Each ready model is a place of the group `model`, named after the model. The store is a device, too:
 
     resource/group/model/llama/ready: 1
     resource/group/model/llama/id/llama: 1
     resource/group/store/0/bytes: 107374182400
 
-In a request, the name of a place only says which leaves belong together, so `model/llama/ready` asks for any model.
-The second leaf has the id in its own name and asks for this one. Both are bit masks to the scorers, because any number
+In a request, a place's name only says which leaves belong together, so `model/llama/ready` requests any model. The
+second leaf has the id in its own name and requests this model. The scorers treat both as bit masks, because any number
 of pods may use one model.
 """
 
@@ -32,17 +32,17 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 
 def ready_leaf(identity: str) -> str:
-    """Return the leaf that any ready model has."""
+    """Return the leaf that every ready model has."""
     return f"{GROUP_PREFIX}model/{short_id(identity)}/ready"
 
 
 def id_leaf(identity: str) -> str:
-    """Return the leaf that only this model has."""
+    """Return the leaf that is specific to this model."""
     return f"{GROUP_PREFIX}model/{short_id(identity)}/id/{short_id(identity)}"
 
 
 def fitting(identities: Iterable[str], most_bytes: int = MAX_MODELS_TEXT) -> list[str]:
-    """Return the first models, by id, that fit in so many bytes of the annotation."""
+    """Return as many models, in order of their ids, as fit into the annotation."""
     chosen = []
     for identity in sorted(identities):
         most_bytes -= _COPIES * (len(ready_leaf(identity)) + len(id_leaf(identity)) + 2 * _PER_NAME)
@@ -53,13 +53,13 @@ def fitting(identities: Iterable[str], most_bytes: int = MAX_MODELS_TEXT) -> lis
 
 
 def stepped_use(used: int, allocatable: int) -> int:
-    """Return use rounded up to a 64th of what is allocatable, so that the Node is not written for every file."""
+    """Round the bytes in use up to a 64th of the allocatable, so that not every file causes a write of the Node."""
     step = max(1, allocatable // _USE_STEPS)
     return min(-(-used // step) * step, allocatable)
 
 
 class ModelDevices:
-    """The device plugin; `contents` returns what the store offers now."""
+    """The device plugin; `contents` returns the store's current offer."""
 
     name = NAME
 

@@ -1,4 +1,4 @@
-"""Checks what a plugin's `update_node_info` fills in: pure functions, with limits."""
+"""Validates what a plugin's `update_node_info` fills in: pure functions, with limits."""
 
 import re
 from collections.abc import Collection
@@ -15,7 +15,7 @@ _WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
 def offer_of(filled: NodeInfo, node_name: str, prefixes: Collection[str]) -> NodeInfo:
-    """Return what a plugin filled in as a value of our own, with the name of the node and no unknown keys.
+    """Copy a plugin's offer into a NodeInfo of our own, with the node's name and without unknown keys.
 
     Raises:
         ValueError: It is not device information, exceeds a limit, or names an extended resource that is not allowed.

@@ -1,7 +1,7 @@
-"""Puts the offers of all plugins together: pure functions.
+"""Combines the offers of all plugins: pure functions.
 
-What one plugin offers, no other may: the later one stays out. The annotation has a limit, so a plugin whose devices
-would exceed it stays out too.
+No two plugins may offer the same resource: the later one is left out. A plugin whose devices would exceed the size
+limit of the annotation is left out, too.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ MAX_EXTENDED = 64
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """What is advertised, by which plugins, and why others stay out."""
+    """The combined offer, the plugins behind it, and why others are left out."""
 
     info: NodeInfo
     plugins: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def combine(node_name: str, offers: Mapping[str, NodeInfo], unknown: Mapping[str
 
 
 def is_empty(info: NodeInfo) -> bool:
-    """Return whether nothing is offered, and nothing unknown would be lost without the annotation."""
+    """Return whether the annotation can be removed: nothing is offered, and it has no unknown keys to keep."""
     return not (info.capacity or info.allocatable or info.used or info.scorer or info.unknown)
 
 

@@ -1,7 +1,7 @@
-"""The port of device plugins: what KubeDevice calls `Device`.
+"""The port that device plugins implement: what KubeDevice calls `Device`.
 
-A plugin comes in a distribution of its own, as an entry point of the group `larder.devices` that loads a class or
-function. It takes nothing and returns a `DevicePlugin`.
+A plugin is a separate distribution with an entry point in the group `larder.devices`. The entry point names a class or
+function that takes no arguments and returns a `DevicePlugin`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ GROUP = "larder.devices"
 
 
 class Mount(NamedTuple):
-    """A path of the node that a container gets. Both paths are absolute."""
+    """A path of the node that is mounted into a container. Both paths are absolute."""
 
     container_path: str
     host_path: str
@@ -24,10 +24,10 @@ Allocated: TypeAlias = tuple[Sequence[Mount], Sequence[str], Mapping[str, str]]
 
 
 class DevicePlugin(Protocol):
-    """Advertises the devices of one kind, and says what a container needs to use them.
+    """Advertises one kind of devices, and says what a container needs to use them.
 
-    Each call has a deadline. A plugin that raises, exceeds it or answers nonsense is left out and called again later;
-    no call begins before the last one has returned. Calls come from any thread, one at a time.
+    Each call has a deadline. A plugin that raises, exceeds the deadline or returns invalid data is left out and called
+    again later. Calls come from any thread, but never overlap.
     """
 
     @property
@@ -40,11 +40,11 @@ class DevicePlugin(Protocol):
         ...
 
     def start(self) -> None:
-        """Initialise the devices. Raise if there are none or they do not work: the plugin then stays out."""
+        """Initialise the devices. Raise if there are none or they do not work; the plugin is then left out."""
         ...
 
     def update_node_info(self, node_info: NodeInfo) -> None:
-        """Fill in what the node offers now.
+        """Fill in the devices that the node has now.
 
         Args:
             node_info: Has the name of the node and nothing else. `capacity`, `allocatable`, `used` and `scorer` go into
@@ -53,9 +53,9 @@ class DevicePlugin(Protocol):
         ...
 
     def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Allocated:
-        """Return what a container needs to use the devices that it was given.
+        """Return what a container needs to use its allocated devices.
 
-        It must not change anything: it may be called again for the same container, and nothing is said when it ends.
+        It must have no side effects: it may be called again for the same container, and is not told when that ends.
 
         Args:
             pod_info: The whole pod.

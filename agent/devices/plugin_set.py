@@ -1,4 +1,4 @@
-"""The device plugins of an agent: started when they can be, asked in each round, and left out while they fail."""
+"""The device plugins of an agent: polled in each round, and left out while they fail or cannot start."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ RESTART = Backoff(first_s=60, cap_s=900)
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the plugins offer, by name, and why others stay out, by name or label."""
+    """The offers by plugin name, and the reasons why others are left out, by name or label."""
 
     offers: Mapping[str, NodeInfo] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
 class PluginSet:
-    """Asks the plugins one after the other. Its methods block; call them from one thread at a time."""
+    """Polls the plugins one after another. Its methods block; call them from one thread at a time."""
 
     def __init__(
         self, plugins: Sequence[GuardedPlugin], clock: Callable[[], float], backoff: Backoff = RESTART
@@ -28,12 +28,12 @@ class PluginSet:
         self._started: list[GuardedPlugin] = []
         self._waiting = list(plugins)
         self._clock, self._backoff = clock, backoff
-        self._failures: dict[str, str] = {}  # of those that did not start
+        self._failures: dict[str, str] = {}  # errors of plugins that did not start
         self._attempts: dict[str, int] = {}
         self._due_s: dict[str, float] = {}
 
     def ask(self, node_name: str) -> Answers:
-        """Start what is not started yet, and return what each plugin offers now."""
+        """Start any plugins that are due, and return each plugin's current offer."""
         self._start()
         offers: dict[str, NodeInfo] = {}
         failures = dict(self._failures)

@@ -1,4 +1,4 @@
-"""How the devices of the node are reported: in a condition of the ModelNode and at the health endpoint."""
+"""Reports the node's devices in a condition of the ModelNode and at the health endpoint."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ _LONGEST_MESSAGE = 4000
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """The last round.
+    """The result of the last round.
 
     Args:
         rounds: How many rounds have ended.
         plugins: The plugins whose devices are advertised.
-        failures: Why others are left out, by plugin.
-        refusal: Why the Node does not say so, as reason and message; empty if it does.
+        failures: The reasons why others are left out, by plugin.
+        refusal: The reason and message if the Node could not be updated; otherwise None.
         resources: How many resources are in the annotation, and how many are extended resources.
     """
 
@@ -40,7 +40,7 @@ def device_condition(report: DeviceReport) -> Condition:
 
 
 def health_note(report: DeviceReport) -> str:
-    """Return one line for the health endpoint, empty without failures; the log has the reasons."""
+    """Return a line for the health endpoint; empty without failures. The reasons are in the log."""
     return f"device plugins left out: {', '.join(sorted(report.failures))}" if report.failures else ""
 
 

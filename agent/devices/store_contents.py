@@ -1,4 +1,4 @@
-"""What the store offers to pods, by an observation and the figures of the disk."""
+"""Derives what the store offers to pods from an observation and the disk usage."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from agent.reconciler.state_cache import Space
 
 @dataclass(frozen=True, slots=True)
 class StoreContents:
-    """The models that pods may use here, and the bytes that the store may take.
+    """The models that pods may use here, and the size of the store.
 
-    `used_bytes` is what cannot be used for more models: stored, reserved, or taken by others on the same disk.
+    `used_bytes` are unavailable for more models: stored, reserved, or taken by others on the same disk.
     """
 
     ready: tuple[str, ...] = ()
@@ -21,9 +21,9 @@ class StoreContents:
 
 
 def contents_of(observation: Observation, space: Space) -> StoreContents:
-    """Return what the store offers now.
+    """Return the store's current offer.
 
-    A model is ready while its snapshot is intact and the Node has its labels, so that this agrees with the labels.
+    A model is ready while its snapshot is intact and the Node has its labels, so the offer agrees with the labels.
     """
     ready = {key[0] for key in observation.held if observation.is_intact(key) and observation.has_labels(key)}
     capacity = space.limit or space.disk_size
@@ -36,7 +36,7 @@ def contents_of(observation: Observation, space: Space) -> StoreContents:
 class LatestContents:
     """The contents after the last pass of the agent's loop.
 
-    `known` is set by the first pass, which has corrected the labels; `changed` whenever the models change.
+    `known` is set by the first pass, once it has corrected the labels; `changed` is set whenever the models change.
     """
 
     value: StoreContents = StoreContents()
@@ -44,7 +44,7 @@ class LatestContents:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def note(self, observation: Observation, space: Space) -> None:
-        """Take what a pass has left behind."""
+        """Record the result of a pass."""
         before, self.value = self.value, contents_of(observation, space)
         self.known.set()
         if before.ready != self.value.ready:

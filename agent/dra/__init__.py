@@ -1,1 +1,1 @@
-"""The node side of Dynamic Resource Allocation: the models on this node as devices that claims can hold."""
+"""The node side of Dynamic Resource Allocation: offers the models on this node as devices for claims."""

@@ -1,4 +1,4 @@
-"""What device plugins may add to containers, as the administrator lists it: pure functions.
+"""The administrator's allow-list for what device plugins may add to containers: pure functions.
 
 Nothing is allowed unless it is listed. A pattern may contain `*`, which matches within one part of a path.
 """
@@ -33,7 +33,7 @@ class AllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def check_allowed(
     allowed: AllowList, mounts: Iterable[str], devices: Iterable[str], env: Mapping[str, str], container: str
 ) -> None:
-    """Raise PrepareRefused with everything that the allow-list lacks."""
+    """Raise PrepareRefused, naming everything that is not on the allow-list."""
     refused = [
         *(f"mount {path}" for path in mounts if not any(_is_below(path, top) for top in allowed.mounts)),
         *(f"device {path}" for path in devices if not any(_is_like(path, each) for each in allowed.devices)),
@@ -47,7 +47,7 @@ def check_allowed(
 
 
 def check_patterns(allowed: AllowList) -> None:
-    """Raise ValueError for a pattern that cannot mean what it says."""
+    """Raise ValueError for a malformed pattern."""
     for path in (*allowed.mounts, *allowed.devices):
         if not path.startswith("/") or any(part in ("", ".", "..") for part in path[1:].split("/")):
             raise ValueError(f"{path!r} is not a plain absolute path; write /dev/fuse or /opt/driver")
@@ -69,7 +69,7 @@ def _starts_like(path: str, pattern: str) -> bool:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """Return whether a text is the pattern, with anything in the place of each star."""
+    """Return whether a text matches the pattern, where each star stands for any text."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern

@@ -1,4 +1,4 @@
-"""The files of claims in the directory that the container runtime reads."""
+"""The CDI files of prepared claims, in the directory that the container runtime reads."""
 
 import json
 import os
@@ -20,18 +20,18 @@ _TMP = f"{DRIVER}-*.tmp"
 
 @dataclass(frozen=True, slots=True)
 class CdiFiles:
-    """One file per claim, complete or not there; every method may be called from any thread."""
+    """One file per claim, written atomically; every method may be called from any thread."""
 
     folder: Path
 
     def path(self, uid: str) -> Path:
-        """Return the path for a claim. Raises StoreFailure for a uid that is no file name."""
+        """Return the path for a claim. Raises StoreFailure if the uid is not a valid file name."""
         if not _UID.fullmatch(uid):
             raise StoreFailure(f"{uid!r} is not the uid of a claim")
         return self.folder / f"{DRIVER}-{uid}.json"
 
     def write(self, uid: str, content: dict[str, Any]) -> None:
-        """Write the file of a claim; the runtime sees all of it or nothing. Raises StoreFailure."""
+        """Write the file of a claim atomically. Raises StoreFailure."""
         path = self.path(uid)
         tmp = path.with_suffix(f".{threading.get_ident()}.tmp")  # not *.json: the runtime reads those
         try:
@@ -55,7 +55,7 @@ class CdiFiles:
         return {match[1] for name in self._names() if (match := _FILE.fullmatch(name))}
 
     def drop_unfinished(self) -> int:
-        """Remove what a crash left half-written; return how many files."""
+        """Remove temporary files that a crash left behind; return their number."""
         dropped = 0
         for path in self.folder.glob(_TMP):
             with suppress(OSError):
@@ -65,6 +65,6 @@ class CdiFiles:
 
     def _names(self) -> Iterable[str]:
         try:
-            return os.listdir(self.folder)  # noqa: PTH208 - the names alone
+            return os.listdir(self.folder)  # noqa: PTH208 - only names are needed
         except OSError:
             return ()

@@ -1,4 +1,4 @@
-"""Prepares claims and undoes it; what is prepared survives restarts as files."""
+"""Prepares and unprepares claims; prepared claims survive restarts, as files."""
 
 import asyncio
 from collections import defaultdict
@@ -24,13 +24,13 @@ class DeviceAllocator(Protocol):
     """Asks the device plugins of this node."""
 
     async def allocate(self, request: AllocateRequest) -> PluginEdits:
-        """Return what all plugins together add for a container.
+        """Return everything that the plugins add for a container.
 
         Args:
             request: The pod and the container, with the devices that the scheduler chose.
 
         Raises:
-            PrepareRefused: A plugin fails, none that runs knows the devices, or two contradict each other.
+            PrepareRefused: A plugin fails, no running plugin knows the devices, or two plugins contradict each other.
         """
 
 
@@ -50,7 +50,7 @@ class PreparedClaims:
     _undone: set[str] = field(default_factory=set, init=False)  # claims that kubelet has finished with
 
     async def prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
-        """Write the file of a claim from what the API server and the disk say now. Raises LarderError."""
+        """Write the file of a claim, based on live reads of the API server and the disk. Raises LarderError."""
         self._undone.discard(ref.uid)
         return await self._prepare(ref)
 
@@ -62,20 +62,21 @@ class PreparedClaims:
             self._done.discard(ref.uid)
         self._turns.pop(ref.uid, None)
         if len(self._undone) > _REMEMBERED:
-            self._undone.clear()  # of use only while claims are restored, at the start
+            self._undone.clear()  # only `restore` needs them, so losing old ones is harmless
         _LOG.info("claim_unprepared", claim=str(ref), uid=ref.uid)
 
     def lost(self) -> set[str]:
-        """Return the prepared claims whose file somebody else removed."""
+        """Return the prepared claims whose file has disappeared."""
         return self._done - self.files.uids()
 
     async def restore(self) -> bool:
-        """Write missing files of live claims, and drop those of claims that are gone; return whether all is done.
+        """Write missing files of live claims and remove those of deleted ones; return whether all files are written.
 
-        Kubelet prepares a claim only when it makes a pod's sandbox: without its file, a container that restarts fails.
+        Kubelet prepares a claim only when it creates a pod's sandbox. If the file is lost later, containers of the pod
+        can no longer restart.
         Raises KubeError.
         """
-        before = self.files.uids()  # of claims that exist by the time of the list, or are gone
+        before = self.files.uids()  # read first: each of these claims is either in the list below or gone
         live = {claim.metadata.uid: claim.metadata for claim in await self.observer.claims()}
         for uid in before - live.keys():
             self.files.remove(uid)
@@ -89,7 +90,7 @@ class PreparedClaims:
                 _LOG.info("claim_restored", claim=str(ref), uid=uid)
             except LarderError as error:
                 _LOG.warning("claim_not_restored", claim=str(ref), uid=uid, message=str(error))
-                self._done.discard(uid)  # no longer a file that was there and disappeared
+                self._done.discard(uid)  # so that `lost` does not report it again
                 complete = False
         return complete
 
@@ -99,7 +100,7 @@ class PreparedClaims:
             devices = devices_held(view)
             models = models_of(view, devices)
             added: dict[int, PluginEdits] = {}
-            if not self.allowed.empty:  # nothing else would be allowed
+            if not self.allowed.empty:  # an empty list allows nothing, so no plugin is asked
                 for request in allocate_requests(view, devices):
                     added[request.index] = await self._allocate(request)
             prepared = prepared_devices(ref.uid, devices, models, added)

@@ -1,4 +1,4 @@
-"""Which containers of a pod use which request of a claim: pure functions of the pod's JSON."""
+"""Finds the containers of a pod that use a request of a claim: pure functions of the pod's JSON."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,14 +33,14 @@ def _containers(pod: Json) -> Iterator[Json]:
 
 
 def _entries(pod: Json, claim: str) -> set[str]:
-    """Return under which names the pod's containers refer to a claim."""
+    """Return the names by which the pod's containers refer to a claim."""
     made = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     named = (pod.get("spec") or {}).get("resourceClaims") or ()
     return {each["name"] for each in (*made, *named) if each.get("resourceClaimName") == claim}
 
 
 def _extended_containers(pod: Json, claim: str, request: str) -> list[str]:
-    """Return the containers that got a request through an extended resource, which their specs do not show."""
+    """Return the containers that got the request through an extended resource; their specs do not name the claim."""
     status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     if status.get("resourceClaimName") != claim:
         return []

@@ -20,15 +20,15 @@ _ELSEWHERE = "delete the pod, and its successor goes to a node that has the mode
 
 @dataclass(frozen=True, slots=True)
 class PreparationView:
-    """All that decides about one claim.
+    """Everything that the decision about one claim depends on.
 
     Args:
         ref: The claim that kubelet asks for.
         node_name: This node.
-        claim: As the API server has it now; None if there is none.
-        pod: The pod that it is reserved for, if it is exactly one.
-        entries: Those of this node's ModelNode, read live.
-        held: The snapshots on the disk by the name of their device.
+        claim: The claim, read live; None if it does not exist.
+        pod: The pod that it is reserved for, if there is exactly one.
+        entries: The entries of this node's ModelNode, read live.
+        held: The snapshots on disk, by device name.
     """
 
     ref: KubeletClaim
@@ -41,7 +41,7 @@ class PreparationView:
 
 @dataclass(frozen=True, slots=True)
 class AllocateRequest:
-    """A call of `allocate` for one allocated device: the pod, and the one container that gets the device."""
+    """A call of `allocate` for one allocated device: the pod, and the only container that gets the device."""
 
     index: int
     container: str
@@ -62,7 +62,7 @@ def devices_held(view: PreparationView) -> Sequence[AllocatedDevice]:
 
 
 def models_of(view: PreparationView, devices: Sequence[AllocatedDevice]) -> dict[str, HeldModel]:
-    """Return the snapshots behind the devices, by name. Raises PrepareRefused if the claim may not have one now."""
+    """Return the snapshots of the devices, by device name. Raises PrepareRefused if the claim may not use one now."""
     names = dict.fromkeys(each.device for each in devices if each.device != FETCH_DEVICE)
     return {name: _usable(view, name) for name in names}
 
@@ -83,10 +83,10 @@ def _usable(view: PreparationView, device: str) -> HeldModel:
 
 
 def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice]) -> Iterator[AllocateRequest]:
-    """Yield the calls of device plugins: none unless the scheduler gave the container devices of this node.
+    """Yield the calls to device plugins: none unless the scheduler allocated devices of this node to the container.
 
-    Only the scheduler may write `nodename` and `allocatefrom`; a policy of the API server sees to that. Raises
-    PrepareRefused if the annotation cannot be read, or if devices of one container would reach another.
+    An admission policy ensures that only the scheduler writes `nodename` and `allocatefrom`. Raises PrepareRefused if
+    the annotation is invalid, or if one container's devices would also reach another.
     """
     pod_info = _pod_info(view.pod)
     if pod_info is None or view.pod is None or pod_info.node_name != view.node_name:

@@ -1,4 +1,4 @@
-"""The devices of a node, from its snapshots and its ModelNode: pure functions."""
+"""Derives a node's devices from its snapshots and its ModelNode: pure functions."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ DAMAGED_TAINT = "larder.dev/damaged"
 
 @dataclass(frozen=True, slots=True)
 class HeldModel:
-    """A complete snapshot on the disk; usable while nothing of it is `damaged`."""
+    """A complete snapshot on disk; usable while no file is `damaged`."""
 
     id: str
     revision: str
@@ -39,20 +39,20 @@ class HeldModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelDevice:
-    """A model that claims can hold; a device with a taint gets no new ones."""
+    """A model that claims can hold; a device with a taint gets no new claims."""
 
     model: HeldModel
     taint: str = ""
 
 
 def devices_of(held: Iterable[HeldModel], entries: Mapping[tuple[str, str], Entry]) -> tuple[ModelDevice, ...]:
-    """Return the devices, by name. Files that no entry of the ModelNode names are none."""
+    """Return the devices, sorted by name. Snapshots without an entry in the ModelNode are not offered."""
     listed = (ModelDevice(model, taint_of(model, entries[model.key])) for model in held if model.key in entries)
     return tuple(sorted(listed, key=lambda device: device.model.device))
 
 
 def taint_of(model: HeldModel, entry: Entry) -> str:
-    """Return why no new pod should get a snapshot, as the key of a taint, or an empty string."""
+    """Return the taint key that keeps new pods from a snapshot, or an empty string."""
     if entry.state != EntryState.PRESENT:
         return LEAVING_TAINT
     return DAMAGED_TAINT if model.damaged else ""
@@ -81,7 +81,7 @@ def device_json(device: ModelDevice) -> Json:
 
 
 def fetch_json() -> Json:
-    """Return the device that every node has; it has all attributes, since a selector on a missing one is an error."""
+    """Return the device `fetch`, which every node has, with all attributes: CEL fails on a missing attribute."""
     empty = dict.fromkeys(("model", "modelHash", "namespace", "revision", "architecture"), "")
     return {
         "name": FETCH_DEVICE,

@@ -1,4 +1,4 @@
-"""The driver's objects, and how they run and end together."""
+"""Builds the driver's parts, runs them together and stops them together."""
 
 import asyncio
 import math
@@ -36,7 +36,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
 _RETRY = Backoff(first_s=0.5, cap_s=30)
 _RESTORE = Backoff(first_s=1, cap_s=300)  # each attempt lists the claims of the cluster
-_SETTLE_S = 0.2  # changes seldom come alone
+_SETTLE_S = 0.2  # changes come in bursts
 _TOUCH_S = 10.0
 _PROBLEMS = {LEAVING_TAINT: "the model is being removed from this node", DAMAGED_TAINT: "files are damaged"}
 
@@ -65,7 +65,7 @@ class Driver:
         self._metrics = DraMetrics(lambda: len(CdiFiles(self.settings.cdi).uids()), lambda: self._published)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve kubelet and publish devices until told to stop; the prepared claims stay as they are."""
+        """Serve kubelet and publish devices until told to stop; prepared claims stay prepared."""
         threads = ThreadPoolExecutor(1, "larder-dra")
         serving = asyncio.create_task(self._serve(threads))
         stopping = asyncio.create_task(stop.wait())
@@ -84,7 +84,7 @@ class Driver:
         return await self._claims.prepare(claim)
 
     async def unprepare(self, claim: KubeletClaim) -> None:
-        """Undo that, also if it never happened. Raises LarderError."""
+        """Undo `prepare`, even if it never happened. Raises LarderError."""
         await self._claims.unprepare(claim)
 
     def health(self) -> Sequence[DeviceHealth]:
@@ -117,7 +117,7 @@ class Driver:
                 await sockets.stop()
 
     async def _serve_health(self, listen: str) -> None:
-        from agent.dra.health import health_app, serve_health  # noqa: PLC0415 - 20 MiB that few need
+        from agent.dra.health import health_app, serve_health  # noqa: PLC0415 - costs 20 MiB, and few need it
 
         app = health_app(self._metrics.registry, lambda: self._status.text, self.errors.summary)
         await serve_health(app, listen)
@@ -140,7 +140,7 @@ class Driver:
         group.create_task(keep_running(part, run, self.errors))
 
     async def _publish(self, observer: PreparationObserver, synced: asyncio.Event, registered: asyncio.Event) -> None:
-        """Publish on each change, once kubelet can be told of the pods that will come."""
+        """Publish on each change; wait until kubelet has registered the driver, since pods follow the first slice."""
         publisher, failures = SlicePublisher(self.kube, self._owner), 0
         await synced.wait()
         while True:
@@ -173,7 +173,7 @@ class Driver:
         self._changed.clear()
 
     async def _restore(self) -> None:
-        """Bring the files of claims in order, at the start and whenever one has disappeared."""
+        """Restore the files of claims at startup and whenever one has disappeared."""
         clock, failures, due_s = asyncio.get_running_loop().time, 0, -math.inf
         while True:
             if clock() >= due_s or self._claims.lost():

@@ -1,7 +1,8 @@
-"""What a container gets for a claim, as a file of the Container Device Interface: pure functions.
+"""Builds the Container Device Interface (CDI) file of a claim: pure functions.
 
-A runtime reads one file per claim, with one device per allocated device. The variables of a device override those of
-the pod, and of two devices in one container the last wins; so each model is also in a variable that names its request.
+A runtime reads one file per claim, with one CDI device per allocated device. A device's variables override those of the
+pod. If two devices in one container set the same variable, the last one wins, so each model also gets a variable that
+names its request.
 """
 
 import re
@@ -14,7 +15,7 @@ from shared.model_devices import AllocatedDevice
 
 Json = dict[str, Any]
 CDI_KIND = "larder.dev/model"
-CDI_VERSION = "0.5.0"  # what containerd 1.7 reads
+CDI_VERSION = "0.5.0"  # the newest version that containerd 1.7 reads
 MODELS_PATH = "/models"  # in the container
 _OPTIONS = ("ro", "rbind", "nosuid", "nodev")
 _OTHER = re.compile(r"[^A-Z0-9]+")
@@ -34,7 +35,7 @@ _NO_EDITS = PluginEdits()
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
-    """One allocated device, as kubelet and the runtime get it. `model` is None for the device `fetch`."""
+    """One allocated device as passed to kubelet and the runtime. `model` is None for the device `fetch`."""
 
     allocated: AllocatedDevice
     cdi_name: str
@@ -54,7 +55,7 @@ def prepared_devices(
     models: Mapping[str, HeldModel],
     added: Mapping[int, PluginEdits],
 ) -> list[PreparedDevice]:
-    """Return the devices of a claim in the order of its allocation; each has a name of its own, also when shared."""
+    """Return a claim's devices in allocation order; each gets a unique name, even if other claims share the device."""
     suffixes = _suffixes(results)
     return [
         PreparedDevice(result, f"{uid}-{i}", models.get(result.device), suffixes[i], added.get(i, _NO_EDITS))
@@ -90,7 +91,7 @@ def _variables(suffix: str, **values: str) -> dict[str, str]:
 
 
 def _suffixes(results: Sequence[AllocatedDevice]) -> list[str]:
-    """Return the last part of the variables of each device: the request, numbered from its second device on."""
+    """Return the suffix of each device's variables: the request's name, plus a number from its second device on."""
     found: list[str] = []
     for result in results:
         name = _OTHER.sub("_", result.main_request.upper()).strip("_") or "MODEL"

@@ -1,7 +1,7 @@
-"""What can go wrong when a claim is prepared.
+"""Errors when a claim is prepared.
 
 LarderError (shared.errors)
-└── PrepareRefused   the message goes to the pod's events through kubelet, which tries again
+└── PrepareRefused   kubelet puts the message into the pod's events, and tries again
 """
 
 from shared.errors import Retryable

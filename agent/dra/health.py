@@ -1,4 +1,4 @@
-"""The driver's HTTP endpoint, if it has one: health and metrics."""
+"""The driver's optional HTTP endpoint for health and metrics."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,12 +25,12 @@ def health_app(registry: CollectorRegistry, status: Callable[[], str], note: Cal
 
     @app.get("/healthz")
     async def healthz() -> Response:
-        """Answer while the driver is alive, with the internal errors that it survived."""
+        """Answer while the driver is alive, and list internal errors that it recovered from."""
         return Response("".join(f"{line}\n" for line in ("ok", note()) if line), media_type="text/plain")
 
     @app.get("/readyz")
     async def readyz() -> Response:
-        """Say whether devices are published."""
+        """Report whether devices are published."""
         return Response(f"{status()}\n", 200 if status() == READY else _UNAVAILABLE, media_type="text/plain")
 
     @app.get("/metrics")

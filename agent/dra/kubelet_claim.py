@@ -1,4 +1,4 @@
-"""A claim as kubelet names it."""
+"""How kubelet identifies a claim."""
 
 from typing import NamedTuple
 

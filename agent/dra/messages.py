@@ -1,7 +1,7 @@
-"""The messages between kubelet and a driver, built at run time from the fields that are used.
+"""The protobuf messages between kubelet and a driver, built at run time with only the fields that are used.
 
-The numbers and types are those of `k8s.io/kubelet/pkg/apis` (`pluginregistration/v1`, `dra/v1`, `dra-health/v1alpha1`).
-Fields that are missing here are skipped when they arrive.
+Field numbers and types are from `k8s.io/kubelet/pkg/apis` (`pluginregistration/v1`, `dra/v1`, `dra-health/v1alpha1`).
+Other fields are ignored on receipt.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _FIELD = descriptor_pb2.FieldDescriptorProto
 
 
 class _Field(NamedTuple):
-    """One field: its type is a scalar, the name of a message, or a map from text to a message."""
+    """One field; its type is a scalar, a message name, or a map from strings to messages."""
 
     number: int
     name: str

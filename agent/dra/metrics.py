@@ -1,4 +1,4 @@
-"""The driver's metrics; their labels never name a model, a claim or a pod."""
+"""The driver's metrics; no label names a model, a claim or a pod."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ _STATES = {"": "available", LEAVING_TAINT: "leaving", DAMAGED_TAINT: "damaged"}
 
 
 class DraMetrics:
-    """Counts answers to kubelet, and reads the rest on each scrape; every series exists from the start.
+    """Counts answers to kubelet, and reads the rest on each scrape; all series are created at startup.
 
     Args:
         prepared: Returns how many claims are prepared.
@@ -50,7 +50,7 @@ class _DeviceGauges(Collector):
         self._prepared, self._published = prepared, published
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what the driver has now."""
+        """Yield the gauges with their current values."""
         yield GaugeMetricFamily("larder_claims_prepared", "Claims prepared on this node.", value=self._prepared())
         family = GaugeMetricFamily(
             "larder_devices_published", "Models that claims can hold, by state.", labels=["state"]

@@ -1,4 +1,4 @@
-"""Waits until this node and the API server can have devices at all."""
+"""Waits until both the API server and this node's runtime support devices."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ class _NodeInfo(ApiStruct, frozen=True, kw_only=True):
 
 
 class _NodeStatus(ApiStruct, frozen=True, kw_only=True):
-    """Only the versions."""
+    """The part of the status with the versions."""
 
     node_info: _NodeInfo = _NodeInfo()
 
@@ -42,9 +42,9 @@ class _RuntimeNode(Object, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class NodeGate:
-    """Keeps the driver waiting while its devices could not work, and says why.
+    """Holds the driver back while its devices could not work, and reports why.
 
-    `report` gets each new problem, and an empty text when there is none any more.
+    `report` is called with each new problem, and with an empty string once it is solved.
     """
 
     kube: Kube
@@ -55,7 +55,7 @@ class NodeGate:
     _last: str = field(default="", init=False)
 
     async def wait(self) -> PoolOwner:
-        """Return the Node, once the API server serves devices and the runtime hands them out."""
+        """Return the Node once the API server serves resource claims and the runtime passes devices to containers."""
         while True:
             try:
                 owner, problem = await self._look()

@@ -1,4 +1,4 @@
-"""Events on this Node, for administrators who look at it."""
+"""Events on this Node, for administrators who describe it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ REASON = "ModelDevicesNotPublished"
 
 @dataclass(frozen=True, slots=True)
 class NodeEvents:
-    """Writes Events; a lost one is only logged."""
+    """Writes Events; failures are only logged."""
 
     kube: Kube
     node_name: str
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def report(self, problem: str) -> None:
-        """Write why the node has no devices; an empty text writes nothing."""
+        """Write an Event that says why the node has no devices; none if `problem` is empty."""
         if not problem:
             return
-        # kubelet's Events on its Node carry its name as uid, and kubectl shows those
+        # kubelet uses the Node's name as uid in its Events; `kubectl describe node` shows Events with that uid
         node = EventSubject("v1", "Node", "", self.node_name, self.node_name)
         source = {"component": "larder-dra", "host": self.node_name}
         try:

@@ -1,4 +1,4 @@
-"""Reads what a claim is prepared from: the claim, its pod and the ModelNode live, and the disk."""
+"""Reads everything needed to prepare a claim: live, the claim, its pod and the ModelNode; and the disk."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -27,7 +27,7 @@ class PreparationObserver:
     node_name: str
     node_uid: str
     scanner: SnapshotScanner
-    thread: Executor  # of one thread: the scanner's
+    thread: Executor  # single-threaded, because the scanner must be
     held: Mapping[str, HeldModel] = field(default_factory=dict, init=False)
 
     async def scan(self) -> Mapping[str, HeldModel]:
@@ -36,7 +36,7 @@ class PreparationObserver:
         return self.held
 
     async def view(self, ref: KubeletClaim) -> PreparationView:
-        """Return what decides about a claim."""
+        """Return everything that the decision about a claim depends on."""
         path = f"{RESOURCES}/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
         claim = await get_object(self.kube, path, ResourceClaim)
         model_node = await get_object(self.kube, f"{PATH}/{self.node_name}", ModelNode)
@@ -50,14 +50,14 @@ class PreparationObserver:
         )
 
     async def claims(self) -> list[ResourceClaim]:
-        """Return the claims of the whole cluster that hold a model on this node and are reserved for somebody."""
+        """Return the claims, of all namespaces, that hold a model on this node and are reserved for a pod."""
         found = await list_objects(self.kube, RESOURCE_CLAIMS, ResourceClaim)
         return [claim for claim in found if claim.status.reserved_for and any(claim.models_on(self.node_name))]
 
     async def _models(self, devices: Collection[str]) -> dict[str, HeldModel]:
         """Return the snapshots of these devices as they are now."""
         if not set(devices) <= {FETCH_DEVICE, *self.held}:
-            await self.scan()  # the scheduler was faster than the last scan
+            await self.scan()  # the device was allocated after the last scan
         loop = asyncio.get_running_loop()
         known = [self.held[device] for device in dict.fromkeys(devices) if device in self.held]
         now = [await loop.run_in_executor(self.thread, self.scanner.current, model) for model in known]
@@ -76,7 +76,7 @@ class PreparationObserver:
 
 
 def entries_of(model_node: ModelNode | None, node_uid: str) -> dict[tuple[str, str], Entry]:
-    """Return the entries of a ModelNode by key; none if there is none, or if it is for another Node of this name."""
+    """Return a ModelNode's entries by key; empty if it does not exist or belongs to another Node of this name."""
     if model_node is None or model_node.spec.node_uid not in ("", node_uid):
         return {}
     return {entry.key: entry for entry in model_node.spec.entries}

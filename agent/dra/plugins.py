@@ -1,4 +1,4 @@
-"""Asks the installed device plugins what a container needs for the devices that the scheduler gave it."""
+"""Asks the installed device plugins what a container needs for its allocated devices."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ _RETRY_S = 60.0
 
 
 def device_plugins(example: Path | None = None) -> list[GuardedPlugin]:
-    """Return the installed plugins, and the built in `example` if there is a file of example devices."""
+    """Return the installed plugins, plus the built-in `example` if there is a file of example devices."""
     built_in = [GuardedPlugin(EXAMPLE, lambda: ExampleDevices(example))] if example else []
     return [*built_in, *installed_plugins()]
 
 
 @dataclass(slots=True)
 class NodePlugins:
-    """The device plugins of this node, started when first asked; those that failed are tried again each minute."""
+    """The device plugins of this node, started on first use; failed ones are retried every minute."""
 
     installed: Callable[[], Sequence[GuardedPlugin]] = device_plugins
     retry_s: float = _RETRY_S
@@ -38,9 +38,10 @@ class NodePlugins:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def allocate(self, request: AllocateRequest) -> PluginEdits:
-        """Return what all plugins together add for a container.
+        """Return everything that the plugins add for a container.
 
-        Raises PrepareRefused if one fails, or if none that runs knows the devices: a container must not start without.
+        Raises PrepareRefused if a plugin fails or no running plugin knows the devices, because a container must not
+        start without them.
         """
         loaded = await self._plugins()
         answers = [await self._allocate(plugin, request) for plugin in loaded.plugins]
@@ -70,7 +71,7 @@ class NodePlugins:
 
 
 def _together(answers: Sequence[DeviceAllocation], container: str) -> PluginEdits:
-    """Return all answers as one; every mount is read-only. Raises PrepareRefused if two contradict each other."""
+    """Merge all answers, with read-only mounts. Raises PrepareRefused if two contradict each other."""
     mounts: dict[str, str] = {}
     env: dict[str, str] = {}
     devices: dict[str, None] = {}

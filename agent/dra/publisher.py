@@ -1,4 +1,4 @@
-"""Keeps the ResourceSlices of this node as they should be, whoever deletes them: kubelet does when it restarts."""
+"""Maintains this node's ResourceSlices. Kubelet, for example, deletes them when it restarts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,18 +28,18 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class SlicePublisher:
-    """Writes the slices of one node; `generation` is the highest that it has written."""
+    """Writes the slices of one node; `generation` is the highest one written."""
 
     kube: Kube
     owner: PoolOwner
     generation: int = 0
-    taints: bool = field(default=True, init=False)  # whether the server keeps them; without, such devices are left out
+    taints: bool = field(default=True, init=False)  # if the server drops taints, tainted devices are not listed
     _warned: bool = field(default=False, init=False)
 
     async def publish(self, devices: Sequence[ModelDevice]) -> bool:
-        """Make the slices list these devices, and the one that is always there; return whether any changed.
+        """Make the slices list these devices and the device `fetch`; return whether any slice changed.
 
-        Raises KubeError; Conflict means that somebody else wrote them meanwhile.
+        Raises KubeError; Conflict means that someone else wrote a slice in the meantime.
         """
         had_taints = self.taints
         query = selectors(field_selector=slices_selector(self.owner.name))
@@ -56,7 +56,7 @@ class SlicePublisher:
         return bool(actions)
 
     def listed(self, devices: Sequence[ModelDevice]) -> tuple[ModelDevice, ...]:
-        """Return those that the slices list: all of them, unless the server drops taints."""
+        """Return the devices to list: all of them, or only those without a taint if the server drops taints."""
         return tuple(device for device in devices if self.taints or not device.taint)
 
     async def _apply(self, action: SliceAction) -> None:
@@ -69,10 +69,10 @@ class SlicePublisher:
                 await delete_if_present(self.kube, f"{SLICES}/{name}")
 
     def _check(self, written: Json, kept: Json) -> None:
-        """Notice what the API server dropped, because it is too old or a feature gate is off."""
+        """Detect fields that the API server dropped because it is too old or a feature gate is off."""
         pairs = list(zip(written["spec"]["devices"], kept["spec"].get("devices") or (), strict=False))
         if any("taints" in ours and "taints" not in theirs for ours, theirs in pairs):
-            self.taints = False  # devices that should get no new pods are left out instead
+            self.taints = False  # tainted devices are left out from now on
             _LOG.warning("device_taints_not_served", action="switch on the feature gate DRADeviceTaints")
         if not self._warned and any("allowMultipleAllocations" not in theirs for _, theirs in pairs):
             self._warned = True

@@ -1,9 +1,9 @@
-"""Which container runtimes pass CDI devices to containers: a pure function of the version that a Node reports."""
+"""Tells whether a container runtime passes CDI devices to containers: pure functions of its reported version."""
 
 import re
 
 _VERSION = re.compile(r"([a-z-]+)://v?(\d+)\.(\d+)")
-# The first versions that know CDI. An earlier one starts the container without the mount, and says nothing.
+# The first versions with CDI. An earlier runtime silently starts the container without the mount.
 _FIRST = {"containerd": (1, 7), "cri-o": (1, 23)}
 
 

@@ -1,7 +1,7 @@
 """Plans the ResourceSlices of a node. No input or output, no clock.
 
-Every slice of a pool carries the same generation, and a change of one slice raises it in all: consumers ignore a pool
-until they have seen as many slices of its newest generation as it says that there are.
+All slices of a pool carry the same generation, and a change to one slice raises it in all of them. Consumers ignore a
+pool until they have seen all slices of its newest generation.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from shared.model_devices import DRIVER
 
 Json = dict[str, Any]
-DIGEST = "larder.dev/devices"  # annotation: of the devices as we wrote them, for a server drops fields it does not know
-MAX_DEVICES = 64  # a slice may have 128, or 64 if one of them has a taint: a taint should not move the others
+DIGEST = "larder.dev/devices"  # annotation: hash of the devices as written, since servers drop unknown fields
+MAX_DEVICES = 64  # the API allows 128, but 64 with taints; with 64, a new taint moves no device to another slice
 _NAME = 200
 
 
@@ -65,13 +65,13 @@ class PoolOwner:
 def plan_slices(
     owner: PoolOwner, devices: Sequence[Json], published: Sequence[PublishedSlice], last_generation: int = 0
 ) -> list[SliceAction]:
-    """Return what makes the pool have exactly these devices; nothing if it has.
+    """Return the actions after which the pool has exactly these devices; none if it already has.
 
     Args:
         owner: The Node.
         devices: All devices, in a stable order.
         published: The slices of the pool, read live.
-        last_generation: The highest that this process has written; slices may have been deleted since.
+        last_generation: The highest generation that this process has written; its slices may have been deleted since.
     """
     chunks = [list(devices[i : i + MAX_DEVICES]) for i in range(0, len(devices), MAX_DEVICES)] or [[]]
     wanted = {slice_name(owner.name, i): chunk for i, chunk in enumerate(chunks)}
@@ -91,7 +91,7 @@ def plan_slices(
 
 
 def generation_of(actions: Sequence[SliceAction]) -> int:
-    """Return the generation that a plan writes; 0 if it writes none."""
+    """Return the generation that these actions write; 0 if none of them writes a slice."""
     bodies = (action.body for action in actions if not isinstance(action, DeleteSlice))
     return max((body["spec"]["pool"]["generation"] for body in bodies), default=0)
 
@@ -102,7 +102,7 @@ def slice_name(node: str, index: int) -> str:
 
 
 def published_slice(body: Json) -> PublishedSlice:
-    """Return what matters of a slice as the API server has it."""
+    """Return the fields of an existing slice that planning needs."""
     meta, pool = body["metadata"], body["spec"]["pool"]
     digest = (meta.get("annotations") or {}).get(DIGEST, "")
     return PublishedSlice(meta["name"], meta["resourceVersion"], pool["generation"], pool["resourceSliceCount"], digest)

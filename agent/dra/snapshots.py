@@ -1,4 +1,4 @@
-"""Reads the store beside the agent, which alone may change it: marks and stat, no lock."""
+"""Reads the agent's store. Only the agent may change it, so the driver reads marks and file status without a lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,9 +20,9 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 @dataclass(slots=True)
 class SnapshotScanner:
-    """Finds complete snapshots; blocks, and is used by one thread at a time.
+    """Finds complete snapshots; blocks. Use it from one thread at a time.
 
-    Architecture and parameters are read once for each list of files, in a process of their own.
+    Architecture and number of parameters are read once per manifest, in a child process.
     """
 
     root: Path
@@ -35,14 +35,14 @@ class SnapshotScanner:
         self._inventory = Inventory(self._layout)
 
     def scan(self) -> Mapping[str, HeldModel]:
-        """Return the complete snapshots by the name of their device, damaged ones included."""
+        """Return the complete snapshots by device name, including damaged ones."""
         snapshots = self._inventory.snapshots()
         self._forget({snapshot.manifest_digest for snapshot in snapshots})
         found = map(self._held, snapshots)
         return {model.device: model for model in found}
 
     def current(self, model: HeldModel) -> HeldModel | None:
-        """Return a snapshot as it is now, or None if it is gone; may run beside a scan."""
+        """Return a snapshot's current state, or None if it is gone; may run during a scan."""
         snapshot = read_snapshot(self._layout, Path(model.path))
         return replace(model, damaged=tuple(damaged_paths(self._layout, snapshot))) if snapshot else None
 

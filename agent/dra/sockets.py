@@ -1,4 +1,4 @@
-"""The two sockets between kubelet and the driver: kubelet finds the one, and calls the driver on the other."""
+"""The driver's two sockets: kubelet discovers one in its plugin directory, and calls the driver on the other."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from shared.model_devices import DRIVER
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _VERSIONS = ("v1.DRAPlugin",)
 _PREPARE_S = 40.0  # kubelet waits 45
-_HEALTH_S = 10.0  # kubelet takes a device for unknown after 30 s of silence
+_HEALTH_S = 10.0  # kubelet reports the health as unknown after 30 s without an update
 _STOP_S = 1.0
 _LONGEST_MESSAGE = 1000
 _LONGEST_PATH = 107  # of a socket, in bytes
@@ -43,7 +43,7 @@ class DeviceHealth(NamedTuple):
 
 
 class ClaimService(Protocol):
-    """What the driver does for kubelet."""
+    """The port behind the sockets: the operations that kubelet calls."""
 
     async def prepare(self, claim: KubeletClaim) -> Sequence[PreparedDevice]:
         """Make the devices of a claim available to containers; may be called again.
@@ -59,13 +59,13 @@ class ClaimService(Protocol):
         """
 
     async def unprepare(self, claim: KubeletClaim) -> None:
-        """Undo that, also if it never happened.
+        """Undo `prepare`, even if it never happened.
 
         Args:
             claim: The claim as kubelet names it; it may be gone.
 
         Raises:
-            LarderError: It is not undone; kubelet tries again.
+            LarderError: It failed; kubelet tries again.
         """
 
     def health(self) -> Sequence[DeviceHealth]:
@@ -80,17 +80,17 @@ class KubeletSockets:
     service: ClaimService
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     on_registered: Callable[[], None] = lambda: None
-    on_answer: Callable[[str, str, float], None] = lambda *_: None  # verb, outcome, and seconds, for each claim
+    on_answer: Callable[[str, str, float], None] = lambda *_: None  # verb, outcome and seconds of each claim
     _servers: list[Any] = field(default_factory=list, init=False)
 
     @property
     def endpoint(self) -> Path:
-        """The socket of the driver."""
+        """The socket on which kubelet calls the driver."""
         return self.kubelet / "plugins" / DRIVER / "dra.sock"
 
     @property
     def registration(self) -> Path:
-        """The socket in the directory that kubelet watches."""
+        """The registration socket, in the directory that kubelet watches."""
         return self.kubelet / "plugins_registry" / f"{DRIVER}-reg.sock"
 
     async def start(self) -> None:
@@ -109,7 +109,7 @@ class KubeletSockets:
         self._servers.append(await _serve(self.registration, (registration,)))
 
     async def stop(self) -> None:
-        """Close both sockets, and remove them; running calls get a second."""
+        """Close and remove both sockets; calls in progress get one more second."""
         for server in reversed(self._servers):
             await server.stop(_STOP_S)
         for path in (self.registration, self.endpoint):
@@ -147,7 +147,7 @@ class KubeletSockets:
     async def _unprepare(self, request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
         response = _UnprepareResponse()
         for claim in map(_claim_ref, request.claims):
-            answer = response.claims[claim.uid]  # also for a claim that was never prepared
+            answer = response.claims[claim.uid]  # kubelet expects an answer for every claim, prepared or not
             answer.SetInParent()
             _, answer.error = await self._attempt("unprepare", claim, self.service.unprepare)
         return response
@@ -169,7 +169,7 @@ class KubeletSockets:
 async def _outcome(
     claim: KubeletClaim, work: Callable[[KubeletClaim], Awaitable[Sequence[PreparedDevice] | None]]
 ) -> tuple[str, Sequence[PreparedDevice] | None, str]:
-    """Return the outcome, and the devices or the message of what went wrong; one claim never fails another."""
+    """Return the outcome, with the devices or an error message; one claim never fails another."""
     try:
         async with asyncio.timeout(_PREPARE_S):
             return "answered", await work(claim), ""

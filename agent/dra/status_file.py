@@ -1,4 +1,4 @@
-"""What the probes of the driver's container read: a file, because the driver may serve no network."""
+"""The status file that the driver's probes read, because the driver may not listen on any port."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ READY = "ready"
 
 @dataclass(slots=True)
 class StatusFile:
-    """One line: `ready`, or why the driver has published no devices. Its time of change is a sign of life."""
+    """One line: `ready`, or why no devices are published. Its modification time shows that the driver is alive."""
 
     path: Path
     clock: Callable[[], float] = time.time
@@ -24,7 +24,7 @@ class StatusFile:
         self.touch()
 
     def touch(self) -> None:
-        """Show that the driver is alive. Raises StoreFailure."""
+        """Rewrite the file, which updates its modification time. Raises StoreFailure."""
         tmp = self.path.with_suffix(".tmp")
         try:
             self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What nodes advertise and pods request: device information, in the annotation of a Node or a Pod."""
+"""Device information: what nodes advertise and pods request, in annotations."""

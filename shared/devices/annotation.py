@@ -1,7 +1,7 @@
-"""The annotation `KubeDevice/DeviceInfo` of Nodes and Pods: read with limits and written; no input or output.
+"""Parses and writes the annotation `KubeDevice/DeviceInfo` of Nodes and Pods; no input or output.
 
-Anybody who may create a pod writes this text, so its size, its depth and the number of its parts are limited, and each
-error names the place in the text.
+Anyone who may create a pod can write this text, so its size, depth and number of parts are limited. Each error names
+the place in the text.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ import msgspec
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 
 ANNOTATION = "KubeDevice/DeviceInfo"
-MAX_BYTES = 256 * 1024  # the API server allows as much for all annotations of an object
+MAX_BYTES = 256 * 1024  # the API server's limit for all annotations of an object
 MAX_NODE_RESOURCES = 4096
 MAX_POD_RESOURCES = 256  # in one list
 MAX_CONTAINERS = 64
@@ -38,7 +38,7 @@ def parse_pod_info(text: str | bytes) -> PodInfo:
 
 
 def node_info_from(value: object) -> NodeInfo:
-    """Return the NodeInfo in decoded JSON."""
+    """Convert decoded JSON to a NodeInfo."""
     keys = _Keys(value, "")
     return NodeInfo(
         name=keys.text("name"),
@@ -51,7 +51,7 @@ def node_info_from(value: object) -> NodeInfo:
 
 
 def pod_info_from(value: object) -> PodInfo:
-    """Return the PodInfo in decoded JSON."""
+    """Convert decoded JSON to a PodInfo."""
     keys = _Keys(value, "")
     return PodInfo(
         name=keys.text("podname"),
@@ -64,7 +64,7 @@ def pod_info_from(value: object) -> PodInfo:
 
 
 def node_info_json(node: NodeInfo) -> dict[str, Any]:
-    """Return the content of the annotation of a Node: no empty keys and nothing of Kubernetes' own."""
+    """Return the JSON for a Node's annotation, without empty keys and without the `kube_` fields."""
     return node.unknown | _present(
         name=node.name,
         capacity=node.capacity,
@@ -75,7 +75,7 @@ def node_info_json(node: NodeInfo) -> dict[str, Any]:
 
 
 def pod_info_json(pod: PodInfo) -> dict[str, Any]:
-    """Return the content of the annotation of a Pod: no empty keys and nothing of Kubernetes' own."""
+    """Return the JSON for a Pod's annotation, without empty keys and without the `kube_` fields."""
     return pod.unknown | _present(
         podname=pod.name,
         nodename=pod.node_name,
@@ -86,12 +86,12 @@ def pod_info_json(pod: PodInfo) -> dict[str, Any]:
 
 
 def encode_node_info(node: NodeInfo) -> str:
-    """Return the annotation of a Node, the same text for the same content."""
+    """Return the text of a Node's annotation; equal content gives equal text."""
     return msgspec.json.encode(node_info_json(node), order="deterministic").decode()
 
 
 def encode_pod_info(pod: PodInfo) -> str:
-    """Return the annotation of a Pod, the same text for the same content."""
+    """Return the text of a Pod's annotation; equal content gives equal text."""
     return msgspec.json.encode(pod_info_json(pod), order="deterministic").decode()
 
 
@@ -135,7 +135,7 @@ def _present(**values: object) -> dict[str, Any]:
 
 
 class _Keys:
-    """The keys of one object of the JSON, taken out one by one."""
+    """Takes the keys of one JSON object, one by one."""
 
     def __init__(self, value: object, path: str) -> None:
         if not isinstance(value, Mapping):

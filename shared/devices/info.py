@@ -1,8 +1,8 @@
-"""What a node offers, and what the containers of a pod request and got: plain data and pure functions on it.
+"""The devices of nodes, and the requests and allocations of pods: plain data and pure functions on it.
 
 The attributes correspond to the JSON of the annotation `KubeDevice/DeviceInfo` (`shared.devices.annotation`). Those
-that begin with `kube_` come from the Node or the Pod itself and are never in the JSON. `unknown` has the keys of the
-JSON that this version does not know; they are written back as they were read.
+that begin with `kube_` come from the Node or the Pod itself and are never in the JSON. `unknown` holds JSON keys that
+this version does not know; they are written back unchanged.
 """
 
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ ResourceScorer: TypeAlias = dict[str, int]
 class NodeInfo:
     """The devices of one node.
 
-    `allocatable` is the capacity without what is reserved, `used` what pods use of it. `scorer` names the scoring
-    function of a resource by number (`controller.devices.scorers`). `kube_cap` and `kube_alloc` are the whole numbers
-    in the capacity and allocatable of the Node's status.
+    `allocatable` is the capacity minus reservations; `used` is the part of it that pods use. `scorer` selects the
+    scoring function of a resource by number (`controller.devices.scorers`). `kube_cap` and `kube_alloc` are the whole
+    numbers in the capacity and allocatable of the Node's status.
     """
 
     name: str = ""
@@ -36,11 +36,11 @@ class NodeInfo:
 
 @dataclass
 class ContainerInfo:
-    """What one container requests, and the devices that it got.
+    """One container's requests and the devices allocated to it.
 
-    `requests` and `scorer` are the user's. `dev_requests` are the requests in the terms of the chosen node, and
-    `allocate_from` is the resource of the node that serves each of them; both are the scheduler's. `kube_requests` are
-    the extended resources in the container's own requests.
+    The user writes `requests` and `scorer`. The scheduler writes `dev_requests`, which are the requests translated for
+    the chosen node, and `allocate_from`, the node's resource that serves each of them. `kube_requests` are the extended
+    resources in the container's own `resources`.
     """
 
     requests: ResourceList = field(default_factory=dict)
@@ -53,7 +53,7 @@ class ContainerInfo:
 
 @dataclass
 class PodInfo:
-    """What the containers of one pod request; `node_name` is the node for which their devices were chosen."""
+    """The requests of one pod; `node_name` is the node for which its devices were chosen."""
 
     name: str = ""
     node_name: str = ""
@@ -108,5 +108,5 @@ def requests_devices(pod: PodInfo) -> bool:
 
 
 def is_group_resource(name: str) -> bool:
-    """Return whether a resource belongs to a tree of groups, which the group scheduler allocates."""
+    """Return whether a resource belongs to the tree of groups that the group scheduler allocates."""
     return name.startswith(GROUP_PREFIX)

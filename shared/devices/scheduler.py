@@ -1,6 +1,6 @@
-"""The names that send pods with devices to our scheduler, and the scheduler to the extender."""
+"""The names by which pods with devices reach our scheduler, and the scheduler calls the extender."""
 
-SCHEDULER_NAME = "larder-scheduler"  # its Deployment is named the same
-DEFAULT_SCHEDULER = "default-scheduler"  # of pods that name none
-DEVICES_RESOURCE = "larder.dev/devices"  # an extended resource that no node has: who requests it needs the extender
+SCHEDULER_NAME = "larder-scheduler"  # also the name of its Deployment
+DEFAULT_SCHEDULER = "default-scheduler"  # what the API server sets if a pod names none
+DEVICES_RESOURCE = "larder.dev/devices"  # an extended resource that no node has; it marks pods that need the extender
 NAMESPACE_LABEL = "larder.dev/device-scheduling"  # "true" on namespaces whose pods our scheduler may place
