@@ -1,1 +1,1 @@
-"""Volume claim templates: the claims that each pod of a workload gets for itself."""
+"""Volume claim templates: each pod of a workload gets its own claims from them."""

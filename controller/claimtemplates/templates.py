@@ -1,4 +1,4 @@
-"""Parses volume claim templates, and turns them into claims and volumes of a pod. No input or output, no clock."""
+"""Parses volume claim templates and builds a pod's claims and volumes from them. No input or output, no clock."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,18 +28,18 @@ SPEC_FIELDS = frozenset(
     )
 )
 _METADATA_FIELDS = frozenset(("name", "labels", "annotations"))
-_IGNORED = frozenset(("apiVersion", "kind", "status", "creationTimestamp"))  # what Go programs write unasked
+_IGNORED = frozenset(("apiVersion", "kind", "status", "creationTimestamp"))  # Go programs write them even if empty
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OURS = "larder.dev/"
 
 
 class InvalidTemplates(ValueError):
-    """Volume claim templates that no claim can be made from; the message says where and what to write."""
+    """Invalid volume claim templates; the message says where, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeClaimTemplate:
-    """A claim for each pod.
+    """A template for one claim per pod.
 
     Args:
         name: Name of the volume in the pod.
@@ -64,7 +64,7 @@ class ClaimOwner:
     uid: str
 
     def reference(self) -> Json:
-        """Return the owner reference: Kubernetes deletes the claims with the workload, never before."""
+        """Return the owner reference, by which Kubernetes deletes the claims with the workload and not earlier."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -79,11 +79,11 @@ def parse_templates(written: object, where: str) -> tuple[VolumeClaimTemplate, .
     """Return the templates of a decoded JSON list.
 
     Args:
-        written: What the user wrote.
-        where: The field or annotation that holds it, for messages.
+        written: The decoded JSON.
+        where: The field or annotation that it is from, for messages.
 
     Raises:
-        InvalidTemplates: It is not a list of at most 16 templates of 16 KiB, or a template sets what it may not.
+        InvalidTemplates: It is not a list of at most 16 templates of 16 KiB, or a template sets a forbidden field.
     """
     if not isinstance(written, list):
         raise InvalidTemplates(f"{where}: write a list of PersistentVolumeClaims")
@@ -99,7 +99,7 @@ def parse_templates(written: object, where: str) -> tuple[VolumeClaimTemplate, .
 def templates_without_volume(
     templates: Sequence[VolumeClaimTemplate], pod_spec: Mapping[str, Any]
 ) -> tuple[VolumeClaimTemplate, ...]:
-    """Return the templates that a pod gets claims from: a volume that the pod itself defines wins over a template."""
+    """Return the templates that apply to a pod: those without a volume of the same name in the pod itself."""
     volumes = pod_spec.get("volumes") or []
     defined = {volume.get("name") for volume in volumes if isinstance(volume, Mapping)}
     return tuple(template for template in templates if template.name not in defined)
@@ -111,7 +111,7 @@ def claim_name(volume: str, pod: str) -> str:
 
 
 def name_problem(claim: str) -> str:
-    """Return why a claim cannot have this name; empty if it can."""
+    """Return why this cannot be the name of a claim; empty if it can."""
     if len(claim) <= LONGEST_NAME:
         return ""
     return (
@@ -126,11 +126,11 @@ def claim_body(
     """Return the claim of a pod.
 
     Args:
-        template: What it is created from.
+        template: Its template.
         namespace: Namespace of the pod.
         pod: Name of the pod.
         owner: The workload.
-        labels: Labels that tell the claims of this workload apart.
+        labels: Labels that identify the claim within the workload.
     """
     ours = {TEMPLATE_LABEL: template.name, "app.kubernetes.io/managed-by": "larder"}
     metadata: Json = {
@@ -145,7 +145,7 @@ def claim_body(
 
 
 def claim_volumes(templates: Sequence[VolumeClaimTemplate], pod: str) -> list[Json]:
-    """Return the volumes of a pod that lead to its claims."""
+    """Return the pod volumes that mount its claims."""
     return [
         {"name": template.name, "persistentVolumeClaim": {"claimName": claim_name(template.name, pod)}}
         for template in templates
@@ -153,7 +153,7 @@ def claim_volumes(templates: Sequence[VolumeClaimTemplate], pod: str) -> list[Js
 
 
 def is_controlled(meta: Meta, uid: str) -> bool:
-    """Return whether the object with this uid controls another: no other claim or pod of a name is ever used."""
+    """Return whether the object with this uid controls another; claims and pods that it does not are never used."""
     return any(owner.get("uid") == uid and owner.get("controller") is True for owner in meta.owner_references)
 
 
@@ -177,7 +177,7 @@ def _object(written: Mapping[str, Any], part: str, where: str) -> Mapping[str, A
 
 
 def _problems(written: Mapping[str, Any], metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a template, each with its place."""
+    """Yield the problems of a template, each with its place."""
     for name in sorted(written.keys() - _IGNORED - {"metadata", "spec"}):
         yield f"{name[:63]}: a template has metadata and spec"
     for name in sorted(metadata.keys() - _IGNORED - _METADATA_FIELDS):

@@ -1,1 +1,1 @@
-"""Claims of their own for the pods of indexed workloads, made from the templates in an annotation."""
+"""Creates claims for each pod of an indexed workload, from templates in an annotation."""

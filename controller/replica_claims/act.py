@@ -1,4 +1,4 @@
-"""Creates the claims of pods."""
+"""Creates pods' claims."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _ADVICE = "rename the workload or the template, or delete that claim"
 
 @dataclass(frozen=True, slots=True)
 class ReplicaClaimActor:
-    """Writes to the API server; every creation may be repeated."""
+    """Writes to the API server; creating a claim is idempotent."""
 
     kube: Kube
     owners: WorkloadOwners

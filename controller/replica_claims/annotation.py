@@ -1,7 +1,7 @@
 """Reads the templates in a pod's annotation, as JSON or YAML. No input or output, no clock.
 
-Anyone who may create a pod writes this text. So its bytes, its values and their depth are bounded before anything is
-built from it, and references, which multiply the size of a YAML document, are refused.
+Anyone who may create a pod can write this text, so its size, number of values and nesting are checked before it is
+parsed into objects. YAML references are refused, because they can multiply the size of a document.
 """
 
 import math
@@ -30,9 +30,9 @@ def read_templates(annotations: Mapping[str, str]) -> tuple[VolumeClaimTemplate,
     try:
         _check(yaml.parse(text, Loader=yaml.CSafeLoader))
         written = yaml.load(text, yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, TypeError) as error:  # ValueError: a date that does not exist, for example
+    except (yaml.YAMLError, ValueError, TypeError) as error:  # ValueError: for example a date that does not exist
         first = str(error).strip().partition("\n")[0][:200]
-        raise InvalidTemplates(f"{_WHERE} is neither JSON nor YAML that may be used here: {first}; {_HOW}") from error
+        raise InvalidTemplates(f"{_WHERE} is neither JSON nor YAML that Larder accepts: {first}; {_HOW}") from error
     if problem := next(_foreign_values(written), ""):
         raise InvalidTemplates(f"{_WHERE}: {problem}; put quotes around it")
     templates = parse_templates(written, _WHERE)
@@ -59,7 +59,7 @@ def _check(events: Iterator[yaml.Event]) -> None:
 
 
 def _foreign_values(written: object) -> Iterator[str]:
-    """Yield what JSON has no values for, such as dates, and keys that are not text."""
+    """Yield values that JSON cannot represent, such as dates, and keys that are not strings."""
     match written:
         case dict():
             for key, value in written.items():
@@ -80,7 +80,7 @@ def _foreign_values(written: object) -> Iterator[str]:
 
 
 def _shown(value: object) -> str:
-    """Return a value for a message; Python refuses to write out the largest integers."""
+    """Return a value for a message; Python refuses to print very large integers."""
     if isinstance(value, int) and abs(value) > _MAX_INTEGER:
         return f"an integer of {value.bit_length()} bits"
     return repr(str(value)[:60])

@@ -1,4 +1,4 @@
-"""The controller of the claims of replicas."""
+"""The controller that creates claims for replicas."""
 
 from collections.abc import Iterable
 

@@ -1,9 +1,10 @@
-"""Decides what happens to a pod that was given claims. No input or output, no clock.
+"""Decides the next steps for a pod with claims from templates. No input or output, no clock.
 
     gated ──── claims created, one by one ────► all exist ──── gate removed ────► scheduled, then bound
 
-A claim counts once it exists: many classes bind it only when its pod has a node. A claim that is deleted before the pod
-has started is recreated. Nothing here deletes a claim: Kubernetes does, with the workload that owns it.
+A claim counts as soon as it exists, because many storage classes bind it only once its pod has a node. A claim that is
+deleted before the pod starts is recreated. Larder never deletes a claim: Kubernetes does, with the workload that owns
+it.
 """
 
 from dataclasses import dataclass
@@ -19,12 +20,12 @@ TERMINATING = "ClaimTerminating"
 REFUSED = "ClaimRefused"
 DELAYED = "ClaimDelayed"
 _LOOK_AGAIN_S = 60.0
-_MOST_NAMED = 3  # of 16 claims, whose names may be long
+_MOST_NAMED = 3  # a pod may have 16 claims with long names
 
 
 @dataclass(frozen=True, slots=True)
 class CreateClaim:
-    """Create a claim when it is its turn; `created` is the creation time of its pod."""
+    """Queue the creation of a claim; `created` is the creation time of its pod."""
 
     claim: ReplicaClaim
     created: str
@@ -32,19 +33,19 @@ class CreateClaim:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawPending:
-    """Remove the creations for this pod that still wait for their turn."""
+    """Cancel the queued creations for this pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePod:
-    """Let the scheduler place the pod."""
+    """Remove the pod's scheduling gate."""
 
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
 class ReportWait:
-    """Say why the pod waits: a warning on it and on its controllers, or a note on the controllers alone."""
+    """Report why the pod waits: a warning on the pod and its controllers, or a normal Event on the controllers only."""
 
     pod: Pod
     reason: str
@@ -72,7 +73,7 @@ def decide(view: ReplicaPodView) -> list[Action]:
 
 
 def _create(pod: Pod, missing: list[ReplicaClaim]) -> list[Action]:
-    """Have the claims created; asked again now and then, because a queue can be lost with its replica."""
+    """Request the claims. Requests are repeated from time to time, because a failover loses the queue."""
     due = (claim for claim in missing if claim.failure is None or not claim.failure.retry_s)
     return [CreateClaim(claim, pod.metadata.creation_timestamp) for claim in due]
 

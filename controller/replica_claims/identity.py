@@ -1,4 +1,4 @@
-"""What stays the same when a pod of a workload is replaced by another. No input or output, no clock."""
+"""The identity that a pod of a workload shares with its replacements. No input or output, no clock."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
 
 class NoIdentity(ValueError):
-    """Nothing distinguishes a pod's successor from its siblings; the message says what is missing."""
+    """A pod's replacement could not be told from its siblings; the message says what is missing."""
 
 
 def controller_of(owners: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -29,11 +29,11 @@ def controller_of(owners: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | No
 def identity_of(
     name: str, labels: Mapping[str, str], annotations: Mapping[str, str], controller: Mapping[str, Any]
 ) -> str:
-    """Return the name that a pod shares with those that replace it.
+    """Return the name that a pod shares with its replacements.
 
-    A pod of a Job gets a random suffix, so it is the name of the Job with the index: Job `train`, index 3 is `train-3`.
-    Pods of other workloads keep their name. One whose name is generated has the workload's with the index, and with the
-    type of the replica if it has one.
+    The names of a Job's pods have random suffixes, so their identity is the name of the Job and the index: index 3 of
+    Job `train` is `train-3`. Other pods keep their name. If that is generated, the identity is the workload's name, the
+    replica type if there is one, and the index.
 
     Args:
         name: Name of the pod; empty if the API server is to generate it.

@@ -1,4 +1,4 @@
-"""Keys of the claims of replicas."""
+"""Keys for pods with claims from templates, and for these claims."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from controller.manager.keys import NamespacedKey
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPodKey(NamespacedKey):
-    """A pod that was given claims and has not started."""
+    """A pod with claims from templates that has not started."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateClaimKey:
-    """A claim of a pod, in the provisioner."""
+    """A pod's claim, as a key of the provisioner."""
 
     namespace: str
     name: str

@@ -28,7 +28,7 @@ INVALID = "InvalidTemplates"
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPodObserver:
-    """Reads the caches, and the controllers of a pod live."""
+    """Reads a pod's controllers live and everything else from caches."""
 
     pods: ReplicaPods
     claims: Cache[PersistentVolumeClaim]
@@ -47,7 +47,7 @@ class ReplicaPodObserver:
         return ReplicaPodView(key, pod, gated=CLAIMS_GATE in gates, claims=claims, problem=problem)
 
     async def _claims(self, pod: Pod) -> tuple[tuple[ReplicaClaim, ...], tuple[str, str]]:
-        """Return the claims of a pod, or why it can have none: anyone may write its annotations and owners."""
+        """Return a pod's claims, or why it gets none. Its annotations and owners are untrusted."""
         meta = pod.metadata
         controller = controller_of(meta.owner_references)
         if controller is None:

@@ -33,7 +33,7 @@ class NoWorkload:
 
 @dataclass(slots=True)
 class WorkloadOwners:
-    """Reads controllers live, only their metadata; the answer is kept for ten seconds for the pods beside."""
+    """Reads controllers' metadata live, and caches it for ten seconds for other pods of the workload."""
 
     kube: Kube
     kinds: WorkloadKinds
@@ -43,8 +43,8 @@ class WorkloadOwners:
     async def of(self, namespace: str, controller: Reference) -> ClaimOwner | NoWorkload:
         """Return the workload at the top of a pod's controllers.
 
-        A leader Pod may stand between two of them, as in a LeaderWorkerSet. Kinds that the chart does not name are not
-        read and own nothing: a CronJob, for example, whose Jobs have claims of their own.
+        There may be a leader Pod between two of them, as in a LeaderWorkerSet. Kinds that the chart does not name are
+        not read and own nothing. An example is a CronJob: each of its Jobs has its own claims.
 
         Raises:
             KubeError: The request failed; another attempt may succeed.
@@ -53,7 +53,7 @@ class WorkloadOwners:
         if subject is None:
             return NoWorkload(OWNER_GONE, "the pod names a controller that cannot exist")
         self._known = {key: found for key, found in self._known.items() if now - found[0] < _KEPT_S}
-        if subject in self._known:  # by all that the reference says, for a tenant may write the uid of another's
+        if subject in self._known:  # the key is the whole reference, because a tenant may write another's uid
             return self._known[subject][1]
         found = await self._top(namespace, controller)
         if len(self._known) < _MOST_KEPT:
@@ -61,13 +61,13 @@ class WorkloadOwners:
         return found
 
     async def is_alive(self, namespace: str, owner: ClaimOwner) -> bool:
-        """Return whether a workload exists and is not being deleted, live. Raises KubeError."""
+        """Read a workload live; return whether it exists and is not being deleted. Raises KubeError."""
         reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
         kind = self.kinds.of(reference)
         return kind is not None and isinstance(await self._read(namespace, kind, reference), Meta)
 
     def clear(self) -> None:
-        """Drop what is known."""
+        """Clear the cache."""
         self._known.clear()
 
     async def _top(self, namespace: str, controller: Reference) -> ClaimOwner | NoWorkload:
@@ -86,7 +86,7 @@ class WorkloadOwners:
         return NoWorkload(OWNER_GONE, f"the pod is below more than {_MOST_STEPS} levels of controllers")
 
     def _kind(self, reference: Reference) -> WorkloadKind | None:
-        """Return the kind of a controller that is read, or None."""
+        """Return the kind of a controller, or None if that kind is not read."""
         is_pod = (reference.get("apiVersion"), reference.get("kind")) == (POD.api_version, POD.kind)
         return POD if is_pod else self.kinds.of(reference)
 

@@ -1,4 +1,4 @@
-"""The pods that were given claims and have not started."""
+"""The pods with claims from templates that have not started."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _KEPT = IDENTITY_KEYS | {TEMPLATES_ANNOTATION, GIVEN_ANNOTATION}
 
 @dataclass(slots=True)
 class ReplicaPods:
-    """A sink that keeps of these pods what their claims depend on; `changed` signals each change."""
+    """A sink for these pods that keeps only the fields that matter to their claims; `changed` signals each change."""
 
     changed: Signal[Key] = field(default_factory=Signal, init=False)
     _pods: Cache[Pod] = field(init=False)
@@ -42,7 +42,7 @@ class ReplicaPods:
         return (pod.key for pod in self._pods)
 
     def replace(self, objects: Sequence[Pod], unreadable: Collection[Key] = ()) -> None:
-        """Become exactly those of `objects` that have not started, but keep what is known of `unreadable`."""
+        """Replace the contents with the pods that have not started; keep the known state of `unreadable` ones."""
         self._pods.replace([_trimmed(pod) for pod in objects if _waits(pod)], unreadable)
 
     def upsert(self, obj: Pod) -> None:
@@ -68,7 +68,7 @@ def _waits(pod: Pod) -> bool:
 
 
 def _trimmed(pod: Pod) -> Pod:
-    """Return a pod with only the labels and annotations that are read here; a tenant may write 256 KiB of others."""
+    """Drop labels and annotations that are not read here, because a tenant may write 256 KiB of them."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key in _KEPT}
     annotations = {key: value for key, value in pod.metadata.annotations.items() if key in _KEPT}
     return replace(pod, metadata=replace(pod.metadata, labels=labels, annotations=annotations))

@@ -1,4 +1,4 @@
-"""Reconciles one pod that was given claims: observe, decide, act."""
+"""Reconciles one pod with claims from templates: observe, decide, act."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class ReplicaPodReconciler:
-    """Has the claims of a pod created, and lets it go once they exist."""
+    """Requests a pod's claims, and removes its scheduling gate once they exist."""
 
     observer: ReplicaPodObserver
     actor: ReplicaClaimActor
@@ -57,7 +57,7 @@ class ReplicaPodReconciler:
         return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
 
     async def stop(self) -> None:
-        """Drop what only this leadership knew."""
+        """Drop the state of this leadership."""
         self._requested.clear()
         self.failures.clear()
         self.metrics.clear()
@@ -93,7 +93,7 @@ class ReplicaPodReconciler:
         )
 
     def _withdraw(self, key: ReplicaPodKey) -> None:
-        """Withdraw the pod's requests; a successor that waits for the same claim asks again at once."""
+        """Withdraw the pod's requests, and requeue other pods that wait for the same claims."""
         for claim in self._requested.pop(key, ()):
             self.provisioner.withdraw(claim)
             self.failures.forget(claim)
@@ -107,7 +107,7 @@ class ReplicaPodReconciler:
             _log.info("claims_gate_removed", namespace=key.namespace, pod=key.name)
 
     async def _report(self, key: ReplicaPodKey, report: ReportWait) -> None:
-        """Report on the pod if it is a warning, and once an hour for all pods of a workload on the workload."""
+        """Report warnings on the pod; report everything on its workload, once an hour for all of its pods."""
         meta = report.pod.metadata
         if report.warn:
             pod = EventSubject("v1", "Pod", meta.namespace, meta.name, meta.uid)
@@ -116,7 +116,7 @@ class ReplicaPodReconciler:
             await self.events.report(subject, (subject,), report.reason, report.message, warn=report.warn)
 
     async def _controllers(self, pod: Pod) -> list[EventSubject]:
-        """Return the controller of a pod and the workload that owns its claims, which may be the same."""
+        """Return a pod's controller and the workload that owns its claims, or one object if they are the same."""
         controller, namespace = controller_of(pod.metadata.owner_references), pod.metadata.namespace
         if controller is None:
             return []

@@ -1,4 +1,4 @@
-"""How many pods wait for their claims, and for how long."""
+"""Metrics of the pods that wait for their claims."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from controller.replica_claims.view import ReplicaPodView
 
 @dataclass(slots=True)
 class ReplicaPodMetrics:
-    """Remembers the pods that had our gate when they were last reconciled; `now` is the UTC time."""
+    """Tracks the pods that had our gate when last reconciled; `now` returns the UTC time."""
 
     now: Callable[[], datetime]
-    _waits: dict[ReplicaPodKey, str] = field(default_factory=dict, init=False)  # when each was created
+    _waits: dict[ReplicaPodKey, str] = field(default_factory=dict, init=False)  # their creation times
 
     def note(self, view: ReplicaPodView) -> None:
         """Record whether a pod waits."""
@@ -26,11 +26,11 @@ class ReplicaPodMetrics:
             self._waits.pop(view.key, None)
 
     def clear(self) -> None:
-        """Drop everything, because another replica leads."""
+        """Drop everything, because another replica leads now."""
         self._waits.clear()
 
     def gauges(self) -> Iterable[Metric]:
-        """Return the number of pods that wait, and the age of the oldest."""
+        """Return the number of waiting pods, and the age of the oldest."""
         oldest = min(self._waits.values(), default="")
         age_s = (self.now() - datetime.fromisoformat(oldest)).total_seconds() if oldest else 0.0
         return (

@@ -1,4 +1,4 @@
-"""What a decision on the claims of one pod is based on."""
+"""The input of a decision on one pod's claims."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -10,12 +10,12 @@ from shared.api.core import Pod
 
 
 class ClaimState(Enum):
-    """Whether a pod can have a claim."""
+    """The state of a claim, from a pod's point of view."""
 
     MISSING = "missing"
-    LEAVING = "leaving"  # it was deleted, and goes when nothing uses it
+    LEAVING = "leaving"  # it was deleted, and disappears once nothing uses it
     TAKEN = "taken"  # an object of another owner has the name
-    READY = "ready"  # it exists; it may be bound only once the pod has a node
+    READY = "ready"  # it exists; many are bound only once the pod has a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ReplicaClaim:
         name: Its name.
         body: The claim to create.
         state: Whether it exists.
-        holder: The controller of a claim with this name that is not ours; empty if it has none.
+        holder: The controller of the existing claim, for messages; empty if it has none.
         failure: Why the last attempt to create it failed.
     """
 
@@ -39,15 +39,15 @@ class ReplicaClaim:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPodView:
-    """One pod, at one moment.
+    """A snapshot of one pod and its claims.
 
     Args:
         key: The pod.
         pod: The pod; None if it is gone or has started.
         gated: Whether it has Larder's gate.
-        queued: Whether it waits for a quota behind a gate of Kueue.
+        queued: Whether a gate of Kueue holds it until it gets quota.
         claims: The claims that it needs.
-        problem: Reason and message if it cannot have any.
+        problem: Reason and message if it cannot get claims; otherwise two empty strings.
     """
 
     key: ReplicaPodKey

@@ -1,4 +1,4 @@
-"""The kinds of workloads whose pods may have claims made from an annotation. No input or output, no clock."""
+"""The kinds of workloads whose pods may get claims from an annotation. No input or output, no clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ class WorkloadKind:
     """A namespaced kind that controls pods, directly or through others.
 
     Args:
-        api_version: Group and version in which it is read.
-        kind: Its name.
-        resource: Its plural in paths.
+        api_version: Group and version to read it in.
+        kind: Its kind.
+        resource: Its plural, as in API paths.
     """
 
     api_version: str
@@ -25,19 +25,19 @@ class WorkloadKind:
         return group_of(self.api_version)
 
     def path(self, namespace: str, name: str) -> str:
-        """Return the API path of an object; anyone may write the name into an owner reference."""
+        """Return the API path of an object; the name may come from an owner reference, so it is untrusted."""
         root = "apis" if self.group else "api"
         return f"/{root}/{self.api_version}/namespaces/{namespace}/{self.resource}/{quote(name, safe='')}"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadKinds:
-    """The kinds that the chart names; none: the annotation is switched off."""
+    """The kinds that the chart names; if empty, the annotation is switched off."""
 
     kinds: tuple[WorkloadKind, ...] = ()
 
     def of(self, reference: Mapping[str, object]) -> WorkloadKind | None:
-        """Return the kind of an owner reference, in whichever version it is written, or None."""
+        """Return the kind of an owner reference in any version, or None."""
         named = group_of(str(reference.get("apiVersion", ""))), reference.get("kind")
         return next((known for known in self.kinds if (known.group, known.kind) == named), None)
 
@@ -47,7 +47,7 @@ class WorkloadKinds:
         return bool(self.kinds)
 
 
-POD = WorkloadKind("v1", "Pod", "pods")  # may stand between two workloads, and owns nothing itself
+POD = WorkloadKind("v1", "Pod", "pods")  # may be between two workloads, and owns no claims itself
 
 
 def group_of(api_version: str) -> str:

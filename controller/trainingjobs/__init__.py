@@ -1,1 +1,1 @@
-"""TrainingJobs: pods that train together, each with claims of its own that outlive it."""
+"""TrainingJobs: pods that train together, each with its own claims, which outlive it."""

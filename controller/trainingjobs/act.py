@@ -1,4 +1,4 @@
-"""Applies what was decided for a TrainingJob."""
+"""Applies the actions decided for a TrainingJob."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TrainingJobActor:
-    """Writes to the API server; every creation may be repeated, and adopts nothing that the job does not control."""
+    """Writes to the API server. Creations are idempotent, and never adopt an object that the job does not control."""
 
     kube: Kube
     events: EventRecorder
     now: Callable[[], datetime]
 
     async def create_service(self, job: TrainingJob) -> None:
-        """Create the Service unless the job has it. Raises RefusedName, KubeError."""
+        """Create the Service unless it exists. Raises RefusedName, KubeError."""
         await self._create(f"/api/v1/namespaces/{job.metadata.namespace}/services", job_service(job), job.metadata)
 
     async def create_claim(self, job: TrainingJob, replica: JobReplica, template: VolumeClaimTemplate) -> None:
@@ -45,11 +45,11 @@ class TrainingJobActor:
         await self._create(pods_in(job.metadata.namespace), replica_pod(job, replica, templates), job.metadata)
 
     async def delete_pod(self, seen: Meta) -> None:
-        """Delete the pod that was read."""
+        """Delete exactly the pod that was read."""
         await delete_if_present(self.kube, f"{pods_in(seen.namespace)}/{seen.name}", seen.uid)
 
     async def delete_job(self, seen: Meta) -> None:
-        """Delete the version of a job that was read."""
+        """Delete the job if it is still the version that was read."""
         await delete_if_present(self.kube, _path(seen), seen.uid, seen.resource_version)
 
     async def write_status(self, job: TrainingJob, status: TrainingJobStatus) -> None:

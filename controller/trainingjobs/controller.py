@@ -44,7 +44,7 @@ def training_jobs_controller(
 
 
 def _collected(jobs: TrainingJobs, informer: Informer[Any] | None) -> Watch[TrainingJobKey]:
-    """Return the watch of a job's parts, whose changes are collected for a while that grows with the job."""
+    """Return the watch of a job's parts; their changes are batched, for longer the larger the job is."""
 
     def listen(queue: Queue[TrainingJobKey]) -> None:
         jobs.part_changed.listen(lambda key: queue.add_after(key, jobs.delay_s(key)))

@@ -1,10 +1,10 @@
-"""Decides what happens to one TrainingJob. No input or output, no clock.
+"""Decides the next steps for one TrainingJob. No input or output, no clock.
 
     created ──► claims ──► pods ──► Running ──► Succeeded or Failed ──► clean-up, and deletion after its ttl
                   ▲          │
                   └──────────┘ a pod is gone, or failed and is replaced: its claims are still there
 
-A claim is created before its pod, always. No claim is ever deleted: Kubernetes collects them with the job.
+A claim is always created before its pod. Larder never deletes a claim: Kubernetes collects them with the job.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,15 +21,15 @@ from controller.trainingjobs.replicas import JobReplica
 from controller.trainingjobs.view import ReplicaView, TrainingJobView
 from shared.kube.objects import Meta
 
-PODS_AT_ONCE = 50  # created or deleted in one reconcile, so that other namespaces get their turn
-MOST_QUEUED = 500  # claims of a role in the queue at one time, each of which the controller keeps in memory
+PODS_AT_ONCE = 50  # pods created or deleted per reconcile, so that other namespaces get their turn
+MOST_QUEUED = 500  # claims per role in the queue, which is in memory
 MOST_REPLACED = 100  # failed pods in `status.replacing`
-RESTART_S = 10.0  # from the creation of a pod to that of its successor, at least
-LOOK_AGAIN_S = 30.0  # while another object has the name
+RESTART_S = 10.0  # minimum time between creating a pod and its replacement
+LOOK_AGAIN_S = 30.0  # between polls while another object has the name
 _LOOKS_PER_TURN = 20  # a position is at most a quarter out of date at 5 claims per second
-POSITION_S = 5.0  # between two looks at the queue, at least
-_SEEN_S = 0.5  # within which the watch reports what was deleted
-UNBOUND_S = 60.0  # until a claim that is not bound is reported
+POSITION_S = 5.0  # minimum time between two polls of the queue
+_SEEN_S = 0.5  # by then, the watch has usually reported the deletions
+UNBOUND_S = 60.0  # before an unbound claim is reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class CreateService:
 
 @dataclass(frozen=True, slots=True)
 class ProvisionClaims:
-    """Have the claims of a replica created, when it is their turn; `number` is its place among the replicas."""
+    """Queue the creation of a replica's claims; `number` is its position among the replicas."""
 
     replica: JobReplica
     templates: tuple[VolumeClaimTemplate, ...]
@@ -48,7 +48,7 @@ class ProvisionClaims:
 
 @dataclass(frozen=True, slots=True)
 class WithdrawClaims:
-    """Remove the creations that still wait for their turn, except for those of the replicas that are kept."""
+    """Cancel the queued creations, except for the replicas in `kept`."""
 
     kept: frozenset[JobReplica] = frozenset()
 
@@ -63,14 +63,14 @@ class CreatePods:
 
 @dataclass(frozen=True, slots=True)
 class DeletePods:
-    """Delete the pods that were read."""
+    """Delete exactly the pods that were read."""
 
     seen: tuple[Meta, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTrainingJob:
-    """Delete the job that was read, which has outlived its ttl."""
+    """Delete the job, because its ttl has passed."""
 
     seen: Meta
 
@@ -80,8 +80,8 @@ class WriteJobStatus:
     """Write the status.
 
     Args:
-        outcome: How the job ended; None if it is still running, or had ended before.
-        replace: Failed pods to count as restarts, before they are deleted.
+        outcome: How the job has just ended; None if it is still running or ended earlier.
+        replace: Failed pods to count as restarts before they are deleted.
     """
 
     outcome: JobOutcome | None = None
@@ -93,7 +93,7 @@ Action: TypeAlias = Creation | DeletePods | DeleteTrainingJob | WriteJobStatus |
 
 
 def decide(view: TrainingJobView, now: datetime) -> list[Action]:
-    """Return the next steps for a job, in their order."""
+    """Return the next steps for a job, in order."""
     job = view.job
     if job.metadata.deletion_timestamp is not None:
         return [WithdrawClaims()]
@@ -140,7 +140,7 @@ def _service(view: TrainingJobView) -> Iterator[Action]:
 
 
 def _surplus(view: TrainingJobView) -> Iterator[Action]:
-    """Delete the pods of replicas that are not wanted any more, and forget what was to be created for them."""
+    """Delete the pods of replicas that are no longer wanted, and cancel their queued claims."""
     wanted = {replica.name for replica in view.replicas}
     surplus = [pod for pod in view.pods if pod.metadata.name not in wanted]
     if view.queue.queued:
@@ -149,7 +149,7 @@ def _surplus(view: TrainingJobView) -> Iterator[Action]:
 
 
 def _to_count(view: TrainingJobView) -> Iterator[str]:
-    """Yield the failed pods that are not counted as restarts yet, as many as the status has room for."""
+    """Yield the failed pods that are not yet counted as restarts, as many as fit into the status."""
     counted = set(view.job.status.replacing)
     known = sum(1 for pod in view.pods if pod.metadata.uid in counted)
     new = [p.metadata.uid for p in failed_pods(view) if not p.is_disrupted and p.metadata.uid not in counted]
@@ -157,7 +157,7 @@ def _to_count(view: TrainingJobView) -> Iterator[str]:
 
 
 def _replacements(view: TrainingJobView, now: datetime) -> Iterator[Action]:
-    """Delete failed pods, once they are counted: a successor follows when they are gone."""
+    """Delete failed pods once they are counted; replacements are created when they are gone."""
     counted = set(view.job.status.replacing)
     due = [pod for pod in failed_pods(view) if pod.is_disrupted or pod.metadata.uid in counted]
     ages_s = [(pod, (now - datetime.fromisoformat(pod.metadata.creation_timestamp)).total_seconds()) for pod in due]
@@ -167,7 +167,7 @@ def _replacements(view: TrainingJobView, now: datetime) -> Iterator[Action]:
 
 
 def _creations(view: TrainingJobView) -> Iterator[Action]:
-    """Create what is missing. After a refusal, one replica of the role tries it again before all others do."""
+    """Create what is missing. After a refusal, only one replica of the role is retried first."""
     if view.service_obstacle is not None or "" in view.failures:
         yield Requeue(LOOK_AGAIN_S)
         return
@@ -192,7 +192,7 @@ def _creations(view: TrainingJobView) -> Iterator[Action]:
 
 
 def _provisions(short: Iterable[tuple[int, ReplicaView]]) -> Iterator[ProvisionClaims]:
-    """Have the claims of the first replicas created, which includes those that are queued already."""
+    """Queue the claims of the first replicas; claims that are already queued count towards the limit."""
     room = MOST_QUEUED
     for number, replica in short:
         if room <= 0:
@@ -207,7 +207,7 @@ def _is_creatable(replica: ReplicaView) -> bool:
 
 
 def _looks(view: TrainingJobView, now: datetime) -> Iterator[Action]:
-    """Look again when something will have changed that no watch reports."""
+    """Poll for changes that no watch reports."""
     if (end := deadline_of(view)) is not None:
         yield Requeue(max(0.0, (end - now).total_seconds()))
     if view.queue.queued or any(replica.expected for replica in view.replicas):
@@ -219,12 +219,12 @@ def _looks(view: TrainingJobView, now: datetime) -> Iterator[Action]:
 
 
 def _is_short(view: TrainingJobView, replica: ReplicaView) -> bool:
-    """Return whether claims of a replica may have to be requested, or requested again because the queue was full."""
+    """Return whether a replica's claims may still have to be queued, for example because the queue was full."""
     return bool(replica.missing) and _is_creatable(replica) and replica.replica.role not in view.failures
 
 
 def _delete(pods: list[TrainingPod]) -> Iterator[Action]:
-    """Delete some of the pods at a time; their deletion triggers the next reconcile."""
+    """Delete pods in batches; each deletion triggers the next reconcile."""
     seen = tuple(pod.metadata for pod in pods if not pod.is_leaving)
     if seen:
         yield DeletePods(seen[:PODS_AT_ONCE])

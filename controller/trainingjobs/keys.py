@@ -12,7 +12,7 @@ class TrainingJobKey(NamespacedKey):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaClaimKey:
-    """A claim that waits to be created for a replica of the job with this uid."""
+    """A claim to create for a replica of the job with this uid."""
 
     namespace: str
     claim: str

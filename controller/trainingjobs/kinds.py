@@ -1,4 +1,4 @@
-"""Pods of training jobs, as far as decisions on the job need them."""
+"""Pods of training jobs, with only the fields that decisions on the job need."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ _DISRUPTED = "DisruptionTarget"
 
 
 class TrainingContainer(ApiStruct, frozen=True, kw_only=True):
-    """How often a container restarted, and how it ended."""
+    """The restart count of a container, and how it ended."""
 
     name: str = ""
     restart_count: int = 0
@@ -28,12 +28,12 @@ class TrainingPodStatus(ApiStruct, frozen=True, kw_only=True):
 
 
 class TrainingPod(Object, frozen=True, kw_only=True):
-    """A pod of a job. Labels and annotations are not kept, because tenants may write 256 KiB of them."""
+    """A pod of a job, without labels and annotations, because tenants may write 256 KiB of them."""
 
     status: TrainingPodStatus = TrainingPodStatus()
 
     def __post_init__(self) -> None:
-        """Drop what thousands of pods would fill the memory with."""
+        """Drop fields that would use too much memory with thousands of pods."""
         for part in ("labels", "annotations"):
             msgspec.structs.force_setattr(self.metadata, part, {})
 
@@ -49,16 +49,16 @@ class TrainingPod(Object, frozen=True, kw_only=True):
 
     @property
     def is_disrupted(self) -> bool:
-        """Whether something other than its containers ended it: the loss of its node, an eviction, a preemption."""
+        """Whether it ended for an external reason: loss of its node, eviction or preemption."""
         return holds(self.status.conditions, _DISRUPTED)
 
     @property
     def restarts(self) -> int:
-        """How often its containers restarted."""
+        """The total restart count of its containers."""
         return sum(status.restart_count for status in self.status.container_statuses)
 
     @property
     def failed_containers(self) -> list[tuple[str, Terminated]]:
-        """The containers that ended with an error, by name."""
+        """The containers that failed, by name."""
         ended = ((status.name, status.state.terminated) for status in self.status.container_statuses)
         return [(name, end) for name, end in ended if end is not None and end.exit_code != 0]

@@ -1,4 +1,4 @@
-"""Gathers what a decision on a TrainingJob needs; all of it is in memory."""
+"""Gathers the input of a decision on a TrainingJob, from memory only."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from shared.api.training_job import TrainingJob
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Meta, Object
 
-FailureKey = tuple[TrainingJobKey, str]  # a role, a pod that is in the way, or nothing for the Service
+FailureKey = tuple[TrainingJobKey, str]  # and a role, a pod's name, or "" for the Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class TrainingJobObserver:
     Args:
         jobs: The jobs, and their pods and Services.
         claims: Every claim of the cluster.
-        recent: What was created and may not have been seen.
-        failures: What could not be created.
-        queue_state: Tells what waits in the queue for a job.
+        recent: Objects just created that the caches may not have yet.
+        failures: Objects that could not be created.
+        queue_state: Returns a job's state in the queue.
     """
 
     jobs: TrainingJobs
@@ -120,7 +120,7 @@ class TrainingJobObserver:
 
 
 def _obstacle(found: Meta, job: Meta, what: str) -> JobObstacle | None:
-    """Return why a job cannot use an object of the name that it needs, or None if it can."""
+    """Return why a job cannot use an existing object with a name that it needs, or None if it can."""
     title = f"{what} {found.namespace}/{found.name}"
     if found.deletion_timestamp is not None:
         return JobObstacle(TERMINATING, f"{title} is being deleted; it is recreated once it is gone")

@@ -1,4 +1,4 @@
-"""How a training job ended, if it did. No input or output, no clock."""
+"""Decides whether and how a training job has ended. No input or output, no clock."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def has_ended(status: TrainingJobStatus) -> bool:
 
 
 def outcome_of(view: TrainingJobView, now: datetime) -> JobOutcome | None:
-    """Return how the job ended, or None if it still runs: a final failure, then success, then the deadline."""
+    """Return how the job ended, or None if it still runs. A final failure takes precedence, then success."""
     final = next((failure for failure in (_failure(view, r) for r in view.replicas) if failure), "")
     if final:
         return JobOutcome(succeeded=False, reason="PodFailed", message=final)
@@ -45,7 +45,7 @@ def outcome_of(view: TrainingJobView, now: datetime) -> JobOutcome | None:
 
 
 def deadline_of(view: TrainingJobView) -> datetime | None:
-    """Return when the job fails if it has not succeeded, or None."""
+    """Return the job's deadline, or None."""
     limit_s, start = view.job.spec.run_policy.active_deadline_seconds, view.job.status.start_time
     return datetime.fromisoformat(start) + timedelta(seconds=limit_s) if limit_s is not None and start else None
 
@@ -58,7 +58,7 @@ def failed_pods(view: TrainingJobView) -> Iterator[TrainingPod]:
 
 
 def is_replaced(pod: TrainingPod, policy: RestartPolicy) -> bool:
-    """Return whether a failed pod gets a successor: always after a disruption, else by the policy of its role."""
+    """Return whether a failed pod is replaced: always after a disruption, otherwise by the role's policy."""
     if pod.is_disrupted or policy in ("Always", "OnFailure"):
         return True
     return policy == "ExitCode" and all(end.exit_code >= _FIRST_RETRYABLE_CODE for _, end in pod.failed_containers)
@@ -69,11 +69,11 @@ def describe_failure(pod: TrainingPod) -> str:
     how = ", ".join(
         f"container {name} with exit code {end.exit_code} ({end.reason})" for name, end in pod.failed_containers[:3]
     )
-    return f"pod {pod.metadata.name} failed: {how or pod.status.reason or 'it gave no reason'}"
+    return f"pod {pod.metadata.name} failed: {how or pod.status.reason or 'no reason reported'}"
 
 
 def _failure(view: TrainingJobView, replica: ReplicaView) -> str:
-    """Return why the failure of a replica is final; empty if there is none, or the replica is restarted."""
+    """Return why a replica's failure is final; empty if it has not failed or is restarted."""
     pod, policy = replica.pod, view.job.spec.replica_specs[replica.replica.role].restart_policy
     if pod is None or pod.phase != "Failed" or pod.is_leaving or is_replaced(pod, policy):
         return ""
@@ -81,7 +81,7 @@ def _failure(view: TrainingJobView, replica: ReplicaView) -> str:
 
 
 def _success(view: TrainingJobView) -> str:
-    """Return what made the job succeed; empty if nothing has."""
+    """Return why the job has succeeded; empty if it has not."""
     judged = _judged(view)
     if not judged or not all(r.pod is not None and r.pod.phase == "Succeeded" for r in judged):
         return ""
@@ -89,7 +89,7 @@ def _success(view: TrainingJobView) -> str:
 
 
 def _judged(view: TrainingJobView) -> list[ReplicaView]:
-    """Return the replicas whose success is that of the job: the master, worker 0, all workers, or simply all."""
+    """Return the replicas that decide success: the master, worker 0, all workers, or all replicas."""
     by_role = [(r.replica.role.lower(), r) for r in view.replicas]
     if masters := [r for role, r in by_role if role in MASTERS]:
         return masters
@@ -108,4 +108,4 @@ def _too_many_restarts(view: TrainingJobView) -> str:
     if (count := status.restarts + len(new) + in_place) <= limit:
         return ""
     last = f"; {describe_failure(new[0])}" if new else ""
-    return f"{count} restarts are more than the {limit} of backoffLimit{last}"
+    return f"{count} restarts exceed the backoffLimit of {limit}{last}"

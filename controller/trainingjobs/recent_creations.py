@@ -1,4 +1,4 @@
-"""What was created a moment ago, and may not have reached the caches yet."""
+"""Objects that were just created and may not be in the caches yet."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ _SEEN_WITHIN_S = 10.0
 
 @dataclass(slots=True)
 class RecentCreations:
-    """Keys of created objects, until they are seen or ten seconds have passed: none is created twice meanwhile."""
+    """Remembers created objects until a watch reports them or ten seconds have passed, so none is created twice."""
 
     clock: Callable[[], float]
-    _until: dict[Hashable, float] = field(default_factory=dict, init=False)  # in the order of their creation
+    _until: dict[Hashable, float] = field(default_factory=dict, init=False)  # in order of creation
 
     def note(self, key: Hashable) -> None:
         """Record a creation."""

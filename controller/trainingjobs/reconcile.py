@@ -35,7 +35,7 @@ from shared.api.training_job import TrainingJob
 from shared.kube.errors import KubeError, NotFound, Refused
 from shared.kube.objects import Key, Meta
 
-_AT_A_TIME = 10  # requests of one reconcile
+_AT_A_TIME = 10  # concurrent requests of one reconcile
 _log = structlog.get_logger()
 
 
@@ -50,7 +50,7 @@ class TrainingJobReconciler:
     _failed: dict[TrainingJobKey, set[FailureKey]] = field(default_factory=dict, init=False)
 
     async def stop(self) -> None:
-        """Drop what only this leadership knew."""
+        """Drop the state of this leadership."""
         self.observer.failures.clear()
         self.observer.recent.clear()
         self.requested.clear()
@@ -87,7 +87,7 @@ class TrainingJobReconciler:
                 _log.info("training_job_expired", job=f"{key.namespace}/{key.name}")
                 await self.actor.delete_job(seen)
             case WriteJobStatus():
-                current = replace(view, queue=self.requested.state(key))  # with what was requested just now
+                current = replace(view, queue=self.requested.state(key))  # includes the requests made just now
                 await self.actor.write_status(view.job, status_of(current, action, self.actor.now()))
             case Requeue():
                 pass  # done by the caller
@@ -106,7 +106,7 @@ class TrainingJobReconciler:
     async def _create_pods(
         self, key: TrainingJobKey, view: TrainingJobView, role: str, replicas: Sequence[JobReplica]
     ) -> None:
-        """Create pods, ten at a time after the first; one that is refused keeps the others of its role back."""
+        """Create one pod, then the others ten at a time; after a refusal, create no more pods of the role."""
         if "" in self._noted(key):
             return
         for batch in (replicas[:1], *(replicas[n : n + _AT_A_TIME] for n in range(1, len(replicas), _AT_A_TIME))):
@@ -116,7 +116,7 @@ class TrainingJobReconciler:
         self.observer.failures.forget((key, role))
 
     async def _create_pod(self, key: TrainingJobKey, view: TrainingJobView, replica: JobReplica) -> bool:
-        """Create a pod; return False if it was refused for a reason that others of its role share."""
+        """Create a pod; return False if it was refused for a reason that applies to its whole role."""
         name = replica.pod(view.job.metadata)
         try:
             await self.actor.create_pod(view.job, replica, view.templates[replica.role])
@@ -159,7 +159,7 @@ class TrainingJobReconciler:
     async def _create_claim(
         self, key: TrainingJobKey, job: TrainingJob, replica: JobReplica, template: VolumeClaimTemplate
     ) -> None:
-        """Create a claim, unless its job is gone by now."""
+        """Create a claim, unless its job is gone."""
         current = self.observer.jobs.job(key)
         if current is not None and current.metadata.uid == job.metadata.uid:
             await self.actor.create_claim(job, replica, template)
@@ -173,7 +173,7 @@ class TrainingJobReconciler:
     def _claim_failed(
         self, key: TrainingJobKey, wanted: ReplicaClaimKey, replica: JobReplica, error: KubeError
     ) -> None:
-        """Keep the other claims of the role back after a refusal: they would fare no better."""
+        """After a refusal, hold back the role's other claims, which would be refused, too."""
         _log.warning("claim_not_created", namespace=wanted.namespace, claim=wanted.claim, error=str(error))
         self._note((key, replica.role), error)
         if not error.retryable:

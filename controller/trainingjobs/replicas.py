@@ -1,4 +1,4 @@
-"""Names and manifests of what a training job creates. No input or output, no clock."""
+"""Names and manifests of the objects of a training job. No input or output, no clock."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from shared.api.training_job import GROUP, VERSION, ReplicaSpec, TrainingJob
 from shared.kube.objects import Meta
 
 Json = dict[str, Any]
-JOB_LABEL = "larder.dev/training-job"  # on every object of a job: its name
+JOB_LABEL = "larder.dev/training-job"  # on every object of a job; the value is the job's name
 KUBEFLOW = "training.kubeflow.org"
 LONGEST_NAME = 63  # of a pod, because it is also its host name
 MASTERS = frozenset(("master", "chief"))
@@ -42,7 +42,7 @@ def pod_name(job: str, role: str, index: int) -> str:
 
 
 def replicas_of(job: TrainingJob) -> Iterator[JobReplica]:
-    """Yield every replica of a job, in the order in which they are created: masters first."""
+    """Yield every replica of a job in order of creation, masters first."""
     roles = sorted(job.spec.replica_specs, key=lambda role: (role.lower() not in MASTERS, role))
     for role in roles:
         for index in range(job.spec.replica_specs[role].replicas):
@@ -50,7 +50,7 @@ def replicas_of(job: TrainingJob) -> Iterator[JobReplica]:
 
 
 def templates_of(spec: ReplicaSpec, role: str) -> tuple[VolumeClaimTemplate, ...]:
-    """Return the templates that replicas of a role get claims from. Raises InvalidTemplates."""
+    """Return the claim templates of a role. Raises InvalidTemplates."""
     templates = parse_templates(spec.volume_claim_templates, f"spec.replicaSpecs.{role}.volumeClaimTemplates")
     volumes = spec.template["spec"].get("volumes")
     if volumes is not None and not isinstance(volumes, list):
@@ -59,12 +59,12 @@ def templates_of(spec: ReplicaSpec, role: str) -> tuple[VolumeClaimTemplate, ...
 
 
 def owner_of(job: TrainingJob) -> ClaimOwner:
-    """Return the job as the owner of what it creates."""
+    """Return the job as the owner of its objects."""
     return ClaimOwner(f"{GROUP}/{VERSION}", "TrainingJob", job.metadata.name, job.metadata.uid)
 
 
 def labels_of(job: Meta) -> dict[str, str]:
-    """Return the labels of everything that a job creates."""
+    """Return the labels that all objects of a job have."""
     return {JOB_LABEL: job.name, f"{KUBEFLOW}/job-name": job.name}
 
 
@@ -86,8 +86,8 @@ def replica_claim(job: TrainingJob, replica: JobReplica, template: VolumeClaimTe
 def replica_pod(job: TrainingJob, replica: JobReplica, templates: tuple[VolumeClaimTemplate, ...]) -> Json:
     """Return the pod of a replica.
 
-    Of the template's metadata, labels and annotations are used; the restart policy is that of the role. The host name
-    makes the pod reachable as `<pod>.<job>` through the job's Service.
+    Only labels and annotations of the template's metadata are used. The restart policy comes from the role. The host
+    name makes the pod reachable as `<pod>.<job>` through the job's Service.
     """
     meta, spec = job.metadata, job.spec.replica_specs[replica.role]
     written, name = spec.template.get("metadata") or {}, replica.pod(meta)
@@ -109,7 +109,7 @@ def replica_pod(job: TrainingJob, replica: JobReplica, templates: tuple[VolumeCl
 
 
 def job_service(job: TrainingJob) -> Json:
-    """Return the headless Service that gives every pod a name, from before it is ready."""
+    """Return the headless Service that gives every pod a DNS name, even before it is ready."""
     meta = job.metadata
     return {
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""The status of a TrainingJob for what was decided. No input or output, no clock."""
+"""Builds the status of a TrainingJob. No input or output, no clock."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from shared.kube.objects import timestamp
 READY = "Ready"
 QUEUED, NOT_BOUND, REFUSED, INVALID = "Queued", "VolumeNotBound", "Refused", "InvalidTemplate"
 NAME_TOO_LONG, NAME_CONFLICT, TERMINATING = "NameTooLong", "NameConflict", "Terminating"
-IN_PROGRESS = frozenset((QUEUED, "Starting", TERMINATING))  # passes without anybody's action
+IN_PROGRESS = frozenset((QUEUED, "Starting", TERMINATING))  # resolve by themselves
 _STUCK = frozenset((NAME_TOO_LONG, NAME_CONFLICT, REFUSED, INVALID, NOT_BOUND))
 
 
@@ -45,12 +45,12 @@ def status_of(view: TrainingJobView, write: WriteJobStatus, now: datetime) -> Tr
 
 
 def is_problem(ready: Condition) -> bool:
-    """Return whether an event about it is a warning."""
+    """Return whether an Event about this condition is a warning."""
     return ready.reason in _STUCK or ready.reason in ("PodFailed", "BackoffLimitExceeded", "DeadlineExceeded")
 
 
 def _replica_statuses(view: TrainingJobView) -> Iterator[tuple[str, ReplicaStatus]]:
-    """Yield the counts of each role; succeeded and failed pods of a job that has ended count even once deleted."""
+    """Yield the counts per role; once the job has ended, deleted pods that succeeded or failed still count."""
     phases = {pod.metadata.name: pod.phase for pod in view.pods if not pod.is_leaving}
     prefix = f"{view.job.metadata.name}-"
     counts = Counter((name.removeprefix(prefix).partition("-")[0], phase) for name, phase in phases.items())
@@ -70,7 +70,7 @@ def _replica_statuses(view: TrainingJobView) -> Iterator[tuple[str, ReplicaStatu
 
 
 def _conditions(view: TrainingJobView, outcome: JobOutcome | None, now: datetime) -> Iterator[ConditionUpdate]:
-    """Yield the conditions of Kubeflow's jobs, and Ready, which sums them up."""
+    """Yield the conditions that Kubeflow's jobs have, and Ready, which summarizes them."""
     before = view.job.status.conditions
     yield ConditionUpdate("Created", "True", "JobCreated", "Larder has accepted the job")
     if has_ended(view.job.status):
@@ -108,7 +108,7 @@ def _ended(before: list[Condition], outcome: JobOutcome) -> Iterator[ConditionUp
 
 
 def _ready(view: TrainingJobView, now: datetime) -> ConditionUpdate:
-    """Return the condition Ready of a running job: what blocks it first, then what it waits for."""
+    """Return the condition Ready of a running job: first anything that blocks it, then anything it waits for."""
     if view.job.spec.run_policy.suspend:
         return _not("Suspended", "runPolicy.suspend is true, so the job has no pods; its claims are kept")
     if view.invalid:
@@ -132,7 +132,7 @@ def _ready(view: TrainingJobView, now: datetime) -> ConditionUpdate:
 
 
 def _obstacles(view: TrainingJobView, now: datetime) -> Iterator[ConditionUpdate]:
-    """Yield the problems that need a change by hand, the most certain first."""
+    """Yield the problems that a user has to fix, the most certain first."""
     blocked = [r for r in view.replicas if r.obstacle is not None and r.pod is None]
     obstacles = [view.service_obstacle, *(replica.obstacle for replica in blocked)]
     order = (NAME_TOO_LONG, NAME_CONFLICT, TERMINATING)

@@ -12,13 +12,13 @@ from controller.trainingjobs.view import QueueState
 
 @dataclass(slots=True)
 class RequestedClaims:
-    """What was requested for each job and has neither been created nor withdrawn, in the order of the requests."""
+    """The requests of each job that have been neither fulfilled nor withdrawn, in order."""
 
     provisioner: Provisioner
     _of: dict[TrainingJobKey, dict[ReplicaClaimKey, JobReplica]] = field(default_factory=dict, init=False)
 
     def is_requested(self, job: TrainingJobKey, claim: ReplicaClaimKey) -> bool:
-        """Return whether a claim waits."""
+        """Return whether a claim is queued."""
         return claim in self._of.get(job, ())
 
     def request(
@@ -29,7 +29,7 @@ class RequestedClaims:
             self._of.setdefault(job, {})[claim] = replica
 
     def done(self, job: TrainingJobKey, claim: ReplicaClaimKey) -> None:
-        """Drop a request that the provisioner has ended."""
+        """Drop a request that the provisioner has finished."""
         claims = self._of.get(job, {})
         claims.pop(claim, None)
         if not claims:
@@ -43,12 +43,12 @@ class RequestedClaims:
                 self.provisioner.withdraw(claim)
 
     def state(self, job: TrainingJobKey) -> QueueState:
-        """Return how far the queue is for a job."""
+        """Return the job's state in the queue."""
         claims = self._of.get(job, {})
         first = next(iter(claims), None)
         position = self.provisioner.position(first) if first is not None else None
         return QueueState(len(claims), position or 0)
 
     def clear(self) -> None:
-        """Drop everything, because the queue is lost as well."""
+        """Drop everything, because the queue is dropped, too."""
         self._of.clear()

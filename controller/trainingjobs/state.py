@@ -1,4 +1,4 @@
-"""The training jobs of the cluster, and what each of them created."""
+"""The training jobs of the cluster and their objects."""
 
 from dataclasses import dataclass, field
 
@@ -84,7 +84,7 @@ class TrainingJobs:
 
 
 def _wants_the_same(before: TrainingJob | None, after: TrainingJob | None) -> bool:
-    """Return whether only the status differs: otherwise each reconcile would trigger the next at once."""
+    """Return whether only the status differs, in which case a change must not trigger the next reconcile at once."""
     if before is None or after is None:
         return False
     old, new = before.metadata, after.metadata

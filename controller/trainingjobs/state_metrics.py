@@ -14,7 +14,7 @@ _REPLICA_STATES = ("active", "succeeded", "failed", "waiting_for_volumes")
 
 
 def job_gauges(jobs: Iterable[TrainingJob]) -> Iterator[Metric]:
-    """Yield the number of jobs by the reason of their condition Ready, and that of replicas by state."""
+    """Yield the number of jobs by the reason of their Ready condition, and the number of replicas by state."""
     reasons, replicas = Counter[str](), Counter[str]()
     for job in jobs:
         ready = condition_of(job.status.conditions, READY)

@@ -1,4 +1,4 @@
-"""What a decision on one TrainingJob is based on."""
+"""The input of a decision on one TrainingJob."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from shared.api.training_job import TrainingJob
 
 @dataclass(frozen=True, slots=True)
 class JobObstacle:
-    """Why a replica gets no pod, as a reason and a message."""
+    """Why a replica gets no pod: a reason and a message."""
 
     reason: str
     message: str
@@ -26,9 +26,9 @@ class ReplicaView:
         replica: Its role and index.
         name: Name of its pod.
         pod: Its pod, or None.
-        expected: Whether its pod was created a moment ago and has not been seen yet.
-        missing: The templates of its claims that do not exist.
-        obstacle: What keeps it from getting its claims or its pod, or None.
+        expected: Whether its pod was just created and is not in the cache yet.
+        missing: The templates of its missing claims.
+        obstacle: What blocks its claims or its pod, or None.
         unbound: Its claims that exist and are not bound.
     """
 
@@ -50,7 +50,7 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """How many claims of a job wait in the queue, and the position of the first; 0 if none waits."""
+    """The number of a job's queued claims, and the position of the first; 0 if none is queued."""
 
     queued: int = 0
     position: int = 0
@@ -58,18 +58,18 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class TrainingJobView:
-    """One job, at one moment.
+    """A snapshot of one job and its objects.
 
     Args:
         job: The job.
         pods: All pods that it controls.
         replicas: The replicas that it wants; none if it has ended, is suspended, or is invalid.
-        templates: What the claims of each role are made from.
+        templates: The claim templates of each role.
         invalid: Why nothing can be created for the job; empty if it is valid.
         has_service: Whether its Service exists.
-        service_obstacle: What keeps it from getting its Service, or None.
+        service_obstacle: What blocks its Service, or None.
         failures: Why objects could not be created, by role; the Service's under an empty name.
-        queue: Its claims in the queue.
+        queue: The state of its claims in the queue.
         active: How many jobs of the namespace have not ended.
     """
 

@@ -111,7 +111,7 @@ def test_a_failed_pod_is_replaced_and_counted_until_the_limit(site: Site) -> Non
     )
     wait_phase(site, job, "Running", 1)
     end(site, f"{job}-worker-0", 137)
-    assert "2 restarts are more than the 1 of backoffLimit" in says(site, job, "BackoffLimitExceeded")
+    assert "2 restarts exceed the backoffLimit of 1" in says(site, job, "BackoffLimitExceeded")
     site.until(lambda: not owned(site, PODS, job), "the pods to be cleaned up")
     assert len(owned(site, CLAIMS, job)) == 1
     site.delete(KIND, job)
