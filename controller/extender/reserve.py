@@ -70,7 +70,7 @@ class DeviceReserver:
     _attempts: Iterator[int] = field(default_factory=itertools.count, init=False)
 
     def __post_init__(self) -> None:
-        """Serialize the changes to each node."""
+        """Make changes to the same node wait for each other."""
         self._commits = GroupCommit(self._commit, _LARGEST_GROUP)
 
     async def reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> DeviceReservation:

@@ -70,7 +70,7 @@ def _replica_statuses(view: TrainingJobView) -> Iterator[tuple[str, ReplicaStatu
 
 
 def _conditions(view: TrainingJobView, outcome: JobOutcome | None, now: datetime) -> Iterator[ConditionUpdate]:
-    """Yield the conditions that Kubeflow's jobs have, and Ready, which summarizes them."""
+    """Yield the conditions that Kubeflow's jobs have, and Ready, which sums them up."""
     before = view.job.status.conditions
     yield ConditionUpdate("Created", "True", "JobCreated", "Larder has accepted the job")
     if has_ended(view.job.status):
