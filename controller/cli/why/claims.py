@@ -1,4 +1,4 @@
-"""Explains why the claims of a pod are not there yet: its models', and its own from templates.
+"""Explains why a pod's claims do not exist or are not bound yet: those of its models, and those from templates.
 
 No input or output, no clock.
 """
@@ -16,7 +16,7 @@ from controller.volumes.decide import DELAYED, NAME_CONFLICT, REFUSED, TERMINATI
 from shared.api.core import PersistentVolumeClaim
 
 _PASSING = (DELAYED, TERMINATING, of_templates.DELAYED, of_templates.TERMINATING)
-# Events of Larder on pods
+# Events that Larder records on pods
 REPORTED = (
     *_PASSING, REFUSED, of_templates.REFUSED, NAME_CONFLICT, "NameTooLong", "ModelNotAllowed", "ModelNotFound",
 )  # fmt: skip
@@ -25,7 +25,7 @@ _LOST = "its volume was deleted"
 
 
 def claim_findings(pod: ObservedPod, around: PodSurroundings) -> Iterator[Finding]:
-    """Yield the state of each claim through which the pod is to mount a model."""
+    """Yield the state of each claim by which the pod mounts a model."""
     wanted = sorted(read_claims(pod.metadata.annotations))
     if wanted and around.claims is None:
         yield fact("claim", "NotShown", "you may not read claims in this namespace")
@@ -36,12 +36,12 @@ def claim_findings(pod: ObservedPod, around: PodSurroundings) -> Iterator[Findin
 
 
 def has_template_claims(pod: ObservedPod) -> bool:
-    """Return whether a pod has claims made from templates: of a TrainingJob, or by an annotation."""
+    """Return whether a pod has claims from templates: those of a TrainingJob, or of an annotation."""
     return not pod.metadata.labels.keys().isdisjoint((CLAIMS_LABEL, JOB_LABEL))
 
 
 def template_claims(pod: ObservedPod) -> list[str]:
-    """Return the claims that such a pod mounts, except for those of its models."""
+    """Return the claims that such a pod mounts, without those of its models."""
     if not has_template_claims(pod):
         return []
     mounted = {volume.persistent_volume_claim.claim_name for volume in pod.spec.volumes}
@@ -49,7 +49,7 @@ def template_claims(pod: ObservedPod) -> list[str]:
 
 
 def template_claim_findings(pod: ObservedPod, around: PodSurroundings) -> Iterator[Finding]:
-    """Yield the state of each claim that a pod has for itself."""
+    """Yield the state of each of the pod's own claims."""
     wanted = template_claims(pod)
     if wanted and around.claims is None:
         yield fact("claim", "NotShown", f"you may not read claims in this namespace; the pod mounts {some(wanted)}")
@@ -87,7 +87,7 @@ def _missing(name: str, around: PodSurroundings) -> Finding:
 
 
 def _is_about(event: WorkloadEvent, name: str) -> bool:
-    """Return whether an Event is about this claim: those about a model name no claim."""
+    """Return whether an Event is about this claim; Events about a model name no claim."""
     return name in event.message or event.reason == "ModelNotFound"
 
 

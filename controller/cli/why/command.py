@@ -28,7 +28,7 @@ _NEEDED = {
     "ClusterModelCache": "clustermodelcaches",
     "ModelCacheNodeGroup": "modelcachenodegroups",
     "Node": "nodes",
-}  # without permission to list these, nothing can be said about the kind
+}  # without permission to list these, the kind cannot be diagnosed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -100,7 +100,7 @@ async def _of_training_job(subject: Subject, cluster: ClusterView, objects: Obje
 
 
 async def _of_any_kind(subject: Subject, cluster: ClusterView, objects: ObjectObserver) -> Diagnosis:
-    """Return the diagnosis of an object whose kind the API server knows; the name may exist in several groups."""
+    """Return the diagnosis of an object of any served kind; several API groups may have this kind and name."""
     kinds = (await objects.served()).named(subject.kind, subject.group)
     if not kinds:
         return not_found(

@@ -1,4 +1,4 @@
-"""Which objects belong to which, by their owner references. No input or output, no clock."""
+"""Follows owner references between objects. No input or output, no clock."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from shared.kube.objects import Meta
 
 
 def descendants(root: str, known: Mapping[str, Meta]) -> set[str]:
-    """Return the uids of the known objects that an object owns, directly or through others."""
+    """Return the uids of the known objects that an object owns, directly or indirectly."""
     children: defaultdict[str, list[str]] = defaultdict(list)
     for uid, meta in known.items():
         for reference in meta.owner_references:
@@ -21,7 +21,7 @@ def descendants(root: str, known: Mapping[str, Meta]) -> set[str]:
 
 
 def unknown_owners(known: Mapping[str, Meta]) -> set[tuple[str, str]]:
-    """Return API version and kind of the owners that are not among the known objects."""
+    """Return API version and kind of owners that are not known yet."""
     references = (reference for meta in known.values() for reference in meta.owner_references)
     return {
         (str(reference.get("apiVersion", "")), str(reference.get("kind", "")))
@@ -31,6 +31,6 @@ def unknown_owners(known: Mapping[str, Meta]) -> set[tuple[str, str]]:
 
 
 def controller_of(meta: Meta) -> Mapping[str, str] | None:
-    """Return the reference to the owner that controls an object, else to its first owner, or None."""
+    """Return the reference to an object's controller, else to its first owner, else None."""
     references = meta.owner_references
     return next((r for r in references if r.get("controller") is True), references[0] if references else None)

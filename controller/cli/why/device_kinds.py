@@ -1,4 +1,4 @@
-"""Claims for models as devices, as a diagnosis sees them."""
+"""The fields of resource claims, classes and slices that a diagnosis needs."""
 
 import re
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ class CelExpression(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
-    """Which devices a request takes."""
+    """A request's selection of devices."""
 
     cel: CelExpression = CelExpression()
 
 
 class DeviceChoice(ApiStruct, frozen=True, kw_only=True):
-    """One way to fulfil a request."""
+    """One alternative of a request."""
 
     device_class_name: str = ""
     selectors: list[DeviceSelector] = []
@@ -37,13 +37,13 @@ class DeviceChoice(ApiStruct, frozen=True, kw_only=True):
 
     @property
     def model(self) -> str:
-        """The only model that the conditions allow, if they plainly say so."""
+        """The only model that the conditions allow, if one of them names it literally."""
         found = (_MODEL.search(expression) for expression in self.expressions if "||" not in expression)
         return next((match[1] or match[2] or "" for match in found if match), "")
 
 
 class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
-    """What a claim asks for: exactly one choice, or the first of several that is available."""
+    """A request of a claim: a single choice, or the first available one of several."""
 
     name: str = ""
     exactly: DeviceChoice | None = None
@@ -62,7 +62,7 @@ class DeviceRequests(ApiStruct, frozen=True, kw_only=True):
 
 
 class ObservedResourceClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a claim is for."""
+    """The spec of a claim."""
 
     devices: DeviceRequests = DeviceRequests()
 
@@ -79,13 +79,13 @@ class ObservedResourceClaim(ResourceClaim, frozen=True, kw_only=True):
 
     @property
     def is_for_models(self) -> bool:
-        """Whether a request names our classes or our attributes, or the claim holds a model."""
+        """Whether a request uses our classes or attributes, or the claim holds a model."""
         named = any(c.device_class_name in OUR_CLASSES or DRIVER in "".join(c.expressions) for c in self.choices)
         return named or bool(self.model_nodes)
 
 
 class ObservedDeviceClassSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which devices a class has, and the name under which containers may ask for one as a plain resource."""
+    """The devices of a class, and the extended resource by which containers may request one."""
 
     selectors: list[DeviceSelector] = []
     extended_resource_name: str | None = None
@@ -97,7 +97,7 @@ class ObservedDeviceClass(Object, frozen=True, kw_only=True):
     spec: ObservedDeviceClassSpec = ObservedDeviceClassSpec()
 
     def as_claim(self) -> ObservedResourceClaim:
-        """Return the claim that the scheduler makes for a container that asks for the class as a resource."""
+        """Return the claim that the scheduler creates for a container that requests the extended resource."""
         choice = DeviceChoice(device_class_name=self.metadata.name, selectors=self.spec.selectors)
         request = DeviceRequest(name=self.metadata.name, exactly=choice)
         spec = ObservedResourceClaimSpec(devices=DeviceRequests(requests=[request]))
@@ -105,7 +105,7 @@ class ObservedDeviceClass(Object, frozen=True, kw_only=True):
 
 
 class ObservedAttribute(ApiStruct, frozen=True, kw_only=True):
-    """The value of an attribute, if it is a text."""
+    """The value of an attribute, if it is a string."""
 
     string: str = ""
 
@@ -131,7 +131,7 @@ class PublishedDevices(Object, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim of a pod: its name there, that of its template if it has one, and the claim itself once it exists."""
+    """A pod's claim: its name in the pod, the name of its template if any, and the claim itself once it exists."""
 
     name: str
     template: str = ""
@@ -141,14 +141,14 @@ class PodClaim:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSurroundings:
-    """What is read for a pod that claims devices.
+    """Everything read for a pod that claims devices.
 
     Args:
         served: Whether the API server has ResourceClaims.
         claims: The pod's claims.
-        slices: Those of our driver, on all nodes.
+        slices: The slices of our driver, on all nodes.
         classes: The names of the device classes; None if this user may not list them.
-        hidden: What else this user may not read.
+        hidden: Other kinds that this user may not read.
     """
 
     served: bool = True

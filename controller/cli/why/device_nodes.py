@@ -1,4 +1,4 @@
-"""Says which nodes could hold a pod with the devices that it requests by annotation. No input or output, no clock."""
+"""Determines which nodes could hold a pod that requests devices by annotation. No input or output, no clock."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from controller.extender.device_objects import DeviceNode, NodeResources
 from shared.devices.annotation import ANNOTATION
 from shared.devices.info import NodeInfo, PodInfo
 
-_MOST_REASONS = 3  # of nodes that could not hold the pod
+_MOST_REASONS = 3  # shown for nodes that could not hold the pod
 _MOST_TRANSLATIONS = 200_000  # requests of the pod times kinds of nodes: one or two seconds
 
 
 def device_node_findings(requested: PodInfo, cluster: ClusterView) -> Iterator[Finding]:
-    """Yield whether any node has devices, whose cannot be read, and which nodes could hold the pod."""
+    """Yield whether any node has devices, which annotations are unreadable, and which nodes could hold the pod."""
     if "nodes" in cluster.hidden:
         yield fact("nodes", "NotShown", "you may not list nodes, so it is unknown which of them have the devices")
         return
@@ -32,7 +32,7 @@ def device_node_findings(requested: PodInfo, cluster: ClusterView) -> Iterator[F
 
 
 def _unreadable(problems: Mapping[str, str], *, is_needed: bool) -> Finding:
-    """Return which nodes have an annotation that cannot be read; `is_needed`: no other node could hold the pod."""
+    """Report the nodes with an unreadable annotation; `is_needed`: no other node could hold the pod."""
     message = f"the devices of {some(problems)} do not count: {first_of(list(problems.values()))}"
     if not is_needed:
         return fact("nodes", "InvalidDeviceInfo", message)
@@ -45,9 +45,9 @@ def _device_node(node: ObservedNode) -> DeviceNode:
 
 
 def _fit(pod: PodInfo, offering: Sequence[NodeInfo]) -> Finding:
-    """Return which nodes could hold a pod if no other pod used their devices, or what the closest ones lack.
+    """Report which nodes could hold a pod if no other pod used devices, or what is missing on the closest ones.
 
-    Equal nodes are computed once. Beyond a number of translated requests, the remaining kinds of nodes are left out.
+    Equal nodes are evaluated once. After a limit of translated requests, the remaining kinds of nodes are skipped.
     """
     if not offering:
         return stop(
@@ -68,7 +68,7 @@ def _fit(pod: PodInfo, offering: Sequence[NodeInfo]) -> Finding:
 
 
 def _kinds_of(nodes: Sequence[NodeInfo]) -> list[list[NodeInfo]]:
-    """Return the nodes in groups that offer the same."""
+    """Group the nodes that offer the same devices."""
     kinds: defaultdict[Hashable, list[NodeInfo]] = defaultdict(list)
     for node in nodes:
         kinds[offered_devices(node), node.kube_alloc.get(CARDS)].append(node)
@@ -76,13 +76,13 @@ def _kinds_of(nodes: Sequence[NodeInfo]) -> list[list[NodeInfo]]:
 
 
 def _size_of(pod: PodInfo) -> int:
-    """Return how many requests are translated for one node."""
+    """Return the number of requests to translate per node."""
     containers = (*pod.running_containers.values(), *pod.init_containers.values())
     return 1 + sum(len(each.requests) + min(card_count(each), MAX_CARDS) for each in containers)
 
 
 def _closest(kinds: Sequence[Sequence[NodeInfo]], reasons: Mapping[str, Sequence[Reason]]) -> str:
-    """Return what the nodes lack that lack the least."""
+    """Return what is missing on the nodes that come closest."""
     closest = sorted(kinds, key=lambda nodes: (len(reasons[nodes[0].name]), nodes[0].name))
     texts = [
         f"{some([node.name for node in nodes], 1)}: {first_of([str(each) for each in reasons[nodes[0].name]])}"

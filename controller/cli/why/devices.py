@@ -1,4 +1,4 @@
-"""Explains why a pod does not get the models that it claims as devices. No input or output, no clock."""
+"""Explains why a pod does not get a model that it claims as a device. No input or output, no clock."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def device_findings(pod: ObservedPod, found: DeviceSurroundings, cluster: Cluste
 
 
 def asks_for_devices(found: DeviceSurroundings) -> bool:
-    """Return whether a pod claims models, or may do so with claims that nobody has seen yet."""
+    """Return whether a pod claims models, or may do so with claims that do not exist yet or cannot be read."""
     return any(one.claim is None or one.claim.is_for_models for one in found.claims)
 
 
@@ -107,7 +107,7 @@ def _refusal(about: str, class_name: str, identity: str, namespace: str) -> Find
 
 
 def _nodes(about: str, identity: str, found: DeviceSurroundings, cluster: ClusterView) -> Iterator[Finding]:
-    """Yield which nodes offer a model, which are removing or repairing it, which fetch it, and which lack a driver."""
+    """Yield which nodes offer a model, are removing or repairing it, are fetching it, or have no driver for it."""
     published = _published(identity, found)
     offering = sorted(node for node, devices in published.items() if any(not d.taints for d in devices))
     if offering:
@@ -142,7 +142,7 @@ def _published(identity: str, found: DeviceSurroundings) -> dict[str, list[Publi
 def _not_published(
     identity: str, cluster: ClusterView, published: dict[str, list[PublishedDevice]]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the nodes that fetch a model, with its phase, and those that have it without offering it."""
+    """Return the nodes that are fetching a model, with its phase, and those that have it but do not offer it."""
     fetching, unpublished = dict[str, str](), list[str]()
     for name, found in sorted(cluster.model_nodes.items()):
         statuses = {status.key: status.phase for status in found.status.entries}

@@ -1,4 +1,4 @@
-"""Explains why a claim that a Job fills has no model yet: that of a ModelCache or a Model. No input or output."""
+"""Explains why the claim of a ModelCache or Model, which a Job fills, has no model yet. No input or output."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _ALSO_UNDER_WAY = ("Queued", "Retrying")
 
 
 def why_model_cache(cache: ModelCache, cluster: ClusterView) -> Diagnosis:
-    """Return the diagnosis of a ModelCache: what its own status says, since no node is involved."""
+    """Return the diagnosis of a ModelCache from its own status, since no node is involved."""
     status, title = cache.status, _title("ModelCache", cache.metadata)
     seen = status.observed_generation >= cache.metadata.generation
     finding = _of_status(title, status.conditions, "modelCaches.enabled", seen=seen)
@@ -24,7 +24,7 @@ def why_model_cache(cache: ModelCache, cluster: ClusterView) -> Diagnosis:
 
 
 def why_model_object(model: Model, cluster: ClusterView) -> Diagnosis:
-    """Return the diagnosis of a Model, as of a ModelCache."""
+    """Return the diagnosis of a Model, like that of a ModelCache."""
     status, title = model.status, _title("Model", model.metadata)
     seen = status.observed_generation >= model.metadata.generation
     finding = _of_status(title, status.conditions, "models.enabled", seen=seen)

@@ -10,7 +10,7 @@ class Severity(StrEnum):
 
     STOP = "!"  # blocked until someone acts or something changes
     WAIT = "~"  # resolves by itself
-    FACT = "."  # as it should be
+    FACT = "."  # nothing is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The result of `larder why`; `failed`: the object does not exist, or its model or one that it needs has failed."""
+    """The result of `larder why`; `failed`: the object does not exist, or it or a model that it needs has failed."""
 
     title: str
     findings: tuple[Finding, ...]
@@ -34,9 +34,9 @@ class Diagnosis:
 
     @property
     def summary(self) -> str:
-        """The first finding that blocks it, else the first that it waits for, else that there are no problems.
+        """The first blocking finding, else the first that resolves by itself, else that there are no problems.
 
-        A finding about the object itself is named by its reason alone, because the title names the object.
+        For a finding about the object itself, only the reason is shown, because the title already names the object.
         """
         for severity in (Severity.STOP, Severity.WAIT):
             found = next((f for f in self.findings if f.severity == severity), None)
@@ -66,7 +66,7 @@ def fact(about: str, reason: str, message: str) -> Finding:
 
 
 def some(names: Iterable[str], most: int = 5) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names, and the number of others."""
     listed = list(names)
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more

@@ -11,7 +11,7 @@ from shared.kube.objects import Meta, Object
 
 
 class Taint(ApiStruct, frozen=True, kw_only=True):
-    """Keeps away pods that do not tolerate it."""
+    """A taint, which repels pods that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -19,7 +19,7 @@ class Taint(ApiStruct, frozen=True, kw_only=True):
 
 
 class Toleration(ApiStruct, frozen=True, kw_only=True):
-    """Allows a pod on tainted nodes."""
+    """A toleration, which allows a pod on tainted nodes."""
 
     key: str = ""
     operator: str = "Equal"
@@ -28,14 +28,14 @@ class Toleration(ApiStruct, frozen=True, kw_only=True):
 
 
 class ObservedNodeSpec(ApiStruct, frozen=True, kw_only=True):
-    """What restricts scheduling on the node."""
+    """The fields of the spec that restrict scheduling on the node."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
 
 
 class ObservedNodeStatus(StatusWithConditions, frozen=True, kw_only=True):
-    """The conditions of a node, and what pods may use of it."""
+    """A node's conditions, and its allocatable resources."""
 
     allocatable: dict[str, Any] = {}
 
@@ -48,7 +48,7 @@ class ObservedNode(Object, frozen=True, kw_only=True):
 
 
 class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A claim for devices that a pod names, or has made from a template."""
+    """A reference from a pod to a device claim or its template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -56,7 +56,7 @@ class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
 
 
 class ExtendedResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """The claim that the scheduler made for a pod's extended resources."""
+    """The claim that the scheduler created for a pod's extended resources."""
 
     resource_claim_name: str = ""
 
@@ -68,13 +68,13 @@ class ContainerResources(RequestedResources, frozen=True, kw_only=True):
 
 
 class ObservedContainer(DeviceContainer, frozen=True, kw_only=True):
-    """A container, as far as it asks for resources."""
+    """A container and its resources."""
 
     resources: ContainerResources = ContainerResources()
 
 
 class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
-    """What decides where a pod is scheduled, and its volumes."""
+    """The fields that affect where a pod is scheduled, and its volumes."""
 
     node_name: str = ""
     scheduler_name: str = DEFAULT_SCHEDULER
@@ -89,7 +89,7 @@ class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
 
     @property
     def extended_resources(self) -> list[str]:
-        """The resources that containers ask for and Kubernetes itself does not know."""
+        """The extended resources that containers request."""
         limits = (name for c in (*self.init_containers, *self.containers) for name in c.resources.limits)
         return list(dict.fromkeys(name for name in limits if "/" in name))
 
@@ -127,7 +127,7 @@ class PodSelector(ApiStruct, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
-    """How many pods are wanted, and which; the union of all kinds' fields."""
+    """The number and selector of the wanted pods; the union of all kinds' fields."""
 
     replicas: int = 1
     paused: bool = False
@@ -137,7 +137,7 @@ class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class WorkloadStatus(ObservedStatus, frozen=True, kw_only=True):
-    """How many pods exist; the union of all kinds' fields."""
+    """The counts of existing pods; the union of all kinds' fields."""
 
     replicas: int = 0
     ready_replicas: int = 0

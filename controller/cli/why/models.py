@@ -29,7 +29,7 @@ _OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # reported sep
 _OF_NODES = ("nodes", "modelnodes", "agents")
 _WEIGHTS: dict[str, Severity] = {Phase.READY: Severity.FACT, Phase.FAILED: Severity.STOP}
 _CHECK_LEADER = "check that a controller replica is the leader"
-_MOST_NODES = 8  # shown individually; of the others, only the number
+_MOST_NODES = 8  # shown individually; others are only counted
 
 
 def why_model(found: DeclaredModel, cluster: ClusterView) -> Diagnosis:
@@ -122,7 +122,7 @@ def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
 
 
 def _metadata_findings(found: DeclaredModel) -> Iterator[Finding]:
-    """Yield what the model is, or for one on nodes why that is unknown, which blocks no pod."""
+    """Yield the model's metadata; for one on nodes, also why it is unknown, which blocks no pod."""
     kept = found.status.metadata
     metadata = metadata_of(kept.values) if kept is not None else None
     if metadata is not None:
@@ -185,7 +185,7 @@ def _targets(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
 
 
 def _reported_nodes(found: DeclaredModel) -> Iterator[Finding]:
-    """Yield what the model's own status says about its nodes, for a user who may not read them."""
+    """Yield the nodes as listed in the model's status, for a user who may not read nodes."""
     yield fact("nodes", "NotShown", "you may not list nodes and agents, so this is what the model's status reports")
     states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
     for state in states[:_MOST_NODES]:

@@ -147,7 +147,7 @@ def statuses_of(found: ModelNode, node: ObservedNode) -> dict[tuple[str, str], E
 def entry_findings(
     entry: Entry, status: EntryStatus | None, node: ObservedNode, cluster: ClusterView
 ) -> Iterator[Finding]:
-    """Yield the state of one model on a node, and what it waits for."""
+    """Yield the state of one model on a node, and what it is waiting for."""
     about = f"{entry.id} on node/{node.metadata.name}"
     phase = status.phase if status else Phase.PENDING
     reason, message = (status.reason, status.message) if status else ("", "")
@@ -206,7 +206,7 @@ def _holds(node: ObservedNode, found: ModelNode | None) -> bool:
 
 
 def _devices(found: ModelNode, node: ObservedNode) -> Iterator[Finding]:
-    """Yield whether the node's device plugins have advertised what they have; nothing where none run."""
+    """Yield whether the devices of the node's plugins are advertised; nothing if the node runs no plugins."""
     condition = condition_of(found.status.conditions, DEVICES_ADVERTISED)
     if condition is None or found.status.node_uid != node.metadata.uid:
         return

@@ -16,29 +16,29 @@ _MOST_WORKLOADS = 5
 
 
 class ObservedObject(Object, frozen=True, kw_only=True):
-    """An object of any kind; nothing is known of the shape of its status."""
+    """An object of any kind, whose status may have any form."""
 
     status: Any = None
 
     @property
     def conditions(self) -> list[Mapping[str, Any]]:
-        """The conditions, if it has what looks like conditions."""
+        """The conditions; empty if the status has none in the usual form."""
         listed = self.status.get("conditions") if isinstance(self.status, dict) else None
         return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTree:
-    """An object of any kind, and what belongs to it through owner references.
+    """An object of any kind, and its dependents by owner references.
 
     Args:
         kind: Its kind.
         root: The object.
         workloads: The Deployments, StatefulSets, Jobs and lone ReplicaSets below it.
         pods: The pods below it that belong to none of those.
-        warnings: Warnings about it and about what is below it, except pods and workloads; newest first.
-        around: By uid, what else is known of those of `pods` that are explained one by one.
-        hidden: What this user may not list.
+        warnings: Warnings about it and its dependents, except pods and workloads; newest first.
+        around: By uid, the surroundings of those `pods` that are explained one by one.
+        hidden: The kinds that this user may not list.
     """
 
     kind: str
@@ -71,7 +71,7 @@ def why_object(found: ObservedTree, cluster: ClusterView) -> Diagnosis:
 
 
 def _status_findings(found: ObservedTree) -> Iterator[Finding]:
-    """Yield what the object reports about itself, and that it owns nothing."""
+    """Yield what the object reports about itself, and whether it owns nothing."""
     nothing = not found.workloads and not found.pods
     if found.root.metadata.deletion_timestamp is not None:
         yield wait("status", "Deleting", "it is being deleted; its finalizers or the objects it owns may block that")
@@ -88,7 +88,7 @@ def _status_findings(found: ObservedTree) -> Iterator[Finding]:
 
 
 def _is_bad(condition: str, status: str) -> bool:
-    """Return whether a condition says that something is missing; for unknown kinds, this cannot be known."""
+    """Return whether a condition reports a problem; for unknown kinds, this is a guess."""
     return (condition == "Failed" and status == "True") or (
         (condition.endswith("Ready") or condition == "Available") and status == "False"
     )

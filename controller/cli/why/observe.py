@@ -36,16 +36,16 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Reads what a diagnosis depends on; `namespace` is where Larder runs."""
+    """Reads the input of a diagnosis; `namespace` is where Larder runs."""
 
     kube: Kube
     namespace: str
     now: Callable[[], datetime]
 
     async def view(self, namespace: str = "") -> ClusterView:
-        """Read everything except users' pods, as far as this user may list it.
+        """Read everything that this user may list, except users' pods.
 
-        Of BaseModels that is at least those of `namespace`. Raises KubeError.
+        BaseModels are read at least in `namespace`. Raises KubeError.
         """
         hidden: dict[str, Refused] = {}
         model_nodes = await listed_unless_forbidden(
@@ -99,7 +99,7 @@ class Observer:
         ]
 
     async def _ownership(self, definition: Definition) -> Ownership:
-        """Return the owner of a kind; Larder if the user may not read definitions."""
+        """Return the product that owns a kind; Larder if the user may not read CustomResourceDefinitions."""
         ownership, (label, value) = Ownership(), OUR_LABEL
         try:
             served = await get_object(self.kube, f"{DEFINITIONS_PATH}/{definition.name}", Object)
@@ -131,12 +131,12 @@ class Observer:
 
 
 async def listed_unless_forbidden(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
-    """Return what was read; if this user may not list it, nothing, with a note in `hidden`."""
+    """Return the objects; if this user may not list them, return nothing and add a note to `hidden`."""
     return await read_unless_forbidden(reading, what, hidden) or []
 
 
 async def read_unless_forbidden(reading: Awaitable[R], what: str, hidden: dict[str, Refused]) -> R | None:
-    """Return what was read; if this user may not read it, None, with a note in `hidden`."""
+    """Return the object; if this user may not read it, return None and add a note to `hidden`."""
     try:
         return await reading
     except Refused as error:
@@ -159,7 +159,7 @@ def _declared_model(demand: Demand, model: BaseModel | ClusterModelCache, ours: 
 
 
 def leader_of(body: bytes, now: datetime) -> LeaseHolder:
-    """Return who leads according to a Lease; silent: not renewed for twice its duration."""
+    """Return the leader according to a Lease; it is silent if it has not renewed for twice the Lease's duration."""
     spec = decode(body, Lease).spec
     renewed = datetime.fromisoformat(spec.renew_time) if spec.renew_time else None
     silent = renewed is None or now - renewed > timedelta(seconds=2 * spec.lease_duration_seconds)

@@ -1,4 +1,4 @@
-"""Reads the device claims of a pod, what drivers publish, and what decides about requested devices."""
+"""Reads a pod's device claims, the drivers' slices, and what affects devices requested by annotation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES
 
 @dataclass(frozen=True, slots=True)
 class DeviceObserver:
-    """Reads as far as this user may; `larder_namespace` is where Larder runs."""
+    """Reads what this user may read; `larder_namespace` is where Larder runs."""
 
     kube: Kube
     larder_namespace: str
 
     async def around(self, pod: ObservedPod) -> DeviceSurroundings:
-        """Read what concerns the device claims of a pod; a pod without them causes no requests. Raises KubeError."""
+        """Read the device claims of a pod and their context; send no requests if it has none. Raises KubeError."""
         named, resources = _claims_of(pod), pod.spec.extended_resources if not pod.spec.node_name else []
         if not named and not resources:
             return DeviceSurroundings()
@@ -40,7 +40,7 @@ class DeviceObserver:
             return DeviceSurroundings(served=False, claims=tuple(named))
 
     async def scheduling(self, pod: ObservedPod) -> DeviceScheduling | None:
-        """Read what decides whether a pod gets the devices that it waits for; None if it waits for none.
+        """Read what affects whether a pod gets the devices that it waits for; None if it waits for none.
 
         Raises KubeError.
         """
@@ -86,7 +86,7 @@ def _with_claims(named: list[PodClaim], found: Mapping[str, ObservedResourceClai
 
 
 def _of_resource(asked: ObservedDeviceClass) -> PodClaim:
-    """Return the claim that a pod has as soon as its node is chosen."""
+    """Return the claim that the scheduler creates for a pod when it chooses the node."""
     return PodClaim(asked.spec.extended_resource_name or "", claim=asked.as_claim())
 
 

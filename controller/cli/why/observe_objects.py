@@ -1,4 +1,4 @@
-"""Reads pods, workloads, and objects of any kind with what belongs to them; never a Secret."""
+"""Reads pods, workloads, and objects of any kind with their dependents; never a Secret."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,12 @@ from shared.kube.objects import Meta, Object
 from shared.kube.transport import Kube
 
 _MOST_OWNERS = 10
-_MOST_KINDS = 30  # read to find what belongs to an object
+_MOST_KINDS = 30  # read to find an object's dependents
 
 
 @dataclass(slots=True)
 class ObjectObserver:
-    """Reads what is not Larder's own: pods, and what owns them; `larder_namespace` is where Larder runs."""
+    """Reads objects that are not Larder's: pods and their owners; `larder_namespace` is where Larder runs."""
 
     kube: Kube
     larder_namespace: str
@@ -109,7 +109,7 @@ class ObjectObserver:
         return {pod.metadata.uid: await self.around(pod, owners=False) for pod in blocked_pods(pods)}
 
     async def around(self, pod: ObservedPod, *, owners: bool = True) -> PodSurroundings:
-        """Read what else concerns a pod. Raises KubeError."""
+        """Read the surroundings of a pod. Raises KubeError."""
         meta = pod.metadata
         warnings = await self._warnings(meta.namespace, meta.uid)
         above = await self._owners_of(meta) if owners else ()
@@ -123,7 +123,7 @@ class ObjectObserver:
         )
 
     async def _claims(self, pod: ObservedPod) -> dict[str, PersistentVolumeClaim] | None:
-        """Return the claims that a pod was given, by name; None if this user may not read them."""
+        """Return the pod's claims that Larder created, by name; None if this user may not read them."""
         found, path = dict[str, PersistentVolumeClaim](), claims_in(pod.metadata.namespace)
         for name in (*read_claims(pod.metadata.annotations), *template_claims(pod)):
             try:
@@ -135,7 +135,7 @@ class ObjectObserver:
         return found
 
     async def _owners_of(self, meta: Meta) -> tuple[str, ...]:
-        """Return what owns an object, from its controller upwards, as far as this user may read it."""
+        """Return the owners of an object that this user may read, from its controller upwards."""
         found: list[str] = []
         above: Meta | None = meta
         while above is not None and (owner := controller_of(above)) is not None and len(found) < _MOST_OWNERS:

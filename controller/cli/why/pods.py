@@ -146,7 +146,7 @@ def _placement(pod: ObservedPod, injected: list[tuple[str, str]], cluster: Clust
 
 
 def _accepting(pod: ObservedPod, cluster: ClusterView) -> Iterator[Finding]:
-    """Yield the nodes that accept a pod which needs no label; if there are none, what keeps it from each."""
+    """Yield the nodes that accept a pod which needs no label; if there are none, yield the obstacle on each."""
     found = {n.metadata.name: list(_barriers(pod, pod.spec.node_selector, n)) for n in cluster.nodes}
     if fitting := sorted(name for name, barriers in found.items() if not barriers):
         yield fact("nodes", "Fits", f"accepted by {some(fitting)}")
@@ -156,7 +156,7 @@ def _accepting(pod: ObservedPod, cluster: ClusterView) -> Iterator[Finding]:
 
 
 def _pending_labels(injected: list[tuple[str, str]], cluster: ClusterView) -> Iterator[Finding]:
-    """Yield what the nodes that should have the models report about them."""
+    """Yield what the target nodes report about the models."""
     for identity, _ in injected:
         for found in cluster.of_id(identity):
             targets = [n for n in cluster.nodes if cluster.is_target(found.demand, n)]

@@ -1,4 +1,4 @@
-"""What to do about each reason, in one line; the troubleshooting page has the details."""
+"""The remedy for each reason, in one line; the troubleshooting page has the details."""
 
 REMEDIES = {
     "AddressRefused": "ask an administrator to add the address to sources.allowAddresses, or use a public host",
@@ -51,5 +51,5 @@ REMEDIES = {
 
 
 def remedy(reason: str) -> str:
-    """Return what to do, or an empty string if the message is all there is."""
+    """Return the remedy; empty if the message already says everything."""
     return REMEDIES.get(reason, "")

@@ -20,12 +20,12 @@ _ADMIT = "recreate the pod; check scheduler.enabled in the chart and `kubectl ge
 
 
 def wants_devices(pod: ObservedPod) -> bool:
-    """Return whether a pod wants devices of larder-scheduler, or has an annotation that cannot be read."""
+    """Return whether a pod wants devices from larder-scheduler, or has an unreadable annotation."""
     return _request_of(pod) is not None
 
 
 def awaits_devices(pod: ObservedPod) -> bool:
-    """Return whether larder-scheduler has yet to place a pod that wants devices."""
+    """Return whether a pod that wants devices has yet to be placed by larder-scheduler."""
     return _may_be_placed(pod) and isinstance(_request_of(pod), RequestedDevices)
 
 
@@ -57,7 +57,7 @@ def requested_device_findings(
 
 
 def _request_of(pod: ObservedPod) -> RequestedDevices | str | None:
-    """Return what a pod requests, why that cannot be read, or None if it wants no devices of larder-scheduler.
+    """Return a pod's requests, why they cannot be read, or None if it wants no devices from larder-scheduler.
 
     Cards in the resources of a container are for larder-scheduler only if the pod names it.
     """
@@ -70,7 +70,7 @@ def _request_of(pod: ObservedPod) -> RequestedDevices | str | None:
 
 
 def _device_pod(pod: ObservedPod) -> DevicePod:
-    """Return the pod as the extender reads it, but never as ended, so that an allocation is not taken as released."""
+    """Return the pod as the extender sees it, but never as ended, so that its allocation still counts."""
     spec = DevicePodSpec(
         node_name=pod.spec.node_name,
         scheduler_name=pod.spec.scheduler_name,
@@ -97,7 +97,7 @@ def _other_scheduler(name: str) -> Finding:
 
 
 def _not_marked(pod: ObservedPod) -> Finding | None:
-    """Return why the scheduler ignores the devices of a pod that lacks the mark of admission, or None."""
+    """Return why the scheduler ignores the devices of a pod that admission did not mark, or None."""
     if any(DEVICES_RESOURCE in container.resources.requests for container in pod.spec.containers):
         return None
     message = f"no container requests {DEVICES_RESOURCE}, so {SCHEDULER_NAME} ignores its devices: {_NOT_ADMITTED}"

@@ -29,7 +29,7 @@ class RequestedModel:
     hidden: bool = False
 
     def problem(self, namespace: str) -> Finding | None:
-        """Return why the name does not lead to one model, if it does not."""
+        """Return a finding if the name does not match exactly one model."""
         if len({(model.demand.id, model.demand.uri) for model in self.found}) > 1:
             message = f"several models with different files are named {self.text!r}: {some(map(title_of, self.found))}"
             return stop("template", "AmbiguousModel", message, f"write <kind>/<name> in {self.annotation}")
@@ -56,7 +56,7 @@ def requested_models(annotations: Mapping[str, str], namespace: str, cluster: Cl
 
 
 def misplaced(own: Mapping[str, str], template: Mapping[str, str]) -> list[str]:
-    """Return the annotations of an object that are meant for its pods, but do not reach them."""
+    """Return annotations on the object itself that belong in its pod template."""
     return sorted(key for key in own if (key.startswith(_OURS) or key in _OTHERS) and key not in template)
 
 

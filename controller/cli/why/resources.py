@@ -1,4 +1,4 @@
-"""The kinds that the API server serves, found by any name that kubectl accepts."""
+"""The kinds that the API server serves, looked up by any name that kubectl accepts."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class ServedKind:
     def path(self, namespace: str, name: str = "") -> str:
         """Return the API path of its objects in a namespace, or of one object.
 
-        The name may come from an owner reference, into which a tenant writes what the user's rights are then used for.
+        The name may come from an owner reference written by a tenant, while the request is made with the user's rights.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = f"/namespaces/{namespace}" if self.namespaced else ""
@@ -69,11 +69,11 @@ class ServedKinds:
         self._kinds = tuple(kinds)
 
     def named(self, word: str, group: str = "") -> list[ServedKind]:
-        """Return the kinds that a name stands for: several if groups share it and none is given."""
+        """Return the kinds with this name; there may be several if no group is given."""
         return [k for k in self._kinds if word.lower() in k.names and group in ("", k.group)]
 
     def of(self, api_version: str, kind: str) -> ServedKind | None:
-        """Return the kind of an owner reference or an Event, in whichever version its group prefers."""
+        """Return the kind of an owner reference or an Event, in the version that its group prefers."""
         group = api_version.rpartition("/")[0]
         return next((k for k in self._kinds if (k.group, k.kind) == (group, kind)), None)
 

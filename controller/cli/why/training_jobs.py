@@ -20,7 +20,7 @@ _STATES = (
 
 
 def why_training_job(found: ObservedTree, cluster: ClusterView) -> Diagnosis:
-    """Return the diagnosis of a TrainingJob: what its status says, how its roles are, and what keeps pods back."""
+    """Return the diagnosis of a TrainingJob: its status, the state of its roles, and what blocks its pods."""
     meta = found.root.metadata
     title = f"TrainingJob {meta.namespace}/{meta.name}"
     conditions = {str(one.get("type")): one for one in found.root.conditions}
@@ -34,7 +34,7 @@ def why_training_job(found: ObservedTree, cluster: ClusterView) -> Diagnosis:
 
 
 def _of_status(title: str, found: ObservedTree, ready: Mapping[str, Any]) -> Finding:
-    """Return what the condition Ready says: the message names the claims, the position in the queue, or the cause."""
+    """Return the finding for the condition Ready, whose message names claims, queue position or cause."""
     reason, message = str(ready.get("reason", "")), str(ready.get("message", "") or "")
     if found.root.metadata.deletion_timestamp is not None:
         return wait(title, "Deleting", "it is being deleted, and its pods and claims with it")
@@ -51,7 +51,7 @@ def _of_status(title: str, found: ObservedTree, ready: Mapping[str, Any]) -> Fin
 
 
 def _roles(found: ObservedTree) -> Iterator[Finding]:
-    """Yield how many replicas of each role are in which state."""
+    """Yield the number of replicas by role and state."""
     status = found.root.status if isinstance(found.root.status, Mapping) else {}
     roles = status.get("replicaStatuses")
     for role, counts in sorted(roles.items()) if isinstance(roles, Mapping) else ():

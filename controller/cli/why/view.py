@@ -1,4 +1,4 @@
-"""What is read of the cluster for a diagnosis, as frozen values."""
+"""The input of a diagnosis, as frozen values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _NO_DEVICES = DeviceSurroundings()
 
 @dataclass(frozen=True, slots=True)
 class DeviceScheduling:
-    """What decides whether `larder-scheduler` places a pod; `hidden`: what this user may not read of it."""
+    """What affects whether `larder-scheduler` places a pod; `hidden`: the parts that this user may not read."""
 
     namespace: Object | None = None
     scheduler: Workload | None = None
@@ -29,14 +29,14 @@ class DeviceScheduling:
 
 @dataclass(frozen=True, slots=True)
 class PodSurroundings:
-    """What else is read for one pod.
+    """The surroundings of one pod.
 
     Args:
         owners: The objects that it belongs to, from its controller upwards, such as `ReplicaSet web-5c9`.
-        claims: Those of its claims that exist and are reported, by name; None if this user may not read claims.
+        claims: Its existing claims that are reported, by name; None if this user may not read claims.
         warnings: The warnings about it, newest first.
         devices: Its claims for devices.
-        scheduling: What is read while it waits for devices that it requests; None for all other pods.
+        scheduling: Read only while the pod waits for requested devices; otherwise None.
     """
 
     owners: tuple[str, ...] = ()

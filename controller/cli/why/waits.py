@@ -1,4 +1,4 @@
-"""Explains why a pod that may wait for its model has not started: a gate, or a node without the files.
+"""Explains why a pod that waits for its model has not started: a gate, or a node without the files.
 
 No input or output, no clock.
 """
@@ -19,7 +19,7 @@ Snapshots = list[tuple[str, str]]  # model ids and revisions
 
 
 def may_wait_on_node(pod: ObservedPod) -> bool:
-    """Return whether a pod is placed by preference, so that it requires no labels of files."""
+    """Return whether a pod has the placement `preferred`, so that it does not require the labels of its models."""
     return pod.metadata.annotations.get(PLACEMENT_ANNOTATION) == "preferred"
 
 
@@ -51,7 +51,7 @@ def preferred_findings(snapshots: Snapshots, cluster: ClusterView) -> Iterator[F
 
 
 def on_node_findings(pod: ObservedPod, snapshots: Snapshots, cluster: ClusterView) -> Iterator[Finding]:
-    """Yield how far the node of a pod that has not started is with its models."""
+    """Yield the progress of the models on the node of a pod that has not started."""
     node = cluster.node(pod.spec.node_name)
     found = cluster.model_nodes.get(pod.spec.node_name)
     if node is None or found is None:

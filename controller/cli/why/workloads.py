@@ -26,9 +26,9 @@ _FIX_REFUSAL = "fix the cause; the next pod is created automatically within minu
 
 @dataclass(frozen=True, slots=True)
 class ObservedWorkload:
-    """A workload, the newest ReplicaSet of a Deployment, its live pods, and warnings about either, newest first.
+    """A workload, the newest ReplicaSet of a Deployment, its live pods, and warnings about the first two.
 
-    `around` has, by uid, what else is known of the pods that are explained one by one.
+    `around` has, by uid, the surroundings of the pods that are explained one by one.
     """
 
     kind: str
@@ -138,7 +138,7 @@ def _lacks_pods(found: ObservedWorkload) -> bool:
 def pod_findings(
     pods: Sequence[ObservedPod], around: Mapping[str, PodSurroundings], cluster: ClusterView
 ) -> Iterator[Finding]:
-    """Yield what blocks the pods that are not ready, and why one that runs has no cached model."""
+    """Yield what blocks pods that are not ready, and why a running one has no cached model."""
     unready, shown = _unready(pods), blocked_pods(pods)
     for pod in shown:
         for finding in why_pod(pod, cluster, around.get(pod.metadata.uid, PodSurroundings())).findings:
