@@ -1,4 +1,4 @@
-"""Asks the source for its consent to files that were here already."""
+"""Checks that the source grants access to files that were already here."""
 
 import threading
 from collections import deque
@@ -16,9 +16,9 @@ _AT_A_TIME = 8
 
 
 def prove_access(downloader: FileDownloader, stop: threading.Event) -> None:
-    """Request a byte of each file that this download did not deliver; with shared rights, only of the largest.
+    """Request one byte of each file that this download did not deliver, or only of the largest if all share rights.
 
-    That never takes more requests than downloading those files. Raises LarderError, Stopped.
+    This never takes more requests than downloading those files. Raises LarderError, Stopped.
     """
     context, halt = downloader.context, threading.Event()
     files = [f for f in downloader.plan.contents().values() if f.size and f.path not in downloader.delivered]

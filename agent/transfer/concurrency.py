@@ -5,16 +5,16 @@ from dataclasses import dataclass
 _WINDOW_S = 0.5
 _WORTH = 1.15
 _LEAST_TRIAL_S = 1.0
-_PAYS_OFF = 3  # a trial is not worth it for what arrives within this many trials
+_PAYS_OFF = 3  # no trial if the rest would arrive within this many trials
 _AGAIN_S = 30.0
 _FEW = 4
-_BUSY = 0.7  # of the CPUs' capacity: further connections would only wait for each other
+_BUSY = 0.7  # share of the CPUs; beyond it, more connections would only wait for each other
 _NEAR_RATE = 200e6  # bytes per second; anything slower than a nearby server gets `_FEW` connections without a trial
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """The number of connections stays; no trial begins before `trial_at_s`."""
+    """The number of connections is fixed; the next trial begins at `trial_at_s` at the earliest."""
 
     trial_at_s: float
 
@@ -30,7 +30,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """What was measured last: time, bytes so far, CPU seconds so far, and the rate since the previous sample."""
+    """The last measurement: time, bytes so far, CPU seconds so far, and the rate since the previous sample."""
 
     now: float
     received_bytes: int = 0
@@ -73,7 +73,7 @@ class ConcurrencyController:
         self._state: Steady | Trial = Steady(trial_at_s=now)
         self._last = _Sample(now)
         self._connected_at_s = now
-        self._trial_s = 0.0  # how long a trial takes: known once the first rate has settled
+        self._trial_s = 0.0  # duration of a trial, known once the first rate has settled
 
     def observe(self, received_bytes: int, missing_bytes: int, now: float, used_s: float) -> int:
         """Take a measurement and return the wanted number of connections.
@@ -103,10 +103,10 @@ class ConcurrencyController:
         return self.connections
 
     def _judge(self, rate: float, now: float, *, is_busy: bool, is_worth_a_trial: bool) -> None:
-        """Decide on a rate that has settled."""
+        """Decide once the rate has settled."""
         match self._state:
             case Steady(trial_at_s):
-                if now < trial_at_s or is_busy:  # busy for a moment: the trial follows as soon as that is over
+                if now < trial_at_s or is_busy:  # if the CPUs are busy, the trial begins as soon as they are not
                     return
             case Trial(before, rate_before, ends_at_s):
                 if rate < rate_before * _WORTH:

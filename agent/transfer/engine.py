@@ -58,11 +58,11 @@ def fetch(
     policy: RetryPolicy | None = None,
     timing: Timing | None = None,
 ) -> FetchResult:
-    """Download every missing file of the plan into the store; verified bytes stay, however this ends.
+    """Download every missing file of the plan into the store; verified bytes stay in any case.
 
-    For each file that this download did not bring itself, one byte is requested, so that bytes brought with other
-    credentials are not linked without the source's consent. If all files have the same readers, only the largest is
-    asked for.
+    For each file that this download did not fetch itself, one byte is requested. So bytes that were fetched with other
+    credentials are not linked unless the source grants access. If all files have the same readers, only the largest is
+    requested.
 
     Args:
         source: Where the files are.
@@ -70,13 +70,13 @@ def fetch(
         store: Where they go.
         progress: Counters to update.
         stop: Ends the download within a second once set.
-        concurrency: Large files downloaded at a time; of small ones, four times as many.
+        concurrency: Number of large files downloaded at a time; four times as many small ones.
         rate_limiter: The shared rate limit.
         reservation: Key of the store's reservation, which shrinks as bytes arrive.
         prove_access: False for repairs of files that are already linked.
-        unpack: Whether archives (`find_archives`) are unpacked.
-        sha256: Whether blobs are named by SHA-256. False suits a store that does not outlive the download: bytes are
-            hashed only as their publisher did, and a blob without a SHA-256 is named by its content key.
+        unpack: Whether to unpack archives (`find_archives`).
+        sha256: Whether blobs are named by SHA-256. Use False for a store that does not outlive the download: bytes are
+            then only hashed with the publisher's algorithm, and a blob without SHA-256 is named by its content key.
         policy: How failed attempts are retried.
         timing: Clock and jitter.
 
@@ -108,7 +108,7 @@ def fetch(
         blobs = _by_path(plan, {**found, **downloaded})
         unpacked = Unpacking(store, plan, reservation, progress).run(blobs, stop) if unpack else ()
     except BaseException:
-        progress.count_present(before - progress.done)  # the next attempt counts these bytes again
+        progress.count_present(before - progress.done)  # the next attempt will count these bytes again
         raise
     verified = verification(f.digest for f in plan.manifest.files)
     return FetchResult(_with_unpacked(blobs, unpacked), verified, progress.received, unpacked)
@@ -117,7 +117,7 @@ def fetch(
 def _download(
     downloader: FileDownloader, missing: Iterable[File], concurrency: int, stop: threading.Event
 ) -> dict[str, str]:
-    """Return the blobs of the missing files by path; a file that arrives meanwhile is noticed when it is opened."""
+    """Return the blobs of the missing files by path; a file that arrives meanwhile is detected when it is opened."""
     pool = WorkerPool(downloader.context.stop)
     large, small = split_by_size(missing)
     large_files = LargeFiles(downloader, large, concurrency, pool)
@@ -136,6 +136,6 @@ def _with_unpacked(blobs: Mapping[str, str], unpacked: Sequence[ArchiveContents]
 
 
 def _by_path(plan: DownloadPlan, blobs: Mapping[str, str]) -> dict[str, str]:
-    """Return the blob of every path whose content is here, given one path per content."""
+    """Return the blob of every path whose content is here; `blobs` has one path per content."""
     by_key = {plan.keys[path]: blob for path, blob in blobs.items()}
     return {path: by_key[key] for path, key in plan.keys.items() if key in by_key}

@@ -1,4 +1,4 @@
-"""The steps for one file, in whichever thread: open, fetch a segment, verify, hand over."""
+"""The steps for one file, on any thread: open, fetch a segment, verify, hand over."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -53,14 +53,14 @@ class FileDownloader:
         anything else                      ──▶ keep its bytes and raise
 
     Attributes:
-        context: What all bytes pass through, with source and stop event.
-        plan: What is being downloaded.
+        context: Shared objects of the download, including source and stop event.
+        plan: The files to download.
         store: The store that receives the files.
         policy: How failed attempts are retried.
         timing: Clock and jitter.
         delivered: Paths of the files that this source delivered at least in part.
         make_check: Starts the hash of a file; without SHA-256, the blob is named by its content key.
-        cached: Whether all bytes go through the page cache. Small files' bytes always do: many are open at once.
+        cached: Whether all bytes go through the page cache. Those of small files always do, because many are open.
     """
 
     context: DownloadContext
@@ -86,7 +86,7 @@ class FileDownloader:
             held_bytes = partial.held.size_bytes
             segmented = SegmentedFile(file, partial, self.make_check)
             download = FileDownload(segmented, SharedRetryBudget(self.policy, self.timing))
-            if blob := self.store.blobs.find(key, file.size):  # another download was faster
+            if blob := self.store.blobs.find(key, file.size):  # another download has finished it
                 self.context.progress.count_present(file.size)
                 self.context.arrived(file.size - held_bytes)
                 download.blob = blob
@@ -132,7 +132,7 @@ class FileDownloader:
                 return False
 
     def complete(self, download: FileDownload, buffer: memoryview) -> bool:
-        """Hash what the receivers do not hash themselves until the file is complete, and verify it.
+        """Hash the bytes that the receivers do not hash themselves until the file is complete, and verify it.
 
         Returns:
             True, with `blob` set, once the file is complete and verified; False if it was discarded and must be

@@ -6,10 +6,10 @@ from agent.store.verify import Check
 
 
 class Hashing:
-    """The bytes before `done` are hashed; one thread at a time continues, while `busy` is set.
+    """A hash of all bytes before `done`. One thread at a time continues it, and sets `busy` meanwhile.
 
-    Not thread-safe: take and release it under the file's lock. Only the thread that took it calls `feed`, without the
-    lock.
+    Not thread-safe: take and release it under the file's lock. Only the thread that has taken it may call `feed`,
+    without the lock.
     """
 
     __slots__ = ("_writeback", "busy", "check", "done")
@@ -24,7 +24,7 @@ class Hashing:
         return self.done == self.check.file.size
 
     def take(self, position: int) -> bool:
-        """Take the hash if the byte at `position` comes next and no other thread has it; return whether."""
+        """Take the hash if the byte at `position` is next and no other thread has it; return whether it was taken."""
         if self.busy or self.done != position:
             return False
         self.busy = True

@@ -1,4 +1,4 @@
-"""Large files: a few at a time, each with a thread that hashes it, and more connections where that pays off."""
+"""Large files: a few at a time, each with a thread that hashes it, and more connections if they help."""
 
 import mmap
 import os
@@ -17,7 +17,7 @@ from agent.transfer.segmented_file import Segment
 from agent.transfer.worker_pool import WorkerPool
 from shared.manifest import File
 
-_BUFFER_BYTES = 768 * 1024  # larger buffers fall out of the CPU cache between receiving, hashing and writing
+_BUFFER_BYTES = 768 * 1024  # a larger buffer would not stay in the CPU cache between receiving, hashing and writing
 _MOST_CONNECTIONS = 16
 _ENDING = 2  # files that wait for the disk while others are being received
 _LOOK_S = 0.2
@@ -68,8 +68,8 @@ class LargeFiles:
                     its hashing thread
                     at most `at_a_time`         at most `_ENDING` more
 
-    Receivers have numbers from 0. Those that the ConcurrencyController does not want (any more) leave after their
-    segment, and `tick` starts those that are missing. `_next_step` decides what each does.
+    Receivers are numbered from 0. If the ConcurrencyController wants fewer, the surplus leave after their segment; if
+    it wants more, `tick` starts them. `_next_step` decides what each one does.
     """
 
     def __init__(self, downloader: FileDownloader, files: Iterable[File], at_a_time: int, pool: WorkerPool) -> None:
@@ -87,7 +87,7 @@ class LargeFiles:
         """Measure the rate and start as many receivers as it justifies."""
         progress = self._downloader.context.progress
         with self._changed:
-            if not progress.failure:  # more connections would not solve that
+            if not progress.failure:  # more connections would not help
                 missing, now = progress.total - progress.done, self._downloader.timing.clock()
                 self._concurrency.observe(progress.received, missing, now, time.process_time())
             wanted = set(range(self._concurrency.connections)) if self._is_unfinished() else set[int]()
@@ -114,14 +114,14 @@ class LargeFiles:
                 self._receivers.discard(index)
 
     def _wait_for_step(self, index: int) -> _Fetch | _Open | None:
-        """Return what this receiver does next, None if it leaves."""
+        """Return the receiver's next step, or None if it leaves."""
         with self._changed:
             while (step := self._next_step(index)) is _Idle.WAIT:
                 self._changed.wait(_LOOK_S)  # setting `stop` does not wake us
             return None if step is _Idle.LEAVE else step
 
     def _next_step(self, index: int) -> _Fetch | _Open | _Idle:
-        """Decide what a receiver does next, and take the segment or file for it; call with the lock."""
+        """Decide a receiver's next step, and take the segment or file for it. The caller holds the lock."""
         if self._stop.is_set() or index >= self._concurrency.connections:
             return _Idle.LEAVE
         for file in self._open:

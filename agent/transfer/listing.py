@@ -17,9 +17,9 @@ _NO_LIMIT = 2**63
 
 
 class ArchivesDoNotFit(Exception):
-    """The files of the archives do not fit beside them; `needs` has the bytes they take at least, by archive path.
+    """The archives' files do not fit next to the archives; `needs` has their minimum size, by archive path.
 
-    Archives after the one that showed this are not in `needs`.
+    Archives that were not listed before this became clear are not in `needs`.
     """
 
     def __init__(self, needs: Mapping[str, int]) -> None:
@@ -29,7 +29,7 @@ class ArchivesDoNotFit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ListedArchive:
-    """An archive whose members are listed; `contents` has its files with bytes of their own.
+    """An archive whose members are listed; `contents` has one file per distinct content.
 
     `digests` has the SHA-256 of those already in the store, by path.
     """
@@ -68,7 +68,7 @@ def list_archives(
         plan: The model's files.
         archives: The archives to list.
         found: The model's other archives, unpacked earlier; the limits apply to all together.
-        max_bytes: How many bytes the archives to list may hold in all; None for no limit.
+        max_bytes: Limit on the total bytes in these archives; None for no limit.
         stop: Ends the work within a second once set.
         count: Called with the size of each chunk read from archives that must be decompressed.
 

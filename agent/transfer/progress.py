@@ -16,7 +16,7 @@ _SAMPLE_S = 0.25
 class Progress:
     """Counters of one download, in bytes. Thread-safe.
 
-    `failure` is the failure being retried right now, None while bytes flow. `traffic` accumulates over all downloads.
+    `failure` is the failure that is being retried, or None while bytes arrive. `traffic` totals all downloads.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Progress:
 
     @contextmanager
     def requesting(self) -> Iterator[None]:
-        """Mark the block as a request to a source."""
+        """Count the block as a request in progress."""
         with self._lock:
             self._requests += 1
         try:
@@ -47,7 +47,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Bytes that are here, received or found."""
+        """Bytes that are here, whether received or found."""
         return self._done
 
     @property
@@ -91,5 +91,5 @@ class Progress:
         """Keep one sample older than the window as the start of the measurement."""
         while len(self._samples) > 1 and now - self._samples[1][0] >= _WINDOW_S:
             self._samples.popleft()
-        if now - self._samples[0][0] >= 2 * _WINDOW_S:  # nothing came for long: do not average over the whole gap
+        if now - self._samples[0][0] >= 2 * _WINDOW_S:  # after a long gap, do not average over all of it
             self._samples[0] = (now - _WINDOW_S, self._received)

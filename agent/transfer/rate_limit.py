@@ -40,7 +40,7 @@ class RateLimiter:
             self._changed.notify_all()
 
     def chunk_bytes(self, max_bytes: int) -> int:
-        """Return how many bytes to request at a time for an even flow."""
+        """Return how many bytes to request at a time to keep the flow even."""
         rate = self.rate
         return max_bytes if rate <= 0 else min(max_bytes, max(_LEAST_CHUNK_BYTES, int(rate * _CHUNK_S)))
 

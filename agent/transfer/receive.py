@@ -13,7 +13,7 @@ from shared.errors import DigestMismatch, LarderError, Unreachable
 from shared.manifest import File
 from shared.sources.port import Body, Source
 
-_FLOWS_BYTES = 64 * 1024  # a body that delivers less at a time may pause for long
+_FLOWS_BYTES = 64 * 1024  # a body that delivers less per read may pause for a long time
 
 
 class Stopped(Exception):
@@ -22,9 +22,9 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DownloadContext:
-    """What all bytes of a download pass through.
+    """The objects through which all bytes of a download pass.
 
-    `arrived` tells the store's reservation how many bytes are on the disk now.
+    `arrived` reports to the store's reservation how many bytes are on disk.
     """
 
     source: Source
@@ -41,11 +41,11 @@ class DownloadContext:
 
 
 def receive(context: DownloadContext, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
-    """Receive the rest of a segment; what arrived before a failure is kept.
+    """Receive the rest of a segment; bytes that arrived before a failure are kept.
 
     Raises:
         LarderError: Whatever the source raises.
-        Unreachable: The stream ended early or hardly flowed.
+        Unreachable: The stream ended early or was too slow.
         DigestMismatch: The stream continues after the end of the file.
         InsufficientStorage: The disk is full.
         StoreFailure: The bytes could not be written.
@@ -85,7 +85,7 @@ def receive_in_order(
 ) -> None:
     """Receive a file from `start` to its end; `write` gets each chunk, in order, before the next one is read.
 
-    Raises the errors of `receive`, and whatever `write` raises.
+    Raises the errors of `receive` and of `write`.
     """
     with context.progress.requesting():
         body = context.source.open(file, start)
@@ -125,7 +125,7 @@ def _drain(
 
 
 class _BodyReader:
-    """Reads a body within the rate limit, as long as it is not too slow."""
+    """Reads a body within the rate limit; fails if the body is too slow."""
 
     __slots__ = ("_body", "_context", "_file", "_slow_rate", "_stall")
 
@@ -134,7 +134,7 @@ class _BodyReader:
         self._slow_rate: float | None = None
 
     def chunk_of(self, buffer: memoryview) -> memoryview:
-        """Return the part of the buffer to fill at a time."""
+        """Return the part of the buffer to fill per read."""
         return buffer[: self._context.rate_limiter.chunk_bytes(len(buffer))]
 
     def read(self, chunk: memoryview, position: int) -> int:
@@ -181,7 +181,7 @@ class _BodyReader:
 
 
 def _check_end(body: Body, file: File, buffer: memoryview) -> None:
-    with suppress(Unreachable):  # all bytes are here, so a broken connection does no harm
+    with suppress(Unreachable):  # all bytes are here, so a broken connection does not matter
         if body.readinto(buffer[:1]):
             raise DigestMismatch(
                 f"{file.path!r} is longer than the {file.size} bytes in the manifest; the source changed the file"

@@ -9,14 +9,14 @@ from shared.sources.retry import MIN_PROGRESS_BYTES, RetryBudget, RetryPolicy, T
 class SharedRetryBudget:
     """The RetryBudget of one file, shared by its receivers, which wait together.
 
-    An attempt that received few bytes counts as progress, but the next pause is still longer. Thread-safe.
+    An attempt that received only few bytes counts as progress, but the next pause is longer nevertheless. Thread-safe.
     """
 
     def __init__(self, policy: RetryPolicy, timing: Timing) -> None:
         self._policy, self._timing = policy, timing
         self._budget = RetryBudget(policy, timing.uniform, timing.clock())
         self._missing_bytes, self._until = -1, 0.0
-        self._poor = 0  # consecutive failures that brought little
+        self._poor = 0  # consecutive failures with few bytes
         self._lock = threading.Lock()
 
     def pause(self, error: LarderError, missing_bytes: int, brought_bytes: int = 0) -> float:
@@ -34,7 +34,7 @@ class SharedRetryBudget:
                 self._budget.renew(now)
             if brought_bytes >= MIN_PROGRESS_BYTES:
                 self._poor = 0
-            elif error.retryable and now + _asked_s(error) < self._until:  # another receiver met the same failure
+            elif error.retryable and now + _asked_s(error) < self._until:  # already reported by another receiver
                 return self._until - now + self._head_start_s(error)
             else:
                 self._poor += 1
@@ -50,7 +50,7 @@ class SharedRetryBudget:
             self._poor = max(0, self._poor - 1)
 
     def _head_start_s(self, error: LarderError) -> float:
-        """Return for how many seconds one receiver retries alone: a few tries suffice, and all receivers' are many."""
+        """Return for how many seconds only one receiver retries, because retries by all of them would be too many."""
         tries = error.tries if isinstance(error, Unreachable) else 0
         return self._policy.first_s * 2**tries if tries else 0.0
 

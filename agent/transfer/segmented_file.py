@@ -11,7 +11,7 @@ from shared.byte_ranges import ByteRange, ByteRanges
 from shared.manifest import File
 
 PIECE_BYTES = 16 * 2**20
-_NOTE_BYTES = 2**17  # what a kill costs each connection, besides its buffer
+_NOTE_BYTES = 2**17  # bytes that each connection may lose in a kill, besides its buffer
 _LOOK_S = 0.2
 
 
@@ -34,7 +34,7 @@ class Segment:
 
 class _State(Enum):
     FILLING = auto()  # segments may be taken
-    EMPTYING = auto()  # waits for the writes of the segments taken before it was started over
+    EMPTYING = auto()  # waiting for writes to segments that were taken before the restart
     GIVEN_UP = auto()
     FINISHED = auto()  # complete and verified: it may already be a blob
 
@@ -48,14 +48,14 @@ class SegmentedFile:
          ▼   │
         EMPTYING ──if that was the last attempt──▶ GIVEN_UP
 
-    A receiver that holds the next bytes to hash does so from its buffer; the other bytes are left to a separate hashing
-    thread. Example: A receives bytes 0 to 16 MiB and B those after them. B only writes. A hashes each buffer after
-    writing it. When A is done, `held.front` is where B is now, and `hashing.done` is 16 MiB: the hashing thread reads
-    the bytes between them back from the file. Once it has caught up with B, B hashes its own buffers.
+    A receiver that has the next bytes to hash takes them from its buffer. A separate thread hashes all other bytes.
+    Example: A receives bytes 0 to 16 MiB, and B the bytes after them. B only writes. A hashes each buffer after writing
+    it. When A is done, `held.front` is where B is now, and `hashing.done` is 16 MiB. The hashing thread reads the bytes
+    between them back from the file. Once it has caught up with B, B hashes its own buffers.
 
     `divisible` tells whether the source serves ranges; if not, one receiver at a time fetches the file. `make_check`
-    starts a hash of the file's bytes; each start of the file has a `hashing` of its own, and writes to a segment of an
-    earlier start are dropped.
+    starts a hash of the file's bytes. Each time the file is started over, it gets a new `hashing`, and writes to
+    earlier segments are dropped.
     """
 
     def __init__(self, file: File, partial: Partial, make_check: Callable[[File], Check]) -> None:
@@ -77,7 +77,7 @@ class SegmentedFile:
         return len(self._segments)
 
     def take_segment(self, max_bytes: int | None = None) -> Segment | None:
-        """Take the first bytes nobody fetches, up to the next that are here or being fetched; None without any."""
+        """Take the first range that is neither here nor being fetched; None if there is none."""
         with self._changed:
             if self._state is not _State.FILLING:
                 return None
@@ -90,11 +90,11 @@ class SegmentedFile:
             return segment
 
     def share(self) -> Segment | None:
-        """Take a piece that others fetch or nobody does yet; None if it is not worth another request."""
+        """Take a part of another receiver's segment, or of a free range; None if it is not worth another request."""
         with self._changed:
             if not self.divisible:
                 return None
-            for segment in self._segments:  # a receiver of a long rest gets one piece from here on
+            for segment in self._segments:  # cut long rests of other receivers to one piece
                 if segment.end - segment.position > 2 * PIECE_BYTES:
                     segment.end = segment.position + PIECE_BYTES
         return self.take_segment(PIECE_BYTES)
@@ -102,7 +102,7 @@ class SegmentedFile:
     def write(self, segment: Segment, data: memoryview, *, last: bool = False) -> None:
         """Write the next bytes of a segment, and hash them if they are the next to hash.
 
-        `last` if more will take a while to arrive. Raises InsufficientStorage, StoreFailure.
+        Set `last` if the next bytes will take a while to arrive. Raises InsufficientStorage, StoreFailure.
         """
         hashing = segment.hashing
         with self._changed:
@@ -159,8 +159,9 @@ class SegmentedFile:
     def discard(self, *, give_up: bool = False) -> int:
         """Start the file over, or give it up; return how many bytes were here. Raises StoreFailure.
 
-        A finished file stays, since it may already be a blob. Receivers notice by the end of their segment. One that is
-        just writing is waited for: its old bytes could overwrite new ones, which are hashed from memory.
+        A finished file stays, since it may already be a blob. Receivers notice no later than at the end of their
+        segment. This waits for receivers that are writing, because their old bytes could overwrite new ones that have
+        already been hashed from memory.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._state is not _State.EMPTYING)
@@ -190,7 +191,7 @@ class SegmentedFile:
             return True
 
     def unhashed(self, hashing: Hashing, stop: threading.Event) -> ByteRange | None:
-        """Wait for contiguous bytes that nobody hashes, and take the hash for them.
+        """Wait for contiguous bytes that no thread is hashing, and take the hash for them.
 
         Returns:
             Those bytes; an empty range without the hash once the whole file is hashed; None if `stop` was set or the
@@ -214,7 +215,7 @@ class SegmentedFile:
                 self._changed.notify_all()
 
     def _note(self, segment: Segment) -> None:
-        """Tell the next process, after a kill, which bytes of the segment are here."""
+        """Record which bytes of the segment are here, for the next process after a kill."""
         if segment.position > segment.noted:
             self.partial.note(ByteRange(segment.noted, segment.position))
             segment.noted = segment.position

@@ -1,7 +1,7 @@
 """Small files: many at a time, each fetched, hashed and written by one thread, flushed to disk in batches.
 
-For a nearby server a few threads are fastest, because more would only wait for each other; a thread that finds the
-server distant adds another.
+For a nearby server, a few threads are fastest, because more would only wait for each other. A thread that finds that
+the server is distant starts another one.
 """
 
 import threading
@@ -18,7 +18,7 @@ _BUFFER_BYTES = 2**18
 _BATCH = 256
 _PER_LARGE_FILE = 4  # small files cost round trips, not bandwidth
 _AT_FIRST = 3
-_FAR_S, _IN_A_ROW = 0.003, 8  # with a nearby server, some of this many files take less
+_FAR_S, _IN_A_ROW = 0.003, 8  # of this many files, a nearby server delivers some faster
 
 
 class SmallFiles:
@@ -71,8 +71,8 @@ class SmallFiles:
 
     def _fetch(self, file: File, buffer: memoryview) -> None:
         with ExitStack() as closing:
-            # A batch holds its files until they are on disk; before waiting for another download, a thread releases
-            # them.
+            # A batch locks its files until they are on disk, so a thread flushes its batch before it waits for another
+            # download.
             download = closing.enter_context(self._downloader.opened(file, before_wait=lambda: self._flush(1)))
             if download.blob:
                 self.blobs[file.path] = download.blob

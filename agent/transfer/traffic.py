@@ -41,7 +41,7 @@ class Traffic:
             self.mismatches += 1
 
     def fail(self, error: LarderError) -> None:
-        """Count a source's request to wait; other failures are not counted here."""
+        """Count a source's request to wait; ignore other failures."""
         if isinstance(error, RateLimited):
             with self._lock:
                 self.rate_limited += 1

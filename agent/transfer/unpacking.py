@@ -19,19 +19,19 @@ from shared.errors import InsufficientStorage, NeedsAction, StoreFailure
 from shared.manifest import File
 from shared.quantity import format_bytes
 
-_LIKELY_RATIO = 20  # models are hardly packed tighter; anything that is may be a bomb
+_LIKELY_RATIO = 20  # models are hardly ever compressed more than this; a higher ratio may be a zip bomb
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacking:
-    """Unpacks the archives of one model, under a reservation that grows by what their files need.
+    """Unpacks the archives of one model, under a reservation that grows by the size of their files.
 
         lock the archives ──▶ list members ──▶ check names ──▶ reserve ──▶ write files ──▶ their contents
                                    │                              │             │
                         more bytes than could fit            do not fit    an archive is not what it listed
                                    └──▶ drop the archives ◀───────┘             └──▶ drop the files, keep the archives
 
-    An archive counts as unpacked once a snapshot has its files; then nothing of this happens but the check of names.
+    An archive counts as unpacked once a snapshot has its files; then only the names are checked.
     """
 
     store: Store
@@ -81,7 +81,7 @@ class Unpacking:
             try:
                 for one in listed:
                     extraction.write_missing(one)
-            except NeedsAction:  # an archive that lies about its content is refused as a whole
+            except NeedsAction:  # an archive with a wrong listing is refused as a whole
                 self.store.unfinished.drop_members(self.plan)
                 raise
         return (*found.values(), *(one.unpacked() for one in listed))
@@ -98,7 +98,7 @@ class Unpacking:
     def _list(
         self, stored: Sequence[StoredArchive], found: Mapping[str, ArchiveContents], stop: threading.Event
     ) -> list[ListedArchive]:
-        """List the archives. What is decompressed for that is not far beyond the available space."""
+        """List the archives. This decompresses little more than the available space could hold."""
         decompressed = [one for one in stored if one.is_decompressed_to_list]
         self.progress.total = self.plan.manifest.size_bytes + sum(one.file.size for one in decompressed)
         max_bytes = None

@@ -1,4 +1,4 @@
-"""The threads of one download, and how they end together."""
+"""The threads of one download, which end together."""
 
 import threading
 from collections.abc import Callable
@@ -13,8 +13,8 @@ _LOOK_S = 0.1
 class WorkerPool:
     """Threads that share one fate: the first failure ends them all.
 
-    A thread that hangs in a read when the pool ends is left behind: it ends with its read, writes nothing more, and
-    holds its file until then.
+    If a thread hangs in a read when the pool ends, the pool does not wait for it. The thread writes nothing more, and
+    ends and releases its file once the read returns.
     """
 
     def __init__(self, halt: threading.Event) -> None:

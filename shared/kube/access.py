@@ -16,9 +16,9 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 async def find_access(
     kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str], context: str | None = None
 ) -> Access:
-    """Return the access to the API server; raises NoCluster, which names the places that were searched.
+    """Return the access to the API server. Raises NoCluster, which lists the places that were searched.
 
-    A proxy of the environment is used where the kubeconfig names none.
+    If the kubeconfig sets no proxy, a proxy from the environment is used.
     """
     found = await _find(kubeconfig, service_account, environ, context)
     return found if found.proxy else replace(found, proxy=_proxy_of(found.server, environ))

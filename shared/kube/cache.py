@@ -11,7 +11,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(slots=True)
 class Cache(Generic[T]):
-    """A sink that reports every difference once, as (before, after); None means absent."""
+    """A sink that reports every change once, as (before, after); None means that the object does not exist."""
 
     on_change: Callable[[T | None, T | None], None]
     _objects: dict[Key, T] = field(default_factory=dict, init=False)
@@ -27,7 +27,7 @@ class Cache(Generic[T]):
         return len(self._objects)
 
     def replace(self, objects: Sequence[T], unreadable: Collection[Key] = ()) -> None:
-        """Replace the content by `objects`; an object that exists but cannot be read keeps its last known state."""
+        """Replace the content by `objects`; an unreadable object keeps its last known state."""
         present = {obj.key for obj in objects} | set(unreadable)
         for key in self._objects.keys() - present:
             self.remove(key)
@@ -35,7 +35,7 @@ class Cache(Generic[T]):
             self.upsert(obj)
 
     def upsert(self, obj: T) -> None:
-        """Store the new state of an object; another uid means that the old object was deleted unseen."""
+        """Store the new state of an object; a different uid means that the deletion of the old one was missed."""
         before = self._objects.get(obj.key)
         if before and before.metadata.resource_version == obj.metadata.resource_version:
             return

@@ -32,12 +32,12 @@ async def get_object(kube: Kube, path: str, kind: type[T]) -> T | None:
 
 
 async def list_objects(kube: Kube, path: str, kind: type[T], query: Mapping[str, str] = _NO_QUERY) -> list[T]:
-    """Read the present state of a whole collection; raises KubeError, even if only one object cannot be decoded."""
+    """Read a whole collection live. Raises KubeError, even if only one object cannot be decoded."""
     return [decode(raw, kind) async for page in pages(kube, path, query) for raw in page.items]
 
 
 async def list_metadata(kube: Kube, path: str, query: Mapping[str, str] = _NO_QUERY) -> list[Object]:
-    """Read only the metadata of a whole collection; raises KubeError."""
+    """Read the metadata of a whole collection live. Raises KubeError."""
     return [decode(raw, Object) async for page in pages(kube, path, query, accept=METADATA) for raw in page.items]
 
 

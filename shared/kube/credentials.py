@@ -1,4 +1,4 @@
-"""The credentials for an API server: how they are held, refreshed and checked."""
+"""Holds, refreshes and checks the credentials for an API server."""
 
 import ssl
 import time
@@ -17,9 +17,9 @@ async def _anonymous() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach an API server; `namespace` is that of the context or of the pod.
+    """How to reach an API server; `namespace` comes from the context or the pod.
 
-    `authorization` returns the Authorization header, fresh for each request; empty without one.
+    `authorization` is called for each request and returns the Authorization header; empty for none.
     """
 
     server: str
@@ -32,7 +32,7 @@ class Access:
 
 @dataclass(slots=True)
 class TokenFile:
-    """A bearer token in a file that is rotated; read again when older than `fresh_s` seconds."""
+    """A bearer token in a file that is rotated; reread after `fresh_s` seconds."""
 
     path: Path
     fresh_s: float = 60

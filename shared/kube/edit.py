@@ -26,8 +26,8 @@ async def update(
 ) -> Json:
     """Read, change and PUT an object, and repeat after a conflict.
 
-    The whole object passes through `change`, so unknown fields survive. `change` may be called several times, even on
-    what an earlier call wrote, so it must state a goal and not a step.
+    `change` gets the whole object, so unknown fields are preserved. It may be called several times, even on the result
+    of an earlier call, so it must be idempotent.
 
     Args:
         kube: The connection.
@@ -39,9 +39,9 @@ async def update(
 
     Raises:
         NotFound: There is no such object.
-        Conflict: Others kept changing it for `within_s`.
+        Conflict: Other writers kept changing it for `within_s`.
         Busy: The server was overloaded for `within_s`.
-        Unreachable: At once, because the write may have happened.
+        Unreachable: The outcome is unknown. This is raised at once, because the write may have happened.
     """
     give_up, failures = clock() + within_s, 0
     while True:
@@ -76,7 +76,7 @@ async def apply(kube: Kube, path: str, manifest: Mapping[str, Any], manager: str
 
 
 async def create_if_missing(kube: Kube, collection: str, body: object) -> bool:
-    """Create the object; return False, without a change, if one of its name exists."""
+    """Create the object; if one of this name exists, change nothing and return False."""
     try:
         await kube.request("POST", collection, body=body)
     except Conflict:

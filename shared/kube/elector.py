@@ -1,4 +1,4 @@
-"""Leader election that fails safe: the work never outlives the lease."""
+"""Fail-safe leader election: the work never outlives the lease."""
 
 import asyncio
 import math
@@ -22,7 +22,7 @@ class Lock(Protocol):
             True if this candidate holds it; False while another does.
 
         Raises:
-            Exception: Whether it is held is unknown.
+            Exception: It is unknown whether the lease is held.
         """
 
     async def release(self) -> None:
@@ -55,7 +55,7 @@ class Elector:
 
     @property
     def leading(self) -> bool:
-        """Whether writes are allowed; check before each write, because a blocked event loop may have overslept."""
+        """Whether writes are allowed. Check before each write, because a blocked event loop may miss the deadline."""
         return asyncio.get_running_loop().time() < self._until
 
     async def run(self) -> None:
@@ -119,7 +119,7 @@ class Elector:
         return self.retry_s * self.uniform(1.0, 1.2)
 
     async def _give_back(self) -> None:
-        """Release the lease: repeatedly while it would still be ours, once if another may hold it by now."""
+        """Release the lease: retry while it is still ours, try only once if another candidate may hold it by now."""
         loop = asyncio.get_running_loop()
         until, self._until = self._until, -math.inf
         if self._attempt is not None:
@@ -141,7 +141,7 @@ class Elector:
 
 
 async def _to_the_end(task: "asyncio.Task[None]") -> None:
-    """Wait for a task despite cancellations, and re-raise the cancellation afterwards."""
+    """Wait for a task even if cancelled meanwhile, then re-raise the cancellation."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

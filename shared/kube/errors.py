@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server, grouped by what the caller should do.
+"""Errors of requests to the API server, grouped by what the caller should do.
 
 LarderError (shared.errors)
 └── KubeError
@@ -26,7 +26,8 @@ class Unreachable(KubeError):
 class Busy(KubeError):
     """The server asks for a pause of `after_s` seconds; None if it names no time.
 
-    A 429 signals overload and its time is meant; a 503 comes from a starting server, whose "5 s" is a guess.
+    The time in a 429 is meant seriously, because the server is overloaded. A 503 comes from a server that is starting,
+    and its "5 s" is a guess.
     """
 
     def __init__(self, message: str, after_s: float | None, code: int) -> None:

@@ -1,4 +1,4 @@
-"""Kubernetes Events (`v1`): what a program tells the people who look at an object."""
+"""Writes Kubernetes Events (`v1`), which users see when they describe an object."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from datetime import datetime
 from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
-_CLUSTER_NAMESPACE = "default"  # of Events on objects without one
+_CLUSTER_NAMESPACE = "default"  # for Events on cluster-scoped objects
 _LONGEST_NAME, _LONGEST_MESSAGE = 200, 1000
 
 
@@ -39,9 +39,9 @@ async def post_event(
         kube: The connection.
         about: The object.
         reason: A CamelCase word.
-        message: The text, of which 1000 characters are kept.
+        message: The text, truncated to 1000 characters.
         warn: Whether it is a warning.
-        source: The `component` that writes it, and its `host` if it is of a node.
+        source: The `component` that writes it, and its `host` if it runs on a node.
         moment: When it happened.
 
     Raises:

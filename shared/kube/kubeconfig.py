@@ -1,4 +1,4 @@
-"""Access by kubeconfig: the only module that loads the Kubernetes client, which knows every login method."""
+"""Access by kubeconfig. Only this module loads the Kubernetes client, because it supports every login method."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +11,7 @@ from kubernetes.aio.config.kube_config import load_kube_config
 from shared.kube.credentials import DEFAULT_NAMESPACE, Access, TokenFile, tls_context
 from shared.kube.errors import NoCluster
 
-# NoCluster already says what the loader warns about; without a handler Python would also write it to stderr.
+# NoCluster already covers the loader's warnings; without a handler, Python would also print them to stderr.
 logging.getLogger("kubernetes").addHandler(logging.NullHandler())
 
 

@@ -37,7 +37,7 @@ class Lease(msgspec.Struct, rename="camel", frozen=True):
 class LeaseLock:
     """A candidate for a Lease; `identity` must be unique to the process, not to the pod.
 
-    The holder writes its `annotations` on the Lease, so that others find it.
+    The holder writes its `annotations` to the Lease, so that others can find it.
     """
 
     kube: Kube
@@ -52,7 +52,7 @@ class LeaseLock:
     _seen_at: float = field(default=0, init=False)
 
     async def acquire(self) -> bool:
-        """Acquire or renew the lease; False while another holds it. Raises KubeError if neither is certain."""
+        """Acquire or renew the lease; return False while another holds it. Raises KubeError if that is unknown."""
         try:
             lease = await self._get()
         except NotFound:
@@ -71,7 +71,7 @@ class LeaseLock:
             await self._write("PUT", msgspec.structs.replace(lease, spec=free))
 
     def _held_by_other(self, spec: LeaseSpec) -> bool:
-        """Measure from when we saw the record change: the wall clocks of two machines are never compared."""
+        """Measure from when we saw the record change, so that clocks of different machines are never compared."""
         if spec.holder_identity in {"", self.identity}:
             return False
         if spec != self._seen:

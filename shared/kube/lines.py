@@ -8,8 +8,8 @@ from shared.kube.errors import Malformed
 async def split_lines(chunks: AsyncIterable[bytes], limit_bytes: int) -> AsyncGenerator[bytes, None]:
     """Yield each complete line without its line end; raises Malformed for a line longer than `limit_bytes`.
 
-    The reader of aiohttp gives up at twice its read buffer, far below what one object may need: Go writes `<` as six
-    characters. An unfinished last line is dropped, because its connection was cut.
+    aiohttp's own reader gives up at twice its read buffer, which is far too small for a large object: Go escapes `<` as
+    six characters. An incomplete last line is dropped, because the connection was cut.
     """
     pieces: list[bytes] = []
     size = 0

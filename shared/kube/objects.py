@@ -7,7 +7,7 @@ import msgspec
 
 
 def timestamp(moment: datetime) -> str:
-    """Return a UTC time as objects have it, in whole seconds."""
+    """Format a UTC time as in Kubernetes objects, in whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -46,13 +46,13 @@ class Object(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_def
 
 
 class Details(msgspec.Struct, rename="camel", frozen=True):
-    """The details of a Status that say when to retry."""
+    """The details of a Status, with the time to wait before a retry."""
 
     retry_after_seconds: int = 0
 
 
 class Status(msgspec.Struct, rename="camel", frozen=True):
-    """The error of the server, as a body or inside an ERROR event."""
+    """An error from the server, in a response body or an ERROR event."""
 
     code: int = 0
     reason: str = ""

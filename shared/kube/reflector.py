@@ -56,7 +56,7 @@ class ReflectorTiming:
     steady_s: float = 5  # a watch that lives this long clears earlier failures
     relist_jitter_s: float = 0.5
     unavailable_s: float = 1  # a 503 says 5, but a restarted server is ready sooner
-    busy_s: float = 1  # for a 429 that names no time
+    busy_s: float = 1  # for a 429 without a time
     busy_cap_s: float = 30
     list_s: float = 60
     backoff: Backoff = Backoff(first_s=0.1, cap_s=2)  # use cap_s=5 if a thousand agents reconnect
@@ -84,13 +84,13 @@ class Reflector(Generic[T]):
     _expirations: int = field(default=0, init=False)
 
     async def run(self) -> None:
-        """Keep the sink in sync through every failure."""
+        """Keep the sink in sync, and retry after every failure."""
         while True:
             try:
                 if not self._version:
                     await self._list()
                 await self._watch()
-            except Exception as error:  # noqa: BLE001 - whatever it was, a blind cache is worse
+            except Exception as error:  # noqa: BLE001 - no error may end the watch
                 delay_s = self._delay_s(error)
                 self.on_error(error, delay_s)
                 await self.sleep(delay_s)
@@ -109,7 +109,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _watch(self) -> None:
-        opened = math.inf  # connecting may take long, and is not a steady watch
+        opened = math.inf  # time spent connecting does not count as a steady watch
         try:
             async with self.kube.watch(self.path, self._watch_query(), self.timing.idle_s) as lines:
                 opened = self.clock()
@@ -136,7 +136,7 @@ class Reflector(Generic[T]):
         self._version = obj.metadata.resource_version
 
     def _read(self, raw: msgspec.Raw) -> T | Key:
-        """Decode an object, or return the key of one that does not fit its type, so that it does not look deleted."""
+        """Decode an object. If that fails, return its key, so that the object is not taken as deleted."""
         try:
             return msgspec.json.decode(raw, type=self.kind)
         except UNREADABLE as error:
@@ -145,7 +145,7 @@ class Reflector(Generic[T]):
             return key
 
     def _delay_s(self, error: Exception) -> float:
-        """Record the failure, and return the wait that follows it in seconds."""
+        """Record the failure, and return the seconds to wait before the next attempt."""
         match error:
             case Expired():
                 self._version = ""

@@ -9,12 +9,12 @@ from shared.kube.objects import Status
 
 _NO_HEADERS: Mapping[str, str] = {}
 _SERVER_FAILED = 500
-# How the admission of an API server that has just started denies what it will allow in a moment.
+# Denials by an API server that has just started, for requests that it will allow in a moment.
 _STARTING = ("failed to find resource referenced by paramKind", "not yet ready to handle request")
 
 
 def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
-    """Return the error for a error_from_status; code 0 takes the code from the Status.
+    """Return the error for a failed request; with code 0, the code is read from the Status in the body.
 
     The body is a Status, unless a proxy replaced it by something else.
     """

@@ -23,14 +23,14 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _NO_QUERY: Mapping[str, str] = {}
 _FIRST_ERROR = 400
-_READ_BYTES = 2 * 2**20  # watch events are long
+_READ_BYTES = 2 * 2**20  # watch events can be long
 
 
 @dataclass(frozen=True, slots=True)
 class Kube:
     """An authenticated connection; `access` refreshes its credentials.
 
-    `namespace` is where commands look for namespaced objects: as given by the user, else by the context.
+    `namespace` is where commands look for namespaced objects: the user's choice, else the namespace of the context.
     """
 
     access: Access
@@ -169,7 +169,7 @@ async def _connected(
 
 
 def _drop(response: aiohttp.ClientResponse) -> None:
-    """Close a connection in mid-body, without the TLS shutdown that its event loop may not live to finish."""
+    """Close a connection in mid-body without a TLS shutdown, because the event loop may end before that finishes."""
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
     response.close()

@@ -47,7 +47,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key)
 
     def add_after(self, key: K, delay_s: float) -> None:
-        """Queue the key in `delay_s` seconds; of several requests the earliest counts."""
+        """Queue the key in `delay_s` seconds; if there are several requests, the earliest wins."""
         loop = asyncio.get_running_loop()
         when = loop.time() + delay_s
         if timer := self._timers.get(key):
@@ -86,7 +86,7 @@ class WorkQueue(Generic[K]):
                     self.add_after(key, requeue_after_s)
             finally:
                 self._done(key)
-            await asyncio.sleep(0)  # a handler that waits for nothing must not keep the loop from all others
+            await asyncio.sleep(0)  # a handler that never waits must not starve the others
 
     async def _next_key(self) -> K:
         while (key := self._queue.pop()) is None:

@@ -1,1 +1,1 @@
-"""Reads what a model is from its files: one reader for claims, nodes and the command line."""
+"""Reads the metadata of a model from its files: one reader for claims, nodes and the command line."""

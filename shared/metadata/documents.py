@@ -34,7 +34,7 @@ class Documents:
 
 
 def read_documents(files: ModelFiles) -> Documents:
-    """Read the files that exist. Raises MetadataError, and what reading the files raises."""
+    """Read the files that exist. Raises MetadataError, and any error of reading the files."""
 
     def fields(path: str) -> Fields | None:
         return read_fields(files, path)
@@ -59,7 +59,7 @@ def read_documents(files: ModelFiles) -> Documents:
 
 
 def read_fields(files: ModelFiles, path: str) -> Fields | None:
-    """Return the object in a JSON file; None if it is missing. Raises MetadataError, and what reading raises."""
+    """Return the object in a JSON file; None if the file is missing. Raises MetadataError, and any read error."""
     body = _body(files, path)
     return None if body is None else parse_fields(path, body)
 
@@ -78,7 +78,7 @@ def _body(files: ModelFiles, path: str) -> bytes | None:
 
 
 def _is_of_library(config: Fields) -> bool:
-    """Return whether sentence-transformers wrote nothing but its own version, as its first releases did."""
+    """Return whether sentence-transformers wrote only its own version, as its first releases did."""
     return "__version__" in config and not any(name in config for name in ("model_type", "architectures"))
 
 
@@ -98,7 +98,7 @@ def _has_template(files: ModelFiles, tokenizer: Fields | None) -> bool:
 
 
 def _licence(files: ModelFiles) -> str:
-    """Return the short name of the licence in the front matter of the README; for `other`, the name given with it."""
+    """Return the licence's short name from the front matter of the README; for `other`, the name next to it."""
     size = files.sizes.get("README.md", 0)
     readme = files.read("README.md", 0, min(size, _README_BYTES)) if size else b""
     if not readme.startswith(b"---"):

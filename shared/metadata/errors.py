@@ -1,10 +1,10 @@
-"""What can be wrong with the files that describe a model.
+"""Errors in the files that describe a model.
 
 NeedsAction
 └── MetadataError           names the file, and the field if there is one
-    ├── MetadataMissing     no file that describes a model
-    ├── MetadataMalformed   violates its format
-    └── MetadataOversized   larger than any real one; not read, so that reading stays within its bounds
+    ├── MetadataMissing     no file describes the model
+    ├── MetadataMalformed   the file violates its format
+    └── MetadataOversized   larger than in any real model; not read, so that reading stays within its limits
 """
 
 from shared.errors import NeedsAction
@@ -13,7 +13,7 @@ _LONGEST_NAME = 120
 
 
 class MetadataError(NeedsAction):
-    """A file, and a field in it (empty for the whole file), that cannot be used."""
+    """An unusable file, or an unusable field in it (empty: the whole file)."""
 
     def __init__(self, file: str, field: str, problem: str) -> None:
         self.file, self.field = file, field
@@ -30,11 +30,11 @@ class MetadataMalformed(MetadataError):
 
 
 class MetadataOversized(MetadataError):
-    """The file, or a value in it, is larger than any real one."""
+    """The file, or a value in it, is larger than in any real model."""
 
 
 def directory_in_place_of(file: str) -> MetadataMalformed:
-    """Return the error for a directory with the name of a file that describes the model."""
+    """Return the error for a directory in place of a file that describes the model."""
     return MetadataMalformed(file, "", "is a directory; replace it with the file, or remove it")
 
 

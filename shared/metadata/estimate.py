@@ -1,4 +1,4 @@
-"""Parameter counts without headers: from an index, else estimated from the size of the weights."""
+"""Counts parameters without headers: from an index, else by an estimate from the size of the weights."""
 
 import re
 
@@ -9,31 +9,31 @@ from shared.metadata.formats.tensors import Packing
 from shared.metadata.report import ParametersFrom
 from shared.metadata.selection import Weights
 
-MOST_PARAMETERS = 2**50  # no real model has more
+MOST_PARAMETERS = 2**50  # more than any real model has
 _MAX_BYTES = 8 * MOST_PARAMETERS
 _BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8}
 # Variants in file names, as diffusers writes them.
 _BITS_BY_NAME = {".fp32": 32, ".fp16": 16, ".bf16": 16}
 _UNNAMED_BITS = 32  # the default of PyTorch; transformers has named any other type since 2021
 _UNNAMED_BITS_OF_PARAMS = 16  # neither Meta nor Mistral names a type
-# Bits of a quantized weight with its scales, if the quantizer fixes them.
+# Bits of a quantized weight including its scales, for quantizers with a fixed number.
 _BITS_BY_METHOD = {"nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "fp8": 8.0, "fbgemm_fp8": 8.0, "int8": 8.0}
 _FOUR_BITS = ("gptq", "awq", "bitsandbytes", "int4")  # four bits unless they say otherwise
 _BITS_OF_SCALES = (16 + 4) / 128  # a scale and a zero point per group
-_INDEX_BYTES = 4096  # an index starts with its totals, followed by megabytes of names
+_INDEX_BYTES = 4096  # the totals are at the start, followed by megabytes of names
 _TOTAL = re.compile(rb'"(total_parameters|total_size)":[ ]{0,4}([0-9]{1,15})(?:\.0)?[,}\s]')
 
 
 def guess_parameters(
     files: ModelFiles, weights: Weights, text: Text, dtype: str, packing: Packing
 ) -> tuple[int, ParametersFrom] | None:
-    """Return the number of parameters and its origin; None if nothing says enough. Raises LarderError.
+    """Return the number of parameters and its origin; None if the files say too little. Raises LarderError.
 
     If a shard is missing, only the index knows the size of the whole.
     """
     totals = _totals_of_index(files, weights)
     total = totals.get("total_parameters", 0)
-    if 0 < total < MOST_PARAMETERS and not packing.method:  # for packed weights it counts the packed words
+    if 0 < total < MOST_PARAMETERS and not packing.method:  # for packed weights, the index counts packed words
         return total, "index"
     size_bytes = weights.size_bytes if weights.whole else totals.get("total_size", 0)
     packed = packing.method != ""
@@ -65,7 +65,7 @@ def _bits_of_packing(packing: Packing) -> float | None:
     if packing.method in _BITS_BY_METHOD:
         return _BITS_BY_METHOD[packing.method]
     bits = packing.bits or (4 if packing.method in _FOUR_BITS else 0)
-    return bits + (_BITS_OF_SCALES if bits < 8 else 0) if bits else None  # noqa: PLR2004 - a byte a weight
+    return bits + (_BITS_OF_SCALES if bits < 8 else 0) if bits else None  # noqa: PLR2004 - one byte per weight
 
 
 def estimate_parameters(size_bytes: int, bits: float, *, unquantized: int = 0) -> int | None:

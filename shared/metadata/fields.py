@@ -23,7 +23,7 @@ class Fields:
         return self.values.get(name) is not None
 
     def integer(self, *names: str) -> int | None:
-        """Return the first of these that is present, from 0 to 2^40; a list (one number per layer) counts as absent."""
+        """Return the first of these that is present, from 0 to 2^40; lists (one number per layer) are ignored."""
         for name in names:
             value = self.values.get(name)
             if value is None or isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The fields of the OME BaseModel that the metadata of a model fills."""
+"""Fills fields of OME's BaseModel from a model's metadata."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _PARTS = {"scheduler": "scheduler", "text_encoder": "textEncoder", "tokenizer": 
 
 
 def ome_fields(found: Metadata) -> dict[str, Any]:
-    """Return spec fields by name, without those that are unknown."""
+    """Return the known spec fields by name."""
     fields: dict[str, Any] = {
         "modelType": found.model_type,
         "modelArchitecture": next(iter(found.architectures), found.pipeline),

@@ -1,4 +1,4 @@
-"""Diffusion pipelines: their parts from `model_index.json`, and parameter counts if some parts lack headers."""
+"""Diffusion pipelines: parts from `model_index.json`, and parameter counts even if some parts lack headers."""
 
 from collections.abc import Mapping
 

@@ -25,7 +25,7 @@ _ELEMENT_BYTES = {"float32": 4, "float64": 8}
 
 
 def read_metadata(files: ModelFiles) -> Metadata:
-    """Return what the files say about their model. It reads the headers of weights, never the weights.
+    """Return the metadata that the files contain. Reads only the headers of weights, never the weights.
 
     Broken files are skipped unless they are needed. Raises MetadataMissing, MetadataMalformed, MetadataOversized, and
     what reading the files raises.
@@ -56,7 +56,7 @@ def _missing(files: ModelFiles) -> MetadataMissing:
 
 
 def _weights(files: ModelFiles, folders: tuple[str, ...]) -> Weights:
-    """Return the weights of the model; raises the error of a weight file that cannot be opened."""
+    """Return the weights of the model. Raises the error of any weight file that cannot be opened."""
     weights = select_weights({**files.sizes, **dict.fromkeys(files.broken, 0)}, pipeline=folders)
     if broken := next((path for path in weights.files if path in files.broken), None):
         raise files.broken[broken]
@@ -112,7 +112,7 @@ def _read_gguf(files: ModelFiles, documents: Documents, weights: Weights) -> Met
 
 
 def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
-    """Return what the configuration says, without what needs the weights."""
+    """Return the metadata from the configuration, without anything that needs the weights."""
     version = config.text("transformers_version") or text.config.text("transformers_version") or ""
     return Metadata(
         model_type=config.text("model_type") or "",
@@ -135,7 +135,7 @@ def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
 
 
 def _counted(found: Metadata, totals: TensorTotals, weights: Weights, experts: int, active: int) -> Metadata:
-    """Add the parameter count of the headers, if all were present."""
+    """Add the parameter count from the headers, if all headers were present."""
     if not totals.total or not weights.whole:
         return found
     used = totals.total

@@ -16,7 +16,7 @@ _SMALL_BYTES = 4 * FIRST_BYTES
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The beginning of a file, which holds the whole of a small header; `length` is that of its JSON."""
+    """The beginning of a file, long enough for a small header; `length` is the length of its JSON."""
 
     path: str
     beginning: bytes
@@ -28,7 +28,7 @@ class _Head:
 
 
 def count_safetensors(files: ModelFiles, weights: Weights, totals: TensorTotals) -> None:
-    """Add the tensors of all files to the totals. Raises LarderError, that of the first file if several fail.
+    """Add the tensors of all files to the totals. Raises LarderError; if several files fail, the first file's.
 
     The files are counted in their order, so a name that has several shapes always gives the same totals. At most one
     large header is in memory.

@@ -1,1 +1,1 @@
-"""What the configuration of a model says: dimensions, context, caches, quantization, capabilities."""
+"""Interprets the configuration of a model: dimensions, context, caches, quantization, capabilities."""

@@ -1,4 +1,4 @@
-"""The capabilities of a model, in the terms of OME, from its class, its parts and the files beside it."""
+"""Derives a model's capabilities, in OME's terms, from its class, its parts and its other files."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _VIDEO = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen
           "video_llava", "llava_onevision", "glm4v", "glm4v_moe", "internvl", "kimi_k25")  # fmt: skip
 _SEEING = ("phi3_v", "phi4mm", "mllama", "idefics2", "idefics3", "smolvlm", "florence2", "chameleon", "fuyu", "molmo",
            "minicpmv", "cogvlm", "deepseek_vl", "deepseek_vl_v2", "multi_modality", "qwen2_audio_vl")  # fmt: skip
-# The first of these that the class name of a diffusion pipeline contains decides what it generates.
+# The first of these that occurs in the class name of a diffusion pipeline determines its output.
 _PIPELINES = (
     ("ImageToVideo", "IMAGE_TEXT_TO_VIDEO"), ("VideoDiffusion", "IMAGE_TEXT_TO_VIDEO"), ("Wan", "TEXT_TO_VIDEO"),
     ("Video", "TEXT_TO_VIDEO"), ("Mochi", "TEXT_TO_VIDEO"), ("LTX", "TEXT_TO_VIDEO"), ("CogVideo", "TEXT_TO_VIDEO"),
@@ -52,7 +52,7 @@ def of_model(config: Fields, *, sentence: bool) -> tuple[str, ...]:
 def _is_bare(config: Fields, kind: str, name: str) -> bool:
     """Return whether a class has no head that generates text.
 
-    Vision models have one, unless they compare texts with images.
+    Vision models have one, except those that compare texts with images.
     """
     if not name.endswith("Model") or name.endswith("LMHeadModel") or "T5" in name:
         return False

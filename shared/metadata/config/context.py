@@ -5,13 +5,13 @@ from shared.metadata.fields import Fields
 
 # Rotary types whose `max_position_embeddings` is already the scaled length.
 _SCALED = ("llama3", "longrope", "su", "default", "mrope", "proportional")
-# Families whose field is the scaled length whatever the type.
+# Families whose field is the scaled length, regardless of the rotary type.
 _SCALED_FAMILIES = ("gemma3_text", "gemma3n_text", "new")
-# Families that write their limit as `model_max_length`, beside a smaller number of positions.
+# Families that state their limit in `model_max_length`, in addition to a smaller number of positions.
 _BY_LIMIT = ("cohere",)
 # Encoders that number positions after the padding token.
 _OFFSET = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "camembert": 2, "mpnet": 2}
-_MAX_TOKENIZER = 10**9  # tokenizers write 1e30 for no limit
+_MAX_TOKENIZER = 10**9  # tokenizers write 1e30 if there is no limit
 
 
 def context_length(text: Text, tokenizer: Fields | None, sentence: Fields | None) -> int | None:

@@ -1,4 +1,4 @@
-"""The dimensions in a configuration, under the different names that model families use."""
+"""Finds dimensions in a configuration under the names that different model families use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _VISION_PARTS = ("vision_config", "vision_encoder", "visual", "vit_config")
 
 
 def text_part(config: Fields) -> Fields:
-    """Return the part that describes the language model, at most three levels down; by default the whole."""
+    """Return the part that describes the language model, at most three levels down; by default, the whole."""
     for _ in range(3):
         inner = config.inner(*_TEXT_PARTS)
         if inner is None or not inner.values:
@@ -72,13 +72,13 @@ def type_of_text(config: Fields) -> str:
 
 
 def dtype_of(*parts: Fields) -> str:
-    """Return the type of the weights from the first of these parts that names one."""
+    """Return the type of the weights, from the first of these parts that states it."""
     named = (part.text("torch_dtype", "dtype") for part in parts)
     return next((name.removeprefix("torch.") for name in named if name), "")
 
 
 def _one_of(config: Fields, names: tuple[str, ...]) -> int | None:
-    """Return the first of these fields that is a number, else the first that repeats one number for each layer."""
+    """Return the first of these fields that is a number, else the first list with the same number for every layer."""
     if (found := config.integer(*names)) is not None:
         return found
     for name in names:

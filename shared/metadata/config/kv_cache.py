@@ -1,4 +1,4 @@
-"""The bytes of keys and values per token, over all layers that cache them."""
+"""Computes the bytes of cached keys and values per token, over all layers."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _NEMOTRON = ("M", "mamba", "*", "attention", "-", "mlp", "E", "moe")
 def kv_cache_bytes(text: Text, element_bytes: int) -> int | None:
     """Return the bytes of keys and values that each token adds; None for encoders and if unknown.
 
-    Layers with a sliding window count in full: up to the window they cache as much.
+    Layers with a sliding window count in full, because up to the window they cache as much as others.
     """
     layers = text.config.integer("decoder_layers", "num_decoder_layers") or text.dimension("num_hidden_layers")
     if not layers or layers > _MAX_LAYERS or text.type in _ENCODERS:
@@ -42,7 +42,7 @@ def _values_of_layer(text: Text) -> int | None:
 
 
 def _attending(text: Text, layers: int) -> int | None:
-    """Return the number of layers with keys and values of their own; None if unknown."""
+    """Return the number of layers that have their own keys and values; None if unknown."""
     config = text.config
     match text.type:
         case kind if kind in _STATE_SPACES:
@@ -67,7 +67,7 @@ def _attending(text: Text, layers: int) -> int | None:
 
 def _attending_by_types(text: Text, layers: int) -> int:
     config, types = text.config, text.config.texts("layer_types")
-    if len(types) == layers and text.type != "falcon_h1":  # every layer of Falcon H1 has attention beside a state space
+    if len(types) == layers and text.type != "falcon_h1":  # each layer of Falcon H1 has attention and a state space
         layers -= sum(kind in _LINEAR for kind in types)
     elif text.type in ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"):
         layers //= config.integer("full_attention_interval") or 4

@@ -1,4 +1,4 @@
-"""How weights are quantized, according to the configurations."""
+"""Determines from the configurations how weights are quantized."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ _BY_TYPE = {"F8_E4M3": "fp8", "F8_E5M2": "fp8", "F4": "nvfp4"}
 
 
 def packing_of(config: Fields | None, text: Fields | None, *others: Fields | None) -> Packing:
-    """Return the quantizer and its bits; the configuration of the text part counts for the whole.
+    """Return the quantizer and its bits; the configuration of the text part applies to the whole model.
 
     `others` are files that quantizers write separately (`hf_quant_config.json`, `quantize_config.json`).
     """

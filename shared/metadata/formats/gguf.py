@@ -1,4 +1,4 @@
-"""Reads the headers of GGUF files, keys and tensors, through a small window; skips the long lists of tokens."""
+"""Reads keys and tensors from the headers of GGUF files through a small window; skips long lists of tokens."""
 
 import struct
 from collections.abc import Callable
@@ -16,9 +16,9 @@ _MAX_KEYS = 10_000
 _MAX_ELEMENTS = 4_000_000
 _MAX_TENSORS = 100_000
 _MAX_DIMENSIONS = 8
-_MAX_PER_BYTE = 8  # elements: none has less than a bit
+_MAX_PER_BYTE = 8  # elements; the smallest has one bit
 _LONGEST_TEXT_BYTES = 256 * 1024
-_KEPT_CHARACTERS = 512  # of a chat template only the presence matters
+_KEPT_CHARACTERS = 512  # chat templates are long, but only their presence matters
 _MAX_COMPARED = 1024  # largest array whose maximum is computed: one element per layer
 _STRING, _ARRAY = 8, 9
 _DEFAULT_ALIGNMENT = 32
@@ -116,7 +116,7 @@ def _count_tensors(window: "_Window", header: GgufHeader, totals: TensorTotals) 
 
 
 class _Window:
-    """The bytes from `position` on, partly in memory."""
+    """The bytes of a file from `position` on, partly in memory."""
 
     def __init__(self, file: str, size: int, read: Callable[[int, int], bytes]) -> None:
         self.file, self.size, self._read = file, size, read

@@ -40,13 +40,13 @@ def config_of_gguf(file: str, header: GgufHeader) -> Fields:
 
 
 def quantization_of_gguf(header: GgufHeader, main_type: str) -> str:
-    """Return the type of the file, for example `Q4_K_M`, else that of most weights. Empty for plain floats."""
+    """Return the type of the file, for example `Q4_K_M`, else the type of most weights. Empty for plain floats."""
     named = header.keys.get("general.file_type")
     kind = FILE_TYPES.get(named, main_type) if isinstance(named, int) else main_type
     return "" if kind in ("F32", "F16", "BF16") else kind
 
 
 def text_of_key(header: GgufHeader, key: str) -> str:
-    """Return the text of a key; empty if it is not text."""
+    """Return the value of a key; empty if it is not a string."""
     value = header.keys.get(key)
     return value if isinstance(value, str) else ""

@@ -83,7 +83,7 @@ def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:
 
 
 def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: int) -> None:
-    """Refuse offsets that leave the file, overlap, leave gaps (as a repeated name does) or do not fit the shape."""
+    """Refuse offsets outside the file, overlaps, gaps (also by repeated names) and sizes that do not fit the shape."""
     position = 0
     for name, tensor in sorted(tensors, key=lambda item: item[1].data_offsets):
         begin, end = tensor.data_offsets

@@ -24,7 +24,7 @@ _NOT_PARAMETERS = re.compile(
     r"|rotary_emb\.inv_freq|rotary_pos_emb\.inv_freq|\.inv_freq|position_ids|attn\.masked_bias|attention\.masked_bias"
     r"|\.tid2eid|pos_embed\.pos_embed|num_batches_tracked|running_mean|running_var)$"
 )
-# Learned scales, which no quantizer writes: of norms, of logits, of the heads and streams of Gemma 3n.
+# Learned scales, not from a quantizer: those of norms, of logits, and of the heads and streams of Gemma 3n.
 _LEARNED = ("logit_scale", "layer_scale", "layer_scale.scale", "per_dim_scale", "correct_output_scale")
 _MASK = re.compile(r"\.(?:attn|attention)\.bias$")
 _ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\.expert_\d|ffn\.experts|_exps\.")

@@ -1,1 +1,1 @@
-"""One reading of a model in a process of its own: its order, its result, and how many were tried."""
+"""Reads a model in a separate process: the order, the result, and the number of attempts."""

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 from shared.metadata.reading.termination_message import MAX_MESSAGE, Reading, failed
 
-# Increase it when the reader returns other results for the same files, or survives what used to break it: they are read
-# again then. Each model costs its source a few requests.
+# Increase it when the reader returns other results for the same files, or no longer fails on some. All models are then
+# read again, which costs each source a few requests per model.
 READER = 1
 FAILED = "MetadataFailed"  # the reader failed on these files, and would fail again
-INTERRUPTED = "MetadataInterrupted"  # the reader was killed or too slow, perhaps because of the machine
+INTERRUPTED = "MetadataInterrupted"  # the reader was killed or too slow, perhaps because the machine is overloaded
 MAX_INTERRUPTIONS = 8
 _FIRST_WAIT = timedelta(minutes=10)
 _LONGEST_WAIT = timedelta(hours=6)

@@ -50,7 +50,7 @@ def serve_order(kind: type[T], read: Callable[[T], Reading]) -> None:
         body = encode_reading(read(order))
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # the other threads have no memory either
-    except Exception:  # noqa: BLE001 - the parent logs what comes out here
+    except Exception:  # noqa: BLE001 - the parent logs the output
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
@@ -61,12 +61,12 @@ def serve_order(kind: type[T], read: Callable[[T], Reading]) -> None:
 
 def confine(limits: ChildLimits) -> None:
     """Limit this process irrevocably."""
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s + 1))  # a distinct signal first, then SIGKILL
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s + 1))  # first SIGXCPU, then SIGKILL
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     max_files = min(_MAX_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
-    signal.alarm(int(limits.wall_s) + _GRACE_S)  # in case the parent is no longer there to end it
+    signal.alarm(int(limits.wall_s) + _GRACE_S)  # in case the parent is gone
     threading.stack_size(_STACK_BYTES)
     os.nice(10)  # the work of the parent has priority

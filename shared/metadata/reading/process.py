@@ -25,13 +25,13 @@ _KEPT = (
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 )  # fmt: skip
-_OWN = {"MALLOC_ARENA_MAX": "2", "PYTHONUTF8": "1"}  # an arena per thread would count as address space
+_OWN = {"MALLOC_ARENA_MAX": "2", "PYTHONUTF8": "1"}  # one arena per thread would use up the address space
 _MAX_ERROR_BYTES = 4096
 _log = structlog.get_logger()
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of the parent's environment that a child gets."""
+    """Return the part of the parent's environment that is passed to a child."""
     return {name: environ[name] for name in _KEPT if name in environ} | _OWN
 
 
@@ -47,7 +47,7 @@ class Child:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def read(self, order: ChildOrder) -> Reading:
-        """Return the reading, or the reason why there is none; the child is gone by then, however it ended.
+        """Return the reading, or why there is none. In either case, the child has ended.
 
         Raises Unreachable if it could not be started or was ended by `end`.
         """
@@ -95,9 +95,9 @@ class Child:
 
     def _exchange(self, process: subprocess.Popen[bytes], order: bytes) -> tuple[bytes, bytes]:
         """Return what the child wrote to stdout and, for the log, to stderr."""
-        assert process.stdin is not None  # noqa: S101 - as it was started
-        assert process.stdout is not None  # noqa: S101 - as it was started
-        assert process.stderr is not None  # noqa: S101 - as it was started
+        assert process.stdin is not None  # noqa: S101 - opened by `_start`
+        assert process.stdout is not None  # noqa: S101 - opened by `_start`
+        assert process.stderr is not None  # noqa: S101 - opened by `_start`
         with process.stdout, process.stderr:
             with suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(order)
@@ -143,5 +143,5 @@ def _broken(what: str) -> Reading:
 
 
 def _interrupted(what: str) -> Reading:
-    """Return a failure that the machine may have caused: memory used by a neighbour, or overload."""
+    """Return a failure that the machine may have caused, by overload or by other processes' use of memory."""
     return failed(INTERRUPTED, f"the process that reads this model's files {what}")

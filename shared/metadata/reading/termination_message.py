@@ -39,7 +39,7 @@ def failed(reason: str, message: str) -> Reading:
 
 
 def encode_reading(reading: Reading) -> bytes:
-    """Return JSON of at most 4,096 bytes for `decode_reading`; what does not fit is dropped, components first."""
+    """Return JSON of at most 4,096 bytes for `decode_reading`; fields that do not fit are dropped, components first."""
     whole = _cleaned(msgspec.to_builtins(reading))
     whole["message"] = _plain(reading.message, MAX_MESSAGE)
     for left_out in ((), ("components",), ("components", "adapter", "licence", "capabilities")):
@@ -52,7 +52,7 @@ def encode_reading(reading: Reading) -> bytes:
 
 
 def decode_reading(text: str) -> Reading:
-    """Decode a termination message; raises ValueError that says what is wrong with it."""
+    """Decode a termination message. Raises ValueError, which names the problem."""
     if len(text.encode()) > MAX_BYTES:
         raise ValueError(f"it has more than {MAX_BYTES} bytes")
     try:
