@@ -48,9 +48,9 @@ def label_changes(observation: Observation) -> dict[str, str | None]:
 
 
 def _fetching(observation: Observation) -> Iterator[str]:
-    """Yield the labels of downloads that have received something and go on; repairs have the files already.
+    """Yield the labels of downloads in progress that have received bytes; repairs already have the files.
 
-    Nothing wakes the agent for a first byte, so that a short download never changes the Node.
+    The first byte does not wake the agent, so a short download never changes the Node.
     """
     for entry in filter(is_present, observation.entries.values()):
         work = observation.works.get(entry.key)
@@ -60,7 +60,7 @@ def _fetching(observation: Observation) -> Iterator[str]:
 
 
 def _draining(observation: Observation) -> Iterator[JustifiedLabels]:
-    """Yield the labels of the snapshots that are about to go; they stay until the last file is out of reach."""
+    """Yield the labels of snapshots that are being removed; they stay until no file can be reached."""
     for key in observation.held:
         label, entry = frozenset({draining_label(*key)}), observation.entries.get(key)
         if entry is not None and is_leaving(entry):

@@ -65,7 +65,7 @@ class Reconciler:
         self._woken.set()
 
     def request_node_read(self) -> None:
-        """Request a fresh read of the agent's own Node: another may have taken its name."""
+        """Request a fresh read of the agent's own Node, because another Node may have taken its name."""
         self._node_is_stale.set()
 
     def set_model_node(self, node: ModelNode | None) -> None:

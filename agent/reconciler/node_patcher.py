@@ -17,7 +17,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 @dataclass(slots=True)
 class NodePatcher(ABC):
-    """Records each result in the cache; calls `request_node_read` when the Node may be another one."""
+    """Records each result in the cache; calls `request_node_read` if the Node may have been replaced."""
 
     failure_event: ClassVar[str]  # of the log
 
@@ -35,7 +35,7 @@ class NodePatcher(ABC):
     async def apply(
         self, patch: Awaitable[OwnNodeState], problem_of: Callable[[OwnNodeState], tuple[str, str] | None]
     ) -> bool:
-        """Return whether the patch did what it should; after a failure, schedule the next attempt.
+        """Return whether the patch took effect; after a failure, schedule the next attempt.
 
         Args:
             patch: The patch.

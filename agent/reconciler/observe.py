@@ -22,7 +22,7 @@ from shared.errors import InsufficientStorage, LarderError
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _PERIODIC_FACTOR = 200  # a full scan runs at intervals of this many times its cost: half a percent of a core
 _REQUESTED_FACTOR = 10  # reported changes are scanned sooner, using at most a tenth of a core
-_SETTLE_S = 0.25  # changes seldom come alone
+_SETTLE_S = 0.25  # changes come in bursts
 _WATCHED_FACTOR = 60  # with inotify, periodic scans are this much rarer
 _GUARD_EVERY_S = 1.0
 

@@ -21,7 +21,7 @@ _STEP_SHARE = 20
 
 
 def is_new_failure(before: Cause, after: Cause) -> bool:
-    """Return whether a failure deserves a log line: a shortage that differs only in its other figures does not."""
+    """Return whether to log a failure; after a shortage, another one is logged only if its size has changed."""
     if before.reason == after.reason == InsufficientStorage.__name__:
         return before.shortage != after.shortage
     return (before.reason, _without_attempt(before)) != (after.reason, _without_attempt(after))
@@ -79,7 +79,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class SpaceWatermark:
-    """When waiting entries last asked, and the least space since: the most used, the least free above the floor."""
+    """When waiting entries last asked for space, and since then the most bytes used and the fewest free."""
 
     asked_s: float
     used: int

@@ -1,4 +1,4 @@
-"""When a new node is ready for pods: pure functions of the models that it waits for."""
+"""Decides when a new node is ready for pods: pure functions of the models that it waits for."""
 
 from collections.abc import Iterator, Mapping
 from math import inf, isfinite
@@ -44,7 +44,7 @@ def startup_taint_removal(observation: Observation) -> RemoveStartupTaint | None
 def _waited_for_until_s(entry: Entry, failure: Failure | None, observation: Observation) -> float:
     """Return when the node stops waiting for an entry that is not there, on the loop's clock in seconds.
 
-    Anyone who may create models in a namespace could otherwise keep everybody's pods off the node.
+    Otherwise, anyone who may create models in a namespace could keep all pods off the node.
     """
     state = observation.startup_taint
     failed_s = failure.since_s + state.rule.failure_s if failure else inf
@@ -52,7 +52,7 @@ def _waited_for_until_s(entry: Entry, failure: Failure | None, observation: Obse
 
 
 def startup_taint_dues_s(observation: Observation) -> Iterator[float]:
-    """Yield when time alone may let the startup taint go, on the loop's clock in seconds."""
+    """Yield the times at which the startup taint may be removed without any event, on the loop's clock in seconds."""
     state = observation.startup_taint
     if state.present:
         yield state.patch_due_s

@@ -92,7 +92,7 @@ class StateCache:
                 self.metadata_due[status.key] = now_s + wait_s
 
     def retry_shortages(self, now_s: float) -> None:
-        """Let all entries that did not fit ask again together, so that the highest priority goes first."""
+        """Make all entries that did not fit ask again together, so that the highest priority comes first."""
         for key, failure in self.failures.items():
             if failure.due_s == WHEN_SPACE_CHANGES_S:
                 self.failures[key] = replace(failure, due_s=now_s)

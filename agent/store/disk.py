@@ -1,4 +1,4 @@
-"""The port to the file system calls that may fail, and what their failures mean."""
+"""The port to file system calls that may fail, and the translation of their errors."""
 
 import ctypes
 import errno
@@ -33,7 +33,7 @@ _REMEDIES = {
 
 
 class Disk(Protocol):
-    """File system operations whose faults the tests provoke."""
+    """File system operations in which tests inject faults."""
 
     def fsync(self, descriptor: int) -> None:
         """Flush a file or directory to disk.
@@ -101,7 +101,7 @@ class RealDisk:
         return psutil.disk_usage(str(path)).free
 
     def keeps(self, size_bytes: int) -> bool:
-        """Return whether the bytes take at most half of the memory available for them."""
+        """Return whether the bytes take at most half of the memory available to the page cache."""
         return size_bytes <= cache_bytes() // 2
 
 

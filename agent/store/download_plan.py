@@ -1,4 +1,4 @@
-"""A manifest with what every step of its download needs: the content names of its files."""
+"""A manifest with the content names of its files, which every step of its download needs."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from shared.manifest import File, Manifest
 
 @dataclass(frozen=True)
 class DownloadPlan:
-    """A manifest to download. What hashing yields is computed once, by the thread that asks first."""
+    """A manifest to download. Hashes are computed once, by the first thread that needs them."""
 
     manifest: Manifest
 
@@ -38,7 +38,7 @@ class DownloadPlan:
     def contents(self, *, without: Container[str] = ()) -> dict[str, File]:
         """Return one file for each distinct content, by content name, in manifest order.
 
-        Paths in `without` are skipped; a content that another path has too remains.
+        Paths in `without` are skipped; their content is still returned if another path has it, too.
         """
         found: dict[str, File] = {}
         for file in self.manifest.files:

@@ -1,4 +1,4 @@
-"""How much of the disk stays free, and whether it is the node's root disk."""
+"""Determines how much of the disk must stay free, and whether it is the node's root disk."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Floor:
 
 
 def parse_floor(text: str) -> Floor:
-    """Return the floor for a text such as `auto`, `20%`, `50Gi` or `1073741824`. Raises ValueError with the reason."""
+    """Parse a floor such as `auto`, `20%`, `50Gi` or `1073741824`. Raises ValueError with the reason."""
     if text == AUTO:
         return Floor()
     if found := _PERCENT.match(text):

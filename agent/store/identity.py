@@ -13,7 +13,7 @@ _ARCHIVE = "out of archive "  # URIs have no blanks
 
 @lru_cache(maxsize=64)
 def source_key(uri: str) -> str:
-    """Return what identifies the place that serves a URI: a hub's repository regardless of revision, else the URI."""
+    """Return the identity of a URI's source: a hub's repository regardless of revision, otherwise the URI."""
     try:
         parsed = parse_uri(uri)
     except InvalidURI:
@@ -22,7 +22,7 @@ def source_key(uri: str) -> str:
 
 
 def content_key(source: str, revision: str, file: File) -> str:
-    """Return the name of a file's content at its source in hex; archive members have the archive's and `-` in front.
+    """Return the name of a file's content at its source in hex; for archive members, after the archive's name and `-`.
 
     The publisher vouches that equal names mean equal bytes. The name comes from the published digest, unless that is a
     short checksum; else from the entity tag of the path; else from the path in the same revision. Equal digests from

@@ -1,4 +1,4 @@
-"""Contents on their way into a store: locked, written, sealed, made durable, and pinned until the commit."""
+"""Contents that are entering a store: locked, written, sealed, made durable, and pinned until the commit."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from shared.manifest import File
 
 
 class Incoming:
-    """Stores what downloads and archives deliver; `staging` has the states of a content."""
+    """Stores the contents that downloads and archives deliver; `staging` describes the states of a content."""
 
     def __init__(self, state: StoreState) -> None:
         self._state, self._layout, self._lock = state, state.layout, state.lock
@@ -34,7 +34,7 @@ class Incoming:
             return found
 
     def unpin(self, plan: DownloadPlan) -> None:
-        """Release what was kept for a commit and no other commit needs; the caller holds the lock. Raises OSError.
+        """Release contents that were pinned only for this commit; the caller holds the lock. Raises OSError.
 
         Archives are removed too, unless another download is unpacking them.
         """
@@ -50,7 +50,7 @@ class Incoming:
         state.inventory.invalidate()
 
     def uses_page_cache(self, plan: DownloadPlan) -> bool:
-        """Return whether a model goes through the page cache: it fits there, or is read again at once."""
+        """Return whether a model goes through the page cache: it fits there, or is read again immediately."""
         return bool(plan.archives) or self._state.disk.keeps(plan.manifest.size_bytes)
 
     @contextmanager

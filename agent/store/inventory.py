@@ -1,4 +1,4 @@
-"""What is on the disk: snapshots by their marks, and the known contents by source."""
+"""The contents of the disk: snapshots by their marks, and the known contents by source."""
 
 import os
 import re
@@ -62,11 +62,11 @@ class Inventory:
             self._known[key] = sha256
 
     def invalidate(self) -> None:
-        """Reread everything on the next question: something was removed."""
+        """Reread everything on the next access, because something was removed."""
         self._known = None
 
     def pins(self) -> Iterator[tuple[str, str, Path]]:
-        """Yield the verified contents that wait for a commit: name, SHA-256, and the link that keeps them."""
+        """Yield the verified contents that wait for a commit: name, SHA-256 and pin."""
         for name in _names(self._layout.partial):
             if match := _PIN.match(name):
                 yield match[1], match[2], self._layout.partial / name
@@ -96,7 +96,7 @@ class Inventory:
 
 
 def _names(directory: Path) -> list[str]:
-    """Return the names in a directory; none if there is nothing or a symbolic link."""
+    """Return the names in a directory; none if it does not exist or is a symbolic link."""
     if directory.is_symlink():
         return []
     try:

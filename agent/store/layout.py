@@ -1,4 +1,4 @@
-"""The paths below a store's root, and what must be there before it is used."""
+"""The paths below a store's root, and the checks before the store is used."""
 
 import os
 import stat

@@ -1,7 +1,7 @@
 """Disk space a model takes beyond the bytes of its files: plain arithmetic, never too little at rest.
 
 A file system allocates whole blocks: for the end of each file, for each directory and for the mark. Directories also
-grow with their names, and all models share those of blobs and unfinished files, which never shrink.
+grow with the names in them. All models share the directories of blobs and unfinished files, which never shrink.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ _SHA256 = "0" * 64
 
 
 def content_overhead(missing: Iterable[File], block: int) -> int:
-    """Return how many bytes missing files take beyond their own bytes."""
+    """Return how many bytes missing files take beyond their content."""
     files = list(missing)
     ends = sum(blocks_bytes(f.size, block) - f.size for f in files)
     return ends + blocks_bytes(len(files) * _SHARED_NAMES_BYTES, block)

@@ -1,7 +1,7 @@
 """Unfinished files: one per content, written in any order, resumed after a kill.
 
-`KEY.map` next to `KEY.part` lists the byte ranges present, one line each, appended after the bytes were written. A kill
-loses no byte that has its line. This one has the first and the third MiB:
+`KEY.map` next to `KEY.part` lists the byte ranges present, one per line. Each line is appended after its bytes were
+written, so bytes with a line survive a kill. This file has the first and the third MiB:
 
     5c3f2c9e-0d7b-4a53-9b3a-7f1d6c0e2a11    the boot in which the ranges were written
     0 1048576
@@ -22,8 +22,8 @@ from shared.byte_ranges import ByteRange, ByteRanges
 
 SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-# The kernel caches a large write in large stretches of memory, which a virtual machine may have lent out: that cost up
-# to three times the system time. Pieces that begin at an odd page get small ones.
+# The kernel caches a large write in large memory areas. If a virtual machine had given these back to its host, this took
+# up to three times the system time. Writes that begin at an odd page get small areas.
 _PIECE_BYTES = 128 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -58,7 +58,7 @@ class Partial:
         Args:
             data: The bytes.
             offset: Where they belong in the file, in bytes.
-            once: They will not be read again soon; for one thread at a time.
+            once: Whether they will not be read again soon; only for one thread at a time.
 
         Raises:
             InsufficientStorage: The disk is full.
@@ -96,7 +96,7 @@ class Partial:
             os.ftruncate(self.descriptor, 0)
 
     def drop_map(self) -> None:
-        """Drop what was recorded for the next process. Raises OSError."""
+        """Drop the map that was recorded for the next process. Raises OSError."""
         if self._mapped:
             self._close_map()
             with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What is removed from the disk, and what is left alone."""
+"""Removes our own files from the disk, and leaves all others alone."""
 
 import os
 import re
@@ -75,13 +75,13 @@ def clear_model_directory(path: Path) -> None:
 
 
 def leftovers(layout: Layout) -> Iterator[Path]:
-    """Yield what an interrupted commit or removal left behind."""
+    """Yield the leftovers of interrupted commits and removals."""
     for directory in (layout.models, *_directories(layout.models)):
         yield from (path for path in directory.iterdir() if path.name.startswith((TMP_PREFIX, GONE_PREFIX)))
 
 
 def remove_blob(layout: Layout, sha256: str) -> int:
-    """Remove a blob that no snapshot or unfinished download links; return its bytes, 0 if it stays. Raises OSError."""
+    """Remove a blob unless a snapshot or unfinished download links it; return the bytes freed. Raises OSError."""
     return _removed_bytes(layout, sha256) or 0
 
 
@@ -105,7 +105,7 @@ def blob_digests(layout: Layout) -> list[str]:
 
 
 def try_remove(path: Path) -> None:
-    """Remove a directory as far as permissions allow; root's files stay until the next start."""
+    """Remove a directory as far as permissions allow; files of root stay until the next start."""
     with suppress(PermissionError):
         remove_tree(path)
 

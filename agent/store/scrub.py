@@ -1,7 +1,7 @@
 """Rereads all blobs slowly and continuously, because disks corrupt bytes silently and stat does not show it.
 
-A file whose bytes do not match its name gets another time stamp, which marks it as damaged for every later check, after
-a restart too; the usual repair fixes it. The position is stored next to the blobs, so a restart resumes.
+If a file's bytes do not match its name, the scrub changes its time stamp. That marks it as damaged for all later checks,
+even after a restart, and the usual repair fixes it. The position is stored next to the blobs, so a restart resumes.
 """
 
 import errno
@@ -52,8 +52,8 @@ class ScrubFigures:
 def blobs_ahead(names: Iterable[str], position: Position) -> list[str]:
     """Return the blobs that a pass still has to read, in order.
 
-    A blob that was started repeatedly but never finished, because the process ended each time, is left for the next
-    pass, so that those behind it get their turn.
+    A blob that was started repeatedly but never finished, because the process ended each time, is deferred to the next
+    pass, so that the remaining blobs get their turn.
     """
     ahead = sorted(name for name in names if name > position.after)
     return ahead[1:] if position.tries >= _MAX_TRIES else ahead

@@ -1,4 +1,4 @@
-"""A complete revision of a model on this disk, as its `.completed` file describes it."""
+"""A complete revision of a model on this disk, as described by its `.completed` file."""
 
 import os
 import stat
@@ -16,8 +16,8 @@ from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
 
-# Content never changes, so all of it has the same time stamp (the first that every archive format can hold), and a file
-# with another one was written to.
+# Content never changes, so all files have the same time stamp, the earliest that every archive format supports. A file
+# with a different time stamp was written to.
 MTIME_NS = 315_532_800 * 10**9
 
 
@@ -32,7 +32,7 @@ class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CompletedArchive(CompletedFile, frozen=True, omit_defaults=True):
-    """An archive that was not kept, and the paths of the files extracted from it."""
+    """An archive that is no longer here, and the paths of the files extracted from it."""
 
     files: tuple[str, ...] = ()
 
@@ -86,9 +86,9 @@ class Snapshot:
 
     @property
     def verified(self) -> str:
-        """What the files were checked against: `digest`, or `size` if any lacked a publisher's digest.
+        """How the files were verified: by `digest`, or by `size` if any had no publisher's digest.
 
-        For extracted files, the archive was checked.
+        For extracted files, the archive was verified.
         """
         return verification(f.digest for f in (*self.fetched, *(contents.archive for contents in self.unpacked)))
 

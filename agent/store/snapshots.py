@@ -41,7 +41,7 @@ class Snapshots:
         return damaged_paths(self._layout, snapshot)
 
     def directories(self) -> list[Path]:
-        """Return the directories in which every name belongs to a model: those of models and their snapshots."""
+        """Return the directories that contain only models' own files: those of models and their snapshots."""
         with self._lock:
             return list(self._state.inventory.directories())
 
@@ -87,7 +87,7 @@ class Snapshots:
         digests: Mapping[str, str],
         unpacked: Sequence[ArchiveContents] = (),
     ) -> Snapshot:
-        """Replace the damaged files of a snapshot in place by blobs that are here again; arguments as in `commit`."""
+        """Replace the damaged files of a snapshot in place by downloaded blobs; arguments as in `commit`."""
         mark = completed_of(plan.manifest, snapshot.id, digests, unpacked)
         if snapshot.manifest_digest != plan.digest or not is_directory(snapshot.path):
             return self.commit(plan, snapshot.id, digests, unpacked)
@@ -102,7 +102,7 @@ class Snapshots:
         return self._written(snapshot.id, snapshot.revision)
 
     def remove(self, identity: str, revision: str, freed: Callable[[int], None] = lambda _: None) -> None:
-        """Remove a snapshot and the blobs that only it linked; others' files are left alone, missing ones ignored.
+        """Remove a snapshot and the blobs that only it linked; leave foreign files alone, and ignore missing ones.
 
         `freed` is called with the bytes of each removed blob.
         """

@@ -1,4 +1,4 @@
-"""The space of a store: used, free and reserved bytes, and what a model will take."""
+"""The space of a store: used, free and reserved bytes, and the needs of a model."""
 
 import os
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class StoreSpace:
         self._state, self._layout, self._lock = state, state.layout, state.lock
         self._ledger = Ledger()
 
-    # What is used and free.
+    # Used and free space.
 
     def used_bytes(self) -> int:
         """Return the allocated blocks below the root in bytes, each inode counted once, as `du` counts."""
@@ -55,7 +55,7 @@ class StoreSpace:
         Args:
             key: The reservation's name.
             need: Bytes to reserve.
-            limit: Bound on all that the store holds in bytes, as `du` counts it (0: no limit).
+            limit: Limit on the size of the store in bytes, as `du` counts it (0: no limit).
             floor: Bytes of the file system that must stay free.
 
         Raises:
@@ -94,10 +94,10 @@ class StoreSpace:
             pinned = unpacked.pinned_bytes(self._state.inventory, set(plan.archive_keys.values()))
             return max(0, left) + pinned
 
-    # What a model will take.
+    # The needs of a model.
 
     def missing_bytes(self, plan: DownloadPlan) -> int:
-        """Return how many bytes are still to be downloaded, without those in unfinished files.
+        """Return how many bytes are missing, not counting those already in unfinished files.
 
         The files of archives count in addition to the archives, as far as they are known.
         """

@@ -1,17 +1,17 @@
-"""What the parts of a store share, and which lock guards what.
+"""The state that the parts of a store share, and the locks that guard it.
 
 Two kinds of locks, always taken in this order:
 
-1. `StoreState.content_locks`: one lock per content. Its holder alone writes `partial/KEY.part` and `KEY.map`, and may
-   keep the lock for hours. Downloads that take several archives take them in the order of their names.
+1. `StoreState.content_locks`: one lock per content. Only its holder writes `partial/KEY.part` and `KEY.map`, and may
+   keep the lock for hours. Downloads that lock several archives lock them in the order of their names.
 2. `StoreState.lock`: one re-entrant lock for everything else that two threads could change:
    - in memory: `inventory`, `used`, `pending`, `leaving`, and the ledger of `StoreSpace`;
    - on the disk: names in `blobs/sha256`, pins and `.need` files in `partial/`, and names of snapshots and their files.
-     A blob is removed when nothing else links it, so looking at its links, linking it and unlinking it must not mix.
+     A blob is removed when nothing else links it, so checking its links, linking it and unlinking it must not overlap.
 
-Nobody waits for a content while holding `lock`; there, `content_locks.free` only tells which contents nobody holds.
-Bytes are written, synced and hashed without `lock`, and so are directories that have an ignored name: a snapshot is
-built in `.tmp-*` and removed as `.gone-*`. The blobs of a snapshot being built stay, because pins link them too.
+No thread waits for a content while it holds `lock`; `content_locks.free` only returns the contents that are not locked.
+Bytes are written, synced and hashed without `lock`. The same goes for directories with an ignored name: a snapshot is
+built in `.tmp-*` and removed as `.gone-*`. Blobs of a snapshot being built stay, because pins link them, too.
 """
 
 import threading
@@ -36,8 +36,8 @@ class ContentLocks:
     def take(self, key: str, stop: threading.Event, before_wait: Callable[[], None] = lambda: None) -> bool:
         """Wait for the content and lock it; return False if `stop` is set first.
 
-        `before_wait` is called before each wait. A caller that keeps locks for later releases them there: two downloads
-        that wait for each other's locks would deadlock.
+        `before_wait` is called before each wait. A caller that holds other locks must release them there, because two
+        downloads that wait for each other's locks would deadlock.
         """
         while not self._take_free(key):
             if stop.is_set():
@@ -56,7 +56,7 @@ class ContentLocks:
             return True
 
     def free(self, keys: Iterable[str]) -> set[str]:
-        """Return the contents that nobody holds."""
+        """Return the contents that are not locked."""
         with self._changed:
             return set(keys) - self._held
 
@@ -68,7 +68,7 @@ class ContentLocks:
 
 
 class UsedBytes:
-    """The bytes below a directory, cached because waiting entries ask for them constantly. Not thread-safe."""
+    """The bytes below a directory, cached because waiting entries need them constantly. Not thread-safe."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
@@ -82,11 +82,11 @@ class UsedBytes:
         return self._known
 
     def invalidate(self) -> None:
-        """Count again on the next read: something was removed, or others may have written."""
+        """Recount on the next read, because something was removed or others may have written."""
         self._known = None
 
     def begin_writing(self) -> None:
-        """Count again on every read until `end_writing` has been called as many times."""
+        """Recount on every read until `end_writing` has been called as many times."""
         self._writers += 1
 
     def end_writing(self) -> None:
@@ -106,7 +106,7 @@ class PendingContents:
         self._contents[plan.digest] = set(plan.keys.values())
 
     def end(self, plan: DownloadPlan) -> set[str]:
-        """Drop a download; return those of its contents that no other one needs."""
+        """Drop a download; return its contents that no other download needs."""
         self._contents.pop(plan.digest, None)
         return set(plan.keys.values()).difference(*self._contents.values())
 
@@ -118,18 +118,18 @@ class PendingContents:
 
 @dataclass(slots=True)
 class StoreState:
-    """What the parts of one store share.
+    """The state that the parts of one store share.
 
     Attributes:
         layout: Where everything is.
         disk: The port to the file system.
-        descriptor: The root's, which holds the lock against other processes; -1 once closed.
+        descriptor: An open descriptor of the root, which holds the lock against other processes; -1 once closed.
         lock: See above.
         content_locks: See above.
         inventory: What is on the disk.
         used: The bytes below the root.
-        pending: What downloads need that is not committed yet.
-        leaving: SHA-256 of blobs that a removal in progress removes, and counts, itself.
+        pending: Contents that downloads need and that are not committed yet.
+        leaving: SHA-256 of the blobs of a removal in progress, which removes and counts them itself.
     """
 
     layout: Layout

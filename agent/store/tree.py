@@ -31,7 +31,7 @@ def sync_directory(path: Path, disk: Disk) -> None:
 
 
 def build_snapshot(target: Path, blobs: Mapping[str, Path], mark: bytes, disk: Disk) -> None:
-    """Create a directory of hard links by path, with its mark, all durable and read-only. Raises OSError."""
+    """Create a durable, read-only directory of hard links by path, with its mark. Raises OSError."""
     target.mkdir(_OPEN)
     directories = [target]
     for parent in sorted({part for path in blobs for part in parents_of(path)}):  # parents sort before their contents

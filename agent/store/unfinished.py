@@ -19,7 +19,7 @@ class Unfinished:
         self._state, self._layout, self._lock, self._blobs = state, state.layout, state.lock, blobs
 
     def discard(self, plan: DownloadPlan) -> None:
-        """Drop the unfinished and uncommitted files of an unwanted model, except those that others need."""
+        """Drop the unfinished and uncommitted files of an unwanted model, except those that other models need."""
         with self._lock:
             keys = self._state.pending.end(plan)
         self._drop_free(keys)
@@ -55,7 +55,7 @@ class Unfinished:
     def drop_oversized_archives(self, plan: DownloadPlan, needs: Mapping[str, int]) -> None:
         """Drop archives whose files do not fit, with their extracted files, and record how many bytes those need.
 
-        `needs` has the bytes by archive path, for the archives examined. The caller holds all archives.
+        `needs` has the bytes by archive path, for the archives that were examined. The caller has locked all archives.
         """
         self._drop(set(plan.archive_keys.values()))
         with self._lock, translated(f"writing in {self._layout.partial}"):

@@ -84,7 +84,7 @@ def note_needs(layout: Layout, needs: Mapping[str, int]) -> None:
 
 
 def forget_needs(layout: Layout, archives: Iterable[str]) -> None:
-    """Drop what was recorded for these contents. Raises OSError."""
+    """Drop the recorded needs of these contents. Raises OSError."""
     for path, _, _ in list(_needs(layout, archives)):
         path.unlink(missing_ok=True)
 

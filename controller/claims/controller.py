@@ -53,7 +53,7 @@ def models_on(cluster: ClusterState, claim: Key) -> Iterator[ModelKey]:
 
 
 def model_of_job_pod(cluster: ClusterState, pod: JobPod) -> Iterator[ModelKey]:
-    """Yield the model that a pod names, if its claim is in the namespace of the pod: anyone can create such pods."""
+    """Yield the model that a pod names, but only if its claim is in the pod's namespace. The name is untrusted."""
     key = model_key(pod.metadata.annotations.get(MODEL_ANNOTATION, ""))
     demand = cluster.models.demands.get(key) if key else None
     if key is None or demand is None or not demand.on_claim:

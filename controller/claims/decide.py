@@ -36,7 +36,7 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class WriteClaimStatus:
-    """Write the status; `metadata` is what is known from now on."""
+    """Write the status; `metadata` is the new known metadata."""
 
     claim_result: ClaimResult
     metadata: ReadMetadata | None
@@ -76,7 +76,7 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
 
 
 def _filled(spec: Mapping[str, Any], writes: list[WriteSpec]) -> dict[str, Any]:
-    """Return the spec after these writes; what an earlier reading filled in does not count as the user's."""
+    """Return the spec after these writes; values from an earlier reading do not count as the user's."""
     fields = {name: value for write in writes for name, value in write.fields.items()}
     return {name: value for name, value in {**spec, **fields}.items() if value is not None}
 
@@ -109,7 +109,7 @@ def _holder(view: ClaimView) -> ClaimPod | None:
 
 
 def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
-    """Return the outcome with what else is known: who holds the volume, and what blocked the Job until it ended."""
+    """Return the outcome with more detail: who holds the volume, and what blocked the Job until it ended."""
     match outcome:
         case StillRunning("Unschedulable" | "MountPending", message) if view.users:
             user, limit = view.users[0], limit_of(view.claim)

@@ -1,4 +1,4 @@
-"""The few fields that are read of Jobs, their pods, and the pods that use a claim."""
+"""The fields that Larder reads from Jobs, their pods, and pods that use a claim."""
 
 from typing import Any
 

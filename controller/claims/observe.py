@@ -95,5 +95,5 @@ class ClaimObserver:
 
 
 def _reads_metadata(pod: ClaimPod) -> bool:
-    """Return whether a pod belongs to one of our Jobs; pods of other Jobs hold a claim like any pod."""
+    """Return whether a pod belongs to one of our Jobs; pods of other Jobs hold a claim like any other pod."""
     return pod.metadata.labels.get(JOB_NAME_LABEL, "").startswith(JOB_PREFIX)

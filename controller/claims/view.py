@@ -24,8 +24,8 @@ class ClaimView:
         job_refused: The API server's message if the controller may not create the Job.
         allowed: Whether cluster-scoped models may use this namespace.
         users: The pods that hold the claim on a node, except the Job's; read only if a claim is for one node or pod.
-        waits: The pods that wait for the claim; read as `users`.
-        starting: Whether pods that mount it are not running yet; read as `users`.
+        waits: The pods that wait for the claim; read together with `users`.
+        starting: Whether pods that mount it are not running yet; read together with `users`.
         pods: The pods of `job`.
     """
 

@@ -71,7 +71,7 @@ class ProgressReader(Generic[K]):
         return percent if uid == pod.metadata.uid else 0
 
     def forget(self, key: K) -> None:
-        """Drop what is known of a download."""
+        """Forget a download."""
         self._percent.pop(key, None)
 
     async def stop(self) -> None:

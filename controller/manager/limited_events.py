@@ -33,10 +33,10 @@ class LimitedEvents:
         news: str = "",
         warn: bool = True,
     ) -> None:
-        """Report a reason on those of the objects that it was not reported on within the hour.
+        """Report a reason on objects, except where it was reported within the last hour.
 
         Args:
-            key: What the objects have in common; `forget` drops what was reported on it.
+            key: The key that the objects share; `forget` drops its earlier reports.
             subjects: The objects.
             reason: The reason of the Event.
             message: Its message.
@@ -53,7 +53,7 @@ class LimitedEvents:
                 await self.events.write(subject, reason, message, warn=warn)
 
     def forget(self, key: Hashable) -> None:
-        """Drop what was reported on a key: its next reason is news again."""
+        """Drop the reports for a key, so that its next reason is reported again."""
         self._written.pop(key, None)
 
     def _draw(self, namespace: str, now: float) -> bool:

@@ -28,10 +28,10 @@ class PodEvents:
         warn: bool = True,
         owners: bool = True,
     ) -> None:
-        """Report a reason on those of the pods and owners that it was not reported on within the hour.
+        """Report a reason on pods and their owners, except where it was reported within the last hour.
 
         Args:
-            key: What the pods have in common; `forget` drops what was reported on it.
+            key: The key that the pods share; `forget` drops its earlier reports.
             pods: The pods.
             reason: The reason of the Event.
             message: Its message.
@@ -43,7 +43,7 @@ class PodEvents:
         await self.events.report(key, subjects, reason, message, news=news, warn=warn)
 
     def forget(self, key: Hashable) -> None:
-        """Drop what was reported on a key: its next reason is news again."""
+        """Drop the reports for a key, so that its next reason is reported again."""
         self.events.forget(key)
 
 

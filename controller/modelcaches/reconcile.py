@@ -59,7 +59,7 @@ class ModelCacheReconciler:
                 self._running[key] = self.observer.groups_of(cache)
 
     async def stop(self) -> None:
-        """Drop what only this leadership knew."""
+        """Drop the state of this leadership."""
         self.creations.clear()
         self._running.clear()
         await self.observer.progress.stop()

@@ -44,7 +44,7 @@ class ModelOperatorReconciler:
     now: Callable[[], datetime]
 
     async def stop(self) -> None:
-        """Drop what only this leadership knew."""
+        """Drop the state of this leadership."""
         self.creations.clear()
         await self.observer.progress.stop()
 

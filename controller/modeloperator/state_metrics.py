@@ -76,5 +76,5 @@ class ModelDownloadMetrics:
         self._reused.labels(end.source).inc(end.reused_bytes)
 
     def forget(self, model: Key) -> None:
-        """Drop what is known of a Model that is gone."""
+        """Forget a Model that is gone."""
         self._counted.pop(model, None)

@@ -77,7 +77,7 @@ class ModelActor:
         return timestamp(self.now())
 
     async def _write(self, key: ModelKey, seen: Declared, status: ModelStatus) -> bool:
-        """Return whether the status changed; for another product's kind, the record is written first, on its own."""
+        """Return whether the status changed; for another product's kind, first write the record separately."""
         path, record = object_path(key), self._pending_record(key, seen, status)
         if record is not None:
             await change_annotation(self.kube, path, seen.metadata, RECORD_ANNOTATION, record)

@@ -29,7 +29,7 @@ class ModelEventHandler:
             yield from (rival for d in known for rival in self.cluster.models.keys_of_id(d.id) if rival != key)
 
     def of_unmanaged(self, key: ModelKey, _before: Declared | None, after: Declared | None) -> Iterator[ModelKey]:
-        """Yield a model that Larder turns out not to manage, so that it is released."""
+        """Yield a model that Larder does not manage after all, so that it is released."""
         if after is not None:
             yield key
 

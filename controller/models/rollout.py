@@ -21,7 +21,7 @@ class Rollout:
     """A model on its target nodes.
 
     Attributes:
-        nodes: Every target node by name, for the resolved revision, or for the serving one while none is resolved.
+        nodes: Every target node by name, with the phase of the resolved revision, else of the serving one.
         serving: The revision that new pods get; empty before the first.
         updating: Whether a revision other than the serving one is resolved, or is about to be.
         ready: The Ready nodes that have the serving revision.

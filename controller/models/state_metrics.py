@@ -56,7 +56,7 @@ def _not_ready(cluster: ClusterState) -> Metric:
 
 
 def _state(declared: Declared) -> str:
-    """Return the state as the kind itself spells it, as users see it in its table."""
+    """Return the state in the kind's own spelling, as in the output of `kubectl get`."""
     match declared:
         case BaseModel():
             return declared.status.state or _NEW

@@ -79,7 +79,7 @@ def cache_status(
 
 
 def printed_names(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names and the number of the others, for a column of kubectl."""
+    """Return the first names and the number of others, for a column of `kubectl get`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

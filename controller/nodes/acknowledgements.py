@@ -1,4 +1,4 @@
-"""When draining entries became closed to new pods and claims, measured on the controller's own clock."""
+"""Tracks when draining entries were closed to new pods and claims, on the controller's own clock."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from controller.state.nodes.entry_statuses import Statuses
 from shared.api.model_node import EntryState, ModelNode
 from shared.model_devices import device_name
 
-_WITHDRAWAL_S = 120.0  # a driver that cannot write taints is not waited for any longer
+_WITHDRAWAL_S = 120.0  # how long to wait for a driver that does not write the taint
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Acknowledgement:
     Args:
         since: When the entry began to drain, as the ModelNode says.
         at: When the confirmation was first seen.
-        closed_at: When the entry was first seen closed to claims, too; None before.
+        closed_at: When the entry was first seen closed to claims as well; None before that.
     """
 
     since: str
@@ -51,7 +51,7 @@ class Acknowledgements:
         return new
 
     def close(self, name: str, keys: Collection[EntryKey], now: datetime) -> None:
-        """Record that no new claim can get these entries from now on."""
+        """Record that no new claim can get these entries any more."""
         seen = self._seen.get(name, {})
         for key in keys & seen.keys():
             seen[key] = Acknowledgement(seen[key].since, seen[key].at, now)
@@ -64,12 +64,12 @@ class Acknowledgements:
 def still_offered(
     acknowledged: Mapping[EntryKey, datetime], devices: Collection[str], now: datetime
 ) -> dict[EntryKey, datetime]:
-    """Return the entries whose removal has to wait for the driver, with the time of their acknowledgement.
+    """Return the entries whose removal must wait for the driver, with the time of their acknowledgement.
 
     Args:
         acknowledged: When their agent confirmed the drain.
-        devices: Those that the driver offers to new claims.
-        now: The time.
+        devices: The devices that the driver offers to new claims.
+        now: The current time.
     """
     earliest = now - timedelta(seconds=_WITHDRAWAL_S)
     return {key: at for key, at in acknowledged.items() if at > earliest and device_name(*key) in devices}

@@ -1,12 +1,12 @@
 """Decides from a view of a node what its ModelNode should be. No input or output, no clock.
 
-Proving that files may be removed costs requests, so a view starts with what the caches hold, and a decision may be to
-ask for more. Then `decide` is called again on the same view with the answer added:
+Proving that files may be removed costs requests. So a view starts with the contents of the caches, and a decision may
+ask for more. `decide` is then called again on the same view with the answer added:
 
     from caches ── ListUsers ──► + `users`, a live list ── ConfirmUnwanted ──► + `unwanted`, by live reads ──► Write
 
-Most runs remove nothing and write at once. Where drivers offer models to claims, `ListOffers` comes before all this,
-for entries that drain. For files that no entry names, the live reads come before the list of pods.
+Most runs remove nothing and write at once. If drivers offer models to claims, `ListOffers` comes first, for entries
+that drain. For files without an entry, the live reads come before the list of pods.
 """
 
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ class Facts:
         wanted: Entries that objects want, listed or new, in their desired form unless an eviction changes them.
         kept: Listed entries that no object wants but that stay (reserved or retained), in their desired form.
         leaving: Listed entries, as they are, whose files should leave the node.
-        unlisted: Files on the node that no entry names and no object wants, except those of retained objects.
+        unlisted: Files on the node that have no entry and that no object wants, except files of retained objects.
     """
 
     view: NodeView

@@ -109,7 +109,7 @@ class NodeObserver:
         return self.cluster.pod_users.in_use(name, model_node) | self.cluster.device_claims.in_use(name, model_node)
 
     def _closed_at(self, drain: Acknowledgement) -> datetime | None:
-        """Return when a draining entry became closed to new users; where models are no devices, its agent decides."""
+        """Return when a draining entry was closed to new users; if models are not devices, its agent alone decides."""
         return drain.closed_at if self.offers.enabled else drain.at
 
     def _awaited(self, node: Node) -> frozenset[EntryKey]:
@@ -119,7 +119,7 @@ class NodeObserver:
         return frozenset(key for key in mounted if key not in statuses or statuses[key].phase not in COMPLETE_PHASES)
 
     def _restored(self, name: str, awaited: frozenset[EntryKey], demands: Iterable[Demand]) -> dict[EntryKey, Entry]:
-        """Return the awaited entries that only other nodes list; only there is their manifest known."""
+        """Return the awaited entries that only other nodes list, which alone know their manifests."""
         missing = awaited - self.cluster.listed.sizes_on(name).keys()
         uids = {d.id: d.uid for d in demands} if missing else {}
         allowed = (key for key in missing if key[0] in uids and self.cluster.may_restore(key))
@@ -127,7 +127,7 @@ class NodeObserver:
         return {key: entry for key, entry in found if entry is not None}
 
     def _held(self, model_node: ModelNode | None, demands: Iterable[Demand]) -> dict[EntryKey, float]:
-        """Return the listed revisions that no longer serve but that pods without a node were given."""
+        """Return the listed revisions that no longer serve but that unscheduled pods were admitted with."""
         wanted = {(d.id, r) for d in demands for r in (d.serving, d.resolution.revision if d.resolution else "")}
         entries = model_node.spec.entries if model_node else ()
         old = (e.key for e in entries if e.state != EntryState.ABSENT and e.key not in wanted)
@@ -154,6 +154,6 @@ def _known(view: NodeView) -> set[EntryKey]:
 
 
 async def _paths_of_claims(kube: Kube, store_root: str) -> dict[Key, str]:
-    """Return the directory of the node that each claim of a model leads to, read live. Raises KubeError."""
+    """Read live which directory of the node each claim of a model leads to. Raises KubeError."""
     listed = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
     return {volume.claim: volume.spec.local.path for volume in listed if is_our_volume(volume, store_root)}

@@ -44,7 +44,7 @@ class NodeView:
         declared_uids: The uids of CRs that exist and are not being deleted, whether they target the node or not.
         acknowledged: When an entry that drains was first seen closed: its agent has confirmed it, and no new claim can
             get it as a device.
-        offered: Entries that drain as their agent confirmed, with the time, but that claims may still get.
+        offered: Draining entries that claims may still get, with the time when their agent confirmed the drain.
         offers_read: Whether a live list of the node's devices has confirmed that.
         users: The pods that use each entry; None until pods have been listed live.
         unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
@@ -52,8 +52,8 @@ class NodeView:
         protected: Entries chosen for eviction that may not be evicted, according to the same reads.
         unplaced: Entries that do not fit into the ModelNode, each with the reason.
         awaited: Snapshots that pods on the node mount and that are not complete there.
-        restored: Those of them that the ModelNode does not list, as another node lists them.
-        held: Listed revisions that no longer serve but stay for pods without a node, with the seconds left.
+        restored: The awaited snapshots that this ModelNode does not list, with the entries of another node.
+        held: Listed revisions that no longer serve but stay for unscheduled pods, with the seconds left.
     """
 
     name: str

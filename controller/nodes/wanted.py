@@ -55,9 +55,9 @@ def kept_entry(view: NodeView, entry: Entry, now: datetime) -> Entry | None:
 
 
 def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
-    """Return the demands for each entry: the resolved revision, and others that the node has or can get still.
+    """Return the demands for each entry: the resolved revision, and others that the node has or can still get.
 
-    Those are the serving one, those that pods on the node wait for, and those held for pods without a node.
+    The others are the serving revision, revisions that pods on the node wait for, and those held for unscheduled pods.
     """
     present = view.listed().keys() | view.reported().keys()
     available = present | (view.restored.keys() - view.unplaced.keys())

@@ -122,7 +122,7 @@ def eviction_order(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def plan_eviction(shortage_bytes: int, candidates: Iterable[Candidate]) -> Plan:
-    """Return what to evict to free so many bytes: in order, without any entry that is not needed for that."""
+    """Return the entries to evict to free `shortage_bytes`: in order, and no more than necessary."""
     able = eviction_order(candidates)
     evictable = sum(c.frees_bytes for c in able)
     if shortage_bytes <= 0 or evictable < shortage_bytes:

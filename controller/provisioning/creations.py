@@ -73,7 +73,7 @@ class Creations(Generic[K]):
         self.provisioner.withdraw(key)
 
     def forget_failure(self, key: K) -> None:
-        """Drop what is known of the failures of a key."""
+        """Forget the failures of a key."""
         self._failures.forget(key)
 
     def clear(self) -> None:

@@ -34,7 +34,7 @@ class FailedCreations(Generic[K]):
         return CreationFailure(str(error), retry_s, error.reason if isinstance(error, RefusedName) else "")
 
     def forget(self, key: K) -> None:
-        """Drop what is known of a key."""
+        """Forget a key."""
         self._last.pop(key, None)
 
     def clear(self) -> None:

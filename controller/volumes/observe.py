@@ -68,7 +68,7 @@ class VolumeObserver:
         return replace(view, live_users=used)
 
     def forget(self, key: VolumeKey) -> None:
-        """Drop what is known of a claim that is gone."""
+        """Forget a claim that is gone."""
         self._unused_since.pop(key, None)
         self._unbound_since.pop(key, None)
 

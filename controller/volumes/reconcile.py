@@ -56,7 +56,7 @@ class VolumeReconciler:
         return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
 
     async def stop(self) -> None:
-        """Drop what only this leadership knew."""
+        """Drop the state of this leadership."""
         self.creations.clear()
 
     async def _apply(self, view: VolumeView, action: Action) -> None:

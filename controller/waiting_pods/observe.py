@@ -67,7 +67,7 @@ class WaitingPodsObserver:
         )
 
     def forget(self, key: WaitingKey) -> None:
-        """Drop what is known of a key without pods."""
+        """Forget a key without pods."""
         self._next.pop(key, None)
 
     def _pods(self, key: WaitingKey) -> list[Pod]:

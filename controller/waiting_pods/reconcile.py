@@ -49,7 +49,7 @@ class WaitingPodsReconciler:
         return min((action.after_s for action in actions if isinstance(action, Requeue)), default=None)
 
     async def stop(self) -> None:
-        """Drop what only this leadership knew."""
+        """Drop the state of this leadership."""
         self.metrics.clear()
         for known in (self._reported, self._resting, self._ended):
             known.clear()
