@@ -49,7 +49,7 @@ class DeviceBinder:
         if pod.spec.node_name:
             if pod.spec.node_name == args.node:
                 return
-            raise NotBound(f"the pod is on node {pod.spec.node_name} already")
+            raise NotBound(f"the pod is already on node {pod.spec.node_name}")
         account = self.accounts.node(args.node)
         if account is None:
             raise NotBound(f"node {args.node} is gone")

@@ -19,7 +19,7 @@ from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 MAX_STEPS = 20_000  # search steps per pod and kind of node: a few hundredths of a second
 _MAX_RESULTS = 50_000
 _MAX_KINDS = 20_000
-OUT_OF_TIME = "there was no time to look for devices; the scheduler retries"
+OUT_OF_TIME = "the time limit was reached before devices were found; the scheduler retries"
 _UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
 
 

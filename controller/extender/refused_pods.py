@@ -110,7 +110,7 @@ class SchedulerWaker:
                 await merge_patch(self._kube, self._path, {"metadata": {"annotations": annotations}})
             except KubeError as error:
                 failures += 1
-                hint = "refused pods may wait for five minutes; if the object is missing, helm upgrade creates it"
+                hint = "refused pods may wait up to five minutes; if the object is missing, helm upgrade recreates it"
                 _log.warning("scheduler_not_woken", object=self._path, error=str(error), hint=hint)
             else:
                 failures = 0

@@ -104,7 +104,7 @@ class ExtenderServer:
         except TimeoutError:
             return _plain(f"the body did not arrive within {_LONGEST_BODY_S:.0f} s", _TOO_LATE)
         except UNREADABLE as error:
-            return _plain(f"not what kube-scheduler sends: {error}", _BAD_REQUEST)
+            return _plain(f"not a valid request of kube-scheduler: {error}", _BAD_REQUEST)
         began_s = time.perf_counter()
         found, outcome = await verb.answer(args)
         self._metrics.answered(verb.name, outcome, time.perf_counter() - began_s)

@@ -94,7 +94,7 @@ class ExtenderService:
 
 def _names(args: ExtenderArgs) -> list[str]:
     if args.node_names is None:
-        raise Unanswerable("there are no NodeNames; set nodeCacheCapable: true in the configuration of the extender")
+        raise Unanswerable("the request has no NodeNames; set nodeCacheCapable: true in the extender's configuration")
     return args.node_names
 
 

@@ -112,14 +112,14 @@ def _waiting(pod: Pod, missing: list[ReplicaClaim]) -> str:
 
 def _terminating(claim: ReplicaClaim) -> str:
     return (
-        f"claim {claim.name!r} was deleted and disappears when the last pod that mounts it has ended; then it is "
-        "created again, empty"
+        f"claim {claim.name!r} was deleted and disappears when the last pod that mounts it has ended; Larder then "
+        "creates it again, empty"
     )
 
 
 def _failed(claim: ReplicaClaim) -> str:
     why = claim.failure.message if claim.failure else ""
     return (
-        f"claim {claim.name!r} cannot be created: {why}; Larder tries again, and nothing else needs to be done once "
-        "the cause is gone"
+        f"claim {claim.name!r} cannot be created: {why}; remove the cause, and Larder creates the claim when it "
+        "tries again"
     )

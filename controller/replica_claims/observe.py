@@ -51,7 +51,7 @@ class ReplicaPodObserver:
         meta = pod.metadata
         controller = controller_of(meta.owner_references)
         if controller is None:
-            return (), (OWNER_GONE, "no workload controls the pod any more, so nothing can own its claims")
+            return (), (OWNER_GONE, "no workload controls the pod any longer, so nothing can own its claims")
         try:
             identity = identity_of(meta.name, meta.labels, meta.annotations, controller)
             templates = mounted_templates(

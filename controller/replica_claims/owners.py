@@ -51,7 +51,7 @@ class WorkloadOwners:
         """
         subject, now = subject_of(namespace, controller), self.clock()
         if subject is None:
-            return NoWorkload(OWNER_GONE, "the pod names a controller that cannot exist")
+            return NoWorkload(OWNER_GONE, "the pod's owner reference is not valid")
         self._known = {key: found for key, found in self._known.items() if now - found[0] < _KEPT_S}
         if subject in self._known:  # the key is the whole reference, because a tenant may write another's uid
             return self._known[subject][1]
@@ -71,7 +71,7 @@ class WorkloadOwners:
         self._known.clear()
 
     async def _top(self, namespace: str, controller: Reference) -> ClaimOwner | NoWorkload:
-        top: ClaimOwner | NoWorkload = NoWorkload(OWNER_GONE, "no kind that may own claims controls the pod")
+        top: ClaimOwner | NoWorkload = NoWorkload(OWNER_GONE, "the pod is not controlled by a kind that may own claims")
         reference: Reference | None = controller
         for _ in range(_MOST_STEPS):
             kind = self._kind(reference) if reference is not None else None
@@ -83,7 +83,7 @@ class WorkloadOwners:
             if kind is not POD:
                 top = _owner(reference)
             reference = controller_of(found.owner_references)
-        return NoWorkload(OWNER_GONE, f"the pod is below more than {_MOST_STEPS} levels of controllers")
+        return NoWorkload(OWNER_GONE, f"the pod has more than {_MOST_STEPS} levels of controllers above it")
 
     def _kind(self, reference: Reference) -> WorkloadKind | None:
         """Return the kind of a controller, or None if that kind is not read."""
@@ -106,7 +106,7 @@ class WorkloadOwners:
             )
         if found.uid != reference.get("uid"):
             return NoWorkload(
-                OWNER_GONE, f"{title} was replaced by another of its name; the new one creates its own pods"
+                OWNER_GONE, f"{title} was replaced by another one of the same name, which creates its own pods"
             )
         if found.deletion_timestamp is not None:
             return NoWorkload(OWNER_GONE, f"{title} is being deleted, so its pods get no claims")

@@ -82,6 +82,6 @@ async def test_a_refused_pod_is_remembered_until_a_node_fits() -> None:
 
 async def test_running_out_of_time_is_an_error_and_not_a_refusal() -> None:
     found = service(devices_clock=lambda: math.inf)
-    with pytest.raises(Unanswerable, match="no time to look for devices"):
+    with pytest.raises(Unanswerable, match="the time limit was reached"):
         await found.filter(args({CARD: 1}))
     assert not found.refused.any_before(time.monotonic())
