@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_extract(root: str, path: str, to: Path, stdout: TextIO) -> int:
-    """Write the result to a file and, for people, to `stdout`; return 0, or 1 if another attempt may find more.
+    """Write the result to a file and, for humans, to `stdout`; return 0, or 1 if another attempt may find more.
 
     Reading may exceed the Job's memory or time, so it is recorded first that the sub-path exists.
     """

@@ -39,7 +39,7 @@ from shared.sources.settings import settings_from_environ
 from shared.uri.model_uri import parse_uri
 
 _CONCURRENCY = 4
-COMPLETED = ".completed"  # beside the model's directory
+COMPLETED = ".completed"  # next to the model's directory
 _LONGEST_VALUE_BYTES = 1024 * 1024
 
 
@@ -198,7 +198,7 @@ def _credentials(directory: Path | None, hosts: Sequence[str], endpoint: str) ->
 
 
 def _mark_completed(mark: Path, outcome: Outcome, *, is_replaceable: bool) -> None:
-    """Write what is complete, once every file is in place."""
+    """Record the download as complete, once every file is in place."""
     manifest = outcome.manifest
     content = {
         "uri": manifest.uri,

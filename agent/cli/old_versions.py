@@ -1,4 +1,4 @@
-"""Removes from the claim of a Model the versions that no pod uses, to make room for the next one."""
+"""Removes versions that no pod uses from the claim of a Model, to make room for the next one."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ _NOT_OURS = {VERSIONS, WORK_DIRECTORY, HOLDER, "lost+found"}
 
 
 def remove_old_versions(to: Path, kept: Iterable[str], notify: Callable[[str], None]) -> None:
-    """Remove every version but those in `kept` and the one that is downloaded to `to`.
+    """Remove every version except those in `kept` and the one that is being downloaded to `to`.
 
     What cannot be removed is reported and stays: the download may have room all the same.
 

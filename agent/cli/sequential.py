@@ -134,7 +134,7 @@ class SequentialFill:
             raise
 
     def _receive(self, file: File, written: "_WrittenFile", buffer: memoryview) -> None:
-        """Receive a file; after a failure, go on where it ended."""
+        """Receive a file; after a failure, continue where it stopped."""
         context = DownloadContext(
             self.source, self.rate_limiter, self.progress, lambda _: None, self._ended, time.monotonic
         )

@@ -22,8 +22,8 @@ from shared.byte_ranges import ByteRange, ByteRanges
 
 SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-# The kernel caches a large write in large memory areas. If a virtual machine had given these back to its host, this took
-# up to three times the system time. Writes that begin at an odd page get small areas.
+# The kernel caches a large write in large memory areas. If a virtual machine had given these back to its host, this
+# took up to three times the system time. Writes that begin at an odd page get small areas.
 _PIECE_BYTES = 128 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

@@ -1,7 +1,8 @@
 """Rereads all blobs slowly and continuously, because disks corrupt bytes silently and stat does not show it.
 
-If a file's bytes do not match its name, the scrub changes its time stamp. That marks it as damaged for all later checks,
-even after a restart, and the usual repair fixes it. The position is stored next to the blobs, so a restart resumes.
+If a file's bytes do not match its name, the scrub changes its time stamp. That marks it as damaged for all later
+checks, even after a restart, and the usual repair fixes it. The position is stored next to the blobs, so a restart
+resumes.
 """
 
 import errno
