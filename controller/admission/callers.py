@@ -30,7 +30,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """What a caller must present before anything of its request is read.
+    """The credentials that a caller must present before any of its request is read.
 
     `keys`: the accepted path segments. `certificate`: whether a client certificate is also required; `names`: the
     common names or DNS names it may carry, any if empty.

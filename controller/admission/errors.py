@@ -83,7 +83,7 @@ class InvalidRequest(AdmissionRefused):
 
 
 class InvalidClaims(AdmissionRefused):
-    """A pod or Job asks for claims of its own that it cannot have."""
+    """A pod or Job asks for claims from templates that it cannot get."""
 
 
 class NameTooLong(AdmissionRefused):

@@ -58,7 +58,7 @@ def injectable_model(model: Model) -> InjectableModel:
 
 
 def _source_of(source: ModelSource) -> tuple[str, Mapping[str, str]]:
-    """Return the type of a source, and what variables state about it."""
+    """Return the type of a source, and the values of the variables that describe it."""
     if source.hugging_face is not None:
         return "huggingface", {"REPO_ID": source.hugging_face.repo_id}
     if source.url is not None:

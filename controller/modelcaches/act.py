@@ -1,4 +1,4 @@
-"""Applies what was decided for a ModelCache."""
+"""Applies the actions decided for a ModelCache."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class ModelCacheActor:
         await self._change_finalizers(cache, [f for f in cache.metadata.finalizers if f != OWN_FINALIZER])
 
     async def provision(self, manifest: StorageManifest) -> None:
-        """Create what is missing of a claim and its volume.
+        """Create the missing parts of a claim and its volume.
 
         Raises:
             Refused: A name is taken or too long, or the API server refuses the objects.

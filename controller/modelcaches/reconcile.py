@@ -90,7 +90,7 @@ class ModelCacheReconciler:
             await self.actor.remove_finalizer(cache)
 
     def _count(self, key: ModelCacheKey, view: ModelCacheView) -> None:
-        """Count a download among those that run, or no longer."""
+        """Add a download to the running ones, or remove it."""
         if not holds_slot(view.job, view.pods, self.observer.now()):
             self._running.pop(key, None)
         elif key not in self._running:
@@ -167,7 +167,7 @@ class ModelCacheReconciler:
         )
 
     def _forget_previous(self, key: ModelCacheKey, uid: str) -> None:
-        """Drop what the resolver knows of the object that had this key before."""
+        """Drop the resolver's state for the object that had this key before."""
         previous = self._uids.pop(key, uid)
         if uid:
             self._uids[key] = uid

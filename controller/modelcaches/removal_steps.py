@@ -1,4 +1,4 @@
-"""Decides what is removed with a ModelCache, and in which order. No input or output, no clock."""
+"""Decides which objects are removed with a ModelCache, and in which order. No input or output, no clock."""
 
 from datetime import datetime, timedelta
 
@@ -53,7 +53,7 @@ def decide_deleted(view: ModelCacheView, now: datetime, finalizer_s: float) -> l
 
 
 def _removals(view: ModelCacheView) -> list[Removal | None]:
-    """Return what is left to remove; None for what is already being deleted."""
+    """Return the objects that are left to remove; None for each that is already being deleted."""
     found: list[Removal | None] = []
     if view.job is not None:
         found += job_removal(view) or [None]

@@ -1,4 +1,4 @@
-"""The status of a ModelCache for what was decided. No input or output, no clock."""
+"""Builds the status of a ModelCache. No input or output, no clock."""
 
 import msgspec
 
@@ -32,5 +32,5 @@ def is_failure(write: WriteCacheStatus) -> bool:
 
 
 def is_under_way(reason: str) -> bool:
-    """Return whether a reason of the condition Ready passes without anybody's action."""
+    """Return whether a reason of the condition Ready resolves by itself."""
     return reason in ("Resolving", "Provisioning", "Queued", "Starting", "Downloading", "Deleting", "WaitingForTurn")

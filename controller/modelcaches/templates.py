@@ -84,7 +84,7 @@ class ClaimTemplate:
 
 
 def template_of(cache: ModelCache) -> ClaimTemplate:
-    """Return what a cache asks of its storage."""
+    """Return a cache's storage requirements."""
     return ClaimTemplate(cache.metadata.namespace, cache.spec.pvc_spec, cache.spec.pv_spec)
 
 
@@ -158,7 +158,7 @@ class StorageManifest:
 
 
 def cache_labels(cache: Meta) -> dict[str, str]:
-    """Return the labels of what Larder creates for a cache."""
+    """Return the labels of all objects that Larder creates for a cache."""
     return {CACHE_LABEL: cache.uid, "app.kubernetes.io/managed-by": "larder"}
 
 

@@ -1,4 +1,4 @@
-"""Applies what was decided for a Model."""
+"""Applies the actions decided for a Model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

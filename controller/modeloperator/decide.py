@@ -181,7 +181,7 @@ def _ready(view: DownloadedModelView, fields: Mapping[str, Any] | None = None) -
 
 
 def wanted_download(view: DownloadedModelView) -> ModelDownload:
-    """Return the download that is due: at the root of the claim, or beside the files that are complete there."""
+    """Return the download that is due: to the root of the claim, or next to complete files there."""
     uid, size = (view.claim.metadata.uid, view.claim.requested) if view.claim is not None else ("", "")
     if not view.served:
         return ModelDownload(view.wanted, uid, size=size)
@@ -203,7 +203,7 @@ def _is_ours_and_stays(view: DownloadedModelView) -> bool:
 
 
 def _reset(view: DownloadedModelView, reason: str, message: str) -> WriteModelStatus:
-    """Return the state of a Model whose download starts from nothing."""
+    """Return the state of a Model whose download starts from scratch."""
     gone = {} if view.served else {"downloaded": "", "claim_uid": "", "path": "", "revision": "", "progress": 0}
     return _write(view, "Pending", reason, message, fields=gone)
 

@@ -17,10 +17,10 @@ from shared.kube.objects import Meta, Object
 OWNER_TYPE = (f"{GROUP}/{VERSION}", "Model")
 CLAIM_PREFIX, JOB_PREFIX = "model-", "model-download-"
 MODEL_LABEL = "larder.dev/model-claim"  # on the claim and the Job of a Model: the uid of the Model
-WANTED_LABEL = "larder.dev/download"  # on the Job: what it downloads, and to which claim
-SIZE_LABEL = "larder.dev/claim-size"  # on the Job: what the claim asked for when it started
+WANTED_LABEL = "larder.dev/download"  # on the Job: identifies its download and claim
+SIZE_LABEL = "larder.dev/claim-size"  # on the Job: the claim's requested size when the Job was created
 MODEL_ANNOTATION = "larder.dev/download-of-model"  # on the Job's pods: the name of the Model
-REVISIONS = ".revisions"  # directory on the claim for what is downloaded beside the files at its root
+REVISIONS = ".revisions"  # directory on the claim for downloads next to the files at its root
 LONGEST_NAME = 63 - len(JOB_PREFIX)  # the Job's name becomes a label of its pods
 _KEPT_S = 3600
 
@@ -47,7 +47,7 @@ class ModelDownload:
 
     @property
     def label(self) -> str:
-        """Identifies the Job of this download among those that had its name."""
+        """Identifies this download's Job among all Jobs of this name."""
         return f"{self.wanted}.{self.claim_uid}"[:63]
 
 
@@ -62,7 +62,7 @@ def job_name(model: Meta) -> str:
 
 
 def model_labels(model: Meta) -> dict[str, str]:
-    """Return the labels of what Larder creates for a Model."""
+    """Return the labels of all objects that Larder creates for a Model."""
     return {MODEL_LABEL: model.uid, "app.kubernetes.io/managed-by": "larder"}
 
 

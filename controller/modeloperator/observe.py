@@ -99,7 +99,7 @@ class ModelOperatorObserver:
             self.changed.emit(before, after)
 
     async def _with_users(self, namespace: str, view: DownloadedModelView) -> DownloadedModelView:
-        """Read live which versions pods mount: what is deleted because the cache is behind would be lost."""
+        """Read live which versions pods mount, because a stale cache could cause versions in use to be deleted."""
         claim = claim_name(view.model.metadata)
         pods = await list_objects(self.kube, pods_in(namespace), MountingPod)
         is_shared = "ReadWriteMany" in view.model.spec.storage.access_modes

@@ -1,4 +1,4 @@
-"""The status of a Model for what was decided. No input or output, no clock."""
+"""Builds the status of a Model. No input or output, no clock."""
 
 import msgspec
 

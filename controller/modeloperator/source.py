@@ -37,7 +37,7 @@ class DownloadSource:
 
 
 def source_of(spec: ModelSpec) -> DownloadSource:
-    """Return the source of a Model. Raises InvalidURI, which says what to write."""
+    """Return the source of a Model. Raises InvalidURI, which says how to correct it."""
     source = spec.source
     if source.hugging_face is not None:
         uri = HfUri(source.hugging_face.repo_id, source.hugging_face.revision)
@@ -60,7 +60,7 @@ def source_of(spec: ModelSpec) -> DownloadSource:
 
 
 def wanted_digest(spec: ModelSpec) -> str:
-    """Return a digest of what is to be downloaded: the source and the user's version."""
+    """Return a digest of the wanted download: the source and the user's version."""
     source = source_of(spec)
     text = json.dumps([str(source.uri), source.arguments, source.hosts, spec.version])
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_HEX]

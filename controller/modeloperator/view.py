@@ -46,6 +46,6 @@ class DownloadedModelView:
 
     @property
     def served(self) -> str:
-        """Digest of what is complete on the claim that is there; empty if nothing is."""
+        """Digest of the complete download on the existing claim; empty if there is none."""
         status, claim = self.model.status, self.claim
         return status.downloaded if claim is not None and claim.metadata.uid == status.claim_uid else ""

@@ -37,7 +37,7 @@ LONG_AFFINITY = (
 def base_model_demand(
     kind: str, model: BaseModel, allowed: AllowedSources = EVERY_SOURCE, files: Selection | None = WHOLE
 ) -> Demand:
-    """Return what a BaseModel or ClusterBaseModel requests; `allowed` restricts only the former.
+    """Return the demand of a BaseModel or ClusterBaseModel; `allowed` restricts only the former.
 
     `files` is the cluster's default selection; None if it is unknown, in which case the status is trusted.
     """
@@ -62,7 +62,7 @@ def base_model_demand(
 
 
 def cache_demand(kind: str, cache: ClusterModelCache, files: Selection | None = WHOLE) -> Demand:
-    """Return what a ClusterModelCache asks for; `files` as in `base_model_demand`."""
+    """Return the demand of a ClusterModelCache; `files` as in `base_model_demand`."""
     spec = cache.spec
     return _demand(
         kind,
@@ -87,7 +87,7 @@ def _bytes(quantity: int | str | None) -> int:
 
 
 def model_cache_demand(cache: ModelCache, allowed: AllowedSources = EVERY_SOURCE, files: Selection = WHOLE) -> Demand:
-    """Return what a ModelCache asks for; no node ever holds it."""
+    """Return the demand of a ModelCache; no node ever holds it."""
     spec, meta, status = cache.spec, cache.metadata, cache.status
     source = _source(spec.storage_uri, allowed, cluster_scoped=False)
     source, selection = _select(source, lambda: _requested(spec), files)

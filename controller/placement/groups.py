@@ -1,4 +1,4 @@
-"""Node groups: their members, and what a node may use."""
+"""Node groups: their members, and the limits of a node."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from shared.names import short_id
 
 
 def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
-    """Return, for each model id as nodes know it, the oldest demand that is not being deleted: its source wins."""
+    """Return the oldest demand that is not being deleted for each id as nodes see it; its source wins."""
     first: dict[str, Demand] = {}
     for demand in sorted(demands, key=lambda d: d.age):
         if demand.uri and not demand.deleting:

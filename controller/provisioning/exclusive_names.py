@@ -73,6 +73,6 @@ async def create_exclusively(
     except Conflict:
         found = await get_object(kube, f"{collection}/{name}", found_as)
         if found is None:
-            raise  # the conflict is another: a quota that changed meanwhile, for example
+            raise  # a different conflict: for example, a quota that changed meanwhile
         if not is_ours(found):
             raise name_taken(kind, name, advice, whose) from None

@@ -13,7 +13,7 @@ _RESULTS = ("created", "refused", "failed", "server_failed")
 
 
 class ProvisionerMetrics:
-    """Requests that wait, and attempts, each by the kind of what is created."""
+    """Metrics of waiting requests and of attempts, by kind of object."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._wait_time = Histogram(

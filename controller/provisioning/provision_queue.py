@@ -53,7 +53,7 @@ class ProvisionQueue:
     def push(self, flow: Hashable, key: Hashable, order: ProvisionOrder, tier: Tier = Tier.NEW) -> None:
         """Add a key that is not in the queue."""
         self._arrivals += 1
-        order = ProvisionOrder() if tier is Tier.TAIL else order  # behind those that are there
+        order = ProvisionOrder() if tier is Tier.TAIL else order  # behind the existing ones
         place = _Place(tier, order, self._arrivals, key)
         places = self._flows.setdefault(flow, [])
         insort(places, place)

@@ -31,5 +31,5 @@ class ProvisionRequest:
 
     @property
     def kind(self) -> str:
-        """What is created, for metrics."""
+        """The kind of object to create, for metrics."""
         return type(self.key).__name__.removesuffix("Key")

@@ -119,7 +119,7 @@ def _snapshot_labels(node: Node | None) -> frozenset[str]:
 
 
 def _required(node: Node | None) -> tuple[object, ...]:
-    """Return what the pods that wait for a node may require of it besides snapshot labels."""
+    """Return the fields of a Node that waiting pods may depend on, besides snapshot labels."""
     if node is None:
         return ()
     labels = {k: v for k, v in node.metadata.labels.items() if not k.startswith(_NOT_REQUIRED)}

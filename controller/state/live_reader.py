@@ -76,7 +76,7 @@ class LiveReader:
         return node.metadata.uid if node else ""
 
     async def wanted(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
-        """Return those of the entries that some declared model wants on a node, or may turn out to want."""
+        """Return the entries that some declared model wants on a node, or may turn out to want."""
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
         if node is None:
@@ -85,7 +85,7 @@ class LiveReader:
         return frozenset(key for key in keys if any(_may_want(d, key) for d in by_id[key[0]]))
 
     async def protected(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
-        """Return those of the entries that may not be evicted: a pinned model wants it, or a group forbids it."""
+        """Return the entries that may not be evicted: a pinned model wants it, or a group forbids it."""
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
         if node is None or not may_evict(await self._groups_of(node)):

@@ -23,7 +23,7 @@ class VolumeActor:
     kube: Kube
 
     async def provision(self, manifest: VolumeManifest) -> None:
-        """Create what is missing of a volume and its claim.
+        """Create the missing parts of a volume and its claim.
 
         Raises:
             Refused: A name is taken or too long, or the API server refuses the objects.

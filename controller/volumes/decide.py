@@ -32,7 +32,7 @@ NOT_BOUND = "VolumeNotBound"
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """Create what is missing of the volume and the claim, when it is their turn."""
+    """Queue the creation of the missing volume or claim."""
 
     manifest: VolumeManifest
 
@@ -119,7 +119,7 @@ def _is_bound_or_free(view: VolumeView) -> bool:
 
 
 def _check_files(view: VolumeView) -> list[Action]:
-    """Report a claim with other files than those that the pods were admitted with."""
+    """Report a claim whose files differ from those that the pods were admitted with."""
     if view.manifest is None or view.volume is None or view.volume.spec.local.path == view.manifest.path:
         return []
     message = (

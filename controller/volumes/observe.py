@@ -84,7 +84,7 @@ class VolumeObserver:
         return self.clock() - since.setdefault(key, self.clock())
 
     def _manifest(self, key: VolumeKey, users: tuple[Pod, ...]) -> tuple[VolumeManifest | None, tuple[str, str]]:
-        """Return what the oldest pod needs, or why it cannot have it: anyone may write the annotation."""
+        """Return the needs of the oldest pod, or why it cannot be served. Its annotation is untrusted."""
         wanted = read_claims(users[0].metadata.annotations)[key.name]
         if namespace_of(wanted.id) not in ("", key.namespace):
             return None, (_NOT_ALLOWED, f"model {wanted.id} belongs to another namespace than {key.namespace}")

@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class VolumeReconciler:
-    """Drives a claim and its volume to what the pods of a namespace need."""
+    """Drives a claim and its volume to the state that the pods of a namespace need."""
 
     observer: VolumeObserver
     actor: VolumeActor

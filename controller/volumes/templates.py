@@ -124,7 +124,7 @@ class VolumeManifest:
         return {"storage": str(max(1, self.size_bytes))}
 
     def _term(self) -> Json:
-        """Return the nodes of the volume: those with the files, or every node if the claim is for pods that wait."""
+        """Return the nodes of the volume: those with the files, or all nodes if the claim is for waiting pods."""
         if self.claim == waiting_name(self.wanted):
             return {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]}
         key = snapshot_label(self.wanted.id, self.wanted.revision)

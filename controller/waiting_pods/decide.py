@@ -130,7 +130,7 @@ def _progress_of(view: WaitingView, pod: Pod, missing: MissingFiles) -> ReportOn
 
 
 def _delay(missing: MissingFiles) -> str:
-    """Return the node and what keeps it from getting the files, or an empty string."""
+    """Return the node and what prevents it from getting the files, or an empty string."""
     if not missing.node_ready:
         return (
             f"{missing.node}, which is not Ready, so nothing is downloaded there; if the node does not come back, "

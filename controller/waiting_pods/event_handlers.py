@@ -24,7 +24,7 @@ class WaitingPodsEventHandler:
             yield from (waiting_key(*use) for use in self.cluster.waiting_pods.uses_of_label(label))
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[WaitingKey]:
-        """Yield the pods on a node for whose models its agent has news, or its ModelNode other entries."""
+        """Yield the pods on a node whose models have a new status from its agent, or new entries in its ModelNode."""
         yield from self._on_node(change.name, change.statuses | change.entries)
 
     def of_node(self, before: Node | None, after: Node | None) -> Iterator[WaitingKey]:

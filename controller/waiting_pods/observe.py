@@ -178,7 +178,7 @@ def _labels_of_models(pod: Pod) -> dict[str, str]:
 
 
 def _question(pod: Pod) -> str:
-    """Return what decides where a pod may run, equal for pods of one workload."""
+    """Return everything that determines where a pod may run; equal for pods of one workload."""
     return json.dumps([pod.spec.node_selector, pod.spec.affinity.node_affinity, sorted(_labels_of_models(pod))])
 
 

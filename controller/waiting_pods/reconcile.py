@@ -72,7 +72,7 @@ class WaitingPodsReconciler:
                 assert_never(action)
 
     async def _change(self, key: WaitingKey, action: RemoveGate | FailPod) -> None:
-        """Change one pod; one that cannot be changed, for example because of a policy, does not hold up others."""
+        """Change one pod. If it cannot be changed, for example because of a policy, the others are not delayed."""
         about = {"namespace": key.namespace, "pod": action.pod.metadata.name, "model": key.id}
         try:
             if isinstance(action, RemoveGate):

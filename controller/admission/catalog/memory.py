@@ -21,7 +21,7 @@ class MemoryCatalog:
     members: dict[str, list[CatalogNode]] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
     unread: dict[str, set[str]] = field(default_factory=dict)  # known only after they were read
-    claims: dict[tuple[str, str], str] = field(default_factory=dict)  # what existing claims stand for
+    claims: dict[tuple[str, str], str] = field(default_factory=dict)  # the models of existing claims
     users: dict[str, list[str]] = field(default_factory=dict)
     services: dict[str, list[str]] = field(default_factory=dict)
     storage_classes: set[str] = field(default_factory=set)

@@ -68,7 +68,7 @@ class CatalogNode:
 
 
 def kind_of_path(files: Collection[str], path: str) -> PathKind:
-    """Return what a path is in a set of files."""
+    """Return whether a path is a file, a directory or nothing in a set of files."""
     if path in files:
         return "file"
     return "directory" if any(p.startswith(path + "/") for p in files) else "absent"

@@ -106,7 +106,7 @@ def _check_named_models(annotations: Mapping[str, str], variables: Mapping[str, 
 
 
 def _chosen(pod: Json, request: ModelRequest) -> list[Json]:
-    """Return the containers that get the Models: those named, else the first that is no well-known sidecar.
+    """Return the containers that get the Models: those named, else the first that is not a well-known sidecar.
 
     Raises MountConflict if the pod lacks one of them.
     """

@@ -38,7 +38,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NotCached:
-    """No cache is used, for this reason; `unread` is a cache whose files would have to be known."""
+    """No cache is used, for this reason; `unread` is a cache whose file list must be read first."""
 
     reason: str
     unread: CatalogModel | None = None

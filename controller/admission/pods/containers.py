@@ -43,7 +43,7 @@ def containers_of(spec: Mapping[str, Any]) -> Iterator[Json]:
 
 
 def check_mounts(spec: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest if a pod has so many mounts that comparing them with those of models takes long."""
+    """Raise InvalidRequest if a pod has too many mounts to compare them with the mounts of models quickly."""
     count = sum(len(mounts_of(container)) for container in containers_of(spec))
     if count > _MOST_MOUNTS:
         raise InvalidRequest(f"the pod has {count} volumeMounts; a pod with models may have at most {_MOST_MOUNTS}")

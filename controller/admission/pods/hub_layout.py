@@ -74,7 +74,7 @@ def mount_refs(draft: Json, volume: Json, place: HubPlace, containers: Collectio
 
 
 def clear_hub_layout(draft: Json, wanted: Collection[str] = ()) -> None:
-    """Remove what an earlier pass wrote for this layout, except for the snapshots at the `wanted` paths.
+    """Remove everything that an earlier pass wrote for this layout, except the snapshots at the `wanted` paths.
 
     A copy of a pod still has it. A variable is ours if the container mounts our references below its value.
     """
@@ -96,7 +96,7 @@ def clear_hub_layout(draft: Json, wanted: Collection[str] = ()) -> None:
 
 
 def _is_stale(mount: Json, refs: Collection[str], places: Mapping[str, str], wanted: Collection[str]) -> bool:
-    """Return whether a mount is of references, or of a snapshot beside them, that are no longer wanted."""
+    """Return whether a mount is an unwanted one of this layout: references, or a snapshot next to them."""
     name, path = mount.get("name", ""), path_of(mount)
     if name in refs:
         return posixpath.dirname(path) not in wanted

@@ -40,7 +40,7 @@ from shared.names import USES_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What to change, the warnings for the pod's creator, and the cache whose files must be read to decide better."""
+    """The changes, the warnings for the pod's creator, and a cache whose files must be read for a better decision."""
 
     patch: tuple[Json, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
 def _inject_models(
     draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings, volumes: PodVolumes
 ) -> list[InjectionResult]:
-    """Change the draft for each of the annotations that ask for models, first by what it no longer asks for."""
+    """Change the draft for each annotation that asks for models; first remove what is no longer asked for."""
     asked, results = annotations_of(pod), list[InjectionResult]()
     if BASE_MODEL not in asked:
         release_base_model(draft, volumes)
@@ -117,7 +117,7 @@ def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotVolum
 
 
 def _clear_records(pod: Json) -> None:
-    """Remove what an earlier pass, or anyone imitating it, wrote."""
+    """Remove everything written by an earlier pass, or by anyone imitating it."""
     clear_placement(pod["spec"], (SnapshotVolume(*model) for model in read_models(pod)))
     metadata = pod.setdefault("metadata", {})
     replace_items(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})

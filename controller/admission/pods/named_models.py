@@ -33,7 +33,7 @@ _KINDS: Mapping[str, str] = {
 }
 _CACHES = (MODEL_CACHE.kind, CLUSTER_MODEL_CACHE.kind)
 _MOST_MODELS = 16
-_MOST_NAMES, _LONGEST_NAME = 100, 64  # of those compared with a misspelt one, which takes time
+_MOST_NAMES, _LONGEST_NAME = 100, 64  # limits on the names compared with a misspelt one, which is slow
 _SEVERAL_PATH = "/models"
 _HUB_PATH = "/models/hub"
 _NAME_HEX = 10

@@ -102,7 +102,7 @@ def place_pod(spec: Json, model: CatalogModel, placement: Placement, catalog: Ca
 
 
 def _groups(model: CatalogModel, catalog: Catalog, named: str) -> list[ModelCacheNodeGroup]:
-    """Return the groups whose nodes may have the model; one that does not exist, or matches no node, has none."""
+    """Return the groups whose nodes may have the model, without groups that do not exist or match no node."""
     found = (catalog.group(name) for name in ([named] if named else model.groups))
     return [group for group in found if group is not None and not matches_nothing(group.spec.node_affinity)]
 
@@ -142,7 +142,7 @@ def group_named_by(pod: Mapping[str, Any], model: CatalogModel) -> str:
 
 
 def clear_placement(spec: Json, snapshots: Iterable[SnapshotVolume]) -> None:
-    """Remove what an earlier pass required and preferred for these snapshots.
+    """Remove the requirements and preferences that an earlier pass added for these snapshots.
 
     What confined the pod to the nodes of a model stays: it looks the same as the pod's own requirements.
     """

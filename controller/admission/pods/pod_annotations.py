@@ -36,7 +36,7 @@ KSERVE_CONTAINER = "kserve-container"
 MOUNT = "larder.dev/mount"  # how the pod reaches its models: claim or hostPath
 MODELS = MODELS_ANNOTATION
 NOT_CACHED = "larder.dev/not-cached"  # why the pod was left unchanged
-SOURCE_URI = "larder.dev/source-uri"  # what KServe would have downloaded if a cache had not replaced it
+SOURCE_URI = "larder.dev/source-uri"  # the URI that KServe would have downloaded without a cache
 
 TRIGGERS = (BASE_MODEL, NAMED_MODELS, ENABLE_CACHE)  # each asks for a model
 OURS = (MODELS, CLAIMS_ANNOTATION, NOT_CACHED, SOURCE_URI)

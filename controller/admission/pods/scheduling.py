@@ -88,14 +88,14 @@ def drop_absent(spec: Json, key: str) -> None:
 
 
 def ensure_preferences(spec: Json, terms: Collection[Json]) -> None:
-    """Have the scheduler prefer nodes that match these terms, after what the pod itself prefers."""
+    """Add preferences for nodes that match these terms, after the pod's own preferences."""
     node_affinity = _node_affinity(spec)
     known: list[Json] = node_affinity.get(_PREFERRED) or []
     _set_node_affinity(spec, node_affinity | {_PREFERRED: [*known, *terms]})
 
 
 def drop_preferences(spec: Json, terms: Collection[Json]) -> None:
-    """Remove these terms from what the pod prefers."""
+    """Remove these terms from the pod's preferences."""
     before = _node_affinity(spec)
     node_affinity = dict(before)
     replace_items(node_affinity, _PREFERRED, [t for t in node_affinity.get(_PREFERRED) or [] if t not in terms])
@@ -170,7 +170,7 @@ def _implied(own: Collection[Term], theirs: Collection[Term]) -> bool:
 
 
 def _keys(term: Term) -> frozenset[tuple[str, bytes]]:
-    """Return what a term requires, in a form that is compared in no time however long it is."""
+    """Return a term's requirements in a form that is fast to compare, even if they are long."""
     return frozenset(_key(part, asked) for part in _PARTS for asked in term.get(part) or [])
 
 

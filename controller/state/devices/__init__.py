@@ -1,1 +1,1 @@
-"""Which claims of Dynamic Resource Allocation hold models, and what drivers offer."""
+"""The claims of Dynamic Resource Allocation that hold models, and the devices that drivers offer."""

@@ -41,7 +41,7 @@ class Ownership:
         return kind not in self._foreign or annotations.get(MANAGED_ANNOTATION) == "true"
 
     def managed(self, kind: str, found: T | None) -> T | None:
-        """Return the object if Larder manages it, with what its record adds, else None."""
+        """Return the object, completed from its record, if Larder manages it; else None."""
         if found is None or not self.manages(kind, found.metadata.annotations):
             return None
         return with_record(found, newest=kind in self._foreign)

@@ -101,7 +101,7 @@ class DeclaredModels:
         return self.conflict(demand) is None
 
     def demand_of_model_cache(self, cache: ModelCache) -> Demand:
-        """Return what a ModelCache asks for; no node ever holds it."""
+        """Return the demand of a ModelCache; no node ever holds it."""
         return model_cache_demand(cache, self.allowed, self.files)
 
     def _demand(self, kind: str, declared: Object | None) -> Demand | None:

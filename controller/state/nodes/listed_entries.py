@@ -59,7 +59,7 @@ class ListedEntries:
 
 
 def _listed(model_node: ModelNode | None) -> frozenset[EntryKey]:
-    """Return what a ModelNode lists; what is being removed is no longer listed."""
+    """Return the entries of a ModelNode, without those that are being removed."""
     entries = model_node.spec.entries if model_node else ()
     return frozenset(e.key for e in entries if e.state != EntryState.ABSENT)
 

@@ -52,7 +52,7 @@ class ModelVolumes:
         return [volume.spec.local.path for volume in volumes if volume is not None]
 
     def move_pod(self, before: Pod | None, after: Pod | None) -> None:
-        """Record which claims a pod names, and signal those for which that changed."""
+        """Record which claims a pod names, and signal the claims for which this changed."""
         known = after or before
         if known is None:
             return

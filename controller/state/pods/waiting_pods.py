@@ -67,7 +67,7 @@ class WaitingPods:
 
 
 def _snapshots(pod: Pod | None) -> list[EntryKey]:
-    """Return what a pod waits for; nothing at all, as a snapshot, if it has our gate but was given no snapshot."""
+    """Return the snapshots that a pod waits for: NO_SNAPSHOT if it has our gate but was promised none."""
     if pod is None or pod.status.phase not in _NOT_STARTED:
         return []
     promised = promised_snapshots(pod.metadata.namespace, pod.metadata.annotations)
