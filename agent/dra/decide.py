@@ -52,7 +52,7 @@ class AllocateRequest:
 def devices_held(view: PreparationView) -> Sequence[AllocatedDevice]:
     """Return the devices that the claim holds here. Raises PrepareRefused."""
     if view.claim is None:
-        raise PrepareRefused(f"claim {view.ref} no longer exists")
+        raise PrepareRefused(f"claim {view.ref} does not exist any longer")
     if view.claim.metadata.uid != view.ref.uid:
         raise PrepareRefused(f"claim {view.ref} was replaced by another one of the same name")
     found = list(view.claim.models_on(view.node_name))

@@ -49,7 +49,7 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
     ):
         known = {container.name for container in listed}
         if strangers := sorted(containers.keys() - known):
-            raise InvalidDeviceInfo(f"the annotation names container {strangers[0]!r}, which the pod does not have")
+            raise InvalidDeviceInfo(f"the pod has no container {strangers[0]!r}, which the annotation names")
         for container in listed:
             if extended := container.extended_resources:
                 containers.setdefault(container.name, ContainerInfo()).kube_requests = extended
