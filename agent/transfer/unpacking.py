@@ -98,7 +98,7 @@ class Unpacking:
     def _list(
         self, stored: Sequence[StoredArchive], found: Mapping[str, ArchiveContents], stop: threading.Event
     ) -> list[ListedArchive]:
-        """List the archives. This decompresses little more than the available space could hold."""
+        """List the archives; decompress at most the available bytes, or `_LIKELY_RATIO` times their size if more."""
         decompressed = [one for one in stored if one.is_decompressed_to_list]
         self.progress.total = self.plan.manifest.size_bytes + sum(one.file.size for one in decompressed)
         max_bytes = None
