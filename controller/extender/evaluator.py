@@ -34,10 +34,20 @@ class _Prepared:
 
 
 class FitEvaluator:
-    """Evaluates the nodes passed to `sync`; used by one thread."""
+    """Evaluates the nodes passed to `sync`; used by one thread.
 
-    def __init__(self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float]) -> None:
+    Args:
+        plugins: The scheduler plugins.
+        clock: Monotonic seconds.
+        known_to_plugins: The nodes that an earlier evaluator added to the plugins. Some may be gone.
+
+    """
+
+    def __init__(
+        self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float], known_to_plugins: Iterable[str] = ()
+    ) -> None:
         self._plugins, self._clock = tuple(plugins), clock
+        self._from_before = set(known_to_plugins)
         self._groups = GroupScheduler()
         self._chain = PluginChain(self._plugins, self._groups)
         self._nodes: dict[str, _Prepared] = {}
@@ -47,7 +57,10 @@ class FitEvaluator:
         self._serial = 0
 
     def sync(self, changes: Mapping[str, NodeAccount | None]) -> None:
-        """Apply changes to nodes, and forget deleted ones."""
+        """Apply changes to nodes, and forget deleted ones; the first changes have every node."""
+        for name in self._from_before - {name for name, account in changes.items() if account is not None}:
+            self._chain.remove_node(name)
+        self._from_before.clear()
         for name, account in changes.items():
             known = self._nodes.get(name)
             if account is None:
@@ -58,6 +71,11 @@ class FitEvaluator:
                 self._add(account)
             else:
                 self._count(known, account)
+
+    @property
+    def node_names(self) -> list[str]:
+        """The nodes that the plugins were told of."""
+        return list(self._nodes)
 
     def fits(self, requested: RequestedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
         """Return whether the pod fits on each node; nodes not evaluated by `until` count as not fitting."""

@@ -32,15 +32,21 @@ class NoAnswerInTime(Exception):
 class _Thread:
     """One thread with an evaluator of its own."""
 
-    def __init__(self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float], known_to_plugins: Sequence[str] = ()
+    ) -> None:
         self.watch = PluginWatch(clock, _failed)
-        self._evaluator = FitEvaluator(watched(plugins, self.watch), clock)
+        self._evaluator = FitEvaluator(watched(plugins, self.watch), clock, known_to_plugins)
         self._waiting: queue.SimpleQueue[Callable[[FitEvaluator], None]] = queue.SimpleQueue()
         start_daemon_thread(self._work, "larder-devices")
 
     @property
     def length(self) -> int:
         return self._waiting.qsize()
+
+    @property
+    def node_names(self) -> list[str]:
+        return self._evaluator.node_names
 
     def submit(self, changes: Mapping[str, NodeAccount | None], work: Callable[[FitEvaluator], T]) -> "Future[T]":
         """Queue a question. Its changes are applied even if it is cancelled, because later questions rely on them."""
@@ -123,4 +129,4 @@ class DeviceWorker:
         _log.error("scheduler_plugin_dropped", plugin=name, reason=reason)
         self._dropped(name, reason)
         self._accounts.forget_changes()
-        self._thread = _Thread(self._plugins, self._clock)
+        self._thread = _Thread(self._plugins, self._clock, thread.node_names)

@@ -114,6 +114,30 @@ async def test_a_plugin_that_hangs_is_dropped_and_the_others_continue(accounts: 
     assert dropped == ["odd"]
 
 
+@pytest.mark.parametrize("deleted", ["while the call hangs", "after the plugin was dropped"])
+async def test_a_node_deleted_around_a_hanging_call_is_removed_from_the_other_plugins(
+    accounts: DeviceAccounts, deleted: str
+) -> None:
+    over, dropped, good = threading.Event(), list[str](), ScriptedPlugin("good")
+    hanging = ScriptedPlugin(pod_fits_device=over.wait)
+    worker = DeviceWorker(accounts, [hanging, good], time.monotonic, lambda name, _: dropped.append(name))
+    assert await worker.run(lambda evaluator: evaluator.node_names, 60) == ["n"]
+    asking = asyncio.create_task(worker.run(fits, 60))
+    if deleted == "while the call hangs":
+        while not hanging.asked:  # noqa: ASYNC110 - another thread fills it
+            await asyncio.sleep(0.01)
+        accounts.node_changed(device_node("n"), None)
+    while not dropped:
+        with pytest.raises(NoAnswerInTime):
+            await worker.run(fits)
+    if deleted == "after the plugin was dropped":
+        accounts.node_changed(device_node("n"), None)
+    assert not (await worker.run(fits, 60)).fits
+    assert good.added == []
+    over.set()
+    asking.cancel()  # the abandoned thread never answers
+
+
 async def test_a_slow_evaluation_drops_no_plugin(accounts: DeviceAccounts) -> None:
     """Many calls are slow, or the search is: no single call hangs."""
     dropped, over = list[str](), threading.Event()
