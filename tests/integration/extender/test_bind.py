@@ -108,7 +108,7 @@ async def test_a_pod_without_devices_is_bound_without_a_lease(api: Api, one: Ext
     assert read(api, pod)["spec"]["nodeName"] == name_of(node)
     assert not api.answers(f"{LEASES}/{lease_name(name_of(node))}")
     assert await one.bind(pod, name_of(node)) == ""
-    assert "is on node" in await one.bind(pod, "other")
+    assert "is already on node" in await one.bind(pod, "other")
 
 
 async def test_a_stale_replica_sees_devices_reserved_by_another_replica(
