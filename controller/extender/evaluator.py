@@ -58,9 +58,9 @@ class FitEvaluator:
 
     def sync(self, changes: Mapping[str, NodeAccount | None]) -> None:
         """Apply changes to nodes, and forget deleted ones; the first changes have every node."""
-        for name in self._from_before - {name for name, account in changes.items() if account is not None}:
-            self._chain.remove_node(name)
-        self._from_before.clear()
+        while self._from_before:  # only at the first call
+            if changes.get(name := self._from_before.pop()) is None:
+                self._chain.remove_node(name)
         for name, account in changes.items():
             known = self._nodes.get(name)
             if account is None:

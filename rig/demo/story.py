@@ -110,8 +110,7 @@ async def _show_labels(console: Console, kube: Kube) -> None:
 
 async def _place(console: Console, kube: Kube, pod: Json) -> None:
     name = pod["metadata"]["name"]
-    await kube.request("POST", _PODS, body=pod)
-    placed = await _until(lambda: _bound(kube, name), _PLACED_S, f"pod {name} to be placed")
+    placed = await _create(kube, pod, _bound, "placed")
     console.print(f"\n   pod {name}, as written (-) and as admitted (+):")
     for line in difflib.unified_diff(_lines(pod), _lines(placed), n=1, lineterm=""):
         if not line.startswith(("---", "+++", "@@")):
@@ -127,8 +126,7 @@ async def _place(console: Console, kube: Kube, pod: Json) -> None:
 async def _allocate(console: Console, kube: Kube, pod: Json) -> None:
     """Create a pod and show which devices it gets."""
     name = pod["metadata"]["name"]
-    await kube.request("POST", _PODS, body=pod)
-    placed = await _until(lambda: _bound(kube, name), _PLACED_S, f"pod {name} to be placed")
+    placed = await _create(kube, pod, _bound, "placed")
     allocated = json.loads(placed["metadata"]["annotations"][ANNOTATION])["runningcontainer"]["main"]["allocatefrom"]
     console.print(
         f"\n   pod {name} is on [bold]{placed['spec']['nodeName']}[/bold]; each device that it requested, and got:"
@@ -141,16 +139,21 @@ async def _allocate(console: Console, kube: Kube, pod: Json) -> None:
 
 async def _refuse(console: Console, kube: Kube, pod: Json) -> None:
     """Create a pod that no node can hold, and show why."""
-    name = pod["metadata"]["name"]
-    await kube.request("POST", _PODS, body=pod)
-    refused = await _until(lambda: _refused(kube, name), _PLACED_S, f"pod {name} to be refused")
-    console.print(f"\n   pod {name} waits: {refused['message']}", markup=False)
+    refused = await _create(kube, pod, _refused, "refused")
+    console.print(f"\n   pod {pod['metadata']['name']} waits: {refused['message']}", markup=False)
 
 
 async def _refused(kube: Kube, name: str) -> Json | None:
     pod = await _get(kube, f"{_PODS}/{name}")
     conditions = pod.get("status", {}).get("conditions", [])
     return next((each for each in conditions if each.get("reason") == "Unschedulable"), None)
+
+
+async def _create(kube: Kube, pod: Json, look: Callable[[Kube, str], Awaitable[Json | None]], state: str) -> Json:
+    """Create a pod, and return what `look` finds once it is in that state."""
+    name = pod["metadata"]["name"]
+    await kube.request("POST", _PODS, body=pod)
+    return await _until(lambda: look(kube, name), _PLACED_S, f"pod {name} to be {state}")
 
 
 async def _bound(kube: Kube, name: str) -> Json | None:

@@ -41,13 +41,12 @@ class ImageStores:
     def _clone(self, archives: Sequence[Path], target: Path) -> list[Path]:
         """Clone the kept copy with most of these images and no others; return the archives that it lacks."""
         wanted = _names(archives)
-        usable = [(len(images), folder) for folder, images in self._kept() if images <= wanted]
+        usable = [(folder, images) for folder, images in self._kept() if images <= wanted]
         if not usable:
             return list(archives)
-        _, best = max(usable)
+        best, present = max(usable, key=lambda each: len(each[1]))
         best.touch()
         _share(best / _FILES, target)
-        present = _images(best)
         return [archive for archive in archives if archive.name not in present]
 
     def _keep(self, archives: Sequence[Path], source: Path) -> None:
@@ -66,16 +65,12 @@ class ImageStores:
     def _kept(self) -> Iterator[tuple[Path, set[str]]]:
         for folder in sorted(self._folder.glob("*")):
             if (folder / _IMAGES).exists():  # else a copy was interrupted, or is from another version
-                yield folder, _images(folder)
+                yield folder, set(json.loads((folder / _IMAGES).read_text()))
 
 
 def _names(archives: Sequence[Path]) -> set[str]:
     """Return what tells sets of images apart: file names, which end with the digests of the images."""
     return {archive.name for archive in archives} | {f"containerd {CONTAINERD_VERSION}"}
-
-
-def _images(kept: Path) -> set[str]:
-    return set(json.loads((kept / _IMAGES).read_text()))
 
 
 def _key(names: Sequence[str]) -> str:
