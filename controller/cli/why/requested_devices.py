@@ -9,6 +9,7 @@ from controller.cli.why.view import ClusterView, DeviceScheduling
 from controller.devices.shortage import first_of
 from controller.extender.device_objects import TERMINAL_PHASES, DevicePod, DevicePodSpec
 from controller.extender.requested_devices import RequestedDevices, allocated_devices, requested_devices
+from shared.api.meta import condition_of
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
 from shared.devices.info import requests_devices
 from shared.devices.scheduler import DEFAULT_SCHEDULER, DEVICES_RESOURCE, NAMESPACE_LABEL, SCHEDULER_NAME
@@ -52,7 +53,7 @@ def requested_device_findings(
         if missed := _not_marked(pod):
             yield missed
         if scheduling is not None:
-            yield from _scheduling_findings(namespace, scheduling, cluster.release_namespace)
+            yield from _scheduling_findings(pod, scheduling, cluster.release_namespace)
         yield from device_node_findings(requested.info, cluster)
 
 
@@ -120,11 +121,11 @@ def _allocation(pod: ObservedPod) -> Finding:
     return fact("devices", "Allocated", f"{some(held) or 'nothing'} on {node}{until}")
 
 
-def _scheduling_findings(namespace: str, found: DeviceScheduling, larder_namespace: str) -> Iterator[Finding]:
+def _scheduling_findings(pod: ObservedPod, found: DeviceScheduling, larder_namespace: str) -> Iterator[Finding]:
     """Yield what keeps larder-scheduler from placing any pod of a namespace."""
     if found.hidden:
         yield fact("scheduler", "NotShown", f"you may not read {some(found.hidden)}, on which its placement depends")
-    labels = found.namespace.metadata.labels if found.namespace is not None else {}
+    namespace, labels = pod.metadata.namespace, found.namespace.metadata.labels if found.namespace is not None else {}
     if "namespaces" not in found.hidden and labels.get(NAMESPACE_LABEL) != "true":
         yield stop(
             f"namespace/{namespace}", "NamespaceNotOpened",
@@ -134,7 +135,11 @@ def _scheduling_findings(namespace: str, found: DeviceScheduling, larder_namespa
     if "deployments" in found.hidden:
         return
     if found.scheduler is None:
-        message = f"there is no Deployment {SCHEDULER_NAME} in namespace {larder_namespace}, so nothing places the pod"
+        absent = f"there is no Deployment {SCHEDULER_NAME} in namespace {larder_namespace}"
+        if condition_of(pod.status.conditions, "PodScheduled") is not None:
+            yield fact("scheduler", "NoScheduler", f"{absent}, but a scheduler has refused the pod")
+            return
+        message = f"{absent}, so nothing places the pod"
         yield stop("scheduler", "NoScheduler", message, "set scheduler.enabled in the chart")
     elif not found.scheduler.status.ready_replicas:
         message = f"no pod of Deployment {SCHEDULER_NAME} in namespace {larder_namespace} is ready"

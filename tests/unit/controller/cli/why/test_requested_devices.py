@@ -14,6 +14,7 @@ from controller.cli.why.observe_devices import DeviceObserver
 from controller.cli.why.pods import why_pod
 from controller.cli.why.view import ClusterView, DeviceScheduling, PodSurroundings
 from controller.cli.why.workloads import ObservedWorkload, why_workload
+from shared.api.meta import Condition
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import DEVICES_RESOURCE, NAMESPACE_LABEL
 from shared.kube.errors import Refused
@@ -132,6 +133,15 @@ def test_a_namespace_without_the_label_is_named_with_the_command() -> None:
     assert answer.summary == "namespace/default: NamespaceNotOpened"
     command = "kubectl label --overwrite namespace default larder.dev/device-scheduling=true"
     assert command in found(answer, "NamespaceNotOpened")
+
+
+def test_a_scheduler_without_our_deployment_that_refused_the_pod_is_not_called_missing() -> None:
+    refused = Condition(type="PodScheduled", status="False", reason="Unschedulable", last_transition_time="")
+    waiting = pod()
+    waiting = msgspec.structs.replace(waiting, status=msgspec.structs.replace(waiting.status, conditions=[refused]))
+    answer = why(waiting, node("n1", "a"), scheduling=around(scheduler=None))
+    assert found(answer, "NoScheduler").startswith(". scheduler: there is no Deployment larder-scheduler ")
+    assert "but a scheduler has refused the pod" in found(answer, "NoScheduler")
 
 
 def test_a_scheduler_that_is_missing_or_not_ready_is_reported() -> None:
