@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-_ROUNDING_S = 1e-9
+ROUNDING_S = 1e-9  # an event loop may end a wait this much early
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class TokenBucket:
         self.tokens = min(self.tokens + max(0.0, now - self.filled_at) * self.rate, self.burst)
         self.filled_at = now
         wait_s = (count - self.tokens) / self.rate
-        return wait_s if wait_s > _ROUNDING_S else 0.0
+        return wait_s if wait_s > ROUNDING_S else 0.0
 
     def give_back(self, count: float) -> None:
         """Return unused tokens."""

@@ -180,7 +180,7 @@ class Provisioner:
 
     def _wait_s(self) -> float:
         now = self.clock()
-        return max(self._outage.resumes_at_s - now, self._bucket.wait_s(1, now), 0.0)
+        return max(self._outage.wait_s(now), self._bucket.wait_s(1, now))
 
     async def _serve(self, waiting: _Waiting) -> None:
         """Make one attempt, then release the flow."""

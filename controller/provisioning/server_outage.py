@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from shared.backoff import Backoff
 from shared.kube.errors import Busy, KubeError, Unreachable
+from shared.token_bucket import ROUNDING_S
 
 _TOO_MANY_REQUESTS = 429
 _LONGEST_PAUSE_S = 120.0  # whatever a server asks for
@@ -46,6 +47,11 @@ class ServerOutage:
         asked_s = error.after_s if isinstance(error, Busy) and error.code == _TOO_MANY_REQUESTS else None
         self._paused_at_s = now_s
         self.resumes_at_s = now_s + self.backoff.delay_s(self.failures, min(asked_s or 0.0, _LONGEST_PAUSE_S))
+
+    def wait_s(self, now_s: float) -> float:
+        """Return for how many seconds creations still pause."""
+        wait_s = self.resumes_at_s - now_s
+        return wait_s if wait_s > ROUNDING_S else 0.0
 
     def end(self) -> None:
         """Record that the server answers; a pause that has begun is kept."""

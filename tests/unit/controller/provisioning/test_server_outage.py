@@ -48,3 +48,10 @@ def test_a_server_may_ask_for_a_longer_pause_but_not_for_an_endless_one() -> Non
         outage = ServerOutage(Backoff(first_s=1, cap_s=2))
         outage.note(Busy("429 TooManyRequests: too many requests", asked_s, 429), begun_s=0, now_s=0)
         assert min(asked_s, 120) <= outage.resumes_at_s <= longest_s
+
+
+def test_a_pause_ends_although_the_event_loop_wakes_a_moment_early() -> None:
+    outage = ServerOutage(Backoff(first_s=1, cap_s=2), resumes_at_s=10)
+    assert outage.wait_s(9.75) == 0.25
+    assert outage.wait_s(10 - 8e-10) == 0
+    assert outage.wait_s(10.5) == 0
