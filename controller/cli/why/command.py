@@ -129,5 +129,6 @@ def _lines(finding: Finding) -> str:
 
 def _missing(subject: Subject) -> Diagnosis:
     place = f" in namespace {subject.namespace}" if subject.namespace else ""
-    title = f"{subject.kind} {subject.name}"
-    return not_found(title, f"there is no such object{place}", "`larder status` lists the models")
+    kind, scope = ".".join(filter(None, (subject.kind.lower(), subject.group))), " --all-namespaces" if place else ""
+    remedy = f"`kubectl get {kind}{scope}` lists those that exist"
+    return not_found(f"{subject.kind} {subject.name}", f"there is no such object{place}", remedy)
