@@ -78,7 +78,7 @@ def test_the_jobset_owns_the_claims_and_they_survive_a_restart_of_all_jobs(site:
 
 @pytest.mark.parametrize("kind", ["none", "unindexed"])
 def test_jobs_of_a_jobset_are_refused_with_a_remedy_only_if_they_are_not_indexed(site: Site, kind: str) -> None:
-    name, body = site.name("train"), None
+    name = site.name("train")
     body = jobset(name)
     spec = body["spec"]["replicatedJobs"][0]["template"]["spec"]
     spec["completionMode"] = "NonIndexed"

@@ -14,6 +14,7 @@ from boto3.s3.transfer import TransferConfig
 
 from rig.binaries import Binaries
 from rig.s3 import S3
+from rig.scripted_http import ScriptedServer, reply
 from shared.errors import AddressRefused, AuthDenied
 from shared.manifest import File
 from shared.sources.port import Credentials
@@ -32,19 +33,34 @@ def virtual(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("ca") / "ca.pem"
+def authority() -> trustme.CA:
+    return trustme.CA()
 
 
 @pytest.fixture(scope="module")
-def behind_tls(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Iterator[S3]:
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(str(bundle))
+def bundle(tmp_path_factory: pytest.TempPathFactory, authority: trustme.CA) -> Path:
+    path = tmp_path_factory.mktemp("ca") / "ca.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def behind_tls(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, authority: trustme.CA) -> Iterator[S3]:
     state = tmp_path_factory.mktemp("tls")
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(state / "own.pem"))
     with S3(binaries, state, certificate=state / "own.pem") as running:
         put_model(running)
         yield running
+
+
+@pytest.fixture
+def refusing(authority: trustme.CA) -> Iterator[ScriptedServer]:
+    """A server that refuses every request, and records it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server = ScriptedServer(lambda _: reply(403), context)
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -109,14 +125,18 @@ def test_the_endpoint_of_a_secret_is_used_and_kept_in_the_manifest(behind_tls: S
     agents.close()
 
 
-def test_keys_are_not_sent_to_an_endpoint_that_the_secret_does_not_name(behind_tls: S3, bundle: Path) -> None:
-    settings = SourceSettings(allow_addresses=OPENED, ca_bundle=str(bundle))
-    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint))
-    source = open_source(parse_uri("s3://bucket/m"), secret, settings)
-    for act in (source.resolve, lambda: source.open(File("x", 3))):
-        with pytest.raises(AuthDenied, match=f"not sent .* add {place_of(behind_tls)} to the Secret's annotation"):
-            act()
-    source.close()
+def test_keys_are_not_sent_to_an_endpoint_that_the_secret_does_not_name(refusing: ScriptedServer, bundle: Path) -> None:
+    settings, place = SourceSettings(allow_addresses=OPENED, ca_bundle=str(bundle)), f"127.0.0.1:{refusing.port}"
+    keys = {"AWS_ACCESS_KEY_ID": "the-id", "AWS_SECRET_ACCESS_KEY": "the-key", "AWS_ENDPOINT_URL": refusing.url}
+    for hosts, are_sent in (((), False), (("elsewhere.test",), False), ((place,), True)):
+        source = open_source(parse_uri("s3://bucket/m"), Credentials(keys, hosts), settings)
+        for act in (source.resolve, lambda source=source: source.open(File("x", 3))):
+            refusing.asked.clear()
+            with pytest.raises(AuthDenied) as error:
+                act()
+            assert (f"add {place} to the Secret's annotation" in str(error.value)) is not are_sent
+            assert {"the-id" in repr(asked) for asked in refusing.asked} == {are_sent}
+        source.close()
 
 
 def test_the_address_of_an_endpoint_from_a_secret_is_checked_like_any_other(behind_tls: S3, bundle: Path) -> None:
