@@ -8,6 +8,7 @@ least from it.
 """
 
 import asyncio
+import gc
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,7 +117,6 @@ class Series:
 async def steadily(send: Send, rate: float, seconds: float) -> Series:
     """Call `send` by the clock."""
     loop, series = asyncio.get_running_loop(), Series()
-    began = loop.time()
 
     async def one(index: int) -> None:
         due = began + index / rate
@@ -124,8 +125,21 @@ async def steadily(send: Send, rate: float, seconds: float) -> Series:
         series.wrong += not await send(index)
         series.calls.append((sent - due, loop.time() - sent))
 
-    await asyncio.gather(*(one(index) for index in range(int(rate * seconds))))
+    with without_collections():
+        began = loop.time()
+        await asyncio.gather(*(one(index) for index in range(int(rate * seconds))))
     return series
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Collect garbage now, and not within the block: a pause of the load generator would look like a slow server."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def print_result(what: str, seconds: list[float]) -> None:

@@ -2,8 +2,9 @@
 
 A real controller, confined to one core, is asked about pods with devices on nodes with eight cards each: directly, with
 the names of all nodes, as kube-scheduler asks; to bind pods directly, eight to a node, as kube-scheduler would; and by
-a real kube-scheduler that places pods as they are created. Beside it, the default scheduler places as many plain pods
-by a node selector on the same nodes.
+a real kube-scheduler that places pods as they are created. Beside binding, the load generator makes the two writes of
+a binding itself; beside placement, the default scheduler places as many plain pods by a node selector on the same
+nodes.
 """
 
 import asyncio
@@ -40,6 +41,7 @@ from tests.bench.unplaced_pods import describe_unplaced
 Json = dict[str, Any]
 DEFAULTS = (1000.0, 100.0, 10.0)
 PODS = "/api/v1/namespaces/default/pods"
+OWN_LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 CARDS_PER_NODE = 8
 LABEL = {"bench": "yes"}
@@ -102,13 +104,13 @@ class Client:
 
         return send
 
-    async def create_pods(self, count: int) -> list[Json]:
-        """Create pods with devices, which nobody places yet."""
+    async def create_pods(self, stem: str, body: Callable[[str], Json], count: int) -> list[Json]:
+        """Create pods that nobody places yet."""
         free = asyncio.Semaphore(AT_ONCE)
 
         async def create(index: int) -> Json:
             async with free:
-                return await self.call("POST", PODS, with_devices(f"bound-directly-{index}"))
+                return await self.call("POST", PODS, body(f"{stem}-{index}"))
 
         return list(await asyncio.gather(*(create(index) for index in range(count))))
 
@@ -121,6 +123,19 @@ class Client:
             body["Node"] = self._names[index // CARDS_PER_NODE]
             async with self._session.post(f"{self._extender}/bind", json=body) as response:
                 return not (await response.json()).get("Error")
+
+        return send
+
+    def write(self, pods: list[Json]) -> Callable[[int], Any]:
+        """Return the two writes of a binding, of a Lease and of the pod's node, without the extender."""
+
+        async def send(index: int) -> bool:
+            node, name = self._names[-1 - index // CARDS_PER_NODE], pods[index]["metadata"]["name"]
+            lease = {"metadata": {"name": node, "annotations": {"written-for": name}}}
+            await self.call("PUT", f"{OWN_LEASES}/{node}", lease)
+            metadata, target = {"name": name, "annotations": {"devices": ASKS}}, {"kind": "Node", "name": node}
+            answer = await self.call("POST", f"{PODS}/{name}/binding", {"metadata": metadata, "target": target})
+            return answer.get("status") == "Success"
 
         return send
 
@@ -198,6 +213,13 @@ def with_selector(name: str) -> Json:
     return pod
 
 
+def with_another_scheduler(name: str) -> Json:
+    """Return a pod that no scheduler places."""
+    pod = plain_pod(name)
+    pod["spec"]["schedulerName"] = "none"
+    return pod
+
+
 def own_figures(port: int) -> list[str]:
     """Return how many answers took at most 20 ms, and how many there were, as the controller counted them."""
     text = httpx.get(f"http://{LOOPBACK}:{port}/metrics", trust_env=False).text
@@ -215,12 +237,14 @@ async def measure_verbs(client: Client, controller: ControllerProgram, count: in
     calls = {verb: client.ask(verb) for verb in ("filter", "prioritize")}
     for call in calls.values():
         await steadily(call, rate, 2)
-    calls["bind"] = client.bind(await client.create_pods(int(rate * seconds)))
+    to_bind = int(rate * seconds)
+    calls["bind"] = client.bind(await client.create_pods("bound-directly", with_devices, to_bind))
+    calls["bind's two writes"] = client.write(await client.create_pods("written", with_another_scheduler, to_bind))
     for verb, call in calls.items():
         before_s = cpu_s(controller.process.pid)
         found: Series = await steadily(call, rate, seconds)
         used_s = cpu_s(controller.process.pid) - before_s
-        print_result(f"{verb}, asked directly", [took_s for _, took_s in found.calls])
+        print_result(f"{verb}, directly", [took_s for _, took_s in found.calls])
         print_result("  the load generator's own lateness", [late_s for late_s, _ in found.calls])
         sys.stdout.write(f"  {found.wrong} without the right answer; ")
         sys.stdout.write(f"CPU of the controller for each: {used_s / len(found.calls) * 1e3:.2f} ms\n")
