@@ -8,7 +8,7 @@ import msgspec
 from shared.errors import TooManyFiles, UnsafePath
 from shared.paths import check_paths
 
-_MAX_BYTES = 2**62  # the integers of the API server end soon after
+_MAX_BYTES = 2**62  # the API server's integers are signed 64-bit
 
 
 class File(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -16,13 +16,13 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Args:
         path: The path relative to the model; for an archive no more than a name.
-        size_bytes: The size.
-        digest: The digest of the publisher: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`,
+        size: The size in bytes.
+        digest: The publisher's digest: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`,
             `crc32c` or `crc32`), a colon and hex digits; or the algorithm with `-parts`, a colon and a value of
             `part_digests`. Empty if there is none, so that only the size can be checked.
         etag: The entity tag or date that a fetch must find unchanged; empty if there is none or the URL names fixed
             content.
-        archive: The format of an archive (`tar`, `tar.gz`, `zip`) that a node replaces by its files; empty for other
+        archive: The format of an archive (`tar`, `tar.gz`, `zip`) that a node unpacks; empty for other
             files.
     """
 

@@ -1,1 +1,1 @@
-"""Archives that a model keeps as their files: checked before a byte is written, then unpacked."""
+"""Archives that are stored unpacked: checked before any byte is written, then unpacked."""

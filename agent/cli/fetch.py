@@ -11,10 +11,10 @@ from typing import Protocol, TextIO
 
 import msgspec
 
-from agent.cli.job import FetchJob, Outcome
 from agent.cli.layouts import hub_cache, plain_directory
 from agent.cli.progress_line import ProgressLine
 from agent.cli.stall_watch import StallWatch
+from agent.cli.standalone_fetch import Outcome, StandaloneFetch
 from agent.cli.target import HOLDER
 from agent.linux.flock import lock_directory, unlock
 from agent.store.disk import translated
@@ -28,7 +28,7 @@ from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
 from shared.selection.left_out import left_out_message
 from shared.selection.select import select_files
-from shared.sources.command_line import POLL_INTERVAL_S, OpenSource, open_for_command
+from shared.sources.for_commands import POLL_INTERVAL_S, OpenSource, open_for_command
 from shared.sources.port import Body, Source
 from shared.sources.schemes import open_source
 
@@ -86,7 +86,7 @@ def run_fetch(
         source = SelectedSource(open_for_command(uri, environ, opener), selection)
         try:
             progress_line = ProgressLine(stderr if as_json else stdout, quiet=quiet)
-            outcome = fetch_into(FetchJob(source, layout, concurrency, Progress(), stop), progress_line)
+            outcome = fetch_into(StandaloneFetch(source, layout, concurrency, Progress(), stop), progress_line)
         finally:
             source.close()
     except Stopped:
@@ -105,7 +105,7 @@ def run_fetch(
     return 0
 
 
-def fetch_into(job: FetchJob, progress_line: ProgressLine) -> Outcome:
+def fetch_into(job: StandaloneFetch, progress_line: ProgressLine) -> Outcome:
     """Fill the job's target, which is locked meanwhile, and show the progress. Raises LarderError, Stopped."""
     target = job.layout.target
     with translated(f"opening {target}"):
@@ -119,7 +119,7 @@ def fetch_into(job: FetchJob, progress_line: ProgressLine) -> Outcome:
         unlock(lock)
 
 
-class Fetch(Protocol):
+class FetchTask(Protocol):
     """Work that moves files, and how far it is."""
 
     @property
@@ -142,7 +142,7 @@ class Fetch(Protocol):
         """
 
 
-def run_with_progress(job: Fetch, progress_line: ProgressLine) -> Outcome:
+def run_with_progress(job: FetchTask, progress_line: ProgressLine) -> Outcome:
     """Run the job in its own thread, so that a hanging server cannot block the command, and show its progress."""
     outcome = start_daemon_thread(job.run, "larder-fetch-job")
     watch = StallWatch(job.progress, time.monotonic())

@@ -17,12 +17,12 @@ import msgspec
 
 from agent.cli.command import selection_arguments, selection_of
 from agent.cli.fetch import SelectedSource, fetch_into, run_with_progress
-from agent.cli.job import FetchJob, Outcome
 from agent.cli.layouts import plain_directory
 from agent.cli.old_versions import remove_old_versions
 from agent.cli.progress_line import ProgressLine
 from agent.cli.progress_server import ProgressServer
 from agent.cli.sequential import SequentialFill, can_link
+from agent.cli.standalone_fetch import Outcome, StandaloneFetch
 from agent.store.disk import translated
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
@@ -31,8 +31,8 @@ from shared.download_report import NEEDS_ACTION, PROGRESS_PORT, DownloadReport, 
 from shared.errors import InternalError, InvalidURI, LarderError
 from shared.exit_codes import INTERRUPTED
 from shared.manifest import File, Manifest
-from shared.sources.command_line import OpenSource
 from shared.sources.credential_keys import ENDPOINT_KEY
+from shared.sources.for_commands import OpenSource
 from shared.sources.port import Body, Credentials, Source
 from shared.sources.schemes import open_source
 from shared.sources.settings import settings_from_environ
@@ -156,13 +156,13 @@ def _fill(
                 with translated(f"removing {mark}"):
                     mark.unlink(missing_ok=True)
             job, line = _job_for(source, options, progress, stop), ProgressLine(stdout, quiet=False)
-            if isinstance(job, FetchJob):
+            if isinstance(job, StandaloneFetch):
                 outcome = fetch_into(job, line)
             else:
                 print(f"the volume takes no hard links, so each file is written to {options.to} in order", file=stdout)
                 outcome = run_with_progress(job, line)
             if mark is not None:
-                _mark_completed(mark, outcome, is_replaceable=isinstance(job, FetchJob))
+                _mark_completed(mark, outcome, is_replaceable=isinstance(job, StandaloneFetch))
     finally:
         source.close()
     return outcome
@@ -170,11 +170,11 @@ def _fill(
 
 def _job_for(
     source: Source, options: argparse.Namespace, progress: Progress, stop: threading.Event
-) -> FetchJob | SequentialFill:
+) -> StandaloneFetch | SequentialFill:
     """Return the download in parts, or file by file if the volume takes no hard links. Raises StoreFailure."""
     limiter, revision = RateLimiter(options.limit), str(options.revision)
     if can_link(options.to):
-        return FetchJob(source, plain_directory(options.to), _CONCURRENCY, progress, stop, limiter, revision)
+        return StandaloneFetch(source, plain_directory(options.to), _CONCURRENCY, progress, stop, limiter, revision)
     return SequentialFill(source, options.to, _CONCURRENCY, progress, stop, limiter, revision)
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.cli.job import Outcome, refuse_fetched_pickles, resolve_revision, wait_or_stop
+from agent.cli.standalone_fetch import Outcome, refuse_fetched_pickles, resolve_revision, wait_or_stop
 from agent.cli.target import is_up_to_date, safe_path
 from agent.store.disk import translated
 from agent.store.verify import Check, verification
@@ -27,7 +27,7 @@ from shared.archives import find_archives
 from shared.daemon_thread import start_daemon_thread
 from shared.errors import InvalidURI, LarderError
 from shared.manifest import File, Manifest
-from shared.sources.command_line import POLICY
+from shared.sources.for_commands import POLICY
 from shared.sources.port import Source
 from shared.sources.retry import Timing
 

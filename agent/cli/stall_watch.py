@@ -3,7 +3,7 @@
 from agent.transfer.progress import Progress
 from agent.transfer.stall_detector import LEAST_RATE
 from shared.errors import LarderError
-from shared.sources.command_line import STALL_TIMEOUT_S, StallDeadline, no_answer
+from shared.sources.for_commands import STALL_TIMEOUT_S, StallDeadline, no_answer
 
 _MIN_WAIT_S = 20.0  # a longer wait is for the source, not for the disk
 _MIN_BYTES = LEAST_RATE * STALL_TIMEOUT_S  # a source that sends less in all that time only trickles

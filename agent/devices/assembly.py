@@ -37,7 +37,7 @@ class Devices:
 
 
 def attach_devices(kube: Kube, settings: AgentSettings, reconciler: Reconciler) -> Devices:
-    """Return the devices of the agent, told by its loop what the store holds, and reported in its ModelNode."""
+    """Connect device support to the agent's loop: it learns the store's contents and adds its condition."""
     contents = LatestContents()
     plugins = [] if settings.withdraw_devices else _plugins(settings, contents)
     advertiser = Advertiser(

@@ -45,7 +45,7 @@ class GuardedPlugin:
         self.label, self._make, self._timeout_s, self._prefixes = label, make, timeout_s, prefixes
         self._name = ""
         self._plugin: DevicePlugin | None = None
-        self._turn = Lock()  # held by the thread of the running call
+        self._lock = Lock()  # held by the thread of the running call
         self._overdue = ""  # the method that exceeded its deadline, while it runs
 
     @property
@@ -61,7 +61,7 @@ class GuardedPlugin:
             require(plugin, "device plugin", _METHODS, {"name": str})
             name = plugin.name  # type: ignore[attr-defined]
             if not _NAME.fullmatch(name):
-                raise ValueError(f"the name {name!r:.100} must have at most 63 characters of A-Z a-z 0-9 . _ -")
+                raise ValueError(f"the name {name!r:.100} must have 1 to 63 characters from A-Z a-z 0-9 . _ -")
             plugin.new()  # type: ignore[attr-defined]
             return name, plugin  # type: ignore[return-value]
 
@@ -94,7 +94,7 @@ class GuardedPlugin:
 
     def _call(self, method: str, work: Callable[[], T]) -> T:
         """Run work in a thread and return its result; at most one thread per plugin."""
-        if not self._turn.acquire(timeout=0 if self._overdue else self._timeout_s):
+        if not self._lock.acquire(timeout=0 if self._overdue else self._timeout_s):
             raise self._error(method, f"{self._overdue or 'another call'} has not returned yet")
 
         def run() -> T:
@@ -102,17 +102,17 @@ class GuardedPlugin:
                 return work()
             finally:
                 self._overdue = ""
-                self._turn.release()
+                self._lock.release()
 
         try:
             future = start_daemon_thread(run, f"larder-device-{self.label}"[:64])
         except RuntimeError as error:  # the process may have no more threads
-            self._turn.release()
+            self._lock.release()
             raise self._error(method, reason_of(error)) from None
         try:
             failure = future.exception(self._timeout_s)
         except TimeoutError:
-            self._overdue = method if self._turn.locked() else ""
+            self._overdue = method if self._lock.locked() else ""
             raise self._error(method, f"did not return within {self._timeout_s:g} s") from None
         if failure is not None:
             raise self._error(method, reason_of(failure)) from None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.dra.consumers import containers_of
+from agent.dra.claim_containers import containers_of
 from agent.dra.devices import HeldModel
 from agent.dra.errors import PrepareRefused
 from agent.dra.kubelet_claim import KubeletClaim

@@ -1,4 +1,4 @@
-"""Errors when a claim is prepared.
+"""Errors raised while a claim is being prepared.
 
 LarderError (shared.errors)
 └── PrepareRefused   kubelet puts the message into the pod's events, and tries again

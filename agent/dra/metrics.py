@@ -17,7 +17,7 @@ _STATES = {"": "available", LEAVING_TAINT: "leaving", DAMAGED_TAINT: "damaged"}
 
 
 class DraMetrics:
-    """Counts answers to kubelet, and reads the rest on each scrape; all series are created at startup.
+    """Times each claim for kubelet, and reads the gauges on each scrape; all series exist from startup.
 
     Args:
         prepared: Returns how many claims are prepared.
@@ -41,7 +41,7 @@ class DraMetrics:
         register_build_info(self.registry)
 
     def answered(self, verb: str, outcome: str, took_s: float) -> None:
-        """Count an answer for one claim."""
+        """Record the outcome and duration for one claim."""
         self._seconds.labels(verb, outcome).observe(took_s)
 
 

@@ -8,7 +8,7 @@ from controller.claims.kinds import JobPod
 from controller.claims.reconcile import ClaimReconciler
 from controller.manager.controller import Controller
 from controller.manager.triggers import on_each
-from controller.manager.watches import coalesced, on
+from controller.manager.watches import coalescing_delay, on
 from controller.placement.claim_place import is_on, place_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
@@ -33,7 +33,7 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
             on(
                 cluster.changed.user,
                 lambda before, after: on_claims_of(cluster, before, after),
-                coalesced(cluster.nodes),
+                coalescing_delay(cluster.nodes),
             ),
         ),
         reconcile=reconciler.reconcile,

@@ -16,7 +16,7 @@ from shared.exit_codes import INTERRUPTED, failure_line, leave, open_streams, pr
 from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles, remark_on
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
-from shared.sources.command_line import open_for_command
+from shared.sources.for_commands import open_for_command
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError, RateLimited
 from shared.manifest import File, Manifest
-from shared.sources.command_line import POLICY, POLL_INTERVAL_S, StallDeadline, no_answer
+from shared.sources.for_commands import POLICY, POLL_INTERVAL_S, StallDeadline, no_answer
 from shared.sources.port import Body, Source
 from shared.sources.retry import Timing, retry
 

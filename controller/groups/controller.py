@@ -6,7 +6,7 @@ from controller.groups.keys import GrantsKey, GroupKey
 from controller.groups.reconcile import GroupReconciler
 from controller.manager.controller import Controller
 from controller.manager.state_metrics import gauge
-from controller.manager.watches import coalesced, on
+from controller.manager.watches import coalescing_delay, on
 from controller.state.cluster_state import ClusterState
 
 _IN_USE = "Nodes that hold a grant to download."
@@ -14,7 +14,7 @@ _IN_USE = "Nodes that hold a grant to download."
 
 def groups_controller(cluster: ClusterState, reconciler: GroupReconciler) -> Controller[GroupKey]:
     """Return the controller that maintains the status of node groups."""
-    changed, handler, delay = cluster.changed, GroupEventHandler(cluster), coalesced(cluster.nodes)
+    changed, handler, delay = cluster.changed, GroupEventHandler(cluster), coalescing_delay(cluster.nodes)
     return Controller(
         name="groups",
         key=GroupKey,

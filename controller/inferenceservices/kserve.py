@@ -62,7 +62,8 @@ def kserve_services_with(
         if meta.get("deletionTimestamp"):
             continue
         if any(_uses(component, cache, rivals, kind_of) for component in components_of(service)):
-            yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+            is_llm = service.get("kind") == "LLMInferenceService"
+            yield f"{meta.get('namespace', '')}/{meta.get('name', '')}{' (LLMInferenceService)' if is_llm else ''}"
 
 
 def components_of(service: Json) -> Iterator[ServedComponent]:

@@ -64,7 +64,7 @@ def on(
     return Watch(listen, informer)
 
 
-def coalesced(objects: Sized) -> Callable[[], float]:
+def coalescing_delay(objects: Sized) -> Callable[[], float]:
     """Return a delay that grows with the number of objects, for keys that a change of any of them enqueues."""
     return lambda: min(len(objects) * _DELAY_PER_OBJECT_S, _MAX_DELAY_S)
 

@@ -1,7 +1,7 @@
 """The controller of declared models: resolves, places and reports base models and caches."""
 
 from controller.manager.controller import Controller
-from controller.manager.watches import coalesced, on
+from controller.manager.watches import coalescing_delay, on
 from controller.models.event_handlers import ModelEventHandler
 from controller.models.reconcile import ModelReconciler
 from controller.models.state_metrics import model_gauges
@@ -16,7 +16,7 @@ def models_controller(
     cluster: ClusterState, reconciler: ModelReconciler, progressed: Signal[str, EntryKey]
 ) -> Controller[ModelKey]:
     """Return the models controller; `progressed` carries the node and entry of each visible download step."""
-    changed, handler, delay = cluster.changed, ModelEventHandler(cluster), coalesced(cluster.nodes)
+    changed, handler, delay = cluster.changed, ModelEventHandler(cluster), coalescing_delay(cluster.nodes)
     return Controller(
         name="models",
         key=ModelKey,

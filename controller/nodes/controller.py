@@ -1,7 +1,7 @@
 """The controller of nodes, which maintains their ModelNodes."""
 
 from controller.manager.controller import Controller
-from controller.manager.watches import coalesced, on
+from controller.manager.watches import coalescing_delay, on
 from controller.nodes.event_handlers import NodeEventHandler
 from controller.nodes.keys import NodeKey
 from controller.nodes.reconcile import NodeReconciler
@@ -14,7 +14,7 @@ def nodes_controller(
     cluster: ClusterState, reconciler: NodeReconciler, grant_changed: Signal[str]
 ) -> Controller[NodeKey]:
     """Return the nodes controller; `grant_changed` carries each node that gained or lost its download grant."""
-    changed, handler, delay = cluster.changed, NodeEventHandler(cluster), coalesced(cluster.models.demands)
+    changed, handler, delay = cluster.changed, NodeEventHandler(cluster), coalescing_delay(cluster.models.demands)
     return Controller(
         name="nodes",
         key=NodeKey,

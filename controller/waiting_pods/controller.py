@@ -1,7 +1,7 @@
 """The controller of pods that wait for their models."""
 
 from controller.manager.controller import Controller
-from controller.manager.watches import coalesced, on
+from controller.manager.watches import coalescing_delay, on
 from controller.state.cluster_state import ClusterState
 from controller.waiting_pods.event_handlers import WaitingPodsEventHandler
 from controller.waiting_pods.keys import WaitingKey, waiting_key
@@ -10,7 +10,7 @@ from controller.waiting_pods.reconcile import WaitingPodsReconciler
 
 def waiting_pods_controller(cluster: ClusterState, reconciler: WaitingPodsReconciler) -> Controller[WaitingKey]:
     """Return the controller; nodes that gain files wake only the pods that were given them."""
-    changed, handler, delay = cluster.changed, WaitingPodsEventHandler(cluster), coalesced(cluster.nodes)
+    changed, handler, delay = cluster.changed, WaitingPodsEventHandler(cluster), coalescing_delay(cluster.nodes)
     return Controller(
         name="waiting_pods",
         key=WaitingKey,

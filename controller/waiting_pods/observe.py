@@ -1,4 +1,4 @@
-"""Gathers what a decision on pods that wait needs; the only module of this folder that reads."""
+"""Gathers the input for decisions about waiting pods; the only module in this folder that reads."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class WaitingPodsObserver:
         Args:
             key: The namespace and the snapshot.
             notified: The uids of the pods on which an Event says that they wait.
-            resting: The uids of those for which a change failed a short time ago.
+            resting: The uids of the pods for which a change failed recently.
         """
         pods = self._pods(key)
         demands = [d for d in self.cluster.models.same_id(key.id) if d.id == key.id and not d.deleting]
@@ -79,7 +79,7 @@ class WaitingPodsObserver:
         return [node for node in self.cluster.nodes if node.metadata.labels.get(label) == "true"]
 
     def _is_wanted(self, key: WaitingKey, demands: Collection[Demand]) -> bool:
-        """Return whether nodes are to get a revision: it serves, it is to serve next, or a node lists it still."""
+        """Return whether nodes still get a revision: it is serving or next to serve, or a node still lists it."""
         revisions = {r for d in demands for r in (d.serving, d.resolution.revision if d.resolution else "")}
         return key.revision in revisions or key.snapshot in self.cluster.listed
 
@@ -118,7 +118,7 @@ class WaitingPodsObserver:
         if key.snapshot in self.cluster.listed.sizes_on(name) or not demands:
             return ""
         if not any(self.cluster.is_target(d, node) for d in demands):
-            return "the model is not meant for this node; compare the node with the model's node group and selector"
+            return "the model does not select this node; compare its labels with the model's groups and selector"
         if reason := self.cluster.unplaced.reason(name, key.snapshot):
             return reason
         resolved = {d.resolution.revision for d in demands if d.resolution}
@@ -129,7 +129,7 @@ class WaitingPodsObserver:
     async def _fitting(self, key: WaitingKey, gated: list[Pod], having: list[Node]) -> tuple[set[str], bool]:
         """Return the uids of the pods for which a node has all models, and whether some were not checked.
 
-        Pods of one workload ask the same; of different questions at most 100 are answered in a run, fewer where many
+        Pods of one workload have equal constraints; a run checks at most 100 different ones, fewer where many
         nodes have the files. The next run continues from there, and other work runs in between.
         """
         if not gated or not having:

@@ -34,7 +34,7 @@ class Buildah:
         self._root, self._archives = cache / "buildah", cache / "images"
 
     def build(self, recipe: Recipe) -> None:
-        """Build an image; steps reach package registries as we do. Raises SetupFailed with the end of the log."""
+        """Build an image; its steps inherit our proxy and pip settings. Raises SetupFailed with the end of the log."""
         argv = ["bud", "--isolation=chroot", "--pull-never", "--layers", f"--tag={recipe.tag}"]
         argv += [f"--file={recipe.dockerfile}", f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro"]
         argv += [f"--env={name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PASSED)]
@@ -51,7 +51,7 @@ class Buildah:
             self._run(["rmi", "--prune"])
 
     def archived(self, tag: str, key: str) -> Path:
-        """Return where the archive of an image with this key is, if it was made."""
+        """Return the path of an image's archive with this key; it may not exist."""
         return self._archives / f"{_stem(tag)}-{key}.tar"
 
     def archive(self, tag: str, key: str = "") -> Path:
@@ -73,7 +73,7 @@ class Buildah:
         return sum(blob.stat().st_size for blob in (folder / "blobs" / "sha256").iterdir())
 
     def run_s(self, tag: str, argv: Sequence[str]) -> float:
-        """Return how many seconds a program in the image runs."""
+        """Run a program in the image and return how many seconds it took."""
         name = self._run(["from", "--pull-never", tag]).strip()
         try:
             started = time.monotonic()

@@ -32,7 +32,7 @@ class Access:
 
 @dataclass(slots=True)
 class TokenFile:
-    """A bearer token in a file that is rotated; reread after `fresh_s` seconds."""
+    """A bearer token in a file that is replaced from time to time; reread after `fresh_s` seconds."""
 
     path: Path
     fresh_s: float = 60

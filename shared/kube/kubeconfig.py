@@ -1,4 +1,4 @@
-"""Access by kubeconfig. Only this module loads the Kubernetes client, because it supports every login method."""
+"""Access by kubeconfig. Only this module imports the kubernetes package, which supports every login method."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,7 +41,7 @@ async def _read(path: str | Path | None, context: str | None) -> Access:
 
 
 def _authorization(loader: Any, found: Any) -> Callable[[], Awaitable[str]]:  # noqa: ANN401 - neither has types
-    user = loader._user  # noqa: SLF001 - the loader reads a token file once and offers no way to it
+    user = loader._user  # noqa: SLF001 - the loader reads a token file only once and does not expose its path
     if user and "tokenFile" in user:
         return TokenFile(Path(user.path).parent / user["tokenFile"])
     if user and "exec" in user and not hasattr(loader, "token") and not found.cert_file:

@@ -1,4 +1,4 @@
-"""Access tokens that a service issues for the key of an account, kept until shortly before they expire."""
+"""OAuth access tokens, requested with an account's key and cached until shortly before they expire."""
 
 import json
 import threading
@@ -70,8 +70,8 @@ def read_token(body: bytes, url: str) -> Token:
         lifetime_s = float(answer.get("expires_in") or _SHORTEST_S)
     except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
         value, lifetime_s = None, 0.0
-    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
-        raise Unreachable(f"{public(url)} sent a response without a token; the request is repeated")
+    if not isinstance(value, str) or not value or not value.isascii() or not value.isprintable() or " " in value:
+        raise Unreachable(f"{public(url)} sent a response without a token; Larder will retry")
     return Token(value, min(max(lifetime_s, 0.0), _LONGEST_S))
 
 
@@ -90,5 +90,5 @@ def _error_of(body: bytes) -> str:
 
 
 def withheld_token(what: str, keys: CredentialHint, grant: HostGrant) -> AuthDenied:
-    """Return the refusal to send a key to a token service that is not trusted."""
+    """Return the error for a token service that may not receive the key."""
     return denied(RequestSubject(f"a token for {what}", keys, grant), "it is a token service")

@@ -1,4 +1,4 @@
-"""Good practice for the pods of a chart, with the defaults and with everything switched on."""
+"""Good practice for the pods of the chart: with the defaults, with every option, and with every optional feature."""
 
 import re
 from collections.abc import Iterator
@@ -12,13 +12,23 @@ from tests.chart.everything import EVERYTHING
 from tests.chart.objects import only, pod_specs
 
 EVERYWHERE = {"commonLabels": {"team": "models"}, "certificates": {"provider": "cert-manager"}, **EVERYTHING}
-PROGRAMS = {"larder-controller", "larder-agent"}  # the others run once and end
+_OPTIONAL = ("dra", "inferenceServices", "models", "scheduler", "trainingJobs", "volumeClaimTemplates")
+FEATURES = {name: {"enabled": True} for name in _OPTIONAL}
+PROGRAMS = {"larder-controller", "larder-agent"}
+OPTIONAL_PROGRAMS = {"larder-dra", "larder-scheduler"}  # all others run once and end
+HOST_PATHS = {
+    ("larder-agent", "/var/lib/larder"),
+    ("larder-dra", "/var/lib/larder"),
+    ("larder-dra", "/var/lib/kubelet/plugins/model.larder.dev"),
+    ("larder-dra", "/var/lib/kubelet/plugins_registry"),
+    ("larder-dra", "/var/run/cdi"),
+}
 _UNITS = {"": 1, "m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _RECOMMENDED = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
 _WITHOUT_HELM = re.compile(r"larder-controller|larder-agent(-nodes|-modelnodes)?")  # the rig installs these as they are
 
 
-@pytest.fixture(params=[{}, EVERYWHERE], ids=["defaults", "everything"])
+@pytest.fixture(params=[{}, EVERYWHERE, FEATURES], ids=["defaults", "everything", "features"])
 def rendered(request: pytest.FixtureRequest, render: Render) -> list[Json]:
     """The chart's objects."""
     return render(request.param)
@@ -36,10 +46,13 @@ def _amount(quantity: str) -> float:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def test_pods_are_restricted_except_for_the_init_container_that_needs_chown(rendered: list[Json]) -> None:
+def test_pods_are_restricted_except_for_the_driver_and_the_container_that_needs_chown(
+    rendered: list[Json],
+) -> None:
     for name, spec in pod_specs(rendered).items():
         pod = spec["securityContext"]
-        assert (pod["runAsNonRoot"], pod["runAsUser"], pod["runAsGroup"]) == (True, 65532, 65532), name
+        expected = (False, 0, 0) if name == "larder-dra" else (True, 65532, 65532)  # kubelet's folders are root's
+        assert (pod["runAsNonRoot"], pod["runAsUser"], pod["runAsGroup"]) == expected, name
         assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
     for name, container in _containers(rendered):
@@ -54,14 +67,14 @@ def test_pods_are_restricted_except_for_the_init_container_that_needs_chown(rend
         assert not any("hostPort" in port for port in container.get("ports", []))
 
 
-def test_only_the_agent_mounts_a_host_directory_and_only_the_store(rendered: list[Json]) -> None:
+def test_only_what_runs_on_nodes_mounts_host_directories_and_only_its_own(rendered: list[Json]) -> None:
     paths = {
         (name, volume["hostPath"]["path"])
         for name, spec in pod_specs(rendered).items()
         for volume in spec.get("volumes", [])
         if "hostPath" in volume
     }
-    assert paths == {("larder-agent", "/var/lib/larder")}
+    assert paths == {(name, path) for name, path in HOST_PATHS if name in pod_specs(rendered)}
 
 
 def test_resources_are_requested_and_limited_except_for_a_cpu_limit(rendered: list[Json]) -> None:
@@ -79,8 +92,10 @@ def test_programs_have_startup_liveness_and_separate_readiness_probes(rendered: 
     for name, spec in pod_specs(rendered).items():
         (container,) = spec["containers"]
         probes = {key for key in container if key.endswith("Probe")}
-        assert probes == ({"startupProbe", "livenessProbe", "readinessProbe"} if name in PROGRAMS else set()), name
-        if probes:
+        startup = {"startupProbe"} if name in PROGRAMS else set()
+        is_program = name in PROGRAMS | OPTIONAL_PROGRAMS
+        assert probes == ({"livenessProbe", "readinessProbe"} | startup if is_program else set()), name
+        if startup:
             ports = {port["name"] for port in container["ports"]}
             assert {container[key]["httpGet"]["port"] for key in probes} <= ports
             assert container["livenessProbe"]["httpGet"]["path"] != container["readinessProbe"]["httpGet"]["path"]
@@ -92,7 +107,9 @@ def test_pods_have_their_own_account_and_a_token_only_if_they_need_it(rendered: 
     for name, spec in pod_specs(rendered).items():
         assert spec["serviceAccountName"] == name
         assert name in accounts
-        assert spec["automountServiceAccountToken"] is (name not in PROGRAMS)  # they mount one that lasts an hour
+        assert spec["automountServiceAccountToken"] is (
+            name not in PROGRAMS | OPTIONAL_PROGRAMS
+        )  # they mount one that lasts an hour
         assert spec["enableServiceLinks"] is False
     for name in accounts:
         assert only(rendered, "ServiceAccount", name)["automountServiceAccountToken"] is False
@@ -100,7 +117,7 @@ def test_pods_have_their_own_account_and_a_token_only_if_they_need_it(rendered: 
 
 def test_images_are_pinned_to_a_version_or_digest(rendered: list[Json]) -> None:
     for name, container in _containers(rendered):
-        assert re.search(r"@sha256:[0-9a-f]{64}$|:\d+\.\d+\.\d+[^:]*$", container["image"]), name
+        assert re.search(r"@sha256:[0-9a-f]{64}$|:v?\d+\.\d+\.\d+[^:]*$", container["image"]), name
         assert container["imagePullPolicy"] in ("IfNotPresent", "Always"), name
 
 
@@ -108,9 +125,10 @@ def test_the_grace_period_covers_the_time_that_programs_need_to_stop(rendered: l
     for name in PROGRAMS:
         spec = pod_specs(rendered)[name]
         (container,) = spec["containers"]
-        stop = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-        stop += sum(int(e["value"]) for e in container["env"] if e["name"] == "LARDER_STOP_SECONDS")
-        assert spec["terminationGracePeriodSeconds"] >= stop + 10, name
+        before_s = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        own_s = [int(e["value"]) for e in container["env"] if e["name"] == "LARDER_STOP_SECONDS"]
+        assert len(own_s) == (name == "larder-agent"), "the controller needs less than 10 s, and has no setting"
+        assert spec["terminationGracePeriodSeconds"] >= before_s + sum(own_s) + 10, name
 
 
 def test_programs_have_priority_over_pods_that_wait_for_them(rendered: list[Json]) -> None:
@@ -154,6 +172,7 @@ def test_services_and_workloads_select_pods_by_immutable_labels(rendered: list[J
             assert selector.items() <= o["spec"]["template"]["metadata"]["labels"].items()
             assert selector.keys() == {"app.kubernetes.io/name", "app.kubernetes.io/component"}
         if o["kind"] == "Service":
+            assert o["spec"]["selector"].keys() == {"app.kubernetes.io/name", "app.kubernetes.io/component"}
             chosen = [
                 t for t in pods.values() if o["spec"]["selector"].items() <= t["metadata"]["labels"].items()
             ]  # fmt: skip
@@ -163,11 +182,14 @@ def test_services_and_workloads_select_pods_by_immutable_labels(rendered: list[J
 
 
 def test_objects_have_the_labels_that_tools_look_for(rendered: list[Json]) -> None:
+    looked_at = set[str]()
     for o in rendered:
         name = o["metadata"]["name"]
         by_helm = not (_WITHOUT_HELM.fullmatch(name) and o["apiVersion"].startswith(("v1", "rbac", "admission")))
         if by_helm and not o["kind"].endswith("WebhookConfiguration"):
+            looked_at.add(o["kind"])
             assert o["metadata"].get("labels", {}).keys() >= _RECOMMENDED, (o["kind"], name)
+    assert looked_at >= {"DaemonSet", "Deployment", "NetworkPolicy", "Secret", "Service"}
 
 
 def test_no_role_has_wildcards_or_escalation_verbs(rendered: list[Json]) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from rig.errors import StartFailed
 from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
@@ -98,7 +99,7 @@ def test_the_controller_cannot_create_other_jobs(site: Installation, namespace: 
     spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "other"}, "spec": spec}
     account = "system:serviceaccount:larder-system:larder-controller"
-    with pytest.raises(Exception, match="larder-metadata-jobs"):
+    with pytest.raises(StartFailed, match="larder-metadata-jobs"):
         site.cluster.kubectl(
             "create", "--filename=-", f"--namespace={namespace}", f"--as={account}", stdin=json.dumps(body)
         )

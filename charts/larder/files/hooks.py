@@ -108,10 +108,10 @@ def uninstall(finalizers: str) -> None:
     """
     api = Api()
     for definition, finalizer in json.loads(finalizers).items():
-        print(f"{definition}: {let_go(api, definition, finalizer)} can now be deleted without Larder")
+        print(f"{definition}: {remove_finalizers(api, definition, finalizer)} can now be deleted without Larder")
 
 
-def let_go(api: Api, definition: str, finalizer: str) -> int:
+def remove_finalizers(api: Api, definition: str, finalizer: str) -> int:
     """Take Larder's finalizers from the objects of a kind, and return how many had them.
 
     Where another product made the kind, `finalizer` is that product's own.

@@ -13,7 +13,7 @@ from controller.cli.support.bundle import Bundle
 from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import Log, Piece
 from controller.cli.support.scrub import scrub_text
-from controller.cli.support.trim import is_urgent
+from controller.cli.support.trim import reports_problem
 from shared.api.core import pods_in
 from shared.kube.collection import decode, pages
 from shared.kube.errors import Expired, KubeError, Refused
@@ -55,7 +55,7 @@ class Collector:
         def note(model_node: Json) -> None:
             lines.append(summary.node_line(model_node))
             agents[(model_node.get("status") or {}).get("agentVersion", "") or "none"] += 1
-            if is_urgent(model_node):
+            if reports_problem(model_node):
                 failing.add(model_node["metadata"]["name"])
 
         await self._collection(pieces.MODEL_NODES, note)
@@ -89,7 +89,7 @@ class Collector:
         budget, whole = LineBudget(piece.max_bytes), list[Json]()
         try:
             async for item in self._items(piece):
-                urgent = is_urgent(item)
+                urgent = reports_problem(item)
                 if budget.has_room(urgent=urgent):
                     budget.put(msgspec.json.encode(piece.keep(item)) + b"\n", urgent=urgent)
                 whole.append(item) if note is None else note(item)

@@ -107,7 +107,7 @@ def choose_pods(pods: Iterable[Json], failing: frozenset[str]) -> list[Json]:
 
     Agents that are not ready come first, then those of `failing` nodes; at most MOST_AGENTS.
     """
-    listed = sorted((p for p in pods if trim.is_larders(p)), key=lambda p: str(p["metadata"]["name"]))
+    listed = sorted((p for p in pods if trim.belongs_to_larder(p)), key=lambda p: str(p["metadata"]["name"]))
     controllers = [p for p in listed if component_of(p) == "controller"]
     agents = [p for p in listed if component_of(p) == "agent"]
     agents.sort(key=lambda p: (_is_ready(p), p.get("spec", {}).get("nodeName", "") not in failing))

@@ -1,4 +1,4 @@
-"""Removes secrets, and what looks like one, from everything that goes into a bundle."""
+"""Removes secrets, and anything that looks like one, from everything that goes into a bundle."""
 
 import hashlib
 import re
@@ -38,7 +38,7 @@ _TEXT: tuple[re.Pattern[str], ...] = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     # a user name, unless it is the bucket in s3://BUCKET@REGION
     re.compile(r"(?i)(?<=[a-z0-9+.-])://(?!(?<=s3://)[a-z0-9.-]+@[a-z]{2}-[a-z-]+-\d)(?P<cut>[^/\s\"'<>?#]*)(?=@)"),
-    # knowing this path permits requesting reviews; the API server repeats it in errors from calling a webhook
+    # anyone who knows this path can send admission reviews; the API server quotes it when a webhook call fails
     re.compile(r"/admission/(?P<cut>[A-Za-z0-9-]{16,})"),
     # a URL's query is not needed to see where it leads, and many are signed
     re.compile(r"(?i)(?<=[a-z0-9+.-])://[^\s\"'<>?#]*+(?:\?(?P<cut>[^\s\"'<>]+))?"),

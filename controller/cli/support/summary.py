@@ -11,7 +11,7 @@ from rich.console import Console
 from controller.cli.status.report import ObservedModel, report_of
 from controller.cli.status.show import View, Writer
 from controller.cli.support.scrub import scrub, scrub_text
-from controller.cli.support.trim import is_larders
+from controller.cli.support.trim import belongs_to_larder
 from shared.api.kinds import STATUS_KINDS
 
 Json = dict[str, Any]
@@ -22,7 +22,7 @@ _NODE_HEADS = ("node", "generation", "observed", "ready", "entries", "reasons", 
 
 def versions(server: Json, cli: str, workloads: Iterable[Json], agents: Counter[str]) -> Json:
     """Return the versions in use; the chart's are read from labels, because helm keeps the rest in a Secret."""
-    ours = [w for w in workloads if is_larders(w)]
+    ours = [w for w in workloads if belongs_to_larder(w)]
     return {
         "server": scrub(server),
         "cli": cli,
@@ -49,7 +49,7 @@ def settings(workloads: Iterable[Json]) -> Json:
     return {
         f"{w['metadata']['name']}/{c['name']}": scrub(c.get("env") or [], "env")
         for w in workloads
-        if is_larders(w)
+        if belongs_to_larder(w)
         for c in _containers(w)
     }
 

@@ -22,7 +22,7 @@ _NODE_LABELS = (
 )  # fmt: skip
 
 
-def is_larders(item: Json) -> bool:
+def belongs_to_larder(item: Json) -> bool:
     """Return whether an object belongs to the chart."""
     labels: dict[str, str] = item.get("metadata", {}).get("labels") or {}
     return labels.get(NAME_LABEL) == "larder"
@@ -58,7 +58,7 @@ def trim_node(item: Json, more_labels: Iterable[str] = ()) -> Json:
 
 def trim_workload(item: Json) -> Json:
     """Keep Larder's own workloads whole; of others in its namespace, only name and status."""
-    if is_larders(item):
+    if belongs_to_larder(item):
         return _scrubbed(item)
     meta, status = item.get("metadata", {}), item.get("status") or {}
     named = {key: meta[key] for key in ("name", "namespace", "creationTimestamp") if key in meta}
@@ -105,7 +105,7 @@ def _expression_keys(affinity: Json) -> Iterable[str]:
         yield from (e.get("key", "") for e in term.get("matchExpressions") or [])
 
 
-def is_urgent(item: Json) -> bool:
+def reports_problem(item: Json) -> bool:
     """Return whether an object reports a problem; such objects are kept first."""
     status = item.get("status") or {}
     ready = next((c.get("status") for c in status.get("conditions") or [] if c.get("type") == "Ready"), "True")

@@ -12,13 +12,13 @@ from controller.admission.pods.pod_annotations import (
     TRIGGERS,
 )
 from controller.cli.why.claims import REPORTED, claim_findings, has_template_claims, template_claim_findings
-from controller.cli.why.devices import asks_for_devices, device_findings
 from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.kinds import ObservedNode, ObservedPod, Taint, Toleration
 from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
 from controller.cli.why.requested_devices import requested_device_findings, wants_devices
+from controller.cli.why.resource_claims import requests_resource_claims, resource_claim_findings
 from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.cli.why.waits import gate_findings, may_wait_on_node, on_node_findings, preferred_findings
 from controller.placement.selectors import matches_affinity
@@ -42,7 +42,7 @@ def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _A
     injected = _injected(annotations)
     of_models = list(injected_model_findings(pod, cluster.release_namespace))
     has_templates, of_scheduler = has_template_claims(pod), wants_devices(pod)
-    requests_anything = bool(of_models) or has_templates or of_scheduler or asks_for_devices(around.devices)
+    requests_anything = bool(of_models) or has_templates or of_scheduler or requests_resource_claims(around.devices)
     findings = [*of_models, *_injection(pod, injected, cluster, requests_anything=requests_anything)]
     for identity, revision in injected:
         findings += _model(identity, revision, cluster)
@@ -55,7 +55,7 @@ def why_pod(pod: ObservedPod, cluster: ClusterView, around: PodSurroundings = _A
         findings += on_node_findings(pod, snapshots, cluster)
     if pod.status.phase not in _STARTED:
         findings += [*claim_findings(pod, around), *template_claim_findings(pod, around)]
-        findings += device_findings(pod, around.devices, cluster)
+        findings += resource_claim_findings(pod, around.devices, cluster)
     findings += requested_device_findings(pod, around.scheduling, cluster)
     findings += [*_status_findings(pod, cluster), *_events(pod, around)]
     if around.owners:

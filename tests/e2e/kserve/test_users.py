@@ -54,12 +54,12 @@ def test_an_llm_service_protects_its_cache(site: KServeSite) -> None:
         "spec": {"model": {"uri": uri}, "annotations": {ENABLE: "true"}},
     }
     site.larder.api.create(LLM_SERVICES, body)
-    assert f"is used by 1 InferenceService: default/{name}" in refusal(site, cache)
+    assert f"is used by 1 InferenceService: default/{name} (LLMInferenceService)" in refusal(site, cache)
     site.larder.api.delete(f"{LLM_SERVICES}/{name}")
     site.larder.delete("ClusterModelCache", cache)
 
 
-def test_a_service_with_a_missing_part_does_not_count_as_a_user(site: KServeSite) -> None:
+def test_a_service_that_names_a_missing_path_does_not_protect_the_cache(site: KServeSite) -> None:
     uri = site.larder.upload()
     cache = site.cache(uri)
     there = site.service({"model": MODEL | {"storageUri": f"{uri}/config.json"}}, STOPPED)
@@ -72,7 +72,7 @@ def test_a_service_with_a_missing_part_does_not_count_as_a_user(site: KServeSite
 
 
 @pytest.fixture
-def without_the_right(site: KServeSite) -> Iterator[None]:
+def without_the_permission(site: KServeSite) -> Iterator[None]:
     """The controller's role without the rule by which it lists KServe's services."""
     path = f"{ROLES}/larder-controller"
     rules = site.larder.api.get(path)["rules"]
@@ -81,7 +81,7 @@ def without_the_right(site: KServeSite) -> Iterator[None]:
     site.larder.api.patch(path, {"rules": rules})
 
 
-@pytest.mark.usefixtures("without_the_right")
+@pytest.mark.usefixtures("without_the_permission")
 def test_a_cache_cannot_be_deleted_while_services_cannot_be_listed(site: KServeSite) -> None:
     cache = site.cache(site.larder.push())
     assert "ClusterRole must let it list /apis/serving.kserve.io/v1beta1/inferenceservices" in refusal(site, cache)

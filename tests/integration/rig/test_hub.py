@@ -102,8 +102,9 @@ def test_private_and_gated_repositories_raise_the_errors_of_the_real_hub(
 ) -> None:
     hub.push("acme/llama", model, access=RepositoryAccess(frozenset({"hf_good"}), gated=gated))
     hub.push("acme/other", model, access=RepositoryAccess(frozenset({"hf_other"})))
-    with pytest.raises(expected):
+    with pytest.raises(errors.HfHubHTTPError) as error:
         HfApi(endpoint=hub.endpoint, token=token).model_info("acme/llama")
+    assert type(error.value) is expected
 
 
 def test_missing_repositories_revisions_and_files_raise_distinct_errors(hub: Hub, model: Path) -> None:

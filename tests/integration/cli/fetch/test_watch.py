@@ -5,7 +5,7 @@ import pytest
 from agent.cli.stall_watch import StallWatch
 from agent.transfer.progress import Progress
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.command_line import POLICY, STALL_TIMEOUT_S
+from shared.sources.for_commands import POLICY, STALL_TIMEOUT_S
 
 SLOW = Unreachable("hardly flows")
 

@@ -28,7 +28,7 @@ def test_a_plugin_that_fails_is_left_out() -> None:
     assert loaded.failures.keys() == values.keys() - {"other"}
     words = {
         "absent": "ModuleNotFoundError",
-        "bad-name": "must have at most 63 characters",
+        "bad-name": "must have 1 to 63 characters",
         "exits": "start: SystemExit: 3",
         "fails-new": "load: OSError: no memory",
         "fails-to-start": "start: RuntimeError: no card found",

@@ -5,7 +5,7 @@ import pytest
 from agent.transfer.retry_budget import SharedRetryBudget
 from agent.transfer.stall_detector import LEAST_RATE
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
-from shared.sources.command_line import POLICY as COMMAND_LINE_POLICY
+from shared.sources.for_commands import POLICY as COMMAND_POLICY
 from shared.sources.retry import RetryPolicy, Timing
 from tests.builders.clock import Clock
 
@@ -156,7 +156,7 @@ def waits(policy: RetryPolicy, failure: Callable[[float], LarderError | None], r
 
 @pytest.mark.parametrize("receivers", [1, 4])
 @pytest.mark.parametrize("after_s", [0, 5, 30, 60])
-@pytest.mark.parametrize("policy", [RetryPolicy(), COMMAND_LINE_POLICY], ids=["agent", "command line"])
+@pytest.mark.parametrize("policy", [RetryPolicy(), COMMAND_POLICY], ids=["agent", "command line"])
 def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
     policy: RetryPolicy, after_s: float, receivers: int
 ) -> None:
@@ -169,6 +169,6 @@ def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
 
 
 def test_a_server_that_is_down_briefly_is_waited_for() -> None:
-    assert waits(COMMAND_LINE_POLICY, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
+    assert waits(COMMAND_POLICY, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
     with pytest.raises(Unreachable):
-        waits(COMMAND_LINE_POLICY, lambda now: Unreachable("down") if now < 60 else None, 1)
+        waits(COMMAND_POLICY, lambda now: Unreachable("down") if now < 60 else None, 1)

@@ -109,16 +109,19 @@ def test_the_uris_that_a_component_may_download_are_found(
 def test_an_llm_service_uses_what_its_model_names_unless_adapters_are_downloaded_too() -> None:
     model: dict[str, Any] = {"uri": "s3://bkt/models"}
     service = {
+        "kind": "LLMInferenceService",
         "metadata": {"name": "s", "namespace": "team"},
         "spec": {"model": model, "annotations": {ENABLE: "true"}},
     }
-    assert list(kserve_services_with(CACHE, [service], [CACHE])) == ["team/s"]
+    assert list(kserve_services_with(CACHE, [service], [CACHE])) == ["team/s (LLMInferenceService)"]
     model["lora"] = {"adapters": [{"uri": "pvc://claim/a"}]}
-    assert list(kserve_services_with(CACHE, [service], [CACHE])) == ["team/s"]
+    assert list(kserve_services_with(CACHE, [service], [CACHE])) == ["team/s (LLMInferenceService)"]
     model["lora"]["adapters"].append({"uri": "hf://o/a"})
     assert list(kserve_services_with(CACHE, [service], [CACHE])) == []
     prefilled = {"model": {"uri": "s3://bkt/models"}, "prefill": {"annotations": {ENABLE: "true"}}}
-    assert list(kserve_services_with(CACHE, [service | {"spec": prefilled}], [CACHE])) == ["team/s"]
+    assert list(kserve_services_with(CACHE, [service | {"spec": prefilled}], [CACHE])) == [
+        "team/s (LLMInferenceService)"
+    ]
 
 
 def test_a_service_does_not_use_a_cache_that_lacks_its_path() -> None:

@@ -97,7 +97,7 @@ def test_a_pod_on_a_node_without_the_files_gets_an_event_with_their_progress() -
     [
         ({"phase": "Failed", "reason": "InsufficientStorage", "message": "needs 5"}, "InsufficientStorage: needs 5"),
         ({"node_ready": False}, "not Ready"),
-        ({"obstacle": "the model is not meant for this node"}, "not meant for this node"),
+        ({"obstacle": "the model does not select this node"}, "does not select this node"),
     ],
 )
 def test_obstacles_of_a_download_are_warnings(missing: dict[str, Any], says: str) -> None:

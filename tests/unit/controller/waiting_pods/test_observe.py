@@ -208,7 +208,7 @@ async def test_a_node_that_will_not_get_the_files_is_reported_with_the_reason(
     assert await obstacle() == "too many models"
     cluster.unplaced.set("a", {})
     cluster.nodes.upsert(node("a", {"pool": "cpu"}))
-    assert "not meant for this node" in await obstacle()
+    assert "does not select this node" in await obstacle()
     cluster.nodes.upsert(node("a", POOL))
     cluster.caches.upsert(cache("m", "gpus", revision="r2"))
     assert "no other node gets this revision" in await obstacle()

@@ -14,7 +14,14 @@ from controller.cli.support.bundle import written
 from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import MOST_AGENTS, choose_pods, logs_of
 from controller.cli.support.summary import node_line
-from controller.cli.support.trim import is_urgent, selector_keys, trim_definition, trim_model, trim_node, trim_workload
+from controller.cli.support.trim import (
+    reports_problem,
+    selector_keys,
+    trim_definition,
+    trim_model,
+    trim_node,
+    trim_workload,
+)
 from shared.api.kinds import CLUSTER_BASE_MODEL
 
 Json = dict[str, Any]
@@ -142,7 +149,7 @@ def test_a_kind_is_reported_without_its_schema() -> None:
     ],
 )
 def test_files_that_show_problems_are_urgent(item: Json, *, urgent: bool) -> None:
-    assert is_urgent(item) is urgent
+    assert reports_problem(item) is urgent
 
 
 def test_a_model_node_is_summarised_in_one_line() -> None:

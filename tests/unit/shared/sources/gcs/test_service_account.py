@@ -106,6 +106,7 @@ def test_a_token_is_requested_once_and_again_before_it_ends(serve: Serve) -> Non
         (reply(200, b"[]"), Unreachable),
         (reply(200, b'{"access_token": "a\\r\\nX: y"}'), Unreachable),
         (reply(200, b'{"access_token": 5}'), Unreachable),
+        (reply(200, b'{"access_token": "", "token": ""}'), Unreachable),
         (reply(200, b'{"access_token": "t", "expires_in": "soon"}'), Unreachable),
         (reply(200, bytes(100_000)), Unreachable),
     ],

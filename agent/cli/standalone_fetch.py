@@ -29,7 +29,7 @@ from shared.archives import find_archives
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
 from shared.safe_files.refuse import refuse_pickles
-from shared.sources.command_line import POLICY
+from shared.sources.for_commands import POLICY
 from shared.sources.port import Source
 from shared.sources.retry import Timing, retry
 
@@ -46,7 +46,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchJob:
+class StandaloneFetch:
     """One fetch; call `run` once, holding the lock on the layout's target.
 
     Args:

@@ -1,6 +1,6 @@
 """A source for commands at the shell: uses ambient credentials and gives up after about a minute.
 
-A server that asks for a pause gets it, up to POLICY.rate_limit_timeout_s.
+A pause that a server asks for is respected, up to POLICY.rate_limit_timeout_s.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def no_answer() -> Unreachable:
 class StallDeadline:
     """Gives up STALL_TIMEOUT_S after the last progress or after the end of the last requested pause.
 
-    Pauses in a row are granted up to POLICY.rate_limit_timeout_s in total, however often the server asks.
+    Consecutive pauses are respected up to POLICY.rate_limit_timeout_s in total, however often the server asks.
     """
 
     def __init__(self, now: float) -> None:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from agent.dra.consumers import containers_of
+from agent.dra.claim_containers import containers_of
 
 
 def _container(name: str, *uses: tuple[str, str]) -> dict[str, Any]:

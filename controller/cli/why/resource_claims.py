@@ -1,4 +1,4 @@
-"""Explains why a pod does not get a model that it claims as a device. No input or output, no clock."""
+"""Explains why a ResourceClaim for a model (DRA) is not allocated. No input or output, no clock."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ _SWITCH_ON = "set dra.enabled in the chart; see docs/dra.md"
 _DRIVER_LOG = "`kubectl -n {} logs daemonset/larder-dra` and the Events of the node say why"
 
 
-def device_findings(pod: ObservedPod, found: DeviceSurroundings, cluster: ClusterView) -> Iterator[Finding]:
+def resource_claim_findings(pod: ObservedPod, found: DeviceSurroundings, cluster: ClusterView) -> Iterator[Finding]:
     """Yield the state of each claim of a pod that asks for models, and which nodes could fulfil it."""
     if found.claims and not found.served:
         yield stop(
             "claims", "DevicesNotServed",
-            "the API server does not serve resource.k8s.io/v1, so no claim is ever fulfilled",
+            "the API server does not serve resource.k8s.io/v1, so no claim can be allocated",
             "use Kubernetes 1.34 or newer, and do not switch the API off with --runtime-config",
         )  # fmt: skip
         return
@@ -41,7 +41,7 @@ def device_findings(pod: ObservedPod, found: DeviceSurroundings, cluster: Cluste
             yield from _claim(about, one.claim, pod, found, cluster)
 
 
-def asks_for_devices(found: DeviceSurroundings) -> bool:
+def requests_resource_claims(found: DeviceSurroundings) -> bool:
     """Return whether a pod claims models, or may do so with claims that do not exist yet or cannot be read."""
     return any(one.claim is None or one.claim.is_for_models for one in found.claims)
 
@@ -80,7 +80,7 @@ def _choice(
         return
     if not identity:
         conditions = " && ".join(choice.expressions) or "any model"
-        yield fact(about, "AnyModel", f"requests a device of class {name} with {conditions}")
+        yield fact(about, "AnyModel", f"requests a device of class {name}: {conditions}")
         return
     if refusal := _refusal(about, name, identity, pod.metadata.namespace):
         yield refusal
@@ -101,7 +101,7 @@ def _refusal(about: str, class_name: str, identity: str, namespace: str) -> Find
         message = f"class {SHARED_CLASS} has only cluster-scoped models, and {identity} is one of namespace {owner}"
         return stop(about, "OtherClass", message, f"claim it through class {PRIVATE_CLASS}")
     if not owner and class_name == PRIVATE_CLASS:
-        message = f"class {PRIVATE_CLASS} has only models of namespaces, and {identity} is cluster-scoped"
+        message = f"class {PRIVATE_CLASS} has only namespaced models, and {identity} is cluster-scoped"
         return stop(about, "OtherClass", message, f"claim it through class {SHARED_CLASS}")
     return None
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.command_line import POLICY, STALL_TIMEOUT_S, StallDeadline
+from shared.sources.for_commands import POLICY, STALL_TIMEOUT_S, StallDeadline
 from shared.sources.retry import Timing, retry
 
 Answer = Callable[[float], LarderError | None]

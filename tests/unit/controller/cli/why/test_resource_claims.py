@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from controller.cli.why.device_kinds import DeviceSurroundings, ObservedResourceClaim, PodClaim, PublishedDevices
-from controller.cli.why.devices import device_findings
 from controller.cli.why.findings import Diagnosis
 from controller.cli.why.kinds import ObservedPod, ObservedPodStatus
 from controller.cli.why.nodes import why_node
 from controller.cli.why.pods import why_pod
+from controller.cli.why.resource_claims import resource_claim_findings
 from controller.cli.why.view import PodSurroundings
 from shared.model_devices import DRIVER
 from tests.builders.cluster import meta
@@ -46,7 +46,7 @@ def around(found: ObservedResourceClaim | None, *slices: PublishedDevices, **fie
 
 def answers(devices: DeviceSurroundings, cluster: Any = None) -> dict[str, str]:
     """The findings as reason: what it is about, and the message."""
-    return {f.reason: f"{f.about}: {f.message}" for f in device_findings(POD, devices, cluster or seen())}
+    return {f.reason: f"{f.about}: {f.message}" for f in resource_claim_findings(POD, devices, cluster or seen())}
 
 
 def test_nodes_that_offer_the_model_are_named() -> None:
@@ -63,7 +63,7 @@ def test_a_tainted_device_is_reported_as_unavailable_for_new_claims() -> None:
 
 def test_nodes_that_fetch_the_model_are_named() -> None:
     cluster = seen(model_nodes={"a": node_with_model("a", "Downloading"), "b": node_with_model("b", "Waiting")})
-    found = list(device_findings(POD, around(claim(request("m")), published("x", "a")), cluster))
+    found = list(resource_claim_findings(POD, around(claim(request("m")), published("x", "a")), cluster))
     assert [(f.about, f.reason, f.message.split(";")[0]) for f in found] == [
         ("m on node/a", "Fetching", "Downloading"), ("m on node/b", "Fetching", "Waiting"),
     ]  # fmt: skip
@@ -117,7 +117,7 @@ def test_a_selector_that_names_no_single_model_is_quoted() -> None:
     expression = f"{ATTRIBUTE}.model == 'm' || {ATTRIBUTE}.model == 'n'"
     choice = {"deviceClassName": DRIVER, "selectors": [{"cel": {"expression": expression}}]}
     found = answers(around(claim({"name": "model", "exactly": choice}), published("m", "a")))
-    assert found == {"AnyModel": f"claim/c: requests a device of class {DRIVER} with {expression}"}
+    assert found == {"AnyModel": f"claim/c: requests a device of class {DRIVER}: {expression}"}
 
 
 def test_the_fallback_of_a_request_is_not_taken_for_a_model() -> None:
