@@ -304,6 +304,7 @@ def _extender(replica: Replica) -> Controller[Any]:
             replica.metrics.internal_errors.note("scheduler_plugin", RuntimeError(reason), plugin=name)
         worker = DeviceWorker(accounts, loaded.plugins, clock, metrics.plugin_failed)
         store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
+        informers.node_changed.listen(store.node_changed)
         reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
         binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver)
         refused = RefusedPods()

@@ -110,8 +110,8 @@ class DeviceAccounts:
 
     def _settle(self, uid: str, pod: DevicePod | None) -> None:
         """Drop the assumption about a pod, now that the watch has reported it."""
-        name = self._assumed.pop(uid, None)
-        if name is not None and (pod is None or not pod.holds_devices or pod.spec.node_name != name):
+        name, found = self._assumed.pop(uid, None), _allocation(pod)
+        if name is not None and (found is None or found[0] != name):
             self._release(name, uid)
 
     def _take(self, name: str, uid: str, info: PodInfo) -> None:

@@ -41,6 +41,8 @@ class DeviceBinder:
             await self._bind(args)
         except InvalidDeviceInfo as error:
             raise NotBound(f"annotation {ANNOTATION}: {error}") from error
+        except RecursionError as error:
+            raise NotBound(f"annotation {ANNOTATION}: it is nested too deeply") from error
         except (KubeError, NoAnswerInTime) as error:
             raise NotBound(str(error)) from error
 
@@ -61,17 +63,19 @@ class DeviceBinder:
         info = reservation.info
         try:
             await self._write_binding(pod, args.node, info)
-        except _DEFINITE as error:
-            if await self._is_bound(pod, args.node, info):
+        except KubeError as error:
+            is_bound = await self._is_bound(pod, args.node, info)
+            if is_bound:
                 return
             _log.info("binding_failed", namespace=args.pod_namespace, pod=args.pod_name, node=args.node)
-            await self.reserver.give_back(reservation, account)
-            raise NotBound(f"the pod was not bound, and its devices are free again: {error}") from error
-        except KubeError as error:
-            if not await self._is_bound(pod, args.node, info):
-                raise NotBound(
-                    f"whether the pod was bound is unknown, so its devices stay reserved: {error}"
-                ) from error
+            if isinstance(error, _DEFINITE) and is_bound is not None:
+                await self.reserver.give_back(reservation, account)
+                raise NotBound(f"the pod was not bound, and its devices are free again: {error}") from error
+            self.accounts.give_up(reservation.uid)  # the Lease keeps the devices in case the binding arrives
+            raise NotBound(f"whether the pod was bound is unknown, so its devices stay reserved: {error}") from error
+        except BaseException:
+            self.accounts.give_up(reservation.uid)
+            raise
 
     async def _pod(self, args: ExtenderBindingArgs) -> DevicePod:
         """Return the pod, from the cache or live; refuse a pod with another uid or another scheduler."""
@@ -98,12 +102,12 @@ class DeviceBinder:
         path = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}/binding"
         await self.kube.request("POST", path, body=body, timeout_s=_TIMEOUT_S)
 
-    async def _is_bound(self, pod: DevicePod, node: str, info: PodInfo) -> bool:
-        """Read the pod live and return whether it is on the node with these devices; False if the read fails."""
+    async def _is_bound(self, pod: DevicePod, node: str, info: PodInfo) -> bool | None:
+        """Read the pod live and return whether it is on the node with these devices; None if the read fails."""
         try:
             found = await get_object(self.kube, pod_path(pod.metadata.namespace, pod.metadata.name), DevicePod)
         except KubeError:
-            return False
+            return None
         if found is None or found.metadata.uid != pod.metadata.uid or found.spec.node_name != node:
             return False
         return found.metadata.annotations.get(ANNOTATION) == encode_pod_info(info)

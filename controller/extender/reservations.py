@@ -7,15 +7,17 @@ decided by. If two replicas decide at the same time, one of them gets a conflict
 import asyncio
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
+from controller.extender.device_objects import DeviceNode
 from shared.devices.annotation import InvalidDeviceInfo, pod_info_from, pod_info_json
-from shared.devices.info import PodInfo
+from shared.devices.info import PodInfo, without_unknown
 from shared.kube.collection import decode, get_object, list_metadata
-from shared.kube.errors import Conflict, NotFound
+from shared.kube.errors import Conflict, KubeError, NotFound
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
 
@@ -27,6 +29,7 @@ EXPIRES_S = 120.0  # longer than any request can be in flight
 _LONGEST_NAME = 253
 _TIMEOUT_S = 5.0
 Json = dict[str, Any]
+_Attempt = tuple[str, str]  # a pod's uid, and which attempt to bind it
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -37,15 +40,23 @@ class _Record(msgspec.Struct, frozen=True):
     attempt: str = ""
 
 
+class UnreadableReservations(KubeError):
+    """A Lease has reservations that cannot be read, so none of the node's devices is known to be free."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceReservation:
-    """The devices that a pod gets with its binding; `attempt` identifies one of several attempts to bind it."""
+    """The devices that a pod gets with its binding; `attempt` identifies one of several attempts to bind it.
+
+    With `is_repeated`, an earlier attempt with the same devices may still arrive at the API server.
+    """
 
     namespace: str
     name: str
     uid: str
     info: PodInfo
     attempt: str = ""
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +114,35 @@ class ReservationStore:
     _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _has_read_all: bool = field(default=False, init=False)
-    _seen: dict[str, dict[str, float]] = field(default_factory=dict, init=False)  # first seen, by node and uid
+    _seen: dict[str, dict[_Attempt, float]] = field(default_factory=dict, init=False)  # first seen, by node
 
     def knows(self, node: str, node_uid: str) -> bool:
         """Return whether `of` needs no request: the Lease exists and is cached."""
         known = self._known.get(node)
         return known is not None and known.node_uid == node_uid and bool(known.version)
 
-    async def of(self, node: str, node_uid: str) -> DeviceReservations:
-        """Return the reservations of a node. Raises KubeError."""
+    async def of(self, node: str, node_uid: str, *, live: bool = False) -> DeviceReservations:
+        """Return the reservations of a node, from the cache unless `live`. Raises KubeError."""
         known = self._known.get(node)
-        if known is None or known.node_uid != node_uid:
+        if live or known is None or known.node_uid != node_uid:
             found = await get_object(self.kube, self._path(node), Object)
-            known = DeviceReservations(node, node_uid) if found is None else _reservations(node, node_uid, found)
+            known = DeviceReservations(node, node_uid) if found is None else self._read(node, node_uid, found)
             self._known[node] = known
         first_seen = self._seen.setdefault(node, {})
         for entry in known.entries:
-            first_seen.setdefault(entry.uid, self.clock())
+            first_seen.setdefault(_attempt_of(entry), self.clock())
         return known
+
+    def _read(self, node: str, node_uid: str, lease: Object) -> DeviceReservations:
+        """Return what a Lease has; once it was unreadable for so long that no binding is in flight, it has nothing."""
+        try:
+            return _reservations(node, node_uid, lease)
+        except UnreadableReservations:
+            unreadable = ("", lease.metadata.resource_version)
+            since_s = self._seen.setdefault(node, {}).setdefault(unreadable, self.clock())
+            if self.clock() - since_s < EXPIRES_S:
+                raise
+            return DeviceReservations(node, node_uid, version=lease.metadata.resource_version)
 
     async def read_all(self) -> None:
         """Read the reservations of all nodes once, in a few requests instead of one per node. Raises KubeError."""
@@ -131,7 +153,8 @@ class ReservationStore:
                 node = found.metadata.annotations.get(NODE_ANNOTATION, "")
                 owners = [str(each.get("uid", "")) for each in found.metadata.owner_references]
                 if owners and found.metadata.name == lease_name(node):
-                    self._known.setdefault(node, _reservations(node, owners[0], found))
+                    with suppress(UnreadableReservations):  # `of` reports it
+                        self._known.setdefault(node, _reservations(node, owners[0], found))
             self._has_read_all = True
 
     async def write(self, wanted: DeviceReservations) -> None:
@@ -152,17 +175,18 @@ class ReservationStore:
         except NotFound as error:
             raise Conflict(str(error)) from error
         self._known[wanted.node] = replace(wanted, version=decode(body, Object).metadata.resource_version)
-        uids, seen = {entry.uid for entry in wanted.entries}, self._seen.get(wanted.node, {})
-        self._seen[wanted.node] = {uid: at for uid, at in seen.items() if uid in uids}
+        kept, seen = {_attempt_of(entry) for entry in wanted.entries}, self._seen.get(wanted.node, {})
+        self._seen[wanted.node] = {attempt: at_s for attempt, at_s in seen.items() if attempt in kept}
 
-    def is_expired(self, node: str, uid: str) -> bool:
-        """Return whether a reservation is so old that its binding can no longer be in flight."""
-        return self.clock() - self._seen.get(node, {}).get(uid, self.clock()) >= EXPIRES_S
+    def is_expired(self, node: str, entry: DeviceReservation) -> bool:
+        """Return whether a reservation is so old that the binding of this attempt can no longer be in flight."""
+        return self.clock() - self._seen.get(node, {}).get(_attempt_of(entry), self.clock()) >= EXPIRES_S
 
-    def forget(self, node: str) -> None:
+    def node_changed(self, before: DeviceNode | None, after: DeviceNode | None) -> None:
         """Forget a node that is gone; its Lease goes with it."""
-        self._known.pop(node, None)
-        self._seen.pop(node, None)
+        if before is not None and after is None:
+            self._known.pop(before.metadata.name, None)
+            self._seen.pop(before.metadata.name, None)
 
     @property
     def _collection(self) -> str:
@@ -193,6 +217,10 @@ class ReservationStore:
         }
 
 
+def _attempt_of(entry: DeviceReservation) -> _Attempt:
+    return entry.uid, entry.attempt
+
+
 def _reservations(node: str, node_uid: str, lease: Object) -> DeviceReservations:
     annotations = lease.metadata.annotations
     seen = annotations.get(SEEN_ANNOTATION, "")
@@ -206,12 +234,16 @@ def _reservations(node: str, node_uid: str, lease: Object) -> DeviceReservations
 
 
 def _written(entries: tuple[DeviceReservation, ...]) -> str:
-    records = [_Record(each.namespace, each.name, each.uid, pod_info_json(each.info), each.attempt) for each in entries]
+    """Return the text of the annotation, without keys that are unknown here: they could be large or deeply nested."""
+    records = [
+        _Record(each.namespace, each.name, each.uid, pod_info_json(without_unknown(each.info)), each.attempt)
+        for each in entries
+    ]
     return msgspec.json.encode(records).decode()
 
 
 def _read(text: str) -> tuple[DeviceReservation, ...]:
-    """Return the reservations in the annotation; malformed ones are not ours and are left out."""
+    """Return the reservations in the annotation. Raises UnreadableReservations."""
     if not text:
         return ()
     try:
@@ -220,5 +252,8 @@ def _read(text: str) -> tuple[DeviceReservation, ...]:
             DeviceReservation(each.namespace, each.name, each.uid, pod_info_from(each.devices), each.attempt)
             for each in records
         )
-    except (msgspec.DecodeError, RecursionError, InvalidDeviceInfo):
-        return ()
+    except (msgspec.DecodeError, RecursionError, InvalidDeviceInfo) as error:
+        raise UnreadableReservations(
+            f"the node's Lease has reservations of devices that cannot be read ({error}); they are ignored after "
+            f"{EXPIRES_S:.0f} s, and the scheduler retries"
+        ) from error

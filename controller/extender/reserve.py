@@ -17,7 +17,7 @@ from controller.extender.pods_on_node import PodsOnNode
 from controller.extender.requested_devices import RequestedDevices
 from controller.extender.reservations import DeviceReservation, DeviceReservations, ReservationStore
 from controller.extender.worker import DeviceWorker, NoAnswerInTime
-from shared.devices.info import PodInfo
+from shared.devices.info import PodInfo, with_unknown_of
 from shared.kube.cache import Cache
 from shared.kube.errors import Conflict, KubeError, Refused
 from shared.kube.transport import Kube
@@ -90,9 +90,11 @@ class DeviceReserver:
     async def give_back(self, reservation: DeviceReservation, account: NodeAccount) -> None:
         """Remove the reservation of a pod that was not bound; if that fails, a later one on the node removes it.
 
-        It stays if another attempt to bind the pod uses it by now.
+        It stays if another attempt to bind the pod uses it by now, or an earlier one may still arrive.
         """
         self.accounts.give_up(reservation.uid)
+        if reservation.is_repeated:
+            return
         try:
             await self._commits.submit(account.name, _GiveBack(reservation))
         except (KubeError, NotBound) as error:
@@ -112,31 +114,41 @@ class DeviceReserver:
             self.accounts.assume(uid, node, chosen)
 
     async def _commit(self, node: str, changes: Sequence[_Change]) -> Sequence[_Outcome]:
-        """Commit changes to a node in one write; if the API server refuses it, perhaps for its size, one by one."""
+        """Commit changes to a node in one write; one by one if the write is refused, or one of them causes an error."""
         try:
             return await self._decide_and_write(node, changes)
-        except Refused as error:
-            if len(changes) == 1:
-                return [error]
-        except (KubeError, NoAnswerInTime) as error:
-            return [error] * len(changes)
+        except Exception as error:  # noqa: BLE001 - it is raised again for the pod that causes it
+            is_shared = isinstance(error, (KubeError, NoAnswerInTime)) and not isinstance(error, Refused)
+            if is_shared or len(changes) == 1:
+                return [error] * len(changes)
         return [outcome for change in changes for outcome in await self._commit(node, [change])]
 
     async def _decide_and_write(self, node: str, changes: Sequence[_Change]) -> Sequence[_Outcome]:
-        """Decide on all changes from one read of the reservations, and start over after a conflict."""
+        """Decide on all changes from one read of the reservations, and start over after a conflict.
+
+        A write proves that the cached reservations were current. Without one, another replica may have given devices
+        back, so nothing is refused before they are read live.
+        """
+        is_live = False
         for _ in range(_ATTEMPTS):
             account = self.accounts.node(node)
             if account is None:
                 return [NotBound(f"node {node} is gone")] * len(changes)
-            reserved = await self.store.of(node, account.uid)
+            is_live |= not self.store.knows(node, account.uid)
+            reserved = await self.store.of(node, account.uid, live=is_live)
             try:
-                return await self._try(reserved, changes)
+                outcomes, is_written = await self._try(reserved, changes)
             except Conflict:
                 self.conflict()
+                continue
+            if is_live or is_written or not any(isinstance(outcome, NotBound) for outcome in outcomes):
+                return outcomes
+            is_live = True
         error = NotBound(f"other replicas keep reserving devices of node {node}; the scheduler retries")
         return [error] * len(changes)
 
-    async def _try(self, reserved: DeviceReservations, changes: Sequence[_Change]) -> Sequence[_Outcome]:
+    async def _try(self, reserved: DeviceReservations, changes: Sequence[_Change]) -> tuple[Sequence[_Outcome], bool]:
+        """Decide on the changes, and write if there is anything to write; return also whether there was."""
         pods = PodsOnNode(self.kube, self.accounts, self.pods, reserved.node)
         kept = await self._kept(reserved, changes, pods)
         if not kept.version and not all(isinstance(change, _GiveBack) for change in changes):
@@ -160,7 +172,7 @@ class DeviceReserver:
             outcomes.append(outcome)
         if must_write:
             await self.store.write(kept)
-        return outcomes
+        return outcomes, must_write
 
     async def _reservation(
         self, change: _Reserve, reserved: DeviceReservations, kept: DeviceReservations, pods: PodsOnNode
@@ -168,10 +180,12 @@ class DeviceReserver:
         """Reserve the devices of the pod's current reservation, else free ones; return NotBound if there are none."""
         metadata = change.pod.metadata
         mine = kept.of_pod(metadata.uid) or reserved.of_pod(metadata.uid)
-        if mine is None or self.store.is_expired(reserved.node, mine.uid):
+        is_repeated = False
+        if mine is None or self.store.is_expired(reserved.node, mine):
             info = await self._allocate(change, kept, pods)
         elif _requests(mine.info) == _requests(change.requested.info):
-            info = mine.info  # an earlier binding with these devices may still arrive
+            # An earlier binding with these devices may still arrive.
+            info, is_repeated = with_unknown_of(change.requested.info, mine.info), True
         else:
             info = NotBound(
                 "an earlier binding of the pod, with other requests, may still arrive; the scheduler retries"
@@ -179,7 +193,7 @@ class DeviceReserver:
         if isinstance(info, NotBound):
             return info
         attempt = f"{self.store.identity}/{next(self._attempts)}"
-        return DeviceReservation(metadata.namespace, metadata.name, metadata.uid, info, attempt)
+        return DeviceReservation(metadata.namespace, metadata.name, metadata.uid, info, attempt, is_repeated)
 
     async def _allocate(self, change: _Reserve, kept: DeviceReservations, pods: PodsOnNode) -> PodInfo | NotBound:
         """Choose devices from the cache if it is fresh enough; always from a live list before refusing."""
@@ -208,7 +222,7 @@ class DeviceReserver:
         kept, seen = list[DeviceReservation](), reserved.pods_seen
         decided = {change.pod.metadata.uid for change in changes if isinstance(change, _Reserve)}
         for entry in reserved.entries:
-            if entry.uid in decided or self.store.is_expired(reserved.node, entry.uid):
+            if entry.uid in decided or self.store.is_expired(reserved.node, entry):
                 continue
             pod = await pods.reserved_for(entry)
             if pod is None or pod.has_ended or pod.spec.node_name not in ("", reserved.node):

@@ -5,7 +5,7 @@ that begin with `kube_` come from the Node or the Pod itself and are never in th
 this version does not know; they are written back unchanged.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 GROUP_PREFIX = "resource/group/"
@@ -61,6 +61,26 @@ class PodInfo:
     init_containers: dict[str, ContainerInfo] = field(default_factory=dict)
     running_containers: dict[str, ContainerInfo] = field(default_factory=dict)
     unknown: dict[str, Any] = field(default_factory=dict)
+
+
+def without_unknown(pod: PodInfo) -> PodInfo:
+    """Return a pod without the keys that this version does not know."""
+    return with_unknown_of(PodInfo(), pod)
+
+
+def with_unknown_of(source: PodInfo, pod: PodInfo) -> PodInfo:
+    """Return a pod with another one's unknown keys, container by container, in place of its own."""
+
+    def containers(own: dict[str, ContainerInfo], theirs: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]:
+        nothing = ContainerInfo()
+        return {name: replace(each, unknown=theirs.get(name, nothing).unknown) for name, each in own.items()}
+
+    return replace(
+        pod,
+        unknown=source.unknown,
+        init_containers=containers(pod.init_containers, source.init_containers),
+        running_containers=containers(pod.running_containers, source.running_containers),
+    )
 
 
 def copy_node(node: NodeInfo) -> NodeInfo:

@@ -149,7 +149,7 @@ async def test_devices_of_bound_pods_count_although_the_lease_is_missing(
     assert await one.bind(first, name_of(node)) == ""
     api.delete(f"{LEASES}/{lease_name(name_of(node))}")
     one.accounts.give_up(first["metadata"]["uid"])
-    one.binder.reserver.store.forget(name_of(node))
+    one.binder.reserver.store.node_changed(msgspec.convert(node, DeviceNode), None)
     assert "requested 1, used 1" in await one.bind(second, name_of(node))
 
 

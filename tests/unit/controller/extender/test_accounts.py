@@ -67,6 +67,15 @@ def test_a_pod_that_was_bound_elsewhere_or_deleted_is_no_longer_assumed() -> Non
     assert users(accounts, "n") == set()
 
 
+def test_a_pod_whose_allocation_cannot_be_read_is_no_longer_assumed() -> None:
+    accounts, waiting = accounts_with("n"), device_pod("p", {CARD: 1})
+    accounts.assume("uid-p", "n", got(bound_pod("p", "n", "a")))
+    bound = device_pod("p", annotation='{"nodename": 5}', nodeName="n")
+    accounts.pod_changed(waiting, bound)
+    accounts.pod_changed(bound, None)
+    assert users(accounts, "n") == set()
+
+
 def test_a_malformed_annotation_affects_only_its_own_node() -> None:
     accounts = DeviceAccounts()
     accounts.node_changed(None, device_node("bad", annotation='{"allocatable": {"resource/group/gpu/a/cards": -1}}'))

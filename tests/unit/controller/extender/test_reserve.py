@@ -3,79 +3,45 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.device_objects import DevicePod
-from controller.extender.requested_devices import requested_devices
-from controller.extender.reservations import RESERVED_ANNOTATION, DeviceReservation, ReservationStore
+from controller.extender.evaluator import FitEvaluator
+from controller.extender.requested_devices import RequestedDevices, requested_devices
+from controller.extender.reservations import (
+    EXPIRES_S,
+    RESERVED_ANNOTATION,
+    DeviceReservation,
+    ReservationStore,
+    UnreadableReservations,
+)
 from controller.extender.reserve import DeviceReserver, NotBound
 from controller.extender.worker import DeviceWorker
+from shared.devices.info import PodInfo
 from shared.kube.cache import Cache
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
-from tests.builders.api_server import connected, listed
+from tests.builders.api_server import connected
 from tests.builders.devices import CARD, Json, card, device_node, device_pod
+from tests.builders.lease_server import LaterClock, LeaseServer
 
 _CARDS = {card(place): 1 for place in "abcd"}
-_CONFLICT, _INVALID = 409, 422
-
-
-class LeaseServer:
-    """Keeps the Lease of the node; `written` has the names of the pods in each write that succeeded."""
-
-    def __init__(self) -> None:
-        self.lease: Json | None = None
-        self.reads: list[str] = []
-        self.written: list[set[str]] = []
-        self.most_entries = 99
-        self.may_write = asyncio.Event()
-        self.may_write.set()
-        self.asked = asyncio.Semaphore(0)  # released for each write that arrives
-
-    async def answer(self, request: web.Request) -> web.Response:
-        body = json.loads(await request.read() or b"null")
-        if request.method == "GET":
-            self.reads.append(request.path)
-            if request.path.endswith("/pods"):
-                return web.json_response(listed())
-            if request.path.endswith("/leases"):
-                return web.json_response(listed(*filter(None, [self.lease])))
-            return web.json_response(self.lease) if self.lease else _status(404)
-        self.asked.release()
-        await self.may_write.wait()
-        return self.write(body)
-
-    def write(self, body: Json) -> web.Response:
-        version = self.lease["metadata"]["resourceVersion"] if self.lease else None
-        if body["metadata"].get("resourceVersion") != version:
-            return _status(_CONFLICT)
-        entries = json.loads(body["metadata"]["annotations"][RESERVED_ANNOTATION])
-        if len(entries) > self.most_entries:
-            return _status(_INVALID)
-        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(int(version or 0) + 1)}}
-        self.written.append({each["name"] for each in entries})
-        return web.json_response(self.lease)
-
-
-def _status(code: int) -> web.Response:
-    return web.json_response({"code": code, "message": "no"}, status=code)
 
 
 class Node:
     """A node with four cards, and the reserver of one replica."""
 
-    def __init__(self, server: LeaseServer, kube: Kube) -> None:
-        self.server, self.accounts, self.conflicts = server, DeviceAccounts(), 0
+    def __init__(self, server: LeaseServer, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
+        self.server, self.kube, self.accounts, self.conflicts = server, kube, DeviceAccounts(), 0
         self.accounts.node_changed(None, device_node("n", _CARDS))
         self.pods: Cache[DevicePod] = Cache(self.accounts.pod_changed)
         worker = DeviceWorker(self.accounts, [], time.monotonic)
-        store = ReservationStore(kube, "ns", "me", time.monotonic)
+        store = ReservationStore(kube, "ns", "me", clock)
         self.reserver = DeviceReserver(kube, self.accounts, self.pods, worker, store, self._count)
 
     def _count(self) -> None:
@@ -161,7 +127,7 @@ async def test_giving_back_an_earlier_attempt_keeps_a_later_reservation(node: No
     await node.reserver.give_back(first, node.account)
     assert node.server.written[-1] == {"p"}
     await node.reserver.give_back(second, node.account)
-    assert node.server.written[-1] == set()
+    assert node.server.written[-1] == {"p"}, "the first one could still arrive"
 
 
 async def test_reservations_of_a_refused_write_are_retried_one_by_one(node: Node) -> None:
@@ -171,6 +137,34 @@ async def test_reservations_of_a_refused_write_are_retried_one_by_one(node: Node
     assert len(set(cards(*found))) == 2
     assert sum(isinstance(each, Refused) for each in found) == 1
     assert len(node.account.pods) == 2
+
+
+async def test_a_pod_that_causes_an_error_fails_alone(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    allocate = FitEvaluator.place_beside
+
+    def failing(evaluator: FitEvaluator, pods: Any, requested: RequestedDevices, name: str, uid: str) -> PodInfo | str:
+        if uid == "uid-q":
+            raise RecursionError
+        return allocate(evaluator, pods, requested, name, uid)
+
+    monkeypatch.setattr(FitEvaluator, "place_beside", failing)
+    found = await asyncio.gather(*(node.reserve(name) for name in "pqr"), return_exceptions=True)
+    assert [type(each).__name__ for each in found] == ["DeviceReservation", "RecursionError", "DeviceReservation"]
+
+
+@pytest.mark.parametrize(
+    "text", ["not JSON", '[{"namespace": "d", "name": "x", "uid": "u", "devices": {"requests": 5}}]']
+)
+async def test_unreadable_reservations_keep_all_devices_of_the_node_until_they_expire(node: Node, text: str) -> None:
+    assert node.server.lease is not None
+    metadata = node.server.lease["metadata"]
+    node.server.lease["metadata"] = metadata | {"annotations": metadata["annotations"] | {RESERVED_ANNOTATION: text}}
+    later = LaterClock()
+    other = Node(node.server, node.kube, later)
+    with pytest.raises(UnreadableReservations, match="cannot be read"):
+        await other.reserve("p")
+    later.passed_s = EXPIRES_S + 1
+    assert cards(await other.reserve("p")) == [card("d")]
 
 
 async def test_a_lease_is_created_once_and_before_the_first_pod(node: Node) -> None:

@@ -1,0 +1,106 @@
+"""An API server with the Lease of one node, and with pods that can be bound."""
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from controller.extender.reservations import RESERVED_ANNOTATION
+from tests.builders.api_server import listed
+from tests.builders.devices import Json, pod_json
+
+_CONFLICT, _INVALID = 409, 422
+
+
+@dataclass
+class LaterClock:
+    """A monotonic clock that a test can set forward."""
+
+    passed_s: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.passed_s
+
+
+class LeaseServer:
+    """Keeps the Lease of the node; `written` has the names of the pods in each write that succeeded."""
+
+    def __init__(self) -> None:
+        self.lease: Json | None = None
+        self.reads: list[str] = []
+        self.written: list[set[str]] = []
+        self.most_entries = 99
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.asked = asyncio.Semaphore(0)  # released for each write that arrives
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read() or b"null")
+        if request.method == "GET":
+            self.reads.append(request.path)
+            if request.path.endswith("/pods"):
+                return web.json_response(listed())
+            if request.path.endswith("/leases"):
+                return web.json_response(listed(*filter(None, [self.lease])))
+            return web.json_response(self.lease) if self.lease else status(404)
+        self.asked.release()
+        await self.may_write.wait()
+        return self.write(body)
+
+    def write(self, body: Json) -> web.Response:
+        version = self.lease["metadata"]["resourceVersion"] if self.lease else None
+        if body["metadata"].get("resourceVersion") != version:
+            return status(_CONFLICT)
+        entries = json.loads(body["metadata"]["annotations"][RESERVED_ANNOTATION])
+        if len(entries) > self.most_entries:
+            return status(_INVALID)
+        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(int(version or 0) + 1)}}
+        self.written.append({each["name"] for each in entries})
+        return web.json_response(self.lease)
+
+
+class BindingServer(LeaseServer):
+    """Has pods as well. `refusals` has a status by pod name, with which its bindings are answered.
+
+    A binding waits for the pod's event in `held`. Reading a pod in `unreadable` fails.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pods: dict[str, Json] = {}
+        self.refusals: dict[str, int] = {}
+        self.held: dict[str, asyncio.Event] = {}
+        self.unreadable: set[str] = set()
+
+    def add(self, name: str, *arguments: object) -> Json:
+        """Create a pod, as in `pod_json`, that is on no node."""
+        self.pods[name] = pod = pod_json(name, *arguments)  # type: ignore[arg-type]
+        pod["metadata"]["resourceVersion"] = "3"
+        return pod
+
+    async def answer(self, request: web.Request) -> web.Response:
+        name = request.path.removesuffix("/binding").rpartition("/")[2]
+        if request.path.endswith("/binding"):
+            return await self._bind(self.pods[name], await request.json())
+        if request.path.endswith("/pods"):
+            return web.json_response(listed(*(pod for pod in self.pods.values() if pod["spec"].get("nodeName"))))
+        if "/pods/" in request.path:
+            return status(500) if name in self.unreadable else web.json_response(self.pods[name])
+        return await super().answer(request)
+
+    async def _bind(self, pod: Json, body: Json) -> web.Response:
+        name = pod["metadata"]["name"]
+        if name in self.held:
+            await self.held[name].wait()
+        if name in self.refusals:
+            return status(self.refusals[name])
+        pod["spec"]["nodeName"], version = body["target"]["name"], int(pod["metadata"]["resourceVersion"])
+        pod["metadata"] |= {"annotations": body["metadata"]["annotations"], "resourceVersion": str(version + 1)}
+        return web.json_response({}, status=201)
+
+
+def status(code: int) -> web.Response:
+    """Return a failure, as the API server answers it."""
+    return web.json_response({"code": code, "message": "no"}, status=code)

@@ -1,0 +1,203 @@
+"""Bindings that fail, hang or stay in doubt, by one or two replicas, against an API server with a Lease and pods."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.extender.accounts import DeviceAccounts, NodeAccount
+from controller.extender.bind import DeviceBinder
+from controller.extender.decide import NodeFit
+from controller.extender.device_objects import DevicePod
+from controller.extender.requested_devices import requested_devices
+from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION, ReservationStore
+from controller.extender.reserve import DeviceReserver, NotBound
+from controller.extender.wire import ExtenderBindingArgs
+from controller.extender.worker import DeviceWorker
+from shared.devices.annotation import ANNOTATION
+from shared.kube.cache import Cache
+from shared.kube.objects import Key
+from shared.kube.transport import Kube
+from tests.builders.api_server import connected
+from tests.builders.devices import CARD, card, device_node
+from tests.builders.lease_server import BindingServer, LaterClock
+
+ONE = {card("a"): 1}
+UNKNOWN_OUTCOME, REFUSED = 500, 422
+
+
+class Replica:
+    """A replica that binds pods to the node `n`."""
+
+    def __init__(self, server: BindingServer, kube: Kube, clock: LaterClock, cards: Mapping[str, int] = ONE) -> None:
+        self.server, self.accounts = server, DeviceAccounts()
+        self.accounts.node_changed(None, device_node("n", cards))
+        self.pods: Cache[DevicePod] = Cache(self.accounts.pod_changed)
+        self.worker = DeviceWorker(self.accounts, [], clock)
+        store = ReservationStore(kube, "ns", f"replica-{id(self)}", clock)
+        self.reserver = DeviceReserver(kube, self.accounts, self.pods, self.worker, store)
+        self._binder, self._clock = DeviceBinder(kube, self.accounts, self.pods, self.reserver), clock
+
+    def see(self, *names: str) -> None:
+        """Let the watch bring pods as they are."""
+        for name in names:
+            self.pods.upsert(msgspec.convert(self.server.pods[name], DevicePod))
+
+    async def bind(self, name: str) -> str:
+        """Bind a pod; return the reason if it was not bound."""
+        args = ExtenderBindingArgs(pod_name=name, pod_namespace="default", pod_uid=f"uid-{name}", node="n")
+        try:
+            await self._binder.bind(args)
+        except NotBound as error:
+            return str(error)
+        return ""
+
+    async def fit(self, name: str) -> NodeFit:
+        """Answer filter for one pod."""
+        pod = self.pods.get(Key("default", name))
+        assert pod is not None
+        requested, until = requested_devices(pod), self._clock() + 1
+        return (await self.worker.run(lambda evaluator: evaluator.fits(requested, ["n"], until)))[0]
+
+    @property
+    def account(self) -> NodeAccount:
+        account = self.accounts.node("n")
+        assert account is not None
+        return account
+
+    @property
+    def counted(self) -> set[str]:
+        return set(self.account.pods)
+
+
+class Bench:
+    """An API server, a clock, and two replicas that have seen the pods `p`, `q` and `r`, which request a card each."""
+
+    def __init__(self, server: BindingServer, kube: Kube) -> None:
+        self.server, self.kube, self.clock = server, kube, LaterClock()
+        for name in "pqr":
+            server.add(name, {CARD: 1})
+        self.one, self.two = self.replica(), self.replica()
+
+    def replica(self, cards: Mapping[str, int] = ONE) -> Replica:
+        replica = Replica(self.server, self.kube, self.clock, cards)
+        replica.see(*self.server.pods)
+        return replica
+
+    @property
+    def reserved(self) -> list[str]:
+        assert self.server.lease is not None
+        return [each["name"] for each in json.loads(self.server.lease["metadata"]["annotations"][RESERVED_ANNOTATION])]
+
+    def card_of(self, name: str) -> str | None:
+        metadata = self.server.pods[name]["metadata"]
+        main = json.loads(metadata["annotations"][ANNOTATION])["runningcontainer"]["main"]
+        found: str | None = main.get("allocatefrom", {}).get(CARD)
+        return found
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    server = BindingServer()
+    async with connected(server.answer, tmp_path) as kube:
+        yield Bench(server, kube)
+
+
+async def test_after_an_unknown_outcome_only_the_lease_holds_the_device_and_the_pod_can_be_bound_again(
+    bench: Bench,
+) -> None:
+    bench.server.refusals["p"] = UNKNOWN_OUTCOME
+    assert "whether the pod was bound is unknown" in await bench.one.bind("p")
+    assert bench.one.counted == set()
+    assert (await bench.one.fit("p")).fits
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+    del bench.server.refusals["p"]
+    assert await bench.one.bind("p") == ""
+    assert bench.card_of("p") == card("a")
+
+
+async def test_a_device_in_doubt_is_free_again_after_two_minutes(bench: Bench) -> None:
+    bench.server.refusals["p"] = UNKNOWN_OUTCOME
+    await bench.one.bind("p")
+    assert await bench.one.bind("q") != ""
+    bench.clock.passed_s = EXPIRES_S + 1
+    assert await bench.one.bind("q") == ""
+    assert bench.one.counted == {"uid-q"}
+
+
+async def test_each_attempt_to_bind_has_its_own_two_minutes(bench: Bench) -> None:
+    bench.server.refusals["p"] = UNKNOWN_OUTCOME
+    await bench.one.bind("p")
+    assert await bench.two.bind("q") != ""  # it has seen the reservation of p now
+    bench.clock.passed_s = EXPIRES_S + 1
+    del bench.server.refusals["p"]
+    bench.server.held["p"] = asyncio.Event()
+    bench.server.asked = asyncio.Semaphore(0)
+    again = asyncio.create_task(bench.one.bind("p"))
+    await bench.server.asked.acquire()
+    while not bench.reserved:  # noqa: ASYNC110 - the server writes it before it answers
+        await asyncio.sleep(0.001)
+    assert "no devices for the pod any more" in await bench.two.bind("q")
+    bench.server.held["p"].set()
+    assert await again == ""
+
+
+async def test_a_replica_reads_the_lease_before_it_refuses_a_pod(bench: Bench) -> None:
+    bench.server.held["p"], bench.server.refusals["p"] = asyncio.Event(), REFUSED
+    await bench.one.reserver.ensure_lease(bench.one.account)
+    bench.server.asked = asyncio.Semaphore(0)
+    binding = asyncio.create_task(bench.one.bind("p"))
+    await bench.server.asked.acquire()
+    assert await bench.two.bind("q") != ""
+    bench.server.held["p"].set()
+    assert "its devices are free again" in await binding
+    assert bench.reserved == []
+    assert await bench.two.bind("q") == ""
+
+
+async def test_a_refused_binding_that_cannot_be_confirmed_keeps_its_reservation(bench: Bench) -> None:
+    bench.server.refusals["p"], bench.server.unreadable = REFUSED, {"p"}
+    assert "whether the pod was bound is unknown" in await bench.one.bind("p")
+    assert bench.reserved == ["p"]
+    assert bench.one.counted == set()
+
+
+async def test_a_second_attempt_that_is_refused_keeps_the_reservation_of_the_first(bench: Bench) -> None:
+    bench.server.refusals["p"] = UNKNOWN_OUTCOME
+    await bench.one.bind("p")
+    bench.server.refusals["p"] = REFUSED
+    assert await bench.one.bind("p") != ""
+    assert bench.reserved == ["p"]
+
+
+async def test_unknown_keys_reach_the_pod_but_not_the_lease(bench: Bench) -> None:
+    text = json.dumps({"x": "y" * 200_000, "runningcontainer": {"main": {"requests": {CARD: 1}, "z": [1]}}})
+    bench.server.add("large", None, text)
+    bench.server.refusals["large"] = UNKNOWN_OUTCOME
+    replica = bench.replica()
+    await replica.bind("large")
+    assert bench.server.lease is not None
+    assert len(bench.server.lease["metadata"]["annotations"][RESERVED_ANNOTATION]) < 1000
+    del bench.server.refusals["large"]
+    another = bench.replica()  # which knows only the Lease
+    assert await another.bind("large") == ""
+    written = json.loads(bench.server.pods["large"]["metadata"]["annotations"][ANNOTATION])
+    assert len(written["x"]) == 200_000
+    assert written["runningcontainer"]["main"]["z"] == [1]
+
+
+async def test_a_cancelled_binding_is_not_counted(bench: Bench) -> None:
+    bench.server.held["p"] = asyncio.Event()
+    binding = asyncio.create_task(bench.one.bind("p"))
+    while "uid-p" not in bench.one.counted:  # noqa: ASYNC110 - it is counted when it is reserved
+        await asyncio.sleep(0.001)
+    await bench.server.asked.acquire()
+    while not bench.server.written:  # noqa: ASYNC110 - the server fills it
+        await asyncio.sleep(0.001)
+    binding.cancel()
+    await asyncio.gather(binding, return_exceptions=True)
+    bench.server.held["p"].set()
+    assert bench.one.counted == set()
