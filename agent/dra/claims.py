@@ -96,7 +96,7 @@ class PreparedClaims:
 
     async def _prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
         async with self._turns[ref.uid]:
-            view = await self.observer.view(ref)
+            view = await self.observer.view(ref, with_pods=not self.allowed.empty)
             devices = devices_held(view)
             models = models_of(view, devices)
             added: dict[int, PluginEdits] = {}

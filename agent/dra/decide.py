@@ -26,7 +26,7 @@ class PreparationView:
         ref: The claim that kubelet asks for.
         node_name: This node.
         claim: The claim, read live; None if it does not exist.
-        pod: The pod that it is reserved for, if there is exactly one.
+        pods: The pods that it is reserved for; empty if no device plugin may be asked.
         entries: The entries of this node's ModelNode, read live.
         held: The snapshots on disk, by device name.
     """
@@ -34,7 +34,7 @@ class PreparationView:
     ref: KubeletClaim
     node_name: str
     claim: ResourceClaim | None
-    pod: Json | None
+    pods: Sequence[Json]
     entries: Mapping[tuple[str, str], Entry]
     held: Mapping[str, HeldModel]
 
@@ -86,29 +86,38 @@ def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice])
     """Yield the calls to device plugins: none unless the scheduler allocated devices of this node to the container.
 
     An admission policy ensures that only the scheduler writes `nodename` and `allocatefrom`. Raises PrepareRefused if
-    the annotation is invalid, or if one container's devices would also reach another.
+    an annotation is invalid, or if the devices would also reach another container, or a pod that joins the claim later:
+    kubelet prepares a claim only once. Claims from templates and extended resources belong to one pod.
     """
-    pod_info = _pod_info(view.pod)
-    if pod_info is None or view.pod is None or pod_info.node_name != view.node_name:
-        return
-    infos = pod_info.init_containers | pod_info.running_containers
-    for index, device in enumerate(devices):
-        names = containers_of(view.pod, view.ref.name, device.request)
-        given = [name for name in names if name in infos and infos[name].allocate_from]
-        if given and len(names) > 1:
-            raise PrepareRefused(
-                f"container {given[0]} got devices, but shares request {device.request} of claim {view.ref} with "
-                f"{len(names) - 1} more; give each container a request of its own"
-            )
-        for name in given:
-            yield AllocateRequest(index, name, pod_info, infos[name])
+    references = view.claim.metadata.owner_references if view.claim else ()
+    owners = [each.get("uid") for each in references if each.get("controller")]
+    for pod in view.pods:
+        pod_info = _pod_info(pod)
+        if pod_info is None or pod_info.node_name != view.node_name:
+            continue
+        infos = pod_info.init_containers | pod_info.running_containers
+        for index, device in enumerate(devices):
+            names = containers_of(pod, view.ref.name, device.request)
+            given = [name for name in names if name in infos and infos[name].allocate_from]
+            if given and pod["metadata"].get("uid") not in owners:
+                raise PrepareRefused(
+                    f"container {given[0]} of pod {pod['metadata'].get('name')} got devices, but claim {view.ref} is "
+                    "not that pod's own; name a template in resourceClaimTemplateName, not a claim in resourceClaimName"
+                )
+            if given and len(names) > 1:
+                raise PrepareRefused(
+                    f"container {given[0]} got devices, but shares request {device.request} of claim {view.ref} with "
+                    f"{len(names) - 1} more; give each container a request of its own"
+                )
+            for name in given:
+                yield AllocateRequest(index, name, pod_info, infos[name])
 
 
-def _pod_info(pod: Json | None) -> PodInfo | None:
-    text = ((pod or {}).get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
+def _pod_info(pod: Json) -> PodInfo | None:
+    text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
     if not text:
         return None
     try:
         return parse_pod_info(text)
     except InvalidDeviceInfo as error:
-        raise PrepareRefused(f"annotation {ANNOTATION} of the pod: {error}") from error
+        raise PrepareRefused(f"annotation {ANNOTATION} of pod {pod['metadata'].get('name')}: {error}") from error

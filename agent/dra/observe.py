@@ -14,7 +14,7 @@ from shared.api.model_node import PATH, Entry, ModelNode
 from shared.kube.collection import decode, get_object, list_objects
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
-from shared.model_devices import FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES, ResourceClaim
+from shared.model_devices import FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES, ClaimConsumer, ResourceClaim
 
 Json = dict[str, Any]
 
@@ -35,8 +35,8 @@ class PreparationObserver:
         self.held = await asyncio.get_running_loop().run_in_executor(self.thread, self.scanner.scan)
         return self.held
 
-    async def view(self, ref: KubeletClaim) -> PreparationView:
-        """Return everything that the decision about a claim depends on."""
+    async def view(self, ref: KubeletClaim, *, with_pods: bool) -> PreparationView:
+        """Return everything that the decision about a claim depends on; its pods matter only to device plugins."""
         path = f"{RESOURCES}/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
         claim = await get_object(self.kube, path, ResourceClaim)
         model_node = await get_object(self.kube, f"{PATH}/{self.node_name}", ModelNode)
@@ -44,7 +44,7 @@ class PreparationObserver:
             ref,
             self.node_name,
             claim,
-            await self._only_pod(claim) if claim else None,
+            [pod for each in claim.pods if (pod := await self._pod(claim, each))] if claim and with_pods else [],
             entries_of(model_node, self.node_uid),
             await self._models([device.device for device in claim.models_on(self.node_name)]) if claim else {},
         )
@@ -63,10 +63,7 @@ class PreparationObserver:
         now = [await loop.run_in_executor(self.thread, self.scanner.current, model) for model in known]
         return {model.device: model for model in now if model is not None}
 
-    async def _only_pod(self, claim: ResourceClaim) -> Json | None:
-        if len(claim.pods) != 1:
-            return None
-        (consumer,) = claim.pods
+    async def _pod(self, claim: ResourceClaim, consumer: ClaimConsumer) -> Json | None:
         try:
             path = f"/api/v1/namespaces/{claim.metadata.namespace}/pods/{consumer.name}"
             pod = decode(await self.kube.request("GET", path), Json)

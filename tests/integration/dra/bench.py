@@ -178,6 +178,13 @@ class DraBench:
         self.until(lambda: bool(self.api.get(where)["spec"].get("nodeName")), f"pod {where} to be bound")
         return self.api.get(where)
 
+    def own(self, claim: Json, pod: Json) -> None:
+        """Make a claim a pod's own, as claims from templates are."""
+        meta = claim["metadata"]
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        path = f"{RESOURCES}/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}"
+        self.api.patch(path, {"metadata": {"ownerReferences": [owner | {"controller": True}]}})
+
     def current(self, claim: Json) -> Json:
         """Return a claim as it is now."""
         meta = claim["metadata"]

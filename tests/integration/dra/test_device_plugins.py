@@ -63,12 +63,16 @@ def _claimed(bench: DraBench, place: str, node: str = "") -> Json:
 
 def _claim(bench: DraBench, place: str, node: str = "") -> Json:
     claim = bench.claim("model == 'tiny'")
+    bench.own(claim, _pod(bench, claim, place, node))
+    return claim
+
+
+def _pod(bench: DraBench, claim: Json, place: str, node: str = "") -> Json:
     info = {
         "nodename": node or bench.node,
         "runningcontainer": {"main": {"requests": {"toy": 1}, "allocatefrom": {"toy": f"toys/{place}"}}},
     }
-    bench.pod(claim, annotations={"KubeDevice/DeviceInfo": json.dumps(info)})
-    return claim
+    return bench.pod(claim, annotations={"KubeDevice/DeviceInfo": json.dumps(info)})
 
 
 def test_edits_on_the_allow_list_reach_the_container(toys: DraBench) -> None:
@@ -87,6 +91,18 @@ def test_a_device_that_is_not_on_the_allow_list_is_refused_by_name(toys: DraBenc
     claim = _claimed(toys, "sda")
     assert "device /dev/sda" in toys.refused(claim)
     assert not toys.cdi_path(claim).exists()
+
+
+def test_a_pod_with_devices_is_refused_a_claim_that_others_can_share(toys: DraBench) -> None:
+    """Kubelet prepares a claim once: a second pod would get the devices of the first."""
+    toys.allow = json.dumps(ALLOW)
+    _claimed(toys, "fuse")
+    shared = toys.claim("model == 'tiny'")
+    for _ in range(2):
+        toys.pod(shared)
+    toys.prepared(shared)
+    _pod(toys, shared, "fuse")
+    assert "resourceClaimTemplateName" in toys.refused(shared)
 
 
 def test_the_example_plugin_sets_a_variable_with_the_allocated_devices(bench: DraBench, tmp_path: Path) -> None:

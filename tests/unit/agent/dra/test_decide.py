@@ -27,17 +27,18 @@ def _device(request: str = "model", model: HeldModel = MODEL, pool: str = "n") -
     return AllocatedDevice(request=request, driver="model.larder.dev", pool=pool, device=model.device)
 
 
-def _claim(*results: AllocatedDevice) -> ResourceClaim:
+def _claim(*results: AllocatedDevice, owner: str = "p1") -> ResourceClaim:
     allocation = ResourceAllocation(devices=AllocatedDevices(results=list(results)))
+    owners = [{"kind": "Pod", "uid": owner, "controller": True}] if owner else []
     return ResourceClaim(
-        metadata=Meta(namespace=REF.namespace, name=REF.name, uid=REF.uid),
+        metadata=Meta(namespace=REF.namespace, name=REF.name, uid=REF.uid, owner_references=owners),
         status=ResourceClaimStatus(allocation=allocation),
     )
 
 
 def _view(model: HeldModel = MODEL, state: str = EntryState.PRESENT, **fields: Any) -> PreparationView:
     entry = Entry(id=model.id, revision=model.revision, state=state)
-    view = PreparationView(REF, "n", _claim(_device(model=model)), None, {entry.key: entry}, {model.device: model})
+    view = PreparationView(REF, "n", _claim(_device(model=model)), [], {entry.key: entry}, {model.device: model})
     return replace(view, **fields)
 
 
@@ -79,11 +80,11 @@ def test_a_private_model_is_for_claims_of_its_namespace() -> None:
     assert "belongs to namespace team-b" in _refusal(_view(foreign))
 
 
-def _pod(info: PodInfo | str, *containers: str) -> dict[str, Any]:
+def _pod(info: PodInfo | str, *containers: str, uid: str = "p1") -> dict[str, Any]:
     text = info if isinstance(info, str) else encode_pod_info(info)
     uses = [{"name": name, "resources": {"claims": [{"name": "m"}]}} for name in containers]
     return {
-        "metadata": {"annotations": {"KubeDevice/DeviceInfo": text}},
+        "metadata": {"name": f"pod-{uid}", "uid": uid, "annotations": {"KubeDevice/DeviceInfo": text}},
         "spec": {"resourceClaims": [{"name": "m", "resourceClaimName": REF.name}], "containers": uses},
     }
 
@@ -91,8 +92,9 @@ def _pod(info: PodInfo | str, *containers: str) -> dict[str, Any]:
 GIVEN = ContainerInfo(requests={"gpu": 1}, allocate_from={"gpu": "gpu/3"})
 
 
-def _asked(pod: dict[str, Any]) -> list[tuple[int, str]]:
-    return [(each.index, each.container) for each in allocate_requests(_view(pod=pod), [_device()])]
+def _asked(*pods: dict[str, Any], owner: str = "p1") -> list[tuple[int, str]]:
+    view = _view(claim=_claim(_device(), owner=owner), pods=pods)
+    return [(each.index, each.container) for each in allocate_requests(view, [_device()])]
 
 
 def test_plugins_are_asked_for_a_container_that_was_given_devices_here() -> None:
@@ -113,6 +115,18 @@ def test_a_container_without_a_request_of_its_own_is_refused_the_devices_of_anot
     pod = _pod(PodInfo(node_name="n", running_containers={"main": GIVEN}), "main", "sidecar")
     with pytest.raises(PrepareRefused, match="a request of its own"):
         _asked(pod)
+
+
+@pytest.mark.parametrize("owner", ["", "p2"])
+def test_a_pod_with_devices_is_refused_a_claim_that_other_pods_can_share(owner: str) -> None:
+    """Kubelet prepares a claim once: a second pod would get the devices of the first."""
+    given = PodInfo(node_name="n", running_containers={"main": GIVEN})
+    with pytest.raises(PrepareRefused, match=r"main of pod pod-p1 .* resourceClaimTemplateName"):
+        _asked(_pod(given, "main"), owner=owner)
+    without = _pod(PodInfo(node_name="n"), "main", uid="p2")
+    with pytest.raises(PrepareRefused, match="resourceClaimTemplateName"):
+        _asked(without, _pod(given, "main"), owner=owner)
+    assert _asked(without, _pod(given, "other"), owner=owner) == []
 
 
 def test_a_malformed_annotation_is_refused() -> None:
