@@ -5,6 +5,7 @@ pod. If two devices in one container set the same variable, the last one wins, s
 names its request.
 """
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,10 +92,14 @@ def _variables(suffix: str, **values: str) -> dict[str, str]:
 
 
 def _suffixes(results: Sequence[AllocatedDevice]) -> list[str]:
-    """Return the suffix of each device's variables: the request's name, plus a number from its second device on."""
+    """Return the suffix of each device's variables: the request's name, plus a number from its second device on.
+
+    Numbers that would make it the name of another request are skipped.
+    """
+    names = [_OTHER.sub("_", result.main_request.upper()).strip("_") or "MODEL" for result in results]
     found: list[str] = []
-    for result in results:
-        name = _OTHER.sub("_", result.main_request.upper()).strip("_") or "MODEL"
-        number = sum(each == name or each.startswith(f"{name}#") for each in found)
-        found.append(f"{name}#{number + 1}" if number else name)
-    return [each.replace("#", "_") for each in found]
+    for name in names:
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        free = (each for each in numbered if each not in found and each not in names)
+        found.append(next(free) if name in found else name)
+    return found

@@ -33,6 +33,17 @@ def test_variables_are_named_after_requests_and_numbered_within_one() -> None:
     assert len({each.cdi_name for each in prepared}) == 3
 
 
+def test_the_number_of_a_device_never_makes_it_the_name_of_another_request() -> None:
+    for requests, suffixes in (
+        (["a", "a", "a-2"], ["A", "A_3", "A_2"]),
+        (["a-2", "a", "a", "a"], ["A_2", "A", "A_3", "A_4"]),
+        (["a", "a", "a-2", "a-2", "a-2-2"], ["A", "A_3", "A_2", "A_2_3", "A_2_2"]),
+        (["a-b", "a--b"], ["A_B", "A_B_2"]),
+    ):
+        prepared = prepared_devices("u1", [_allocated(request) for request in requests], {}, {})
+        assert [each.suffix for each in prepared] == suffixes
+
+
 def test_edits_of_plugins_are_added_to_the_model_and_never_replace_it() -> None:
     target = f"/models/{MODEL.device}"
     added = PluginEdits({target: "/etc", "/opt/x": "/opt/x"}, ("/dev/fuse",), {"A": "b", "MODEL_PATH": "/evil"})
