@@ -52,7 +52,8 @@ class PreparedClaims:
     async def prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
         """Write the file of a claim, based on live reads of the API server and the disk. Raises LarderError."""
         self._undone.discard(ref.uid)
-        return await self._prepare(ref)
+        async with self._turns[ref.uid]:
+            return await self._prepare(ref)
 
     async def unprepare(self, ref: KubeletClaim) -> None:
         """Remove the file of a claim, if there is one. Raises StoreFailure."""
@@ -83,10 +84,13 @@ class PreparedClaims:
             _LOG.info("claim_dropped", uid=uid)
         self._done &= live.keys()
         complete = True
-        for uid in live.keys() - self.files.uids() - self._undone:
+        for uid in live.keys() - self.files.uids():
             ref = KubeletClaim(live[uid].namespace, live[uid].name, uid)
             try:
-                await self._prepare(ref)
+                async with self._turns[uid]:
+                    if uid in self._undone:  # perhaps only since the list was read
+                        continue
+                    await self._prepare(ref)
                 _LOG.info("claim_restored", claim=str(ref), uid=uid)
             except LarderError as error:
                 _LOG.warning("claim_not_restored", claim=str(ref), uid=uid, message=str(error))
@@ -95,17 +99,17 @@ class PreparedClaims:
         return complete
 
     async def _prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
-        async with self._turns[ref.uid]:
-            view = await self.observer.view(ref, with_pods=not self.allowed.empty)
-            devices = devices_held(view)
-            models = models_of(view, devices)
-            added: dict[int, PluginEdits] = {}
-            if not self.allowed.empty:  # an empty list allows nothing, so no plugin is asked
-                for request in allocate_requests(view, devices):
-                    added[request.index] = await self._allocate(request)
-            prepared = prepared_devices(ref.uid, devices, models, added)
-            self.files.write(ref.uid, cdi_file(prepared))
-            self._done.add(ref.uid)
+        """Prepare a claim whose turn it is."""
+        view = await self.observer.view(ref, with_pods=not self.allowed.empty)
+        devices = devices_held(view)
+        models = models_of(view, devices)
+        added: dict[int, PluginEdits] = {}
+        if not self.allowed.empty:  # an empty list allows nothing, so no plugin is asked
+            for request in allocate_requests(view, devices):
+                added[request.index] = await self._allocate(request)
+        prepared = prepared_devices(ref.uid, devices, models, added)
+        self.files.write(ref.uid, cdi_file(prepared))
+        self._done.add(ref.uid)
         _LOG.info("claim_prepared", claim=str(ref), uid=ref.uid, devices=[each.allocated.device for each in prepared])
         return prepared
 

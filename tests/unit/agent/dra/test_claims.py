@@ -1,0 +1,51 @@
+"""Claims that are prepared and restored, with an HTTP server in the place of the API server."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from agent.dra.allow_list import AllowList
+from agent.dra.cdi_files import CdiFiles
+from agent.dra.claims import PreparedClaims
+from agent.dra.kubelet_claim import KubeletClaim
+from agent.dra.observe import PreparationObserver
+from agent.dra.plugins import NodePlugins
+from agent.dra.snapshots import SnapshotScanner
+from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES
+from tests.builders.api_server import Objects, connected, listed
+
+
+def _claim(name: str) -> dict[str, Any]:
+    result = {"request": "m", "driver": DRIVER, "pool": "n", "device": FETCH_DEVICE}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "p"}],
+    }
+    return {"metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}"}, "status": status}
+
+
+def _path(name: str) -> str:
+    return f"{RESOURCES}/namespaces/ns/resourceclaims/{name}"
+
+
+async def test_a_claim_that_is_unprepared_while_claims_are_restored_stays_unprepared(tmp_path: Path) -> None:
+    names = {"a", "b"}
+    objects = Objects({RESOURCE_CLAIMS: listed(*map(_claim, names))} | {_path(name): _claim(name) for name in names})
+    restored: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        name = request.path.rpartition("/")[2]
+        if name in names and not restored:
+            restored.append(f"u-{name}")
+            (other,) = names - {name}
+            await claims.unprepare(KubeletClaim("ns", other, f"u-{other}"))
+        return await objects.answer(request)
+
+    async with connected(answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            assert await claims.restore()
+            assert claims.files.uids() == set(restored)
