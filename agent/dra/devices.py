@@ -16,7 +16,10 @@ DAMAGED_TAINT = "larder.dev/damaged"
 
 @dataclass(frozen=True, slots=True)
 class HeldModel:
-    """A complete snapshot on disk; usable while no file is `damaged`."""
+    """A complete snapshot on disk; usable while no file is `damaged`.
+
+    `architecture` and `parameters` are empty if the files do not say, or have not been read.
+    """
 
     id: str
     revision: str
@@ -25,6 +28,7 @@ class HeldModel:
     damaged: tuple[str, ...] = ()
     architecture: str = ""
     parameters: int = 0
+    manifest: str = ""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +12,14 @@ from agent.dra.devices import HeldModel
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.snapshots import SnapshotScanner
 from shared.api.model_node import PATH, Entry, ModelNode
+from shared.daemon_thread import run_in_daemon_thread
 from shared.kube.collection import decode, get_object, list_objects
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
 from shared.model_devices import FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES, ClaimConsumer, ResourceClaim
 
 Json = dict[str, Any]
+_PATIENCE_S = 10.0  # enough for the models of most nodes, so that they are published with their metadata at once
 
 
 @dataclass(slots=True)
@@ -27,11 +30,26 @@ class PreparationObserver:
     node_name: str
     node_uid: str
     scanner: SnapshotScanner
-    thread: Executor  # single-threaded, because the scanner must be
-    held: Mapping[str, HeldModel] = field(default_factory=dict, init=False)
+    thread: Executor  # single-threaded, because scans must be
+    held: Mapping[str, HeldModel] = field(default_factory=dict, init=False)  # without their metadata
+    _reading: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def scan(self) -> Mapping[str, HeldModel]:
-        """Read the disk now."""
+        """Read the disk now, and return the snapshots with their metadata.
+
+        If reading metadata takes long, snapshots come without, and with it in a later scan. So nobody's files delay the
+        devices of others, and a selector by name always matches.
+        """
+        held = await self._scan()
+        if self._reading is None or self._reading.done():
+            reading = run_in_daemon_thread(self.scanner.read_metadata, list(held.values()))
+            self._reading = asyncio.create_task(reading)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.shield(self._reading)
+        return {name: self.scanner.described(model) for name, model in held.items()}
+
+    async def _scan(self) -> Mapping[str, HeldModel]:
         self.held = await asyncio.get_running_loop().run_in_executor(self.thread, self.scanner.scan)
         return self.held
 
@@ -57,10 +75,9 @@ class PreparationObserver:
     async def _models(self, devices: Collection[str]) -> dict[str, HeldModel]:
         """Return the snapshots of these devices as they are now."""
         if not set(devices) <= {FETCH_DEVICE, *self.held}:
-            await self.scan()  # the device was allocated after the last scan
-        loop = asyncio.get_running_loop()
+            await self._scan()  # the device was allocated after the last scan
         known = [self.held[device] for device in dict.fromkeys(devices) if device in self.held]
-        now = [await loop.run_in_executor(self.thread, self.scanner.current, model) for model in known]
+        now = [await run_in_daemon_thread(self.scanner.current, model) for model in known]
         return {model.device: model for model in now if model is not None}
 
     async def _pod(self, claim: ResourceClaim, consumer: ClaimConsumer) -> Json | None:

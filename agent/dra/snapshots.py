@@ -1,6 +1,7 @@
 """Reads the agent's store. Only the agent may change it, so the driver reads marks and file status without a lock."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,67 +11,71 @@ from agent.dra.devices import HeldModel
 from agent.metadata.order import COMMAND, SnapshotOrder
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
-from agent.store.snapshot import Snapshot, damaged_paths, read_snapshot
+from agent.store.snapshot import damaged_paths, read_snapshot
 from shared.errors import LarderError
+from shared.metadata.reading.attempts import INTERRUPTED
 from shared.metadata.reading.process import Child
+from shared.metadata.reading.termination_message import failed
 from shared.metadata.report import Metadata
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_AGAIN_S = 600.0  # between attempts to read metadata while the machine is overloaded
 
 
 @dataclass(slots=True)
 class SnapshotScanner:
-    """Finds complete snapshots; blocks. Use it from one thread at a time.
+    """Finds complete snapshots; all methods but `described` block.
 
-    Architecture and number of parameters are read once per manifest, in a child process.
+    `scan` and `read_metadata` may run beside each other and anything else, but each only once at a time.
     """
 
     root: Path
     _layout: Layout = field(init=False)
     _inventory: Inventory = field(init=False)
-    _metadata: dict[str, Metadata] = field(default_factory=dict, init=False)
+    _metadata: dict[str, Metadata] = field(default_factory=dict, init=False)  # by manifest
+    _due_s: dict[str, float] = field(default_factory=dict, init=False)  # manifests whose reading was interrupted
 
     def __post_init__(self) -> None:
         self._layout = Layout(self.root)
         self._inventory = Inventory(self._layout)
 
     def scan(self) -> Mapping[str, HeldModel]:
-        """Return the complete snapshots by device name, including damaged ones."""
-        snapshots = self._inventory.snapshots()
-        self._forget({snapshot.manifest_digest for snapshot in snapshots})
-        found = map(self._held, snapshots)
+        """Return the complete snapshots by device name, including damaged ones, without their metadata."""
+        found = (
+            HeldModel(s.id, s.revision, str(s.path), s.size, tuple(s.damaged), manifest=s.manifest_digest)
+            for s in self._inventory.snapshots()
+        )
         return {model.device: model for model in found}
 
     def current(self, model: HeldModel) -> HeldModel | None:
-        """Return a snapshot's current state, or None if it is gone; may run during a scan."""
+        """Return a snapshot's current state, or None if it is gone."""
         snapshot = read_snapshot(self._layout, Path(model.path))
         return replace(model, damaged=tuple(damaged_paths(self._layout, snapshot))) if snapshot else None
 
-    def _held(self, snapshot: Snapshot) -> HeldModel:
-        metadata = self._read(snapshot)
-        return HeldModel(
-            snapshot.id,
-            snapshot.revision,
-            str(snapshot.path),
-            snapshot.size,
-            tuple(snapshot.damaged),
-            next(iter(metadata.architectures), metadata.model_type),
-            metadata.parameters or 0,
-        )
+    def described(self, model: HeldModel) -> HeldModel:
+        """Return a snapshot with the metadata that has been read."""
+        known = self._metadata.get(model.manifest, Metadata())
+        architecture = next(iter(known.architectures), known.model_type)
+        return replace(model, architecture=architecture, parameters=known.parameters or 0)
 
-    def _read(self, snapshot: Snapshot) -> Metadata:
-        known = self._metadata.get(snapshot.manifest_digest)
-        if known is not None or snapshot.damaged:
-            return known or Metadata()
+    def read_metadata(self, models: Collection[HeldModel]) -> None:
+        """Read the metadata of these snapshots, once per manifest and in child processes; forget that of all others."""
+        digests = {model.manifest for model in models}
+        self._metadata = {digest: known for digest, known in self._metadata.items() if digest in digests}
+        self._due_s = {digest: due_s for digest, due_s in self._due_s.items() if digest in digests}
+        for model in models:
+            due = time.monotonic() >= self._due_s.get(model.manifest, 0.0)
+            if due and not model.damaged and model.manifest not in self._metadata:
+                self._read(model)
+
+    def _read(self, model: HeldModel) -> None:
         try:
-            reading = Child(COMMAND).read(SnapshotOrder(folder=str(snapshot.path)))
+            reading = Child(COMMAND).read(SnapshotOrder(folder=model.path))
         except LarderError as error:
-            _LOG.warning("metadata_not_read", model=snapshot.id, message=str(error))
-            return Metadata()
-        found = reading.metadata or Metadata()
-        self._metadata[snapshot.manifest_digest] = found
-        return found
-
-    def _forget(self, digests: set[str]) -> None:
-        for digest in self._metadata.keys() - digests:
-            del self._metadata[digest]
+            reading = failed(INTERRUPTED, str(error))
+        if reading.reason:
+            _LOG.warning("metadata_not_read", model=model.id, reason=reading.reason, message=reading.message)
+        if reading.reason == INTERRUPTED:  # the machine was at fault, not the files
+            self._due_s[model.manifest] = time.monotonic() + _AGAIN_S
+        else:
+            self._metadata[model.manifest] = reading.metadata or Metadata()
