@@ -79,5 +79,5 @@ class SlicePublisher:
             _LOG.warning(
                 "devices_not_shared",
                 message="one claim at a time can hold a model on this node",
-                action="switch on the feature gate DRAConsumableCapacity",
+                action="switch on the feature gate DRAConsumableCapacity, then restart larder-dra",
             )

@@ -20,13 +20,14 @@ _NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class PublishedSlice:
-    """A slice of ours that the API server has."""
+    """A slice of ours that the API server has; `unshared` if it dropped what lets several claims share a device."""
 
     name: str
     version: str
     generation: int
     count: int
     digest: str
+    unshared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ def plan_slices(
 ) -> list[SliceAction]:
     """Return the actions after which the pool has exactly these devices; none if it already has.
 
+    What the server once dropped is written again by each process, but only once: the server may keep it by now.
+
     Args:
         owner: The Node.
         devices: All devices, in a stable order.
@@ -76,7 +79,7 @@ def plan_slices(
     chunks = [list(devices[i : i + MAX_DEVICES]) for i in range(0, len(devices), MAX_DEVICES)] or [[]]
     wanted = {slice_name(owner.name, i): chunk for i, chunk in enumerate(chunks)}
     known = {each.name: each for each in published}
-    if _is_current(wanted, known):
+    if _is_current(wanted, known) and (last_generation or not any(each.unshared for each in published)):
         return []
     generation = max([last_generation, *(each.generation for each in published)]) + 1
     actions: list[SliceAction] = []
@@ -105,7 +108,10 @@ def published_slice(body: Json) -> PublishedSlice:
     """Return the fields of an existing slice that planning needs."""
     meta, pool = body["metadata"], body["spec"]["pool"]
     digest = (meta.get("annotations") or {}).get(DIGEST, "")
-    return PublishedSlice(meta["name"], meta["resourceVersion"], pool["generation"], pool["resourceSliceCount"], digest)
+    unshared = any("allowMultipleAllocations" not in device for device in body["spec"].get("devices") or ())
+    return PublishedSlice(
+        meta["name"], meta["resourceVersion"], pool["generation"], pool["resourceSliceCount"], digest, unshared
+    )
 
 
 def _is_current(wanted: dict[str, list[Json]], known: dict[str, PublishedSlice]) -> bool:

@@ -23,6 +23,7 @@ class _OldServer:
     def __init__(self) -> None:
         self.slices: dict[str, dict[str, Any]] = {}
         self.writes = 0
+        self.dropped = {"taints", "allowMultipleAllocations"}
 
     async def answer(self, request: web.Request) -> web.Response:
         if request.method == "GET":
@@ -31,8 +32,8 @@ class _OldServer:
         self.writes += 1
         body["metadata"]["resourceVersion"] = str(self.writes)
         for device in body["spec"]["devices"]:
-            device.pop("taints", None)
-            device.pop("allowMultipleAllocations", None)
+            for name in self.dropped:
+                device.pop(name, None)
         self.slices[body["metadata"]["name"]] = body
         return web.json_response(body)
 
@@ -58,6 +59,22 @@ async def test_slices_are_not_rewritten_because_an_old_server_drops_fields(
     assert not await publisher.publish([OPEN])
     assert server.writes == 1
     assert server.names() == [FETCH_DEVICE, OPEN.model.device]
+
+
+async def test_devices_are_shared_once_the_feature_gate_is_on_and_the_driver_restarted(
+    publisher: SlicePublisher, server: _OldServer
+) -> None:
+    await publisher.publish([OPEN])
+    again = SlicePublisher(publisher.kube, publisher.owner)
+    assert await again.publish([OPEN])
+    assert not await again.publish([OPEN])  # the gate is still off
+    server.dropped = set()
+    restarted = SlicePublisher(publisher.kube, publisher.owner)
+    assert await restarted.publish([OPEN])
+    (body,) = server.slices.values()
+    assert all(device["allowMultipleAllocations"] for device in body["spec"]["devices"])
+    for each in (restarted, SlicePublisher(publisher.kube, publisher.owner)):
+        assert not await each.publish([OPEN])
 
 
 async def test_devices_with_a_taint_are_not_published_if_the_server_drops_taints(
