@@ -9,6 +9,7 @@ from shared.kube.collection import list_objects
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
 from shared.model_devices import DRIVER, RESOURCE_CLAIMS, RESOURCES, ResourceClaim, device_name
+from shared.names import namespace_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,17 @@ class DeviceUsers:
 def holders(
     claims: Iterable[ResourceClaim], node_name: str, entries: Iterable[EntryKey]
 ) -> dict[EntryKey, tuple[str, ...]]:
-    """Return who holds each entry on a node, or on any if `node_name` is empty."""
+    """Return who holds each entry on a node, or on any if `node_name` is empty.
+
+    The driver gives a private model only to claims of its namespace, so others that hold it do not use it.
+    """
     keys = {device_name(*key): key for key in entries}
     found: Mapping[EntryKey, set[str]] = defaultdict(set)
     for claim in claims:
         for device in _devices(claim, node_name):
-            if device in keys:
-                found[keys[device]].update(_users(claim))
+            key = keys.get(device)
+            if key is not None and namespace_of(key[0]) in ("", claim.metadata.namespace):
+                found[key].update(_users(claim))
     return {key: tuple(sorted(names)) for key, names in found.items()}
 
 

@@ -8,11 +8,18 @@ from shared.kube.errors import Refused
 from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
 from tests.builders.api_server import Objects, listed, serving
 
-KEY, OTHER = ("m", "r1"), ("m", "r2")
+KEY, OTHER, PRIVATE = ("m", "r1"), ("m", "r2"), ("ns_m", "r1")
 
 
-def _claim(name: str, *pods: str, node: str = "a", driver: str = DRIVER, namespace: str = "ns") -> dict[str, Any]:
-    result = {"driver": driver, "pool": node, "device": device_name(*KEY), "shareID": "s"}
+def _claim(
+    name: str,
+    *pods: str,
+    node: str = "a",
+    driver: str = DRIVER,
+    namespace: str = "ns",
+    key: tuple[str, str] = KEY,
+) -> dict[str, Any]:
+    result = {"driver": driver, "pool": node, "device": device_name(*key), "shareID": "s"}
     status = {
         "allocation": {"devices": {"results": [result]}},
         "reservedFor": [{"resource": "pods", "name": pod, "uid": pod} for pod in pods],
@@ -25,7 +32,7 @@ async def _on_node(
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     objects = Objects({RESOURCE_CLAIMS: listed(*claims)})
     async with serving(objects, folder) as kube:
-        return await DeviceUsers(kube, enabled).on_node("a", [KEY, OTHER])
+        return await DeviceUsers(kube, enabled).on_node("a", [KEY, OTHER, PRIVATE])
 
 
 async def test_pods_that_hold_a_device_of_the_node_are_users(tmp_path: Path) -> None:
@@ -39,6 +46,13 @@ async def test_a_claim_without_a_known_pod_counts_as_a_user(tmp_path: Path) -> N
 async def test_claims_of_other_nodes_or_drivers_or_without_devices_do_not_count(tmp_path: Path) -> None:
     empty = {"metadata": {"name": "e", "namespace": "ns"}, "status": {}}
     assert await _on_node(tmp_path, _claim("c", node="b"), _claim("d", driver="gpu.example.org"), empty) == {}
+
+
+async def test_claims_of_other_namespaces_are_no_users_of_a_private_model(tmp_path: Path) -> None:
+    """The driver refuses them, so they must not block its removal, nor put their pods' names into its conditions."""
+    claims = [_claim("c", "p", key=PRIVATE), _claim("d", "q", key=PRIVATE, namespace="foreign")]
+    assert await _on_node(tmp_path, *claims) == {PRIVATE: ("ns/p",)}
+    assert await _on_node(tmp_path, *claims[1:]) == {}
 
 
 async def test_no_request_is_made_where_device_claims_are_disabled(tmp_path: Path) -> None:
