@@ -77,12 +77,13 @@ class PreparedClaims:
         can no longer restart.
         Raises KubeError.
         """
-        before = self.files.uids()  # read first: each of these claims is either in the list below or gone
+        # Read first: each of these claims is either in the list below or gone.
+        before, done_before = self.files.uids(), self._done.copy()
         live = {claim.metadata.uid: claim.metadata for claim in await self.observer.claims()}
         for uid in before - live.keys():
             self.files.remove(uid)
             _LOG.info("claim_dropped", uid=uid)
-        self._done &= live.keys()
+        self._done -= done_before - live.keys()  # a claim that was prepared since the list was read is not in it
         complete = True
         for uid in live.keys() - self.files.uids():
             ref = KubeletClaim(live[uid].namespace, live[uid].name, uid)

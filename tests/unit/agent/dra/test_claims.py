@@ -49,3 +49,23 @@ async def test_a_claim_that_is_unprepared_while_claims_are_restored_stays_unprep
             claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
             assert await claims.restore()
             assert claims.files.uids() == set(restored)
+
+
+async def test_a_claim_that_is_prepared_while_claims_are_listed_is_restored_when_its_file_is_lost(
+    tmp_path: Path,
+) -> None:
+    objects = Objects({RESOURCE_CLAIMS: listed(), _path("new"): _claim("new")})
+
+    async def answer(request: web.Request) -> web.Response:
+        listing = await objects.answer(request)
+        if request.path == RESOURCE_CLAIMS:
+            await claims.prepare(KubeletClaim("ns", "new", "u-new"))
+        return listing
+
+    async with connected(answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            assert await claims.restore()
+            claims.files.remove("u-new")
+            assert claims.lost() == {"u-new"}
