@@ -1,22 +1,26 @@
 """The status file that the driver's probes read, because the driver may not listen on any port."""
 
-import time
-from collections.abc import Callable
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared.errors import StoreFailure
+import structlog
 
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 READY = "ready"
 
 
 @dataclass(slots=True)
 class StatusFile:
-    """One line: `ready`, or why no devices are published. Its modification time shows that the driver is alive."""
+    """One line: `ready`, or why no devices are published. Its modification time shows that the driver is alive.
+
+    Failures are only logged, because claims do not need the file. On a full disk it is empty: alive, but not ready.
+    """
 
     path: Path
-    clock: Callable[[], float] = time.time
     text: str = field(default="starting", init=False)
+    _written: str = field(default="", init=False)
+    _problem: str = field(default="", init=False)
 
     def set(self, text: str) -> None:
         """Write a new state."""
@@ -24,11 +28,21 @@ class StatusFile:
         self.touch()
 
     def touch(self) -> None:
-        """Rewrite the file, which updates its modification time. Raises StoreFailure."""
-        tmp = self.path.with_suffix(".tmp")
+        """Update the modification time, and the text if it is not written yet."""
         try:
-            self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            tmp.write_text(self.text + "\n")
-            tmp.replace(self.path)
+            if self.text == self._written:
+                os.utime(self.path)
+            else:
+                self._write()
+            self._problem = ""
         except OSError as error:
-            raise StoreFailure(f"cannot write {self.path}: {error.strerror}") from error
+            self._written = ""
+            problem = f"cannot write {self.path}: {error.strerror}"
+            if problem != self._problem:
+                _LOG.warning("status_not_written", message=problem)
+            self._problem = problem
+
+    def _write(self) -> None:
+        self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self.path.write_text(self.text + "\n")  # in place, because another file might need space for its name
+        self._written = self.text

@@ -7,6 +7,7 @@ import pytest
 from rig import plain_http
 from shared.api.model_node import Entry, EntryState
 from shared.model_devices import FETCH_DEVICE, attribute_text, device_name
+from tests.builders.disks import tmpfs
 from tests.integration.dra.bench import FILES, DraBench
 from tests.readers.metrics import scrape
 
@@ -105,6 +106,28 @@ def test_prepared_claims_outlive_the_driver_and_its_restart_rewrites_missing_fil
     bench.start()
     bench.until(bench.cdi_path(claim).exists, "the file of the claim")
     assert bench.cdi_path(claim).read_bytes() == before
+
+
+def test_a_full_disk_below_kubelets_directory_stops_no_claim(bench: DraBench) -> None:
+    """Its sockets need no space there, and the files of claims are elsewhere."""
+    entry = bench.hold("tiny")
+    bench.want(entry)
+    with tmpfs(bench.kubelet.folder / "plugins", "64k") as disk:
+        (disk / "filler").write_bytes(b"x" * (64 << 10))
+        driver = bench.start_registered()
+        bench.wait_devices(entry)
+        claim = bench.claim(TINY)
+        bench.pod(claim)
+        bench.prepared(claim)
+        log = bench.folder / "dra-0.log"
+        bench.until(lambda: "status_not_written" in log.read_text(), "the reason in the log")
+        assert bench.status() == "", "`ready` cannot be written"
+        (disk / "filler").unlink()
+        bench.until(lambda: bench.status() == "ready", "the status to be written")
+        assert log.read_text().count("status_not_written") == 1
+        assert bench.kubelet.unprepare(claim)[claim["metadata"]["uid"]].error == ""
+        assert driver.exit_code is None
+        driver.stop()  # its sockets keep the disk busy
 
 
 @pytest.mark.usefixtures("entry")
