@@ -56,6 +56,7 @@ class Driver:
     _devices: tuple[ModelDevice, ...] = field(default=(), init=False)
     _owner: PoolOwner = field(default=PoolOwner("", ""), init=False)
     _status: StatusFile = field(init=False)
+    _sockets: KubeletSockets = field(init=False)
     _published: tuple[ModelDevice, ...] = field(default=(), init=False)
     _claims: PreparedClaims = field(init=False)
     _metrics: DraMetrics = field(init=False)
@@ -96,6 +97,12 @@ class Driver:
 
     async def _serve(self, threads: ThreadPoolExecutor) -> None:
         async with asyncio.TaskGroup() as group:
+            self._sockets = KubeletSockets(
+                self.settings.kubelet,
+                self,
+                on_registered=self._slices_change,
+                on_answer=self._metrics.answered,
+            )
             alive = group.create_task(self._stay_alive())
             if self.settings.listen:
                 group.create_task(self._serve_health(self.settings.listen))
@@ -105,16 +112,13 @@ class Driver:
             files = CdiFiles(self.settings.cdi)
             files.drop_unfinished()
             self._claims = PreparedClaims(observer, files, parse_allowed(self.settings.allow), self.allocator)
-            sockets = KubeletSockets(
-                self.settings.kubelet, self, on_registered=self._slices_change, on_answer=self._metrics.answered
-            )
-            await sockets.start()
             try:
-                await self._work(group, observer, sockets)
+                await self._sockets.start()
+                await self._work(group, observer)
                 await asyncio.Event().wait()
             finally:
                 alive.cancel()
-                await sockets.stop()
+                await self._sockets.stop()
 
     async def _serve_health(self, listen: str) -> None:
         from agent.dra.health import health_app, serve_health  # noqa: PLC0415 - costs 20 MiB, and few need it
@@ -122,7 +126,7 @@ class Driver:
         app = health_app(self._metrics.registry, lambda: self._status.text, self.errors.summary)
         await serve_health(app, listen)
 
-    async def _work(self, group: asyncio.TaskGroup, observer: PreparationObserver, sockets: KubeletSockets) -> None:
+    async def _work(self, group: asyncio.TaskGroup, observer: PreparationObserver) -> None:
         nodes = Reflector(
             self.kube, PATH, ModelNode, Cache(self._set_model_node), self._on_watch_error,
             field_selector=f"metadata.name={self._owner.name}", timing=_TIMING,
@@ -134,12 +138,12 @@ class Driver:
         self._start(group, "model_node", nodes.run)
         self._start(group, "slices", slices.run)
         self._start(group, "restore", self._restore)
-        self._start(group, "publish", lambda: self._publish(observer, nodes.synced, sockets.registered))
+        self._start(group, "publish", lambda: self._publish(observer, nodes.synced))
 
     def _start(self, group: asyncio.TaskGroup, part: str, run: Callable[[], Awaitable[None]]) -> None:
         group.create_task(keep_running(part, run, self.errors))
 
-    async def _publish(self, observer: PreparationObserver, synced: asyncio.Event, registered: asyncio.Event) -> None:
+    async def _publish(self, observer: PreparationObserver, synced: asyncio.Event) -> None:
         """Publish on each change; wait until kubelet has registered the driver, since pods follow the first slice."""
         publisher, failures = SlicePublisher(self.kube, self._owner), 0
         await synced.wait()
@@ -148,7 +152,7 @@ class Driver:
                 held = await observer.scan()
                 before, entries = self._devices, entries_of(self._model_node, self._owner.uid)
                 self._devices = devices_of(held.values(), entries)
-                await registered.wait()
+                await self._sockets.registered.wait()
                 if self._slices_changed or before != self._devices:
                     self._slices_changed = False
                     await publisher.publish(self._devices)
@@ -191,6 +195,7 @@ class Driver:
     async def _stay_alive(self) -> None:
         while True:
             self._status.touch()
+            self._sockets.check()
             await asyncio.sleep(_TOUCH_S)
 
     async def _report(self, problem: str) -> None:

@@ -1,6 +1,7 @@
 """The driver's two sockets: kubelet discovers one in its plugin directory, and calls the driver on the other."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -81,7 +82,7 @@ class KubeletSockets:
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     on_registered: Callable[[], None] = lambda: None
     on_answer: Callable[[str, str, float], None] = lambda *_: None  # verb, outcome and seconds of each claim
-    _servers: list[Any] = field(default_factory=list, init=False)
+    _servers: dict[Path, tuple[Any, os.stat_result]] = field(default_factory=dict, init=False)
 
     @property
     def endpoint(self) -> Path:
@@ -102,19 +103,25 @@ class KubeletSockets:
             response_serializer=_HealthResponse.SerializeToString,
         )
         health = grpc.method_handlers_generic_handler(f"{HEALTH}.DRAResourceHealth", {"NodeWatchResources": watch})
-        self._servers.append(await _serve(self.endpoint, (plugin, health)))
+        self._servers[self.endpoint] = await _serve(self.endpoint, (plugin, health))
         registration = _methods(
             REGISTRATION, "Registration", GetInfo=self._get_info, NotifyRegistrationStatus=self._notify
         )
-        self._servers.append(await _serve(self.registration, (registration,)))
+        self._servers[self.registration] = await _serve(self.registration, (registration,))
+
+    def check(self) -> None:
+        """Raise StoreFailure if an open socket is no longer at its path, so that kubelet cannot call this driver."""
+        for path, (_, ours) in self._servers.items():
+            if not _is_at(path, ours):
+                raise StoreFailure(f"{path} was removed or replaced, perhaps by another driver on this node")
 
     async def stop(self) -> None:
-        """Close and remove both sockets; calls in progress get one more second."""
-        for server in reversed(self._servers):
-            await server.stop(_STOP_S)
-        for path in (self.registration, self.endpoint):
+        """Close both sockets, and remove those that are still ours; calls in progress get one more second."""
+        for path, (server, ours) in reversed(self._servers.items()):
             with suppress(OSError):
-                path.unlink()
+                if _is_at(path, ours):
+                    path.unlink()
+            await server.stop(_STOP_S)
 
     async def _get_info(self, _request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
         return _PluginInfo(
@@ -233,23 +240,32 @@ def _methods(package: str, service: str, **methods: Callable[[Any, Any], Awaitab
     return grpc.method_handlers_generic_handler(f"{package}.{service}", handlers)
 
 
-async def _serve(path: Path, handlers: Sequence[Any]) -> Any:  # noqa: ANN401 - grpc has no types
-    if len(str(path).encode()) > _LONGEST_PATH:
+async def _serve(path: Path, handlers: Sequence[Any]) -> tuple[Any, os.stat_result]:
+    """Open a socket in place of any other; return the server and the socket's identity.
+
+    gRPC removes whatever is at its path when it stops, so it gets another path, which kubelet ignores.
+    """
+    opened = path.with_name(f".{path.name}")
+    if len(str(opened).encode()) > _LONGEST_PATH:
         raise StoreFailure(f"{path} is too long for a socket; choose a shorter --kubelet")
-    _make_room(path)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(handlers)
     try:
-        server.add_insecure_port(f"unix:{path}")
-    except RuntimeError as error:
-        raise StoreFailure(f"cannot listen on {path}: {error}") from error
-    await server.start()
-    return server
-
-
-def _make_room(path: Path) -> None:
-    try:
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # left by a driver that was killed
+        server.add_insecure_port(f"unix:{opened}")
+        await server.start()
+        ours = opened.stat()
+        opened.replace(path)
     except OSError as error:
         raise StoreFailure(f"cannot open {path}: {error.strerror}; the driver needs its owner's rights") from error
+    except RuntimeError as error:
+        raise StoreFailure(f"cannot listen on {path}: {error}") from error
+    return server, ours
+
+
+def _is_at(path: Path, ours: os.stat_result) -> bool:
+    """Return whether a socket of ours is still at its path; the number of an open one is not used again."""
+    try:
+        return os.path.samestat(path.stat(), ours)
+    except OSError:
+        return False

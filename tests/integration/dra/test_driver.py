@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rig import plain_http
+from rig.ports import free_port
 from shared.api.model_node import Entry, EntryState
 from shared.model_devices import FETCH_DEVICE, attribute_text, device_name
 from tests.builders.disks import tmpfs
@@ -128,6 +129,38 @@ def test_a_full_disk_below_kubelets_directory_stops_no_claim(bench: DraBench) ->
         assert bench.kubelet.unprepare(claim)[claim["metadata"]["uid"]].error == ""
         assert driver.exit_code is None
         driver.stop()  # its sockets keep the disk busy
+
+
+@pytest.mark.usefixtures("entry")
+def test_a_driver_that_stops_leaves_the_sockets_of_its_successor(bench: DraBench) -> None:
+    """Both run for a while after the first one's pod was deleted by force."""
+    (first,) = bench.drivers
+    before = bench.kubelet.registration.stat().st_ino
+    bench.port = free_port()
+    second = bench.start()
+    bench.until(lambda: bench.kubelet.registration.stat().st_ino != before, "the second driver's socket")
+    bench.kubelet.register()
+    first.stop()
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    bench.kubelet.register()
+    bench.prepared(claim)
+    second.stop()
+    assert not bench.kubelet.registration.exists()
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_driver_without_its_socket_ends(bench: DraBench, *, replaced: bool) -> None:
+    """Nothing could be prepared on the node. The restart opens new ones."""
+    (driver,) = bench.drivers
+    bench.kubelet.registration.unlink()
+    if replaced:
+        bench.kubelet.registration.touch()
+    bench.until(lambda: driver.exit_code == 1, "the driver to give up")
+    assert "was removed or replaced" in (bench.folder / "dra-0.log").read_text()
+    bench.start_registered()
+    bench.until(lambda: bench.status() == "ready", "its successor")
 
 
 @pytest.mark.usefixtures("entry")
