@@ -101,6 +101,7 @@ class Driver:
                 self.settings.kubelet,
                 self,
                 on_registered=self._slices_change,
+                on_refused=lambda problem: self._start(group, "report", lambda: self._report(problem)),
                 on_answer=self._metrics.answered,
             )
             alive = group.create_task(self._stay_alive())
@@ -112,6 +113,7 @@ class Driver:
             files = CdiFiles(self.settings.cdi)
             files.drop_unfinished()
             self._claims = PreparedClaims(observer, files, parse_allowed(self.settings.allow), self.allocator)
+            self._set_status("waiting until kubelet has registered the driver and the ModelNode is read")
             try:
                 await self._sockets.start()
                 await self._work(group, observer)
@@ -161,6 +163,7 @@ class Driver:
                 failures = 0
             except LarderError as error:
                 failures, self._slices_changed = failures + 1, True
+                self._set_status(str(error))
                 delay_s = _RETRY.delay_s(failures)
                 _LOG.warning("devices_not_published", message=str(error), again_s=round(delay_s, 1))
                 await asyncio.sleep(delay_s)
@@ -199,10 +202,10 @@ class Driver:
             await asyncio.sleep(_TOUCH_S)
 
     async def _report(self, problem: str) -> None:
-        if problem:
+        if problem and problem != self._status.text:  # kubelet tries again, and refuses again
             _LOG.error("devices_not_possible", node=self.settings.node_name, message=problem)
             self._set_status(problem)
-        await self.report(problem)
+            await self.report(problem)
 
     def _set_status(self, text: str) -> None:
         if text != self._status.text:

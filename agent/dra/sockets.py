@@ -75,12 +75,13 @@ class ClaimService(Protocol):
 
 @dataclass(slots=True)
 class KubeletSockets:
-    """Serves kubelet; `registered` is set once kubelet accepted the driver."""
+    """Serves kubelet; `registered` is set while kubelet accepts the driver."""
 
     kubelet: Path
     service: ClaimService
     registered: asyncio.Event = field(default_factory=asyncio.Event)
     on_registered: Callable[[], None] = lambda: None
+    on_refused: Callable[[str], None] = lambda _: None  # with a message
     on_answer: Callable[[str, str, float], None] = lambda *_: None  # verb, outcome and seconds of each claim
     _servers: dict[Path, tuple[Any, os.stat_result]] = field(default_factory=dict, init=False)
 
@@ -134,7 +135,8 @@ class KubeletSockets:
             self.registered.set()
             self.on_registered()
         else:
-            _LOG.error("dra_registration_refused", driver=DRIVER, message=request.error)
+            self.registered.clear()
+            self.on_refused(f"kubelet refuses to register the driver: {request.error}")
         return _RegistrationResponse()
 
     async def _prepare(self, request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types

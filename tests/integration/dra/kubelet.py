@@ -30,12 +30,13 @@ class DraKubelet:
         """Register the driver once its socket exists; return its plugin info."""
         wait_until(self.registration.exists, SOON_S, "the driver's socket")
         info = self.call(self.registration, REGISTRATION, "Registration", "GetInfo", "InfoRequest", "PluginInfo")
-        status = {"plugin_registered": True}
-        self.call(
-            self.registration, REGISTRATION, "Registration", "NotifyRegistrationStatus",
-            "RegistrationStatus", "RegistrationStatusResponse", **status,
-        )  # fmt: skip
+        self._notify(plugin_registered=True)
         return info
+
+    def refuse(self, error: str) -> None:
+        """Tell the driver that it was not registered."""
+        wait_until(self.registration.exists, SOON_S, "the driver's socket")
+        self._notify(plugin_registered=False, error=error)
 
     def prepare(self, *claims: dict[str, Any]) -> Any:
         """Prepare claims; the answer is by uid."""
@@ -55,6 +56,12 @@ class DraKubelet:
             )
             for answer in watch(message_class(HEALTH, "NodeWatchResourcesRequest")(), timeout=SOON_S):
                 yield {each.device.device_name: each.message for each in answer.devices}
+
+    def _notify(self, **status: Any) -> None:
+        self.call(
+            self.registration, REGISTRATION, "Registration", "NotifyRegistrationStatus",
+            "RegistrationStatus", "RegistrationStatusResponse", **status,
+        )  # fmt: skip
 
     def _claims(self, method: str, claims: tuple[dict[str, Any], ...]) -> Any:
         asked = [

@@ -1,13 +1,16 @@
 """The driver against a real API server and scheduler, and a kubelet that speaks gRPC."""
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from agent.dra.slices import slice_name
 from rig import plain_http
 from rig.ports import free_port
 from shared.api.model_node import Entry, EntryState
-from shared.model_devices import FETCH_DEVICE, attribute_text, device_name
+from shared.model_devices import FETCH_DEVICE, SLICES, attribute_text, device_name
 from tests.builders.disks import tmpfs
 from tests.integration.dra.bench import FILES, DraBench
 from tests.readers.metrics import scrape
@@ -226,6 +229,42 @@ def test_metrics_count_prepared_claims_published_devices_and_answers(bench: DraB
     bench.until(lambda: scrape(bench.url)['larder_devices_published{state="leaving"}'] == 1, "the state of the device")
     shown = scrape(bench.url)
     assert (shown["larder_claims_prepared"], shown[answers.format("answered", "unprepare")]) == (0, 1)
+
+
+@pytest.mark.usefixtures("entry")
+def test_the_status_says_why_nothing_can_be_published(bench: DraBench) -> None:
+    bench.until(lambda: bench.status() == "ready", "the status")
+    name = slice_name(bench.node, 0)
+    foreign = {"metadata": {"name": name}, "spec": {
+        "driver": "gpu.example.org", "nodeName": "elsewhere", "devices": [],
+        "pool": {"name": "elsewhere", "generation": 1, "resourceSliceCount": 1},
+    }}  # fmt: skip
+    (driver,) = bench.drivers
+    os.kill(driver.pid, signal.SIGSTOP)  # otherwise it writes its slice again first
+    bench.wipe()
+    bench.api.create(SLICES, foreign)
+    os.kill(driver.pid, signal.SIGCONT)
+    try:
+        bench.until(lambda: "already exists" in bench.status(), "the reason")
+        assert plain_http.get(f"{bench.url}/readyz", timeout_s=30).status_code == 503
+    finally:
+        bench.api.delete(f"{SLICES}/{name}")
+    bench.until(lambda: bench.status() == "ready", "the recovery")
+
+
+def test_a_refused_registration_is_reported(bench: DraBench) -> None:
+    bench.start()
+    bench.until(lambda: "waiting until kubelet" in bench.status(), "what the driver waits for")
+    for _ in range(2):
+        bench.kubelet.refuse("no such version")
+    bench.until(lambda: "no such version" in bench.status(), "the reason")
+    bench.until(lambda: any("no such version" in message for message in bench.events()), "the Event")
+    bench.kubelet.register()
+    bench.wait_devices()
+    bench.until(lambda: bench.status() == "ready", "the recovery")
+    bench.kubelet.refuse("no such version any more")
+    bench.until(lambda: "any more" in bench.status(), "the reason")
+    assert len(bench.events()) == 2
 
 
 def test_a_driver_whose_address_is_taken_exits(bench: DraBench) -> None:
