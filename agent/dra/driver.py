@@ -27,6 +27,7 @@ from shared.backoff import Backoff
 from shared.errors import LarderError
 from shared.internal_errors import InternalErrors, keep_running
 from shared.kube.cache import Cache
+from shared.kube.collection import decode
 from shared.kube.objects import Object
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
@@ -151,6 +152,8 @@ class Driver:
         await synced.wait()
         while True:
             try:
+                if self._model_node and self._model_node.spec.node_uid not in ("", self._owner.uid):
+                    await self._read_node_again(observer, publisher)
                 held = await observer.scan()
                 before, entries = self._devices, entries_of(self._model_node, self._owner.uid)
                 self._devices = devices_of(held.values(), entries)
@@ -169,6 +172,14 @@ class Driver:
                 await asyncio.sleep(delay_s)
                 continue
             await self._wait_for_change()
+
+    async def _read_node_again(self, observer: PreparationObserver, publisher: SlicePublisher) -> None:
+        """Take the uid of a Node that was created again under the same name. Raises KubeError."""
+        node = decode(await self.kube.request("GET", f"/api/v1/nodes/{self._owner.name}"), Object)
+        if node.metadata.uid != self._owner.uid:
+            _LOG.info("node_replaced", node=self._owner.name, uid=node.metadata.uid)
+            self._owner = publisher.owner = PoolOwner(self._owner.name, node.metadata.uid)
+            observer.node_uid, self._slices_changed = self._owner.uid, True
 
     async def _wait_for_change(self) -> None:
         try:

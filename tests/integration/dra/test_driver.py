@@ -9,7 +9,7 @@ import pytest
 from agent.dra.slices import slice_name
 from rig import plain_http
 from rig.ports import free_port
-from shared.api.model_node import Entry, EntryState
+from shared.api.model_node import PATH, Entry, EntryState
 from shared.model_devices import FETCH_DEVICE, SLICES, attribute_text, device_name
 from tests.builders.disks import tmpfs
 from tests.integration.dra.bench import FILES, DraBench
@@ -164,6 +164,20 @@ def test_a_driver_without_its_socket_ends(bench: DraBench, *, replaced: bool) ->
     assert "was removed or replaced" in (bench.folder / "dra-0.log").read_text()
     bench.start_registered()
     bench.until(lambda: bench.status() == "ready", "its successor")
+
+
+def test_a_node_that_is_created_again_gets_its_devices_back(bench: DraBench, entry: Entry) -> None:
+    claim = bench.claim(TINY)
+    bench.pod(claim)
+    for path in (f"/api/v1/nodes/{bench.node}", f"{PATH}/{bench.node}"):
+        bench.api.delete(path)
+    bench.until(lambda: not bench.devices(), "the devices to go")
+    bench.create_node()
+    bench.want(entry)
+    bench.wait_devices(entry)
+    (owner,) = bench.slices()[0]["metadata"]["ownerReferences"]
+    assert owner["uid"] == bench.api.get(f"/api/v1/nodes/{bench.node}")["metadata"]["uid"]
+    bench.prepared(claim)
 
 
 @pytest.mark.usefixtures("entry")
