@@ -6,6 +6,8 @@ Equal nodes are evaluated once, and a repeated question only after something cha
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceScheduler
@@ -14,11 +16,14 @@ from controller.devices.shortage import Reason, SearchTooLong, first_of
 from controller.extender.accounts import NodeAccount
 from controller.extender.decide import NodeFit
 from controller.extender.requested_devices import RequestedDevices
+from shared.devices.annotation import encode_pod_info, parse_pod_info
 from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
+from shared.plugin_loading import reason_of
 
 MAX_STEPS = 20_000  # search steps per pod and kind of node: a few hundredths of a second
 _MAX_RESULTS = 50_000
 _MAX_KINDS = 20_000
+_MORE_CALLS = 400  # other readers of a nested text are deeper in calls, and the limit is on both together
 OUT_OF_TIME = "the time limit was reached before devices were found; the scheduler retries"
 _UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
 
@@ -132,7 +137,7 @@ class FitEvaluator:
         if reasons := self._chain.allocate(info, pod):
             return _printed(reasons)
         pod.node_name = name
-        return pod
+        return _unwritable(pod) or pod
 
     def _info_with(self, node: _Prepared, pods: Mapping[str, PodInfo]) -> NodeInfo:
         if pods == node.account.pods:
@@ -147,8 +152,11 @@ class FitEvaluator:
             return NodeFit(fits=False, reason=OUT_OF_TIME)
         self._groups.renew(MAX_STEPS)
         info = copy_node(node.info) if self._plugins else node.info
-        fits, reasons, score = self._chain.fit(info, pod_for(requested.info, node.info.name))
-        fit = NodeFit(fits, "" if fits else _printed(reasons), score)
+        pod = pod_for(requested.info, node.info.name)
+        fits, reasons, score = self._chain.fit(info, pod)
+        pod.node_name = node.info.name
+        refusal = _unwritable(pod) if fits else _printed(reasons)
+        fit = NodeFit(not refusal, refusal, 0.0 if refusal else score)
         if len(self._results) >= _MAX_RESULTS:
             self._results.clear()
         self._results[key] = fit
@@ -185,6 +193,21 @@ class FitEvaluator:
             self._serial += 1  # never reuse a number for another kind
         kind = self._kinds.setdefault(offered_devices(node.info), len(self._kinds))
         node.kind = (kind, self._serial)
+
+
+def _unwritable(pod: PodInfo) -> str:
+    """Return why a pod's annotation with its allocation could not be read back, or an empty string.
+
+    Then its devices would not count as used. Translation makes more and longer names than a user may write.
+    """
+    try:
+        text = encode_pod_info(pod)
+        parse_pod_info(text)
+        if len(text) > _MORE_CALLS:
+            msgspec.json.decode("[" * _MORE_CALLS + text + "]" * _MORE_CALLS)
+    except Exception as error:  # noqa: BLE001 - plugins write anything
+        return first_of([f"its allocation could not be written to the pod: {reason_of(error)}"])
+    return ""
 
 
 def _printed(reasons: Iterable[Reason]) -> str:

@@ -1,15 +1,17 @@
 """Fits and allocations, and how often they are computed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
 import pytest
 
 from controller.devices.plugin import DeviceScheduler
+from controller.devices.translation import CARDS
 from controller.extender.accounts import DeviceAccounts
 from controller.extender.evaluator import OUT_OF_TIME, FitEvaluator
 from controller.extender.requested_devices import allocated_devices, requested_devices
-from shared.devices.info import PodInfo
+from shared.devices.annotation import MAX_NAME_LENGTH, MAX_POD_RESOURCES
+from shared.devices.info import NodeInfo, PodInfo
 from tests.builders.devices import CARD, ScriptedPlugin, bound_pod, card, device_node, device_pod
 
 LATER = float("inf")
@@ -113,3 +115,52 @@ def test_an_allocation_avoids_devices_assumed_for_other_pods(accounts: DeviceAcc
     refused = evaluator.allocate(requested, "n1", {"uid-p": taken, "uid-o": other})
     assert refused == f"container main: {CARD}: requested 1, used 1, capacity 1"
     assert evaluator.allocate(requested, "gone", {}) == "node gone is gone"
+
+
+CARD_IN_GROUP = "resource/group/gpugrp0/0/gpu/a/cards"
+LONGEST_NAME = f"resource/group/gpu/{'y' * (MAX_NAME_LENGTH - len('resource/group/gpu//cards'))}/cards"
+
+
+@pytest.mark.parametrize(
+    ("offered", "asks", "reason"),
+    [
+        (card("a"), {CARDS: 1} | {f"x{i}": 1 for i in range(MAX_POD_RESOURCES - 1)}, "devrequests has 257 entries"),
+        (CARD_IN_GROUP, {LONGEST_NAME: 1}, "a name of 522 characters"),
+    ],
+)
+def test_an_allocation_that_could_not_be_read_back_is_refused(
+    offered: str, asks: Mapping[str, int], reason: str
+) -> None:
+    accounts = DeviceAccounts()
+    accounts.node_changed(None, device_node("n", {offered: 1}))
+    evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", asks))
+    fit, found = evaluator.fits(requested, ["n"], LATER)[0], evaluator.allocate(requested, "n", {})
+    assert not fit.fits
+    assert fit.reason == found
+    assert fit.reason.startswith("its allocation could not be written to the pod: InvalidDeviceInfo: ")
+    assert reason in fit.reason
+
+
+def test_an_allocation_that_only_some_readers_could_read_back_is_refused(accounts: DeviceAccounts) -> None:
+    text = f'{{"x": {"[" * 850}{"]" * 850}, "runningcontainer": {{"main": {{"requests": {{"{CARD}": 1}}}}}}}}'
+    requested = requested_devices(device_pod("q", annotation=text))
+    assert "could not be written" in evaluator_for(accounts).fits(requested, ["n1"], LATER)[0].reason
+
+
+class Writes(ScriptedPlugin):
+    """A plugin that changes the pods that it sees."""
+
+    def __init__(self, write: Callable[[PodInfo], object]) -> None:
+        super().__init__()
+        self._write = write
+
+    def pod_allocate(self, _: NodeInfo, pod_info: PodInfo) -> None:
+        self._write(pod_info)
+
+
+@pytest.mark.parametrize("value", [-5, 2**64, "many", None, object()])
+def test_nonsense_that_a_plugin_writes_is_refused(accounts: DeviceAccounts, value: object) -> None:
+    plugin = Writes(lambda pod: pod.running_containers["main"].dev_requests.update({"z": value}))  # type: ignore[dict-item]
+    found = evaluator_for(accounts, [plugin]).allocate(requested_devices(device_pod("q", {CARD: 1})), "n1", {})
+    assert isinstance(found, str)
+    assert found.startswith("its allocation could not be written to the pod: ")
