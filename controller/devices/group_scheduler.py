@@ -1,6 +1,6 @@
 """The group scheduler: translates, allocates and counts group resources; no input or output."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controller.devices.accounting import give_back, take
 from controller.devices.allocation import MAX_STEPS, Allocation, NodeDevices, PodUse, allocate
@@ -97,6 +97,7 @@ class GroupScheduler:
         offered, levels = cards(node.allocatable), levels_of(node.allocatable)
         total = _total_cards(pod)
         for name, container in (*pod.running_containers.items(), *pod.init_containers.items()):
+            container.dev_requests = _without_zeros(container.dev_requests)
             wanted = pod.requests.get(TOPOLOGY, 0) or container.requests.get(TOPOLOGY, 0)
             if wanted and not container.allocate_from:
                 reasons += self._follow_best_tree(name, container, wanted, total)
@@ -128,6 +129,11 @@ def _translate_cards(name: str, container: ContainerInfo, node: NodeInfo, offere
         return [Shortage(name, CARDS, count, sum(node.used.get(card, 0) for card in offered), len(offered))]
     container.dev_requests = add_cards(container.dev_requests, count)
     return []
+
+
+def _without_zeros(requests: Mapping[str, int]) -> dict[str, int]:
+    """Return the requests that ask for something; 0 of a device in use would fit, and name it in `allocate_from`."""
+    return {name: value for name, value in requests.items() if value or not is_group_resource(name)}
 
 
 def _total_cards(pod: PodInfo) -> int:

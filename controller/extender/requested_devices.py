@@ -8,7 +8,7 @@ from controller.devices.topology import TOPOLOGY
 from controller.devices.translation import CARDS
 from controller.extender.device_objects import DevicePod
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
-from shared.devices.info import ContainerInfo, PodInfo
+from shared.devices.info import ContainerInfo, PodInfo, requests_devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _key(info: PodInfo) -> bytes:
     Plugins may turn other extended resources than cards into requests. By themselves, those request nothing.
     """
     everything = (*info.running_containers.values(), *info.init_containers.values())
-    if not info.requests and not any(each.requests or CARDS in each.kube_requests for each in everything):
+    if not requests_devices(info) and not any(CARDS in each.kube_requests for each in everything):
         return b""
     containers = [
         {

@@ -223,6 +223,13 @@ BOARDS = a_node({f"gpugrp1/{b}/gpugrp0/{p}/gpu/{c}/cards": 1 for b in range(2) f
             id="a leaf of the group decides with the cards below it",
         ),
         pytest.param(
+            a_node({"gpu/a/cards": 1, "gpu/a/enumType": 1, "gpu/b/cards": 1}, {"gpu/b/cards": 1}),
+            a_pod(main={"gpu/0/cards": 0, "gpu/0/enumType": 0, "gpu/1/cards": 1}),
+            2 / 3,
+            {"main": {"gpu/1/cards": "gpu/a/cards"}},
+            id="a request of 0 asks for nothing",
+        ),
+        pytest.param(
             a_node({"bandwidth": 100}),
             a_pod(main={"bandwidth": 25}),
             0.25,
@@ -262,6 +269,16 @@ def test_an_allocation_for_another_node_is_forgotten() -> None:
 def test_a_requested_number_of_cards_becomes_requests_for_single_cards() -> None:
     pod = PodInfo("p", running_containers={"main": ContainerInfo(kube_requests={"nvidia.com/gpu": 2})})
     assert got(schedule([FLAT], pod)) == {"main": {"gpu/0/cards": "gpu/c/cards", "gpu/1/cards": "gpu/b/cards"}}
+
+
+def test_a_request_of_0_is_no_card() -> None:
+    pod = a_pod(main={"gpu/0/cards": 0})
+    pod["runningcontainer"]["main"]["requests"]["nvidia.com/gpu"] = 1
+    decision = schedule([FLAT], pod)
+    assert got(decision) == {"main": {"gpu/0/cards": "gpu/c/cards"}}
+    main = decision.pod.running_containers["main"]
+    assert main.requests == pod["runningcontainer"]["main"]["requests"]
+    assert main.dev_requests[f"{PREFIX}gpu/0/cards"] == 1
 
 
 def test_cards_in_the_node_status_count_and_the_fuller_node_wins() -> None:

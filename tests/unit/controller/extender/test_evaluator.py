@@ -117,6 +117,14 @@ def test_an_allocation_avoids_devices_assumed_for_other_pods(accounts: DeviceAcc
     assert evaluator.allocate(requested, "gone", {}) == "node gone is gone"
 
 
+def test_a_request_of_0_gets_no_device_of_another_pod(accounts: DeviceAccounts) -> None:
+    accounts.pod_changed(None, bound_pod("p", "n1", "a"))
+    evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 0, card("1"): 1}))
+    found = evaluator.place(requested, "n1", "uid-q")
+    assert found is not None
+    assert found.running_containers["main"].allocate_from == {card("1"): card("b")}
+
+
 CARD_IN_GROUP = "resource/group/gpugrp0/0/gpu/a/cards"
 LONGEST_NAME = f"resource/group/gpu/{'y' * (MAX_NAME_LENGTH - len('resource/group/gpu//cards'))}/cards"
 

@@ -15,6 +15,11 @@ def test_a_pod_without_annotation_requests_nothing() -> None:
     assert not requested_devices(device_pod("p", annotation='{"runningcontainer": {"main": {"scorer": {"a": 1}}}}'))
 
 
+def test_a_request_of_0_asks_for_nothing() -> None:
+    assert not requested_devices(device_pod("p", {CARD: 0}))
+    assert not requested_devices(device_pod("p", annotation='{"requests": {"gpu/gpu-generate-topology": 0}}'))
+
+
 def test_fields_that_only_a_scheduler_may_write_are_left_out() -> None:
     forged = {"requests": {CARD: 1}, "devrequests": {CARD: 0}, "allocatefrom": {CARD: card("a")}, "scorer": {CARD: 1}}
     requested = requested_devices(

@@ -54,7 +54,8 @@ def test_a_pod_that_names_our_scheduler_gets_the_device_request_beside_its_own_r
 
 
 def test_pods_without_a_device_request_are_left_alone() -> None:
-    for other in (pod(None), pod("{}"), pod('{"runningcontainer": {"main": {"scorer": {"a": 1}}}}')):
+    asks_for_0 = pod('{"runningcontainer": {"main": {"requests": {"resource/group/gpu/0/cards": 0}}}}')
+    for other in (pod(None), pod("{}"), pod('{"runningcontainer": {"main": {"scorer": {"a": 1}}}}'), asks_for_0):
         assert changed(other) == (other["spec"], ())
     assert changed(pod(), AdmissionSettings()) == (pod()["spec"], ())
     assert changed(pod("{"), AdmissionSettings()) == (pod()["spec"], ())
