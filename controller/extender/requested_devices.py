@@ -32,7 +32,8 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
     """Return the devices that a pod requests: requests and scorers of its annotation, and cards of its containers.
 
     A sidecar is an init container to Kubernetes, but uses its devices alongside the running containers, so it counts as
-    one of them. Fields that only a scheduler may write are ignored. Raises InvalidDeviceInfo.
+    one of them. So do init containers after a sidecar that requests devices, because they run beside it. Fields that
+    only a scheduler may write are ignored. Raises InvalidDeviceInfo.
     """
     text = pod.metadata.annotations.get(ANNOTATION, "")
     written = parse_pod_info(text) if text else PodInfo()
@@ -47,15 +48,18 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
         (info.init_containers, pod.spec.init_containers),
         (info.running_containers, pod.spec.containers),
     ):
-        known = {container.name for container in listed}
+        known = {container.name for container in (*listed, *pod.spec.init_containers)}  # below, init containers move
         if strangers := sorted(containers.keys() - known):
             raise InvalidDeviceInfo(f"the pod has no container {strangers[0]!r}, which the annotation names")
         for container in listed:
             if extended := container.extended_resources:
                 containers.setdefault(container.name, ContainerInfo()).kube_requests = extended
-    for sidecar in pod.spec.init_containers:
-        if sidecar.is_sidecar and sidecar.name in info.init_containers:
-            info.running_containers[sidecar.name] = info.init_containers.pop(sidecar.name)
+    beside_sidecar = False
+    for container in pod.spec.init_containers:
+        if container.name in info.init_containers:
+            beside_sidecar |= container.is_sidecar
+            if beside_sidecar:
+                info.running_containers[container.name] = info.init_containers.pop(container.name)
     everything = (*info.running_containers.values(), *info.init_containers.values())
     topology = bool(info.requests.get(TOPOLOGY)) or any(each.requests.get(TOPOLOGY) for each in everything)
     return RequestedDevices(info, _key(info), topology)

@@ -1,5 +1,6 @@
 """Fits and allocations, and how often they are computed."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
@@ -123,6 +124,22 @@ def test_a_request_of_0_gets_no_device_of_another_pod(accounts: DeviceAccounts) 
     found = evaluator.place(requested, "n1", "uid-q")
     assert found is not None
     assert found.running_containers["main"].allocate_from == {card("1"): card("b")}
+
+
+def test_a_sidecar_and_a_later_init_container_do_not_share_devices() -> None:
+    memory, setup = "resource/group/gpu/0/memory", {"name": "setup"}
+    accounts = DeviceAccounts()
+    accounts.node_changed(None, device_node("n", {"resource/group/gpu/a/memory": 8}))
+    init = {"sidecar": {"requests": {memory: 5}}, "setup": {"requests": {memory: 6}}}
+    asks = json.dumps({"initcontainer": init, "runningcontainer": {"main": {"requests": {memory: 2}}}})
+    sidecar, evaluator = {"name": "sidecar", "restartPolicy": "Always"}, evaluator_for(accounts)
+
+    def fits(*init_containers: Mapping[str, str]) -> bool:
+        pod = device_pod("q", annotation=asks, initContainers=init_containers)
+        return evaluator.fits(requested_devices(pod), ["n"], LATER)[0].fits
+
+    assert fits(setup, sidecar), "one after the other"
+    assert not fits(sidecar, setup), "both at once need 11"
 
 
 CARD_IN_GROUP = "resource/group/gpugrp0/0/gpu/a/cards"

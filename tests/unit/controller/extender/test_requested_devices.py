@@ -5,7 +5,7 @@ import json
 import pytest
 
 from controller.extender.requested_devices import allocated_devices, requested_devices
-from shared.devices.annotation import InvalidDeviceInfo
+from shared.devices.annotation import InvalidDeviceInfo, encode_pod_info
 from shared.devices.scheduler import DEVICES_RESOURCE
 from tests.builders.devices import CARD, bound_pod, card, device_pod
 
@@ -53,12 +53,18 @@ def test_plugins_see_the_extended_resources_of_pods_that_request_devices() -> No
     assert requested.key != requested_devices(device_pod("p", {CARD: 1})).key
 
 
-def test_a_sidecar_uses_its_devices_beside_the_running_containers() -> None:
+def test_a_sidecar_and_the_init_containers_after_it_use_their_devices_beside_the_running_containers() -> None:
     asks = {"requests": {CARD: 1}}
-    text = json.dumps({"initcontainer": {"setup": asks, "sidecar": asks}, "runningcontainer": {"main": asks}})
-    init = [{"name": "setup"}, {"name": "sidecar", "restartPolicy": "Always"}]
-    info = requested_devices(device_pod("p", annotation=text, initContainers=init)).info
-    assert (set(info.running_containers), set(info.init_containers)) == ({"main", "sidecar"}, {"setup"})
+    asking = dict.fromkeys(("before", "sidecar", "after"), asks)
+    text = json.dumps({"initcontainer": asking, "runningcontainer": {"main": asks}})
+    init = [{"name": "quiet", "restartPolicy": "Always"}, {"name": "before"}]
+    init += [{"name": "sidecar", "restartPolicy": "Always"}, {"name": "after"}]
+    pod = device_pod("p", annotation=text, initContainers=init)
+    info = requested_devices(pod).info
+    assert set(info.running_containers) == {"main", "sidecar", "after"}
+    assert set(info.init_containers) == {"before"}, "a sidecar without devices changes nothing"
+    bound = device_pod("p", annotation=encode_pod_info(info), initContainers=init)
+    assert requested_devices(bound).info == info, "they are read from where they were moved"
 
 
 def test_a_request_for_a_container_that_the_pod_lacks_is_refused() -> None:
