@@ -3,6 +3,7 @@
 Equal nodes are evaluated once, and a repeated question only after something changed.
 """
 
+import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ import msgspec
 from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceScheduler
-from controller.devices.schedule import offered_devices, pod_for
+from controller.devices.schedule import pod_for
 from controller.devices.shortage import Reason, SearchTooLong, first_of
 from controller.extender.accounts import NodeAccount
 from controller.extender.decide import NodeFit
@@ -22,7 +23,6 @@ from shared.plugin_loading import reason_of
 
 MAX_STEPS = 20_000  # search steps per pod and kind of node: a few hundredths of a second
 _MAX_RESULTS = 50_000
-_MAX_KINDS = 20_000
 _MORE_CALLS = 400  # other readers of a nested text are deeper in calls, and the limit is on both together
 OUT_OF_TIME = "the time limit was reached before devices were found; the scheduler retries"
 _UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
@@ -35,7 +35,7 @@ class _Prepared:
     account: NodeAccount
     base: NodeInfo
     info: NodeInfo
-    kind: Hashable = None
+    kind: bytes = b""
 
 
 class FitEvaluator:
@@ -56,10 +56,9 @@ class FitEvaluator:
         self._groups = GroupScheduler()
         self._chain = PluginChain(self._plugins, self._groups)
         self._nodes: dict[str, _Prepared] = {}
-        self._kinds: dict[Hashable, int] = {}
         self._results: dict[Hashable, NodeFit] = {}
         self._trees = 0  # incremented when the card trees that topology requests follow may have changed
-        self._serial = 0
+        self._serial = 0  # of the last node added or counted
 
     def sync(self, changes: Mapping[str, NodeAccount | None]) -> None:
         """Apply changes to nodes, and forget deleted ones; the first changes have every node."""
@@ -185,14 +184,15 @@ class FitEvaluator:
     def _set_kind(self, node: _Prepared) -> None:
         if self._plugins:  # a plugin may depend on anything, so no two nodes are equal
             self._serial += 1
-            node.kind = (node.info.name, self._serial)
-            return
-        if len(self._kinds) >= _MAX_KINDS:
-            self._kinds.clear()
-            self._results.clear()
-            self._serial += 1  # never reuse a number for another kind
-        kind = self._kinds.setdefault(offered_devices(node.info), len(self._kinds))
-        node.kind = (kind, self._serial)
+            node.kind = str(self._serial).encode()
+        else:
+            node.kind = _digest(node.info)
+
+
+def _digest(node: NodeInfo) -> bytes:
+    """Return a digest of what the group scheduler sees of a node: a busy node has had thousands of states."""
+    seen = msgspec.json.encode((node.allocatable, node.used, node.scorer), order="deterministic")
+    return hashlib.sha256(seen).digest()
 
 
 def _unwritable(pod: PodInfo) -> str:

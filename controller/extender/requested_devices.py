@@ -1,6 +1,7 @@
 """The devices that a pod requests and those it was given: plain functions of its annotation and its containers."""
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -85,19 +86,11 @@ def _requested(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]
 
 
 def _key(info: PodInfo) -> bytes:
-    """Return a text of everything that affects where the pod fits; empty if it requests nothing.
+    """Return a digest of all that decides where the pod fits, except its name; empty if it requests nothing.
 
     Plugins may turn other extended resources than cards into requests. By themselves, those request nothing.
     """
     everything = (*info.running_containers.values(), *info.init_containers.values())
     if not requests_devices(info) and not any(CARDS in each.kube_requests for each in everything):
         return b""
-    containers = [
-        {
-            name: (each.requests, each.scorer, each.kube_requests)
-            for name, each in group.items()
-            if each.requests or each.kube_requests
-        }
-        for group in (info.running_containers, info.init_containers)
-    ]
-    return msgspec.json.encode((info.requests, containers), order="deterministic")
+    return hashlib.sha256(msgspec.json.encode(replace(info, name=""), order="deterministic")).digest()

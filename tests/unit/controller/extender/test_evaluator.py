@@ -1,6 +1,7 @@
 """Fits and allocations, and how often they are computed."""
 
 import json
+import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
@@ -9,6 +10,7 @@ import pytest
 from controller.devices.plugin import DeviceScheduler
 from controller.devices.translation import CARDS
 from controller.extender.accounts import DeviceAccounts
+from controller.extender.device_objects import DevicePod
 from controller.extender.evaluator import OUT_OF_TIME, FitEvaluator
 from controller.extender.requested_devices import allocated_devices, requested_devices
 from shared.devices.annotation import MAX_NAME_LENGTH, MAX_POD_RESOURCES
@@ -22,6 +24,12 @@ def evaluator_for(accounts: DeviceAccounts, plugins: Iterable[DeviceScheduler] =
     evaluator = FitEvaluator(list(plugins), monotonic)
     evaluator.sync(accounts.changes())
     return evaluator
+
+
+def allocated(pod: DevicePod) -> PodInfo:
+    info = allocated_devices(pod)
+    assert info is not None
+    return info
 
 
 @pytest.fixture
@@ -87,6 +95,21 @@ def test_equal_nodes_are_evaluated_once() -> None:
     assert len(evaluator._results) == 1
 
 
+def test_states_that_a_node_no_longer_has_take_no_memory() -> None:
+    accounts = DeviceAccounts()
+    accounts.node_changed(None, device_node("n", {card(str(i)): 100 for i in range(64)}))
+    evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
+    tracemalloc.start()
+    for i in range(100):
+        accounts.assume("uid-p", "n", allocated(bound_pod("p", "n", str(i % 64), value=i + 1)))
+        evaluator.sync(accounts.changes())
+        evaluator.fits(requested, ["n"], LATER)
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(evaluator._results) >= 100
+    assert kept_bytes < 100 * 3_000
+
+
 def test_a_refusal_for_lack_of_time_is_not_remembered(accounts: DeviceAccounts) -> None:
     evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
     assert evaluator.fits(requested, ["n1"], 0.0)[0].reason == OUT_OF_TIME
@@ -106,13 +129,11 @@ def test_a_search_that_takes_too_many_steps_is_abandoned_and_reported() -> None:
 
 def test_an_allocation_avoids_devices_assumed_for_other_pods(accounts: DeviceAccounts) -> None:
     evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
-    taken = allocated_devices(bound_pod("p", "n1", "b"))
-    assert taken is not None
+    taken = allocated(bound_pod("p", "n1", "b"))
     info = evaluator.allocate(requested, "n1", {"uid-p": taken})
     assert isinstance(info, PodInfo)
     assert (info.node_name, info.running_containers["main"].allocate_from) == ("n1", {CARD: card("a")})
-    other = allocated_devices(bound_pod("o", "n1", "a"))
-    assert other is not None
+    other = allocated(bound_pod("o", "n1", "a"))
     refused = evaluator.allocate(requested, "n1", {"uid-p": taken, "uid-o": other})
     assert refused == f"container main: {CARD}: requested 1, used 1, capacity 1"
     assert evaluator.allocate(requested, "gone", {}) == "node gone is gone"
@@ -140,6 +161,15 @@ def test_a_sidecar_and_a_later_init_container_do_not_share_devices() -> None:
 
     assert fits(setup, sidecar), "one after the other"
     assert not fits(sidecar, setup), "both at once need 11"
+
+
+def test_plugins_are_asked_about_pods_that_differ_only_in_unknown_keys(accounts: DeviceAccounts) -> None:
+    plugin = ScriptedPlugin()
+    evaluator = evaluator_for(accounts, [plugin])
+    for zone in ("a", "b"):
+        asks = {"zone": zone, "runningcontainer": {"main": {"requests": {CARD: 1}}}}
+        evaluator.fits(requested_devices(device_pod("q", annotation=json.dumps(asks))), ["n1"], LATER)
+    assert plugin.asked == ["n1", "n1"]
 
 
 CARD_IN_GROUP = "resource/group/gpugrp0/0/gpu/a/cards"

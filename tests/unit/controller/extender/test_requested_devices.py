@@ -37,6 +37,21 @@ def test_pods_with_equal_requests_have_the_same_key() -> None:
     )
 
 
+def test_the_key_of_a_large_request_is_short() -> None:
+    """Up to 50,000 are kept, and a tenant chooses the requests."""
+    assert len(requested_devices(device_pod("p", {f"{i}": 1 for i in range(250)})).key) == 32
+
+
+def test_unknown_keys_are_part_of_the_key() -> None:
+    def key(zone: str, rack: str) -> bytes:
+        main = {"requests": {CARD: 1}, "rack": rack}
+        return requested_devices(
+            device_pod("p", annotation=json.dumps({"zone": zone, "runningcontainer": {"main": main}}))
+        ).key
+
+    assert len({key("a", "1"), key("b", "1"), key("a", "2")}) == 3
+
+
 def test_extended_resources_requested_by_a_container_count() -> None:
     resources = {"requests": {"nvidia.com/gpu": "2", "cpu": "100m", "memory": "nonsense"}}
     requested = requested_devices(device_pod("p", containers=[{"name": "main", "resources": resources}]))
@@ -72,6 +87,17 @@ def test_a_request_for_a_container_that_the_pod_lacks_is_refused() -> None:
         requested_devices(
             device_pod("p", annotation=json.dumps({"runningcontainer": {"other": {"requests": {CARD: 1}}}}))
         )
+
+
+def test_a_text_is_read_at_any_depth_or_refused() -> None:
+    refused = 0
+    for depth in range(1, 1000):
+        text = f'{{"x": {"[" * depth}{"]" * depth}, "runningcontainer": {{"main": {{"requests": {{"{CARD}": 1}}}}}}}}'
+        try:
+            requested_devices(device_pod("p", annotation=text))
+        except InvalidDeviceInfo:
+            refused += 1
+    assert 0 < refused < 500
 
 
 def test_requests_by_topology_are_recognised() -> None:
