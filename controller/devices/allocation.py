@@ -180,12 +180,11 @@ class _Search:
     def _own_scorer(self, request: str) -> Scorer | None:
         """Return the scorer that the container names for a request, under its translated or original name."""
         numbers = self._container.scorer
-        if request in numbers:
-            return scorer_of(request, numbers[request])
-        for name in sorted(numbers):
-            if is_group_resource(name) and request.endswith(f"/{name[len(GROUP_PREFIX) :]}"):
-                return scorer_of(request, numbers[name])
-        return None
+        if not numbers or request in numbers:
+            return scorer_of(request, numbers[request]) if numbers else None
+        parts = request.split("/")
+        named = {GROUP_PREFIX + "/".join(parts[i:]) for i in range(1, len(parts))} & numbers.keys()
+        return scorer_of(request, numbers[min(named)]) if named else None
 
     def _spend(self, steps: int) -> None:
         self._use.steps -= steps

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from controller.devices.accounting import give_back, take
 from controller.devices.allocation import MAX_STEPS, Allocation, NodeDevices, PodUse, allocate
 from controller.devices.plugin import DeviceFit
-from controller.devices.shortage import Reason, Shortage, UnsupportedRequest
+from controller.devices.shortage import Reason, SearchTooLong, Shortage, UnsupportedRequest
 from controller.devices.topology import TOPOLOGY, CardTree, best_tree, card_tree, follow_tree
 from controller.devices.translation import CARDS, add_cards, card_count, cards, fill_from_kube, levels_of, lift_to
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resource
@@ -59,22 +59,11 @@ class GroupScheduler:
         Running containers come first, then init containers, each sorted by name. The pod's score is the score of the
         last running container that requests devices, because it includes the use by all before it.
         """
-        reasons = self._translate(node_info, pod_info)
-        node = NodeDevices(node_info)
-        use = PodUse(steps=min(MAX_STEPS, self._steps))
-        before, score = use.steps, 0.0
-        for init, containers in ((False, pod_info.running_containers), (True, pod_info.init_containers)):
-            for name in sorted(containers):
-                if not any(map(is_group_resource, containers[name].dev_requests)):
-                    continue
-                found = allocate(name, containers[name], node, use, init=init)
-                if isinstance(found, Allocation):
-                    use.resources = dict(found.resources)
-                    score = score if init else found.score
-                    if fill_allocate_from:
-                        containers[name].allocate_from = dict(found.allocate_from)
-                else:
-                    reasons += found
+        use, score = PodUse(steps=min(MAX_STEPS, self._steps)), 0.0
+        before = use.steps
+        reasons = self._translate(node_info, pod_info, use)
+        if not reasons:
+            reasons, score = _search(node_info, pod_info, use, fill_allocate_from=fill_allocate_from)
         self._steps -= before - max(use.steps, 0)
         return DeviceFit(not reasons, tuple(reasons), 0.0 if reasons else score)
 
@@ -92,17 +81,24 @@ class GroupScheduler:
         """Subtract a pod's use from `used` of a node; never below zero."""
         give_back(node_info, pod_info)
 
-    def _translate(self, node: NodeInfo, pod: PodInfo) -> list[Reason]:
+    def _translate(self, node: NodeInfo, pod: PodInfo, use: PodUse) -> list[Reason]:
         reasons: list[Reason] = []
         offered, levels = cards(node.allocatable), levels_of(node.allocatable)
         total = _total_cards(pod)
         for name, container in (*pod.running_containers.items(), *pod.init_containers.items()):
             container.dev_requests = _without_zeros(container.dev_requests)
+            count = card_count(container)
+            if count > len(offered):  # refuse before generating one request per card
+                used = sum(node.used.get(card, 0) for card in offered)
+                reasons.append(Shortage(name, CARDS, count, used, len(offered)))
+                continue
+            use.steps -= (len(container.dev_requests) + count) * (2 + len(levels))  # about the time it takes
+            if use.steps < 0:
+                return [*reasons, SearchTooLong(name, MAX_STEPS)]
             wanted = pod.requests.get(TOPOLOGY, 0) or container.requests.get(TOPOLOGY, 0)
             if wanted and not container.allocate_from:
                 reasons += self._follow_best_tree(name, container, wanted, total)
-            reasons += _translate_cards(name, container, node, offered)
-            container.dev_requests = lift_to(container.dev_requests, levels)
+            container.dev_requests = lift_to(add_cards(container.dev_requests, count), levels)
         return reasons
 
     def _follow_best_tree(self, name: str, container: ContainerInfo, wanted: int, total: int) -> list[Reason]:
@@ -123,12 +119,24 @@ class GroupScheduler:
         return self._best[count]
 
 
-def _translate_cards(name: str, container: ContainerInfo, node: NodeInfo, offered: list[str]) -> list[Reason]:
-    count = card_count(container)
-    if count > len(offered):  # refuse before generating one request per card
-        return [Shortage(name, CARDS, count, sum(node.used.get(card, 0) for card in offered), len(offered))]
-    container.dev_requests = add_cards(container.dev_requests, count)
-    return []
+def _search(node_info: NodeInfo, pod: PodInfo, use: PodUse, *, fill_allocate_from: bool) -> tuple[list[Reason], float]:
+    """Allocate the containers one after another; return what is missing, and the score."""
+    node, reasons, score = NodeDevices(node_info), list[Reason](), 0.0
+    for init, containers in ((False, pod.running_containers), (True, pod.init_containers)):
+        for name in sorted(containers):
+            if not any(map(is_group_resource, containers[name].dev_requests)):
+                continue
+            found = allocate(name, containers[name], node, use, init=init)
+            if isinstance(found, Allocation):
+                use.resources = dict(found.resources)
+                score = score if init else found.score
+                if fill_allocate_from:
+                    containers[name].allocate_from = dict(found.allocate_from)
+            else:
+                reasons += found
+                if use.steps < 0:
+                    return reasons, 0.0
+    return reasons, score
 
 
 def _without_zeros(requests: Mapping[str, int]) -> dict[str, int]:

@@ -8,10 +8,10 @@ from time import monotonic
 import pytest
 
 from controller.devices.plugin import DeviceScheduler
-from controller.devices.translation import CARDS
+from controller.devices.translation import CARDS, Levels, lift_to
 from controller.extender.accounts import DeviceAccounts
 from controller.extender.device_objects import DevicePod
-from controller.extender.evaluator import OUT_OF_TIME, FitEvaluator
+from controller.extender.evaluator import MAX_STEPS, OUT_OF_TIME, FitEvaluator
 from controller.extender.requested_devices import allocated_devices, requested_devices
 from shared.devices.annotation import MAX_NAME_LENGTH, MAX_POD_RESOURCES
 from shared.devices.info import NodeInfo, PodInfo
@@ -125,6 +125,24 @@ def test_a_search_that_takes_too_many_steps_is_abandoned_and_reported() -> None:
     fit = evaluator_for(accounts).fits(requested_devices(device_pod("q", asks)), ["n"], LATER)[0]
     assert "no allocation found within 20000 steps" in fit.reason
     assert monotonic() - began < 30
+
+
+def test_translation_counts_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    accounts, made = DeviceAccounts(), list[int]()
+    offered = {f"resource/group/gpugrp0/{i // 8}/gpu/{i}/cards": 1 for i in range(1024)}
+    accounts.node_changed(None, device_node("n", offered))
+    names = [f"c{i}" for i in range(64)]
+    text = json.dumps({"runningcontainer": {name: {"requests": {CARDS: 1024}} for name in names}})
+    pod = device_pod("q", annotation=text, containers=[{"name": name} for name in names])
+
+    def lift(requests: Mapping[str, int], levels: Levels) -> dict[str, int]:
+        made.append(len(requests))
+        return lift_to(requests, levels)
+
+    monkeypatch.setattr("controller.devices.group_scheduler.lift_to", lift)
+    fit = evaluator_for(accounts).fits(requested_devices(pod), ["n"], LATER)[0]
+    assert "no allocation found within 20000 steps" in fit.reason
+    assert sum(made) < MAX_STEPS, "or this short annotation keeps all other pods waiting for a second"
 
 
 def test_an_allocation_avoids_devices_assumed_for_other_pods(accounts: DeviceAccounts) -> None:
