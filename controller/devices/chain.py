@@ -8,6 +8,7 @@ from controller.devices.group_scheduler import DoesNotFit, GroupScheduler
 from controller.devices.plugin import DeviceFit, DeviceScheduler
 from controller.devices.shortage import PluginFailure, Reason
 from shared.devices.info import NodeInfo, PodInfo
+from shared.plugin_loading import reason_of
 
 
 class PluginChain:
@@ -27,7 +28,7 @@ class PluginChain:
             try:
                 plugin.add_node(node_info.name, node_info)
             except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
-                message = f"add_node failed: {type(error).__name__}: {error}"
+                message = f"add_node failed: {reason_of(error)}"
                 self._failures.setdefault(node_info.name, []).extend(_failure(plugin, message).reasons)
 
     def remove_node(self, node_name: str) -> None:
@@ -63,7 +64,7 @@ class PluginChain:
             except DoesNotFit as error:
                 return error.reasons
             except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
-                return tuple(_failure(plugin, f"pod_allocate failed: {type(error).__name__}: {error}").reasons)
+                return tuple(_failure(plugin, f"pod_allocate failed: {reason_of(error)}").reasons)
         return ()
 
     def take(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
@@ -84,7 +85,7 @@ def _ask(plugin: DeviceScheduler, node_info: NodeInfo, pod_info: PodInfo) -> Dev
             return _failure(plugin, f"pod_fits_device gave the score {score}")
         return DeviceFit(bool(fits), tuple(reasons), float(score))
     except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
-        return _failure(plugin, f"pod_fits_device failed: {type(error).__name__}: {error}")
+        return _failure(plugin, f"pod_fits_device failed: {reason_of(error)}")
 
 
 def _failure(plugin: DeviceScheduler, message: str) -> DeviceFit:

@@ -61,7 +61,7 @@ class PluginFailure:
         return f"scheduler plugin {self.plugin}: {self.message}"
 
 
-Reason: TypeAlias = Shortage | SearchTooLong | UnsupportedRequest | PluginFailure
+Reason: TypeAlias = Shortage | SearchTooLong | UnsupportedRequest | PluginFailure | str  # plugins give texts
 
 
 def first_of(reasons: Sequence[str]) -> str:

@@ -5,12 +5,17 @@ from typing import NamedTuple, TypeVar
 
 from controller.devices.plugin import DeviceFit, DeviceScheduler
 from shared.devices.info import NodeInfo, PodInfo
+from shared.plugin_loading import reason_of
 
 T = TypeVar("T")
 
 
 class Abandoned(BaseException):
     """Ends an abandoned thread; neither plugins nor the chain catch it."""
+
+
+class PluginStopped(Exception):
+    """A plugin raised an exception that would end the thread; it counts as an ordinary failure."""
 
 
 class RunningCall(NamedTuple):
@@ -36,6 +41,10 @@ class PluginWatch:
         self.running = RunningCall(plugin, self._clock())
         try:
             return work()
+        except Exception:
+            raise
+        except BaseException as error:  # SystemExit, or a panic in a plugin's Rust code
+            raise PluginStopped(reason_of(error)) from error
         finally:
             self.running = None
             if self.abandoned:
@@ -46,7 +55,7 @@ class PluginWatch:
         try:
             self.call(plugin, work)
         except Exception as error:  # noqa: BLE001 - somebody else's code
-            self._failed(plugin, f"{what} failed: {type(error).__name__}: {error}"[:500])
+            self._failed(plugin, f"{what} failed: {reason_of(error)}")
 
     def hanging(self, longest_s: float) -> str:
         """Return the plugin whose current call has taken at least `longest_s`, or an empty string."""
@@ -70,11 +79,15 @@ class WatchedPlugin:
         self._watch.tell(self.name, "remove_node", lambda: self._plugin.remove_node(node_name))
 
     def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> DeviceFit:  # noqa: FBT001 - the interface of KubeDevice
-        """Return whether a pod fits."""
-        return self._watch.call(
-            self.name,
-            lambda: self._plugin.pod_fits_device(node_info, pod_info, fill_allocate_from=fill_allocate_from),
-        )
+        """Return whether a pod fits; the reasons as texts, because only here their code is watched."""
+
+        def ask() -> DeviceFit:
+            fits, reasons, score = self._plugin.pod_fits_device(
+                node_info, pod_info, fill_allocate_from=fill_allocate_from
+            )
+            return DeviceFit(bool(fits), tuple(map(str, reasons)), score)
+
+        return self._watch.call(self.name, ask)
 
     def pod_allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
         """Fill the allocation."""

@@ -40,6 +40,47 @@ async def test_a_plugin_that_raises_refuses_the_node_and_is_named(accounts: Devi
     assert fit == NodeFit(fits=False, reason=f"scheduler plugin odd: {method} failed: ValueError: no idea")
 
 
+class Panic(BaseException):
+    """As pyo3's PanicException."""
+
+
+@pytest.mark.parametrize("error", [Panic("no idea"), SystemExit(1), GeneratorExit()])
+@pytest.mark.parametrize("method", ["add_node", "pod_fits_device", "take_pod_resources", "remove_node"])
+async def test_a_plugin_that_ends_threads_fails_like_any_other(
+    accounts: DeviceAccounts, method: str, error: BaseException
+) -> None:
+    def stop() -> None:
+        raise error
+
+    worker = DeviceWorker(accounts, [ScriptedPlugin(**{method: stop})], time.monotonic)
+    refuses = method in {"add_node", "pod_fits_device"}
+    for _ in range(2):
+        fit = await worker.run(fits, 5)
+        assert fit.fits != refuses
+        assert (
+            not refuses or f"scheduler plugin odd: {method} failed: PluginStopped: {type(error).__name__}" in fit.reason
+        )
+        accounts.node_changed(device_node("n"), None)
+        assert not (await worker.run(fits, 5)).fits
+        accounts.node_changed(None, device_node("n", {card("a"): 1, card("b"): 1}))
+
+
+class Unreadable(ValueError):
+    def __str__(self) -> str:
+        raise TypeError("no text")
+
+
+@pytest.mark.parametrize("answer", [DeviceFit(fits=False, reasons=[Unreadable()]), Unreadable()])  # type: ignore[list-item]
+async def test_a_reason_that_cannot_be_read_refuses_the_node(accounts: DeviceAccounts, answer: object) -> None:
+    def ask() -> object:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    fit = await DeviceWorker(accounts, [ScriptedPlugin(pod_fits_device=ask)], time.monotonic).run(fits, 60)
+    assert fit.reason.startswith("scheduler plugin odd: pod_fits_device failed: ")
+
+
 @pytest.mark.parametrize("method", ["take_pod_resources", "return_pod_resources", "remove_node"])
 async def test_a_plugin_that_raises_during_accounting_refuses_nothing(accounts: DeviceAccounts, method: str) -> None:
     worker = DeviceWorker(accounts, [ScriptedPlugin(**{method: fail})], time.monotonic)
