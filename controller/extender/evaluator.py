@@ -13,7 +13,7 @@ from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceScheduler
 from controller.devices.schedule import pod_for
-from controller.devices.shortage import Reason, SearchTooLong, first_of
+from controller.devices.shortage import PluginFailure, Reason, SearchTooLong, first_of
 from controller.extender.accounts import NodeAccount
 from controller.extender.decide import NodeFit
 from controller.extender.requested_devices import RequestedDevices
@@ -56,6 +56,7 @@ class FitEvaluator:
         self._groups = GroupScheduler()
         self._chain = PluginChain(self._plugins, self._groups)
         self._nodes: dict[str, _Prepared] = {}
+        self._uncounted: dict[str, NodeFit] = {}  # nodes that plugins keep from being counted
         self._results: dict[Hashable, NodeFit] = {}
         self._trees = 0  # incremented when the card trees that topology requests follow may have changed
         self._serial = 0  # of the last node added or counted
@@ -66,15 +67,7 @@ class FitEvaluator:
             if changes.get(name := self._from_before.pop()) is None:
                 self._chain.remove_node(name)
         for name, account in changes.items():
-            known = self._nodes.get(name)
-            if account is None:
-                if self._nodes.pop(name, None) is not None:
-                    self._chain.remove_node(name)
-                    self._trees += 1
-            elif known is None or known.account.advertised is not account.advertised:
-                self._add(account)
-            else:
-                self._count(known, account)
+            self._apply(name, account)
 
     @property
     def node_names(self) -> list[str]:
@@ -90,7 +83,7 @@ class FitEvaluator:
         for name in names:
             node = self._nodes.get(name)
             if node is None:
-                found.append(_UNKNOWN)
+                found.append(self._uncounted.get(name, _UNKNOWN))
                 continue
             fit = answers.get(node.kind)
             if fit is None:
@@ -117,15 +110,18 @@ class FitEvaluator:
         found = self.allocate(requested, name, pods)
         node = self._nodes.get(name)
         if node is not None and isinstance(found, PodInfo):
-            self._count(node, replace(node.account, pods={**node.account.pods, uid: found}))
+            self._apply(name, replace(node.account, pods={**node.account.pods, uid: found}))
         return found
 
     def allocate(self, requested: RequestedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
         """Return the pod with its allocation, assuming that exactly these pods use devices, or why it does not fit."""
         node = self._nodes.get(name)
         if node is None:
-            return f"node {name} is gone"
-        info = self._info_with(node, pods)
+            return self._uncounted[name].reason if name in self._uncounted else f"node {name} is gone"
+        try:
+            info = self._info_with(node, pods)
+        except Exception as error:  # noqa: BLE001 - plugins write anything
+            return self._not_counted(error)
         if self._plugins:  # without plugins, this would only repeat the group scheduler's search
             self._groups.renew(MAX_STEPS)
             fit = self._chain.fit(copy_node(info), pod_for(requested.info, name))
@@ -161,14 +157,39 @@ class FitEvaluator:
         self._results[key] = fit
         return fit
 
+    def _apply(self, name: str, account: NodeAccount | None) -> None:
+        """Apply one change. A node that a plugin keeps from being counted is refused until it changes again."""
+        known = self._nodes.get(name)
+        self._uncounted.pop(name, None)
+        try:
+            if account is None:
+                self._remove(name)
+            elif known is None or known.account.advertised is not account.advertised:
+                self._add(account)
+            else:
+                self._count(known, account)
+        except Exception as error:  # noqa: BLE001 - plugins write anything
+            self._remove(name)
+            self._uncounted[name] = NodeFit(fits=False, reason=self._not_counted(error))
+
+    def _not_counted(self, error: Exception) -> str:
+        message = f"the node's devices cannot be counted: {reason_of(error)}"
+        names = ", ".join(plugin.name for plugin in self._plugins)
+        return first_of([str(PluginFailure(names, message)) if names else message])
+
+    def _remove(self, name: str) -> None:
+        if self._nodes.pop(name, None) is not None:
+            self._chain.remove_node(name)
+            self._trees += 1
+
     def _add(self, account: NodeAccount) -> None:
         base = copy_node(account.advertised)
+        node = self._nodes[account.name] = _Prepared(account, base, base)
         self._chain.add_node(base)
         self._trees += 1
-        node = _Prepared(account, base, copy_node(base))
+        node.info = copy_node(base)
         for uid in sorted(account.pods):
             self._chain.take(node.info, copy_pod(account.pods[uid]))
-        self._nodes[account.name] = node
         self._set_kind(node)
 
     def _count(self, node: _Prepared, account: NodeAccount) -> None:

@@ -231,6 +231,32 @@ class Writes(ScriptedPlugin):
         self._write(pod_info)
 
 
+class Spoils(ScriptedPlugin):
+    """A plugin that writes nonsense into one node."""
+
+    def add_node(self, node_name: str, node_info: NodeInfo) -> None:
+        super().add_node(node_name)
+        if node_name == "n1":
+            node_info.allocatable[card("a")] = None  # type: ignore[assignment]
+
+
+def test_a_node_that_a_plugin_spoils_is_refused_and_the_others_are_counted(accounts: DeviceAccounts) -> None:
+    for name in ("n1", "n2", "n3"):
+        accounts.pod_changed(None, bound_pod(f"p-{name}", name, "a"))
+    plugin = Spoils()
+    evaluator, requested = evaluator_for(accounts, [plugin]), requested_devices(device_pod("q", {CARD: 1}))
+    spoiled, *others = evaluator.fits(requested, ["n1", "n2", "n3"], LATER)
+    assert spoiled.reason.startswith("scheduler plugin odd: the node's devices cannot be counted: TypeError: ")
+    assert evaluator.allocate(requested, "n1", {}) == spoiled.reason
+    assert [fit.score for fit in others] == [1.0, 1.0]
+    assert sorted(plugin.added) == ["bad", "bare", "n2", "n3"]
+    accounts.pod_changed(bound_pod("p-n1", "n1", "a"), None)
+    evaluator.sync(accounts.changes())
+    assert "cannot be counted" not in evaluator.fits(requested, ["n1"], LATER)[0].reason, "it has no pod to count"
+    refused = evaluator.allocate(requested, "n1", {"uid-p": allocated(bound_pod("p", "n1", "a"))})
+    assert refused == spoiled.reason
+
+
 @pytest.mark.parametrize("value", [-5, 2**64, "many", None, object()])
 def test_nonsense_that_a_plugin_writes_is_refused(accounts: DeviceAccounts, value: object) -> None:
     plugin = Writes(lambda pod: pod.running_containers["main"].dev_requests.update({"z": value}))  # type: ignore[dict-item]
