@@ -124,7 +124,7 @@ def copy_pod(pod: PodInfo) -> PodInfo:
 def requests_devices(pod: PodInfo) -> bool:
     """Return whether the pod or one of its containers requests anything; a request of 0 asks for nothing."""
     containers = (*pod.running_containers.values(), *pod.init_containers.values())
-    return any(any(each.requests.values()) for each in (pod, *containers))
+    return any(pod.requests.values()) or any(any(each.requests.values()) for each in containers)
 
 
 def is_group_resource(name: str) -> bool:
