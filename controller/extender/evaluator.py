@@ -151,7 +151,7 @@ class FitEvaluator:
         fits, reasons, score = self._chain.fit(info, pod)
         pod.node_name = node.info.name
         refusal = _unwritable(pod) if fits else _printed(reasons)
-        fit = NodeFit(not refusal, refusal, 0.0 if refusal else score)
+        fit = NodeFit(fits and not refusal, refusal, 0.0 if refusal else score)
         if len(self._results) >= _MAX_RESULTS:
             self._results.clear()
         self._results[key] = fit

@@ -108,6 +108,11 @@ async def test_a_refusal_without_a_reason_is_reported_as_such(accounts: DeviceAc
     )
 
 
+async def test_an_empty_reason_refuses_the_node(accounts: DeviceAccounts) -> None:
+    plugin = ScriptedPlugin(pod_fits_device=lambda: (False, ("",), 0.0))
+    assert not (await DeviceWorker(accounts, [plugin], time.monotonic).run(fits, 60)).fits
+
+
 async def test_an_allocation_that_raises_is_refused(accounts: DeviceAccounts) -> None:
     worker = DeviceWorker(accounts, [ScriptedPlugin(pod_allocate=fail)], time.monotonic)
     found = await worker.run(lambda evaluator: evaluator.allocate(ASKED, "n", {}), 60)
