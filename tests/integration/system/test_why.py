@@ -33,8 +33,9 @@ def test_a_model_that_does_not_fit_is_reported_with_a_remedy(site: Site, why: Wh
     group = site.group(label, storageLimit="3Mi")
     name = site.cache(site.push(size_bytes=8 * 2**20), group=group)
     site.wait_reason("ClusterModelCache", name, "InsufficientStorage")
+    first = f"ClusterModelCache {name}: {name} on node/c: InsufficientStorage"
+    site.until(lambda: why(f"cmc/{name}", exits=1).splitlines()[0] == first, "the reason, and no agent that is late")
     output = why(f"cmc/{name}", exits=1)
-    assert output.splitlines()[0] == f"ClusterModelCache {name}: {name} on node/c: InsufficientStorage"
     assert "need" in output
     assert "fix: remove a model, raise storageLimit" in output
     assert re.search(r"controller: Leading: controller-\d_\w+ is the leader", output)
