@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-ROUNDING_S = 1e-9  # an event loop may end a wait this much early
+_ROUNDING_S = 1e-9
 
 
 @dataclass(slots=True)
@@ -28,8 +28,7 @@ class TokenBucket:
         """Return the seconds until this many tokens are available, counting those in the bucket."""
         self.tokens = min(self.tokens + max(0.0, now - self.filled_at) * self.rate, self.burst)
         self.filled_at = now
-        wait_s = (count - self.tokens) / self.rate
-        return wait_s if wait_s > ROUNDING_S else 0.0
+        return rounded_wait_s((count - self.tokens) / self.rate)
 
     def give_back(self, count: float) -> None:
         """Return unused tokens."""
@@ -40,3 +39,8 @@ class TokenBucket:
         self.wait_s(0.0, now)
         self.rate, self.burst = rate, burst
         self.tokens = min(self.tokens, burst)
+
+
+def rounded_wait_s(wait_s: float) -> float:
+    """Return a wait; 0 if it is over, or so short that an event loop may have ended it that much early."""
+    return wait_s if wait_s > _ROUNDING_S else 0.0

@@ -180,8 +180,10 @@ class _Search:
     def _own_scorer(self, request: str) -> Scorer | None:
         """Return the scorer that the container names for a request, under its translated or original name."""
         numbers = self._container.scorer
-        if not numbers or request in numbers:
-            return scorer_of(request, numbers[request]) if numbers else None
+        if not numbers:
+            return None
+        if request in numbers:
+            return scorer_of(request, numbers[request])
         parts = request.split("/")
         named = {GROUP_PREFIX + "/".join(parts[i:]) for i in range(1, len(parts))} & numbers.keys()
         return scorer_of(request, numbers[min(named)]) if named else None

@@ -9,7 +9,15 @@ from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceFit, DeviceScheduler
 from controller.devices.shortage import Reason
 from shared.devices.annotation import node_info_from, pod_info_from
-from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, copy_node, copy_pod
+from shared.devices.info import (
+    ContainerInfo,
+    NodeInfo,
+    PodInfo,
+    ResourceList,
+    ResourceScorer,
+    copy_node,
+    copy_pod,
+)
 
 
 @dataclass(frozen=True)
@@ -88,5 +96,10 @@ def _by_name(node_infos: Iterable[NodeInfo | Mapping[str, Any]]) -> dict[str, No
 
 
 def offered_devices(node: NodeInfo) -> Hashable:
-    """Return what the group scheduler sees of a node; nodes with equal keys are evaluated once."""
-    return tuple(frozenset(each.items()) for each in (node.allocatable, node.used, node.scorer))
+    """Return a key of what the group scheduler sees of a node; nodes with equal keys are evaluated once."""
+    return tuple(frozenset(each.items()) for each in seen_devices(node))
+
+
+def seen_devices(node: NodeInfo) -> tuple[ResourceList, ResourceList, ResourceScorer]:
+    """Return what the group scheduler sees of a node."""
+    return node.allocatable, node.used, node.scorer

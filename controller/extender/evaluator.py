@@ -12,7 +12,7 @@ import msgspec
 from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceScheduler
-from controller.devices.schedule import pod_for
+from controller.devices.schedule import pod_for, seen_devices
 from controller.devices.shortage import PluginFailure, Reason, SearchTooLong, first_of
 from controller.extender.accounts import NodeAccount
 from controller.extender.decide import NodeFit
@@ -212,8 +212,7 @@ class FitEvaluator:
 
 def _digest(node: NodeInfo) -> bytes:
     """Return a digest of what the group scheduler sees of a node: a busy node has had thousands of states."""
-    seen = msgspec.json.encode((node.allocatable, node.used, node.scorer), order="deterministic")
-    return hashlib.sha256(seen).digest()
+    return hashlib.sha256(msgspec.json.encode(seen_devices(node), order="deterministic")).digest()
 
 
 def _unwritable(pod: PodInfo) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from shared.backoff import Backoff
 from shared.kube.errors import Busy, KubeError, Unreachable
-from shared.token_bucket import ROUNDING_S
+from shared.token_bucket import rounded_wait_s
 
 _TOO_MANY_REQUESTS = 429
 _LONGEST_PAUSE_S = 120.0  # whatever a server asks for
@@ -50,8 +50,7 @@ class ServerOutage:
 
     def wait_s(self, now_s: float) -> float:
         """Return for how many seconds creations still pause."""
-        wait_s = self.resumes_at_s - now_s
-        return wait_s if wait_s > ROUNDING_S else 0.0
+        return rounded_wait_s(self.resumes_at_s - now_s)
 
     def end(self) -> None:
         """Record that the server answers; a pause that has begun is kept."""
