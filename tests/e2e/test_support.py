@@ -45,5 +45,6 @@ def test_a_bundle_has_the_logs_and_metrics_of_every_pod(site: Installation, tmp_
 def test_why_reports_that_a_model_is_ready(site: Installation) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
-    assert f"ClusterBaseModel {model}: no problems found" in _larder(site, "why", f"cbm/{model}")
+    expected = f"ClusterBaseModel {model}: no problems found"
+    site.until(lambda: expected in _larder(site, "why", f"cbm/{model}"), "the agent to act on its last instructions")
     site.delete("ClusterBaseModel", model)
