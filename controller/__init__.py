@@ -1,1 +1,1 @@
-"""The controller: decides which node holds which model, and gets pods to them."""
+"""The controller: decides which nodes hold which models, and places pods on those nodes."""

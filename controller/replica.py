@@ -59,7 +59,7 @@ class Replica:
         self.settings, self.sources, self.kube, self.metrics = settings, sources, kube, Metrics()
         self.source_environment = source_environment or {}  # for download Jobs
         self.identity = identity
-        # ASGI applications of features by the prefix of their paths, beside admission and the agents' API
+        # ASGI applications that features add to admission and the agents' API, by path prefix
         self.apps: dict[str, Callable[[Callers], ASGIApp]] = {}
         self.clock = asyncio.get_running_loop().time
         defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)

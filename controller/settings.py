@@ -27,14 +27,14 @@ class ControllerSettings(BaseSettings):
     store_root: str = "/var/lib/larder"
     default_storage_limit: int = 100 * 2**30  # bytes, on nodes that belong to no group
     default_bandwidth_limit: int = 0  # bytes per second; 0 is no limit
-    agent_image: str = "larder-agent"  # image of metadata Jobs
+    agent_image: str = "larder-agent"  # image of metadata and download Jobs
     agent_image_pull_policy: str = "IfNotPresent"
     claims_require_namespace_label: bool = False  # of ClusterBaseModels' claims: larder.dev/allow-cluster-models
     inference_services: bool = False  # whether to reconcile InferenceServices, if Larder owns the kind
     training_jobs: bool = False  # whether to reconcile TrainingJobs
-    claims_tolerations: list[dict[str, Any]] = []  # of metadata Jobs, as JSON
-    claims_image_pull_secrets: list[dict[str, str]] = []  # of metadata Jobs, in the claim's namespace, as JSON
-    dra: bool = False  # whether claims may hold models as devices, which are then in use
+    claims_tolerations: list[dict[str, Any]] = []  # of the same Jobs, as JSON
+    claims_image_pull_secrets: list[dict[str, str]] = []  # of the same Jobs, in their namespace, as JSON
+    dra: bool = False  # whether ResourceClaims may hold models as devices; such models are in use
     models: bool = False  # whether to reconcile Models
     model_caches: bool = True  # whether to reconcile ModelCaches
     model_cache_csi_drivers: list[str] = []  # that the pvSpec of a ModelCache may name, as JSON
@@ -49,15 +49,15 @@ class ControllerSettings(BaseSettings):
     private_key: Path | None = None
     ca: Path | None = None
     admission_keys: Path | None = None  # the path segments that the API server may use, one per line
-    admission_client_ca: Path | None = None  # reviews need a client certificate of this CA
+    admission_client_ca: Path | None = None  # reviews require a client certificate from this CA
     admission_client_names: str = ""  # common or DNS names of that certificate, comma-separated; any if empty
     tls_name: str = ""  # a DNS name in every replica's certificate, checked when one calls another
     model_cache_enabled: bool = True
     allowed_sources: str = ",".join(PUBLIC_SOURCES.patterns)  # for namespaced models: parse_allowed
     allow_patterns: str = ""  # default file patterns, for models that set none themselves: split_patterns
     ignore_patterns: str = ""
-    allow_pickle: bool = True  # if false, no model may contain one
-    duplicate_weights: Duplicates = "keep"  # default for models that do not say
+    allow_pickle: bool = True  # if false, no model may contain a pickle
+    duplicate_weights: Duplicates = "keep"  # default for models that do not set it
     lease_seconds: float = 15
     drain_seconds: float = 30
     finalizer_seconds: float = 600
@@ -69,14 +69,14 @@ class ControllerSettings(BaseSettings):
     models_per_node: int = Field(default=1000, ge=10, le=1900)  # entries per ModelNode, shared fairly among namespaces
     resolutions_per_minute: int = Field(default=120, ge=0)  # per namespace; 0 is no limit
     manifest_bytes_per_namespace: int = 64 * 2**20  # stored lists of files per namespace; 0 is no limit
-    manifest_grace_seconds: float = Field(default=60, gt=0)  # how long an unreferenced one is kept
+    manifest_grace_seconds: float = Field(default=60, gt=0)  # how long an unreferenced list is kept
     volumes_qps: float = Field(default=5, gt=0)  # volumes and claims created per second
-    volumes_burst: int = Field(default=10, ge=1)  # as many at once after a pause
+    volumes_burst: int = Field(default=10, ge=1)  # this many at once after a pause
     volumes_max_attempts: int = Field(default=10, ge=1)  # failures in a row before a request goes to the tail
-    volumes_turns: Literal["namespaces", "arrival"] = "namespaces"  # whose requests are created next
+    volumes_turns: Literal["namespaces", "arrival"] = "namespaces"  # the order of requests: by turns, or by arrival
     claim_template_workloads: list[dict[str, str]] = []  # whose pods may have claims from an annotation, as JSON
-    mount: Literal["claim", "hostPath"] = "claim"  # how pods get models, unless they say
-    placement: Placement = "required"  # how pods with models are placed, unless they say
+    mount: Literal["claim", "hostPath"] = "claim"  # how pods mount models, unless annotated
+    placement: Placement = "required"  # how pods with models are placed, unless annotated
     scheduler: bool = False  # whether to serve the extender of larder-scheduler
     workers: int = 8
     log_level: LogLevel = "info"

@@ -3,7 +3,7 @@
 AdmissionRefused                the API server's caller gets the reason and the message
 ├── ModelNotFound               no base model of that name is visible from the namespace
 ├── ModelNotReady               the model exists, but pods cannot get it (yet)
-├── NamespaceNotAllowed         its claim is in another namespace
+├── NamespaceNotAllowed         the model's claim is in another namespace
 ├── MountConflict               the pod already uses the name or path that the model needs
 ├── StorePathReserved           one of the pod's own volumes reaches into the model store
 ├── SourceNotAllowed            a namespaced model names a source that is not in allowedSources
@@ -13,8 +13,8 @@ AdmissionRefused                the API server's caller gets the reason and the 
 ├── InvalidSelection            not a valid selection of a source's files
 ├── InvalidSelector             not a selector, or one that can never match a node
 ├── InvalidRequest              an annotation of the pod has an invalid value
-├── InvalidClaims               the templates or the workload of a pod do not allow for claims of its own
-├── NameTooLong                 no object can have the name
+├── InvalidClaims               a pod or Job asks for claims from templates, but cannot have them
+├── NameTooLong                 an object to be created would have too long a name
 ├── InvalidTemplate             pvSpec or pvcSpec sets what Larder sets itself
 ├── UnknownGroup                there is no ModelCacheNodeGroup of that name
 ├── InUse                       pods or caches still need the object
@@ -83,7 +83,7 @@ class InvalidRequest(AdmissionRefused):
 
 
 class InvalidClaims(AdmissionRefused):
-    """A pod or Job asks for claims from templates that it cannot get."""
+    """A pod or Job asks for claims from templates, but cannot have them."""
 
 
 class NameTooLong(AdmissionRefused):

@@ -19,8 +19,8 @@ class InjectableModel:
         claim: Name of the claim with the files.
         message: `status.message`, for a refusal.
         version: `spec.version`.
-        source_type: Which source the Model has, as `MODEL_<NAME>_SOURCE_TYPE` states it.
-        source: What else the variables state about the source, by the end of their names.
+        source_type: The type of its source, the value of `MODEL_<NAME>_SOURCE_TYPE`.
+        source: The values of the other variables about the source, by the suffix of their names.
         sub_path: Directory of the files on the claim; empty if they are at its root.
         deleting: Whether it is being deleted.
     """

@@ -11,7 +11,7 @@ KSERVE_MODEL_PATH = "/mnt/models"
 _LONGEST = 1024
 _SHOWN = 100  # characters of a path that is too long
 _PROCESSES = re.compile(r"/proc(/([0-9]+|self|thread-self)(/.*)?)?|/dev/fd(/.*)?", re.ASCII | re.DOTALL)
-# The container's own: a model there, or below, would hide what the runtime, kubelet or the image needs.
+# System directories of the container: a model there or below would hide what the runtime, kubelet or image needs.
 _FORBIDDEN_TREES = (
     *("/proc", "/sys", "/dev", "/etc", "/boot", "/run", "/var/run", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
     *("/nix", "/snap", "/app", "/code", "/src"),  # where images keep their programs
@@ -46,15 +46,15 @@ def checked_mount_path(path: str) -> str:
         raise InvalidPath(f"{path!r} contains a colon or a control character, which mount paths must not; {_ADVICE}")
     if plain in _FORBIDDEN or any(is_within(plain, tree) for tree in _FORBIDDEN_TREES):
         raise InvalidPath(f"{path!r} is a system directory of the container; {_ADVICE}")
-    if trusted := next((part for part in _leading(parts) if _TRUSTED_PARTS.fullmatch(part)), ""):
+    if trusted := next((part for part in _parts_to_check(parts) if _TRUSTED_PARTS.fullmatch(part)), ""):
         raise InvalidPath(f"{path!r} is where programs look for code or settings ({trusted}); {_ADVICE}")
     if any(is_within(plain, tree) for tree in _SHARED_TREES) and not any("model" in part.lower() for part in parts):
         raise InvalidPath(f"{path!r} is in a directory for programs, and no part of it contains 'model'; {_ADVICE}")
     return plain
 
 
-def _leading(parts: list[str]) -> list[str]:
-    """Return the parts that name the owner: below a models directory, names are those of models and vendors."""
+def _parts_to_check(parts: list[str]) -> list[str]:
+    """Return the parts above a models directory, and hidden ones below: others there name models and vendors."""
     first = next((i for i, part in enumerate(parts) if "model" in part.lower()), len(parts))
     hidden = [part for part in parts[first:] if part.startswith(".")]
     return parts[2 if parts[:2] == ["var", "lib"] else 0 : first] + hidden

@@ -17,7 +17,7 @@ class AdmissionSettings:
 
     `store_root`: the store's directory on every node; `model_cache_enabled`: the chart's `modelCache.enabled`;
     `allowed`: the sources that namespaced models may name; `mount`, `placement`: how pods reach models and where they
-    are placed, unless they say; `csi_drivers`: the drivers that the pvSpec of a ModelCache may name; `workloads`: the
+    are placed, unless annotated; `csi_drivers`: the drivers that the pvSpec of a ModelCache may name; `workloads`: the
     kinds whose pods may have claims from an annotation; `scheduler`: whether pods that ask for devices go to our
     scheduler.
     """

@@ -61,20 +61,20 @@ class Authenticator:
     _recent: dict[bytes, tuple[float, AgentIdentity]] = field(default_factory=dict, init=False)
 
     async def agent_of(self, header: str) -> AgentIdentity:
-        """Return the sender of an Authorization header, cached for a while. Raises DeniedError, KubeError."""
-        mark = _mark(header)
+        """Review the token of an Authorization header; return and remember its agent. Raises DeniedError, KubeError."""
+        fingerprint = _fingerprint(header)
         try:
             agent = await self._reviewed(header)
         except DeniedError:
-            self._recent.pop(mark, None)
+            self._recent.pop(fingerprint, None)
             raise
         now = self.clock()
-        self._remember(mark, (now + _RECENT_S, agent), now)
+        self._remember(fingerprint, (now + _RECENT_S, agent), now)
         return agent
 
     def remembered(self, header: str) -> AgentIdentity | None:
-        """Return whose token a header was at most `_RECENT_S` seconds ago, or None if unknown."""
-        known = self._recent.get(_mark(header))
+        """Return the agent whose token was reviewed within the last `_RECENT_S` seconds, or None."""
+        known = self._recent.get(_fingerprint(header))
         return known[1] if known is not None and known[0] > self.clock() else None
 
     async def _reviewed(self, header: str) -> AgentIdentity:
@@ -88,12 +88,12 @@ class Authenticator:
         review = decode(await self.kube.request("POST", _REVIEWS, body=body), _Review)
         return await self._checked(review.status)
 
-    def _remember(self, mark: bytes, known: tuple[float, AgentIdentity], now: float) -> None:
+    def _remember(self, fingerprint: bytes, known: tuple[float, AgentIdentity], now: float) -> None:
         if len(self._recent) >= _MOST_RECENT:
             kept = {m: k for m, k in self._recent.items() if k[0] > now}
             self._recent.clear()
             self._recent.update(kept if len(kept) < _MOST_RECENT else {})
-        self._recent[mark] = known
+        self._recent[fingerprint] = known
 
     async def _checked(self, status: _ReviewStatus) -> AgentIdentity:
         if not status.authenticated or self.audience not in status.audiences:
@@ -109,7 +109,7 @@ class Authenticator:
         return AgentIdentity(node, live_uid)
 
     async def _live_uid(self, name: str, expected: str) -> str:
-        """Return the uid of a Node, read live before a token is refused."""
+        """Return the uid of a Node, read live unless the cached one is as expected."""
         known = self.cluster.node(name)
         if known is not None and known.metadata.uid == expected:
             return expected
@@ -119,6 +119,6 @@ class Authenticator:
         return node.metadata.uid
 
 
-def _mark(header: str) -> bytes:
+def _fingerprint(header: str) -> bytes:
     """Return a fingerprint of a token, so that the token itself is not stored."""
     return hashlib.sha256(header.encode()).digest()

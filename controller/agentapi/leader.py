@@ -41,7 +41,7 @@ class LeaderClient:
     _read_at: float = field(default=-_REMEMBERED_S, init=False)
 
     def __post_init__(self) -> None:
-        self._clients = ClientReloader(self.ca, _connected, httpx.AsyncClient.aclose)
+        self._clients = ClientReloader(self.ca, _new_client, httpx.AsyncClient.aclose)
 
     async def forward(self, path: str, body: bytes, authorization: str) -> LeaderReply:
         """Forward a POST to the leader.
@@ -87,7 +87,7 @@ class LeaderClient:
         return self._address
 
 
-def _connected(context: ssl.SSLContext) -> httpx.AsyncClient:
-    """Return one connection pool for all reports; proxies of the environment are ignored, so none sees a token."""
+def _new_client(context: ssl.SSLContext) -> httpx.AsyncClient:
+    """Return one connection pool for all reports; proxies of the environment are ignored, so no proxy sees a token."""
     limits = httpx.Limits(max_connections=_AT_ONE_TIME)
     return httpx.AsyncClient(verify=context, timeout=_TIMEOUT_S, limits=limits, trust_env=False)

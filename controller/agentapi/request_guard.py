@@ -13,7 +13,7 @@ from shared.kube.errors import KubeError
 # Per node and replica. An agent asks for credentials once per download, for a manifest once per revision,
 # and reports progress every second while something runs. No wait exceeds a second, which Retry-After states.
 RATES: Mapping[str, Rate] = {"credentials": Rate(1, 20), "manifests": Rate(5, 100), "progress": Rate(5, 20)}
-STRANGERS = Rate(1, 60)  # per address: unknown tokens that turn out to be invalid
+INVALID_TOKENS = Rate(1, 60)  # per address: unknown tokens that turn out to be invalid
 _ONE_LINE_A_MINUTE = Rate(1 / 60, 1)
 _IPV6_SITE = 64
 _log = structlog.get_logger()
@@ -32,17 +32,17 @@ class RequestGuard:
     """Limits requests per node for known tokens, and per address for unknown ones.
 
     A token stays known for half a minute, so a flood of valid ones is stopped before each costs a TokenReview; a flood
-    of invalid ones is stopped by the address.
+    of invalid ones is limited per address.
     """
 
     authenticator: Authenticator
     clock: Callable[[], float]
-    _strangers: Buckets = field(init=False)
+    _addresses: Buckets = field(init=False)
     _nodes: dict[str, Buckets] = field(init=False)
     _lines: Buckets = field(init=False)
 
     def __post_init__(self) -> None:
-        self._strangers, self._lines = Buckets(STRANGERS, self.clock), Buckets(_ONE_LINE_A_MINUTE, self.clock)
+        self._addresses, self._lines = Buckets(INVALID_TOKENS, self.clock), Buckets(_ONE_LINE_A_MINUTE, self.clock)
         self._nodes = {route: Buckets(rate, self.clock) for route, rate in RATES.items()}
 
     async def admit(self, route: str, header: str, address: str, *, reviewed: bool) -> AgentIdentity:
@@ -52,36 +52,36 @@ class RequestGuard:
             route: The route, which has a rate limit of its own for each node.
             header: The Authorization header.
             address: The address of the client.
-            reviewed: Whether the API server is asked each time: for routes that return secret values.
+            reviewed: Whether the token is reviewed again even if it is known: for routes that return secrets.
 
         Returns:
             The agent that sent the request.
 
         Raises:
             DeniedError: The token does not belong to an agent.
-            TooManyError: The sender has too many requests.
+            TooManyError: The sender exceeds its rate limit.
             KubeError: The API server did not review the token.
         """
         known = self.authenticator.remembered(header)
         if known is None:
-            known = await self._introduce(header, address)
+            known = await self._review_unknown(header, address)
             self._draw(route, known.node)
             return known
         self._draw(route, known.node)
         return await self.authenticator.agent_of(header) if reviewed else known
 
-    async def _introduce(self, header: str, address: str) -> AgentIdentity:
+    async def _review_unknown(self, header: str, address: str) -> AgentIdentity:
         """Review an unknown token; only an invalid one counts against its address."""
         place = site_of(address)
-        wait_s = self._strangers.draw(place)
+        wait_s = self._addresses.draw(place)
         if wait_s:
             raise self._too_many("unknown tokens", place, wait_s)
         try:
             agent = await self.authenticator.agent_of(header)
         except KubeError:
-            self._strangers.give_back(place)
+            self._addresses.give_back(place)
             raise
-        self._strangers.give_back(place)
+        self._addresses.give_back(place)
         return agent
 
     def _draw(self, route: str, node: str) -> None:

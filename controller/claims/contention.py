@@ -43,9 +43,9 @@ def waits_of(claim: PersistentVolumeClaim, pods: Iterable[ClaimPod]) -> Iterator
     """
     name, limit = claim.metadata.name, limit_of(claim)
     named = sorted((p for p in pods if p.names(name)), key=lambda p: p.metadata.name) if limit else []
-    having = [p for p in users_of(claim, named) if p.metadata.deletion_timestamp or not _is_mounting(p)]
+    holders = [p for p in users_of(claim, named) if p.metadata.deletion_timestamp or not _is_mounting(p)]
     for pod in named:
-        others = [p for p in having if p is not pod and (limit == ONE_POD or p.spec.node_name != pod.spec.node_name)]
+        others = [p for p in holders if p is not pod and (limit == ONE_POD or p.spec.node_name != pod.spec.node_name)]
         if others and _waits(pod, limit):
             yield Wait(pod, others[0], _message(pod, others[0], f"PVC {name} is {limit}"))
 

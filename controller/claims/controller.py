@@ -32,7 +32,7 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
             on(cluster.volumes.claim_changed, lambda claim: models_on(cluster, claim.key)),
             on(
                 cluster.changed.user,
-                lambda before, after: on_claims_of(cluster, before, after),
+                lambda before, after: models_on_claims_of(cluster, before, after),
                 coalescing_delay(cluster.nodes),
             ),
         ),
@@ -40,8 +40,8 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
     )
 
 
-def on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
-    """Yield the models on claims that a pod uses: one may be waiting for its volume."""
+def models_on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
+    """Yield the models on claims that a pod uses; their status lists the pods that wait for the volume."""
     used = {label for pod in (before, after) if pod is not None for label in pod.metadata.labels}
     on_claims = ((key, demand) for key, demand in cluster.models.demands.items() if demand.on_claim)
     return (key for key, demand in on_claims if uses_label(demand.id) in used)

@@ -46,20 +46,20 @@ class WriteClaimStatus:
 Action: TypeAlias = StartJob | WriteSpec | WriteClaimStatus | Requeue
 
 
-def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> list[Action]:
-    """Return the actions, in order; `labels_count`: the namespace must be labelled."""
+def decide(view: ClaimView, now: datetime, *, requires_label: bool = False) -> list[Action]:
+    """Return the actions, in order; `requires_label`: only labelled namespaces may be used."""
     order = order_of(view, now) if claim_problem(view) is None else None
     if order is None:
         return [
             *_fill(view, stored_metadata(view)),
             _write_status(view, None, StillRunning()),
-            Requeue(_idle_s(view, now, labels_count=labels_count)),
+            Requeue(_idle_s(view, now, requires_label=requires_label)),
         ]
     if view.job is None:
         blocker = _in_use(view)
         if view.job_refused:
             blocker = StillRunning(
-                "JobRefused", f"the Job that reads its metadata cannot be created: {view.job_refused}"
+                "JobRefused", f"the Job that reads the metadata cannot be created: {view.job_refused}"
             )
         if blocker is not None:
             return [_write_status(view, order, blocker), Requeue(_REFUSED_S if view.job_refused else _BUSY_S)]
@@ -72,7 +72,7 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
     status = msgspec.structs.replace(view.status, metadata=stored)
     after = replace(view, spec=_filled(view.spec, filling), status=status)
     write = WriteClaimStatus(claim_result(after, None, StillRunning()), stored, view.demand.refresh)
-    return [*filling, write, Requeue(_idle_s(after, now, labels_count=labels_count))]
+    return [*filling, write, Requeue(_idle_s(after, now, requires_label=requires_label))]
 
 
 def _filled(spec: Mapping[str, Any], writes: list[WriteSpec]) -> dict[str, Any]:
@@ -94,12 +94,12 @@ def _write_status(view: ClaimView, order: ReadingOrder | None, running: StillRun
 
 
 def _in_use(view: ClaimView) -> StillRunning | None:
-    """Return that the Job would wait for another pod and block the next one, or None."""
+    """Return the blocker if the Job would wait for another pod and block the next one, or None."""
     if not view.one_pod or not view.users:
         return None
     user = view.users[0].metadata.name
     message = (
-        f"PVC {view.place.claim} is ReadWriteOncePod and in use by pod {user}; its metadata is read once that pod ends"
+        f"PVC {view.place.claim} is ReadWriteOncePod and in use by pod {user}; the metadata is read once that pod ends"
     )
     return StillRunning(CLAIM_IN_USE, message)
 
@@ -123,8 +123,8 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _idle_s(view: ClaimView, now: datetime, *, labels_count: bool) -> float:
-    waits = [_LABELS_S if labels_count else _IDLE_S]
+def _idle_s(view: ClaimView, now: datetime, *, requires_label: bool) -> float:
+    waits = [_LABELS_S if requires_label else _IDLE_S]
     if view.refused:
         waits.append(_REFUSED_S)  # granted permissions trigger nothing
     if view.waits or view.starting or not view.allowed:

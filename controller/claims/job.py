@@ -14,7 +14,7 @@ from shared.api.base_model import GROUP, VERSION
 MODEL_ANNOTATION = "larder.dev/metadata-of"
 COMPONENT = ("app.kubernetes.io/component", "metadata")
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
-_KEPT_AFTER_S = 60  # leadership may change meanwhile; the Job's pod keeps a deleted claim from going away
+_KEPT_AFTER_S = 60  # time for a new leader to read the result; until then, the pod blocks deletion of the claim
 _TRIES_AGAIN = 2
 _USER = 65532
 _MOUNT = "/claim"

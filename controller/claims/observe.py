@@ -25,12 +25,12 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class ClaimObserver:
-    """Reads a few objects live per reconcile, so nothing is stale; `labels_count`: namespaces must be labelled."""
+    """Reads a few objects live per reconcile, so nothing is stale; `requires_label`: namespaces must be labelled."""
 
     cluster: ClusterState
     kube: Kube
     now: Callable[[], datetime]
-    labels_count: bool = False
+    requires_label: bool = False
 
     async def view(self, key: ModelKey) -> ClaimView | None:
         """Return the model and its claim, or None if it is gone or not on a claim. Raises KubeError."""
@@ -52,19 +52,19 @@ class ClaimObserver:
 
     async def _with_claim(self, view: ClaimView) -> ClaimView:
         place, demand = view.place, view.demand
-        if self.labels_count and not demand.namespace and not await self._is_labelled(place.namespace):
+        if self.requires_label and not demand.namespace and not await self._is_labelled(place.namespace):
             return replace(view, allowed=False)
         claim = await read_claim(self.kube, place)
         if claim is None:
             return view
         pending = claim.status.phase != BOUND
-        return replace(view, claim=claim, waits_for_consumer=pending and await self._waits(claim))
+        return replace(view, claim=claim, waits_for_consumer=pending and await self._waits_for_consumer(claim))
 
     async def _is_labelled(self, namespace: str) -> bool:
         found = await get_object(self.kube, f"/api/v1/namespaces/{namespace}", Object)
         return found is not None and found.metadata.labels.get(NAMESPACE_LABEL) == "true"
 
-    async def _waits(self, claim: PersistentVolumeClaim) -> bool:
+    async def _waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
         name = claim.spec.storage_class_name
         if not name:
             return False
@@ -72,7 +72,7 @@ class ClaimObserver:
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
     async def _with_pods(self, view: ClaimView) -> ClaimView:
-        """Return the view with the pods that hold a claim for one node or pod, and those that wait for it."""
+        """Return the view with the pods that hold a single-node or single-pod claim, and those that wait for it."""
         if view.claim is None or claim_problem(view) is not None or not limit_of(view.claim):
             return view
         pods = await live_pods(self.kube, view.place.namespace)

@@ -30,7 +30,7 @@ _KILLED = 137
 
 @dataclass(frozen=True, slots=True)
 class StillRunning:
-    """The Job is still running; with what blocks it, if anything."""
+    """The Job is still running; `reason` and `message` say what blocks it, if anything."""
 
     reason: str = ""
     message: str = ""
@@ -40,7 +40,7 @@ Outcome: TypeAlias = Reading | StillRunning
 
 
 def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
-    """Return what was reported, why nothing was, or that the Job is still running."""
+    """Return the reported result, why there is none, or that the Job is still running."""
     latest = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
     done = next((pod for pod in latest if pod.status.phase == "Succeeded"), None)
     if done is not None:
@@ -97,7 +97,7 @@ def _failed(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
 
 
 def blocker_of(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
-    """Return what keeps a Job that has not ended from running; `pods` are its pods, the newest first."""
+    """Return what blocks an unfinished Job; `pods` are its pods, the newest first."""
     if not pods:
         if job.status.failed or job.status.terminating:
             return StillRunning()

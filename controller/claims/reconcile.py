@@ -28,7 +28,7 @@ class ClaimReconciler:
     async def reconcile(self, key: ModelKey) -> float | None:
         """Reconcile a model; return the delay in seconds until the next run, or None.
 
-        After a write of the spec, the rest waits until the watch delivers it.
+        After it writes the spec, it waits for the watch to deliver the change before the other actions.
         """
         declared = self.observer.cluster.declared(key)
         finalizer = finalizer_of(self.observer.cluster.ownership, key.kind)
@@ -41,7 +41,7 @@ class ClaimReconciler:
         return await self._apply(key, declared, view)
 
     async def _apply(self, key: ModelKey, declared: BaseModel, view: ClaimView) -> float | None:
-        for action in decide(view, self.observer.now(), labels_count=self.observer.labels_count):
+        for action in decide(view, self.observer.now(), requires_label=self.observer.requires_label):
             match action:
                 case StartJob():
                     try:

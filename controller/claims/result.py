@@ -62,7 +62,7 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
     problem = claim_problem(view)
     if view.refused and _was_usable(view):
         return "Ready", ConditionUpdate(
-            "Ready", "True", NOT_PERMITTED, f"pods mount it as before, but {_refusal(view)}"
+            "Ready", "True", NOT_PERMITTED, f"pods mount the claim as before, but {_refusal(view)}"
         )
     if problem is not None:
         return problem
@@ -100,7 +100,10 @@ def _was_usable(view: ClaimView) -> bool:
 
 
 def _refusal(view: ClaimView) -> str:
-    return f"the controller may not read it: {view.refused}; upgrade the chart, or grant that permission"
+    return (
+        f"the controller may not read PVC {view.place.claim}: {view.refused}; upgrade the chart, or grant that "
+        "permission"
+    )
 
 
 def claim_problem(view: ClaimView) -> tuple[State, ConditionUpdate] | None:
@@ -178,7 +181,7 @@ def _with_retry(view: ClaimView, message: str) -> str:
 
 
 def _usable(view: ClaimView) -> ConditionUpdate:
-    """Return who can mount it; the model stays Ready while pods wait, because whoever holds the volume keeps it."""
+    """Return which pods can mount the claim; the model stays Ready while others wait for the pod that holds it."""
     place = view.place
     where = "from many nodes at a time"
     if view.one_pod:

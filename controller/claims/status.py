@@ -21,7 +21,7 @@ _NEEDS_ADMIN = (NOT_PERMITTED, "JobRefused")
 
 
 def claim_status(view: ClaimView, action: WriteClaimStatus, stamp: str) -> BaseModelStatus:
-    """Return the status, without what a model on nodes had there before."""
+    """Return the status; fields and conditions that only a model on nodes has are cleared."""
     before, result = view.status, action.claim_result
     resolved = ConditionUpdate(
         "Resolved", "True", ON_CLAIM, "a model on a claim has no revisions; pods read the current files"

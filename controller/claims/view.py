@@ -1,4 +1,4 @@
-"""Everything known about one model on a claim when it is decided."""
+"""Everything that a decision about one model on a claim depends on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

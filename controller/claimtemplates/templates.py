@@ -64,7 +64,7 @@ class ClaimOwner:
     uid: str
 
     def reference(self) -> Json:
-        """Return the owner reference, by which Kubernetes deletes the claims with the workload and not earlier."""
+        """Return the owner reference, with which Kubernetes deletes the claims together with the workload."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -83,7 +83,7 @@ def parse_templates(written: object, where: str) -> tuple[VolumeClaimTemplate, .
         where: The field or annotation that it is from, for messages.
 
     Raises:
-        InvalidTemplates: It is not a list of at most 16 templates of 16 KiB, or a template sets a forbidden field.
+        InvalidTemplates: It is not a list of at most 16 templates of 16 KiB each, or one sets a forbidden field.
     """
     if not isinstance(written, list):
         raise InvalidTemplates(f"{where}: write a list of PersistentVolumeClaims")
@@ -153,7 +153,7 @@ def claim_volumes(templates: Sequence[VolumeClaimTemplate], pod: str) -> list[Js
 
 
 def is_controlled(meta: Meta, uid: str) -> bool:
-    """Return whether the object with this uid controls another; claims and pods that it does not are never used."""
+    """Return whether the object with this uid is the controller; claims and pods of others are never used."""
     return any(owner.get("uid") == uid and owner.get("controller") is True for owner in meta.owner_references)
 
 
@@ -177,9 +177,9 @@ def _object(written: Mapping[str, Any], part: str, where: str) -> Mapping[str, A
 
 
 def _problems(written: Mapping[str, Any], metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the problems of a template, each with its place."""
+    """Yield the problems of a template, each beginning with the field."""
     for name in sorted(written.keys() - _IGNORED - {"metadata", "spec"}):
-        yield f"{name[:63]}: a template has metadata and spec"
+        yield f"{name[:63]}: a template has only metadata and spec"
     for name in sorted(metadata.keys() - _IGNORED - _METADATA_FIELDS):
         yield f"metadata.{name[:63]}: may not be set; a template has name, labels and annotations"
     for name in sorted(spec.keys() - SPEC_FIELDS):
@@ -196,7 +196,7 @@ def _map_problems(found: object, where: str) -> Iterator[str]:
     if found is None:
         return
     if not isinstance(found, Mapping) or not all(isinstance(value, str) for value in found.values()):
-        yield f"{where}: write an object with strings"
+        yield f"{where}: write an object whose values are strings"
         return
     for key in sorted(key for key in found if key.partition("/")[0].endswith(_OURS[:-1])):
         yield f"{where}.{key[:63]}: Larder sets the keys of {_OURS[:-1]} itself"

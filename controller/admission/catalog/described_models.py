@@ -1,4 +1,4 @@
-"""How declared models look to pods, as the cluster state has them."""
+"""Describes declared models as pods see them, from the cluster state."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -86,7 +86,7 @@ class DescribedModels:
         )
 
     def _known_model_cache(self, cache: ModelCache) -> CatalogModel:
-        """Return a ModelCache as admission sees it, made once for each change: a namespace may have thousands."""
+        """Return a ModelCache as admission sees it, reused until it changes: a namespace may have thousands."""
         before, known = self._known.get(cache.key, (None, None))
         if known is None or before is not cache:
             known = self._model_cache(cache)
@@ -113,7 +113,7 @@ class DescribedModels:
         )
 
     def _unusable_reason(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
-        """Return why pods cannot get the model at all; a model that serves, or is still on its way, has no problem."""
+        """Return why pods cannot get the model at all; one that serves or is still being fetched has none."""
         if demand.invalid:
             return "InvalidURI", demand.invalid
         if demand.refused and not demand.serving:
@@ -130,9 +130,9 @@ class DescribedModels:
         return "", ""
 
     def _unusable_claim_reason(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
-        """Return why pods cannot mount the claim; if a pod must bind it first, one may pass and the others wait.
+        """Return why pods cannot mount the claim; if a pod must bind it first, one is admitted and the others wait.
 
-        Pods that arrive at the same moment may pass together: the replica learns of the first a moment later.
+        Several may be admitted at the same moment, because the informer shows the first one a little later.
         """
         ready = condition_of(status.conditions, "Ready")
         if ready is None or status.source != demand.uri:

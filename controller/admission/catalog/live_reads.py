@@ -27,13 +27,13 @@ from shared.names import uses_label
 T = TypeVar("T", bound=Object)
 _STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 _LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
-_LONGEST_READS_S = 5.0  # of Models; it waits 10 s for their webhook
-_MODEL_READS = Rate(per_s=100, burst=1000)  # of a namespace, whose every pod may name 64 Models
+_LONGEST_READS_S = 5.0  # for all Models of a pod; the API server waits 10 s for that webhook
+_MODEL_READS = Rate(per_s=100, burst=1000)  # per namespace; each pod may name 64 Models
 _log = structlog.get_logger()
 
 
 def model_read_buckets() -> Buckets:
-    """Return the budgets from which namespaces have Models read."""
+    """Return the budget of Model reads for each namespace."""
     return Buckets(_MODEL_READS, time.monotonic)
 
 
@@ -74,7 +74,7 @@ class LiveReads:
         return found is not None and self.cluster.ownership.manages(NODE_GROUP.kind, found.metadata.annotations)
 
     async def has_storage_class(self, name: str) -> bool:
-        """Return whether there is a StorageClass of that name; True if the API server does not say."""
+        """Return whether there is a StorageClass of that name; True if the API server does not answer."""
         try:
             async with asyncio.timeout(_LONGEST_READ_S):
                 return await get_object(self.kube, f"{_STORAGE_CLASSES}/{name}", Object) is not None
@@ -100,11 +100,11 @@ class LiveReads:
             raise Unreachable(f"cannot list ResourceClaims from the Kubernetes API: {error}; try again") from error
 
     def _count_read(self, namespace: str) -> None:
-        """Raise Unreachable if pods of a namespace have had too many Models read: others need the API server, too."""
+        """Raise Unreachable if a namespace has used up its Model reads: others need the API server, too."""
         if wait_s := self.reads.draw(namespace):
             raise Unreachable(
-                f"the pods of namespace {namespace} name more Models than are read for one namespace, "
-                f"{_MODEL_READS.per_s:.0f} per second; try again in {math.ceil(wait_s)} s"
+                f"the pods of namespace {namespace} name more Models than Larder reads for one namespace "
+                f"({_MODEL_READS.per_s:.0f} per second); try again in {math.ceil(wait_s)} s"
             )
 
     async def _read_model(self, namespace: str, name: str) -> Model | None:

@@ -23,7 +23,7 @@ class CatalogModel:
         uri: The canonical source, or the source as written if none of our sources serves it.
         serving_revision: Empty until the source is resolved.
         claim_revision: The revision whose claims are named after the model.
-        mount_path: Where the object asks to be mounted.
+        mount_path: The mount path that the object requests.
         groups: The node groups that it is meant for; none means that the group does not matter.
         node_selector: The labels of the nodes that it is meant for.
         node_affinity: The affinity to these nodes.
@@ -106,7 +106,7 @@ class Catalog(Protocol):
         ...
 
     def names(self, namespace: str) -> Iterable[str]:
-        """List what a namespace can name.
+        """List the names of the models that a namespace sees.
 
         Args:
             namespace: The namespace.
@@ -146,7 +146,7 @@ class Catalog(Protocol):
             The Models by name, at least up to the first that pods cannot mount; missing ones are left out.
 
         Raises:
-            Unreachable: The API server did not answer in time, or the namespace has too many Models read.
+            Unreachable: The API server did not answer in time, or the namespace has used up its reads of Models.
         """
         ...
 
@@ -211,7 +211,7 @@ class Catalog(Protocol):
         ...
 
     async def read_files(self, model: CatalogModel) -> None:
-        """Wait for the list of files of the serving revision, well below the webhook's timeout.
+        """Wait for the list of files of the serving revision, for much less than the webhook's timeout.
 
         A failure is not raised: the files stay unknown.
 
@@ -241,7 +241,7 @@ class Catalog(Protocol):
             name: The name of the StorageClass.
 
         Returns:
-            True if there is one, or if the API server does not say.
+            True if there is one, or if the API server does not answer.
         """
         ...
 

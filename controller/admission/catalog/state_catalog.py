@@ -150,7 +150,7 @@ class StateCatalog:
         return sorted(known | {name for name in missing if await self._live.has_group(name)})
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, from the cache; its finalizer checks live."""
+        """Return the non-terminal pods that use any revision of a model, from the cache; the finalizer checks live."""
         return self.cluster.pod_users.pods_of(identity, namespace)
 
     def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:

@@ -10,7 +10,7 @@ from controller.admission.paths import checked_mount_path
 
 PREFIX = "models.example.com/"
 INJECT = PREFIX + "inject"  # names of Models, comma-separated
-MOUNT_PATH = PREFIX + "mount-path"  # where the Model is mounted; of several, the directory above
+MOUNT_PATH = PREFIX + "mount-path"  # where the Model is mounted; for several, the parent directory
 READ_ONLY = PREFIX + "read-only"
 CONTAINER = PREFIX + "container"  # the containers that get the Models, comma-separated; by default the first
 INJECT_ENV = PREFIX + "inject-env"
@@ -54,8 +54,8 @@ def read_request(names: Sequence[str], annotations: Mapping[str, str]) -> ModelR
     )
 
 
-def unknown_annotations(annotations: Mapping[str, str]) -> list[str]:
-    """Return a warning for each annotation that looks like one of these, but is none."""
+def unknown_annotation_warnings(annotations: Mapping[str, str]) -> list[str]:
+    """Return a warning about the first annotation that has our prefix but is unknown."""
     unknown = sorted(key for key in annotations if key.startswith(PREFIX) and key not in _KNOWN)
     return [f"annotation {key} is unknown and ignored; Larder knows {', '.join(_KNOWN)}" for key in unknown[:1]]
 

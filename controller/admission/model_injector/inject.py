@@ -17,7 +17,7 @@ from controller.admission.model_injector.annotations import (
     quoted,
     read_request,
     requested_names,
-    unknown_annotations,
+    unknown_annotation_warnings,
 )
 from controller.admission.model_injector.variables import all_variables, ensure_variables
 from controller.admission.paths import is_within
@@ -61,11 +61,11 @@ def inject_models(pod: Mapping[str, Any], namespace: str, models: Mapping[str, I
     for container in _chosen(draft, request):
         ensure_variables(container, variables)
     draft.setdefault("metadata", {})["labels"] = labels_of(draft) | {INJECTED_LABEL: "true"}
-    return Injection(tuple(json_patch(dict(pod), draft)), tuple(unknown_annotations(annotations)))
+    return Injection(tuple(json_patch(dict(pod), draft)), tuple(unknown_annotation_warnings(annotations)))
 
 
 def volume_name(model: str) -> str:
-    """Return the name of a Model's volume: `model-<name>`, with a hash if that is no valid name of a volume."""
+    """Return the name of a Model's volume: `model-<name>`, with a hash if that is not a valid volume name."""
     name = f"model-{model}"
     if _LABEL.fullmatch(name):
         return name

@@ -15,12 +15,12 @@ from shared.errors import InvalidURI
 from shared.names import NODE_PREFIXES
 from shared.uri.model_uri import parse_uri, sub_path_of
 
-_MANY = 32  # with this many nodes, one will have room
+_MANY = 32  # of this many nodes, one is assumed to have room
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cache, the rest of the requested URI after the cache's, and the group that the pod names, if any.
+    """The cache, the part of the requested URI below the cache's, and the group that the pod names, if any.
 
     `is_file`: the sub-path is one file, not a directory.
     """
@@ -63,7 +63,7 @@ def choose_cache(
 ) -> Outcome:
     """Return the usable cache with the longest prefix of the URI, the namespace's own first.
 
-    One of the cluster must be on nodes where the pod can run; for a pod that `waits`, these need not exist yet.
+    A ClusterModelCache must be on nodes where the pod can run; for a pod that `waits`, these need not exist yet.
     """
     try:
         uri = str(parse_uri(text))
@@ -122,9 +122,9 @@ def _with_part(choice: Choice, catalog: Catalog) -> Outcome:
 def _where_pod_runs(
     caches: list[CatalogModel], tail: str, pod: Mapping[str, Any], catalog: Catalog, *, waits: bool
 ) -> Outcome:
-    """Return the first cache with a node that the pod may run on, or why there is none, as a sentence about it.
+    """Return the first cache with a node that the pod may run on, or the reason, worded to follow the cache's name.
 
-    Full nodes do not count, for pods that wait either: such a pod would be placed there, so that no node is added.
+    Full nodes do not count, not even for pods that wait: the scheduler would use one, and no node would be added.
     """
     named = annotations_of(pod).get(NODE_GROUP, "")
     listed = sorted({group for cache in caches for group in cache.groups})

@@ -90,7 +90,7 @@ def take_mounts(container: Json, volumes: Collection[str]) -> list[str]:
 
 
 def drop_variables(container: Json, variable: str, paths: Collection[str]) -> None:
-    """Remove the variables that pointed at mounts which are gone: `variable`, or one that it is the first part of."""
+    """Remove `variable`, and those named `variable` plus a suffix, if they point at one of these removed mounts."""
     known, gone = container.get("env") or [], frozenset(paths)
     kept = [v for v in known if v.get("value") not in gone or not f"{v.get('name')}_".startswith(f"{variable}_")]
     if len(kept) < len(known):

@@ -15,14 +15,14 @@ from shared.devices.scheduler import DEFAULT_SCHEDULER, DEVICES_RESOURCE, SCHEDU
 
 
 def concerns_scheduler(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod has the annotation of devices, or names our scheduler."""
+    """Return whether a pod has the device annotation, or names our scheduler."""
     return ANNOTATION in annotations_of(pod) or _scheduler_of(pod) == SCHEDULER_NAME
 
 
 def ensure_scheduled(draft: Json) -> list[str]:
     """Send a pod that requests devices to our scheduler, and mark the pods of that scheduler; return warnings.
 
-    A pod that names another scheduler keeps it, and gets no devices. Raises InvalidRequest if the annotation is wrong.
+    A pod that names another scheduler keeps it, and gets no devices. Raises InvalidRequest for an invalid annotation.
     """
     asks = _asks_for_devices(draft)
     spec: Json = draft["spec"]
@@ -60,8 +60,8 @@ def _asks_for_devices(pod: Mapping[str, Any]) -> bool:
 
 def _check_names(requested: Mapping[str, ContainerInfo], containers: list[Json]) -> None:
     known = {container.get("name") for container in containers}
-    if strangers := sorted(requested.keys() - known):
-        raise InvalidRequest(f"annotation {ANNOTATION}: the pod has no container {strangers[0]!r}; correct the name")
+    if unknown := sorted(requested.keys() - known):
+        raise InvalidRequest(f"annotation {ANNOTATION}: the pod has no container {unknown[0]!r}; correct the name")
 
 
 def _scheduler_of(pod: Mapping[str, Any]) -> str:

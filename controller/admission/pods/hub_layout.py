@@ -1,7 +1,7 @@
 """The layout of the Hugging Face cache, made of mounts alone: no file is copied.
 
     <HF_HUB_CACHE>/models--org--repo/snapshots/<commit>/   the snapshot's claim
-    <HF_HUB_CACHE>/models--org--repo/refs/main             the commit, from an annotation by the downward API
+    <HF_HUB_CACHE>/models--org--repo/refs/main             the commit, from an annotation through the downward API
 
 https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 """
@@ -19,7 +19,7 @@ from controller.admission.pods.model_mounts import source_of
 from controller.admission.pods.pod_annotations import HUB_PREFIX, Json, annotations_of
 from shared.uri.model_uri import HfUri
 
-# With None for the directory of the cache.
+# None stands for the directory of the cache.
 _CACHE = "HF_HUB_CACHE"
 HUB_VARIABLES: Mapping[str, str | None] = {_CACHE: None, "HF_HUB_OFFLINE": "1"}
 _REFS = re.compile(r"larder-[0-9a-f]{10}-refs", re.ASCII)
@@ -28,7 +28,7 @@ _MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class HubPlace:
-    """Where a model of the hub is in the cache, and the names that lead to its commit."""
+    """Where a hub model is in the cache, and the references that point to its commit."""
 
     snapshot: str
     refs: str
@@ -37,7 +37,7 @@ class HubPlace:
 
 
 def hub_place(model: CatalogModel, cache: str) -> HubPlace:
-    """Return the place of a model below the cache's directory. Raises InvalidRequest if it is not of a hub."""
+    """Return the place of a model below the cache's directory. Raises InvalidRequest if its URI is not hf://."""
     uri = source_of(model)
     if not isinstance(uri, HfUri):
         raise InvalidRequest(f"{model.title} is at {model.uri}; layout hub requires a model with an hf:// URI")

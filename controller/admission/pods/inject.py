@@ -109,7 +109,7 @@ _BOUND_PREFERRED = (
 
 
 def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotVolume]]:
-    """Yield the claims for snapshots among the volumes; a model on a claim of the user's has no revision."""
+    """Yield the volumes that are claims for snapshots; a model on a user's own claim has no revision."""
     for result in results:
         claim = claim_of(result.volume or {})
         if claim and result.model is not None and result.model[1]:

@@ -43,7 +43,7 @@ def inject_cache(
         case None:
             return InjectionResult()
         case Unclear() as unclear:
-            return left_alone(draft, _not_asked(draft, settings) or unclear.reason)
+            return left_alone(draft, _ineligible_reason(draft, settings) or unclear.reason)
         case Download() as download:
             outcome = _try_cache(draft, download, catalog, settings, volumes)
             if isinstance(outcome, NotCached):
@@ -54,7 +54,7 @@ def inject_cache(
 def _try_cache(
     draft: Json, download: Download, catalog: Catalog, settings: AdmissionSettings, volumes: PodVolumes
 ) -> InjectionResult | NotCached:
-    if refusal := _not_asked(draft, settings):
+    if refusal := _ineligible_reason(draft, settings):
         return NotCached(refusal)
     waits = volumes.placement != "required"
     choice = choose_cache(download.uri, draft, catalog, volumes.namespace, waits=waits)
@@ -69,7 +69,7 @@ def _try_cache(
     return result
 
 
-def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
+def _ineligible_reason(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
     value = annotations_of(pod)[ENABLE_CACHE]
     if not settings.model_cache_enabled:
         return "the model cache is disabled in this cluster (modelCache.enabled: false)"
@@ -92,7 +92,7 @@ def _keep_download(
             "restored, so create the pod from its InferenceService or Deployment, not from a copy of an admitted pod"
         )
     draft["metadata"]["annotations"] = annotations_of(draft) | {KSERVE_URI: download.uri}
-    return left_alone(draft, _not_asked(draft, settings) or awaits_kserve(download.uri))
+    return left_alone(draft, _ineligible_reason(draft, settings) or awaits_kserve(download.uri))
 
 
 def _replace_download(pod: Json, download: Download, choice: Choice, volumes: PodVolumes) -> InjectionResult:
@@ -141,13 +141,13 @@ def _mount_everywhere(spec: Json, download: Download, choice: Choice) -> None:
         for path in take_mounts(container, {download.volume}):
             ensure_mount(container, _place(path, choice))
     if download.path and not any(m.get("name") == CACHE_VOLUME for c in spec["containers"] for m in mounts_of(c)):
-        ensure_mount(_serving(spec), _place(download.path, choice))
+        ensure_mount(_serving_container(spec), _place(download.path, choice))
     for container in containers:
         confine_mounts(container, CACHE_VOLUME, choice.volume_path)
 
 
 def _place(path: str, choice: Choice) -> MountPlace:
-    """Return the mount for a download's path: a single file is in that directory, where KServe would put it."""
+    """Return the mount for a download's path: a single file is mounted inside it, where KServe would put it."""
     name = posixpath.basename(choice.sub_path) if choice.is_file else ""
     return MountPlace(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.volume_path)
 
@@ -163,6 +163,6 @@ def _check_whole(containers: list[Json], volume: str) -> None:
                 )
 
 
-def _serving(spec: Json) -> Json:
+def _serving_container(spec: Json) -> Json:
     containers: list[Json] = spec["containers"]
     return next((c for c in containers if c.get("name") == KSERVE_CONTAINER), containers[0])

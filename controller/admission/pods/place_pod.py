@@ -1,4 +1,4 @@
-"""Places a pod with its models: on nodes that have the files, or on nodes that are to have them."""
+"""Places a pod with its models: on nodes that have the files, or on nodes that will have them."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -79,11 +79,11 @@ def place_pod(spec: Json, model: CatalogModel, placement: Placement, catalog: Ca
     """Confine a pod to the nodes that its model needs; `group` is the node group that the pod itself names.
 
     Raises:
-        MountConflict: The pod's own requirements contradict them.
+        MountConflict: The pod's own requirements contradict those of the model.
         ModelNotReady: No node can ever have the model.
     """
     snapshot, groups = SnapshotVolume(model.id, model.serving_revision), _groups(model, catalog, group)
-    clear_placement(spec, [snapshot])  # the author's as well: a second pass could not tell them apart
+    clear_placement(spec, [snapshot])  # even the author's own: a second pass could not tell them apart
     if placement != "preferred":
         ensure_selector(spec, selectors_of(snapshot))
         if group:
@@ -114,7 +114,7 @@ def _confine_to_groups(spec: Json, groups: list[ModelCacheNodeGroup]) -> None:
         ensure_affinity(spec, groups[0].spec.node_affinity)
         return
     terms = list(chain.from_iterable(_terms_of(group) for group in groups))
-    if all(terms):  # else a group takes every node
+    if all(terms):  # otherwise one of the groups contains every node
         ensure_affinity(spec, required_terms(terms))
 
 
@@ -128,7 +128,7 @@ def _terms_of(group: ModelCacheNodeGroup) -> Iterable[Json]:
 def group_named_by(pod: Mapping[str, Any], model: CatalogModel) -> str:
     """Return the node group of the model that a pod names, or an empty string for any.
 
-    Raises InvalidRequest if the model is on others; with KServe's cache in the pod, the name is meant for that.
+    Raises InvalidRequest if the model is on other groups, unless the pod enables KServe's cache: that may use the name.
     """
     named = annotations_of(pod).get(NODE_GROUP, "")
     if not named or not model.groups or named in model.groups:
@@ -144,7 +144,7 @@ def group_named_by(pod: Mapping[str, Any], model: CatalogModel) -> str:
 def clear_placement(spec: Json, snapshots: Iterable[SnapshotVolume]) -> None:
     """Remove the requirements and preferences that an earlier pass added for these snapshots.
 
-    What confined the pod to the nodes of a model stays: it looks the same as the pod's own requirements.
+    Requirements copied from the model stay, because they look the same as the pod's own.
     """
     for snapshot in snapshots:
         drop_selectors(spec, selectors_of(snapshot))
@@ -153,7 +153,7 @@ def clear_placement(spec: Json, snapshots: Iterable[SnapshotVolume]) -> None:
 
 
 def ensure_gate(spec: Json, name: str, *, gated: bool) -> None:
-    """Give a pod a scheduling gate, or take it away; the others stay as they are."""
+    """Add a scheduling gate, or remove it; other gates stay."""
     gates: list[Json] = spec.get("schedulingGates") or []
     others = [gate for gate in gates if gate.get("name") != name]
     if gated and others == gates:

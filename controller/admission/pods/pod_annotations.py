@@ -17,14 +17,14 @@ from shared.names import USER_LABEL, USES_PREFIX, uses_label
 Json = dict[str, Any]
 
 BASE_MODEL = "ome.io/base-model-name"
-MODEL_KIND = "larder.dev/model-kind"  # which of the two kinds with that name; by default the namespace's own first
+MODEL_KIND = "larder.dev/model-kind"  # which of the two kinds is meant; by default the namespace's own takes precedence
 MODEL_CONTAINER = "larder.dev/model-container"  # the container that gets the model; by default all
 NAMED_MODELS = "larder.dev/model"  # <name> or <kind>/<name>, comma-separated
-MOUNT_PATH = "larder.dev/mount-path"  # where the named model is mounted; of several, the directory above
+MOUNT_PATH = "larder.dev/mount-path"  # where the named model is mounted; for several, the parent directory
 CONTAINER = "larder.dev/container"  # the containers that get the named models, comma-separated; by default all
-VARIABLE = "larder.dev/env"  # the variable with the path; of several models, the first part of its name
-LAYOUT = "larder.dev/layout"  # hub: as huggingface_hub caches models
-HUB_PREFIX = "hub.larder.dev/"  # followed by a volume: the commit that its references name
+VARIABLE = "larder.dev/env"  # the variable with the path; for several models, the prefix of their variables
+LAYOUT = "larder.dev/layout"  # hub: the directory layout of huggingface_hub
+HUB_PREFIX = "hub.larder.dev/"  # followed by a volume: the commit that its references point to
 ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
 NODE_GROUP = "serving.kserve.io/nodegroup"
 READ_ONLY = "storage.kserve.io/readonly"

@@ -1,7 +1,7 @@
 """Gives the pods of indexed workloads the claims that the templates in their annotation describe.
 
 The names of the claims follow from the pod's index, so its volumes can name them before they exist; a scheduling gate
-keeps it from the scheduler until they do. Plain functions of data.
+holds the pod back until the claims exist. Plain functions of data.
 """
 
 import copy
@@ -25,8 +25,8 @@ from controller.replica_claims.gate import CLAIMS_GATE, CLAIMS_LABEL, GIVEN_ANNO
 from controller.replica_claims.identity import NoIdentity, controller_of, identity_of
 from controller.replica_claims.workload_kinds import WorkloadKinds
 
-# The claim of a Job's volume until each of its pods gets its own. Nothing has this name, so a pod that admission missed
-# waits and says why.
+# The claim name in a Job's volume until each pod gets its own claim. No claim has this name, so a pod that admission
+# missed stays Pending, and its events show the name.
 PLACEHOLDER = f"volume-claim-templates.{CLAIMS_GATE.partition('/')[0]}"
 _OFF = (
     f"annotation {TEMPLATES_ANNOTATION}: volume claim templates are switched off in this cluster; ask an administrator "
@@ -127,8 +127,8 @@ def _provided(
 ) -> list[VolumeClaimTemplate]:
     """Return the templates that the pod gets claims from.
 
-    The pod's own volume takes precedence over a template of the same name. Not its own are the placeholders of a Job,
-    and on a second pass the volumes of the first, which left a record.
+    The pod's own volume takes precedence over a template of the same name. Placeholders of a Job are not its own, nor
+    are the volumes that an earlier pass added and recorded.
     """
     _check_names(templates, identity)
     ours = {_name_of(v) for v in spec.get("volumes") or [] if _is_ours(v, identity, before)}
@@ -142,7 +142,7 @@ def _is_ours(volume: Mapping[str, Any], identity: str, before: Collection[str]) 
 
 
 def _mount(spec: Json, provided: Sequence[VolumeClaimTemplate], identity: str) -> None:
-    """Let the volumes of these templates name the claims."""
+    """Make the volumes of these templates refer to the claims."""
     claims = {template.name: claim_name(template.name, identity) for template in provided}
     found = spec.get("volumes") or []
     kept = [_volume(name, claims.pop(name)) if (name := _name_of(v)) in claims else v for v in found]

@@ -1,4 +1,4 @@
-"""The result of one request of a pod."""
+"""The result of one of a pod's requests for a model."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from controller.admission.pods.pod_annotations import Json, record_not_cached
 class InjectionResult:
     """A model's id and revision with the volume that provides it, or neither, and a message for the pod's creator.
 
-    `unread` is the cache that could not be judged because its files are not known yet.
+    `selects`: the model restricts the pod's nodes. `unread` is a cache that was not used because its files are unknown.
     """
 
     model: tuple[str, str] | None = None
@@ -21,5 +21,5 @@ class InjectionResult:
 
 
 def left_alone(draft: Json, reason: str, unread: CatalogModel | None = None) -> InjectionResult:
-    """Return that nothing was injected, and record the reason on the pod."""
+    """Record on the pod why nothing was injected, and return that as a warning."""
     return InjectionResult(warnings=(record_not_cached(draft, reason),), unread=unread)

@@ -77,7 +77,7 @@ def ensure_absent(spec: Json, key: str) -> None:
 
 
 def drop_absent(spec: Json, key: str) -> None:
-    """Let the pod on nodes with a label again; a term that required nothing else allows every node."""
+    """Allow the pod on nodes with a label again; a term that required nothing else allows every node."""
     node_affinity = _node_affinity(spec)
     terms = terms_of(node_affinity)
     if not any(_absent(key) in (term.get("matchExpressions") or []) for term in terms):
@@ -155,8 +155,8 @@ def _absent(key: str) -> Json:
 
 def _without(term: Term, expression: Json) -> Json:
     """Return the term without one of its expressions; empty if it has no other."""
-    left = {part: [asked for asked in term.get(part) or [] if asked != expression] for part in _PARTS}
-    return {part: asked for part, asked in left.items() if asked}
+    left = {part: [requirement for requirement in term.get(part) or [] if requirement != expression] for part in _PARTS}
+    return {part: requirements for part, requirements in left.items() if requirements}
 
 
 def _size_bytes(terms: Collection[Term], copies: int) -> int:
@@ -166,21 +166,21 @@ def _size_bytes(terms: Collection[Term], copies: int) -> int:
 def _implied(own: Collection[Term], theirs: Collection[Term]) -> bool:
     """Return whether each of the own terms requires everything that one of theirs requires."""
     known = [_keys(other) for other in theirs]
-    return all(any(other <= asked for other in known) for asked in map(_keys, own))
+    return all(any(other <= requirement for other in known) for requirement in map(_keys, own))
 
 
 def _keys(term: Term) -> frozenset[tuple[str, bytes]]:
     """Return a term's requirements in a form that is fast to compare, even if they are long."""
-    return frozenset(_key(part, asked) for part in _PARTS for asked in term.get(part) or [])
+    return frozenset(_key(part, requirement) for part in _PARTS for requirement in term.get(part) or [])
 
 
-def _key(part: str, asked: Json) -> tuple[str, bytes]:
-    return part, msgspec.json.encode(asked, order="deterministic")
+def _key(part: str, requirement: Json) -> tuple[str, bytes]:
+    return part, msgspec.json.encode(requirement, order="deterministic")
 
 
 def _join(term: Term, other: Term) -> Json:
     joined = {part: [*(term.get(part) or [])] for part in _PARTS}
     known = _keys(term)
     for part in _PARTS:
-        joined[part] += [asked for asked in other.get(part) or [] if _key(part, asked) not in known]
-    return {part: asked for part, asked in joined.items() if asked}
+        joined[part] += [requirement for requirement in other.get(part) or [] if _key(part, requirement) not in known]
+    return {part: requirements for part, requirements in joined.items() if requirements}

@@ -21,7 +21,7 @@ CACHE_VOLUME = "kserve-pvc-source"
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """How one pod reaches the files of models; the only place that knows.
+    """How one pod reaches the files of models; no other code knows.
 
     Args:
         namespace: Namespace of the pod.
@@ -40,7 +40,7 @@ class PodVolumes:
     catalog: Catalog
 
     def of_snapshot(self, name: str, model: CatalogModel) -> Json:
-        """Return the volume for the revision of a model that serves.
+        """Return the volume for the serving revision of a model.
 
         With type `Directory`, the first start of a pod with a hostPath waits for the files; for a restarted container
         the runtime would create an empty directory, which is why snapshots in use are never moved.
@@ -58,7 +58,7 @@ class PodVolumes:
         return _claim(name, claim)
 
     def of_model(self, name: str, model: CatalogModel) -> Json:
-        """Return the volume for a cache: its claim, or the revision that serves."""
+        """Return the volume for a cache: its claim, or the snapshot of its serving revision."""
         return self.of_claim(name, model.claim) if model.claim else self.of_snapshot(name, model)
 
     def is_snapshot(self, volume: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ def check_training_job(job: Mapping[str, Any]) -> list[str]:
     """Return warnings about a TrainingJob: what keeps some of its pods from being created.
 
     A name that is too long is a warning, because it may concern the last replicas alone; the others run. A mount
-    without a volume is one as well, because another webhook may add the volume to the pods.
+    without a volume is also a warning, because another webhook may add the volume to the pods.
 
     Raises:
         InvalidTemplate: No claim can be made from a template; the message has all problems.

@@ -16,7 +16,7 @@ async def _check_write(found: Found, catalog: Catalog, settings: AdmissionSettin
 
 
 async def _check_delete(review: AdmissionRequest, catalog: Catalog) -> None:
-    """Reject the deletion of a Model whose claim pods mount: their successors would be refused."""
+    """Reject the deletion of a Model whose claim pods mount: pods that replace them would be refused."""
     claim = str(((review.old_object or {}).get("status") or {}).get("pvcName") or "")
     users = catalog.users_of_claim(review.namespace, claim) if claim else ()
     check_delete_model(f"Model {review.namespace}/{review.name}", users)

@@ -13,7 +13,7 @@ Found = Mapping[str, Any]
 
 
 async def allow_deletion(_: AdmissionRequest, __: Catalog) -> None:
-    """Reject no deletion."""
+    """Allow every deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +35,5 @@ class AdmissionRule:
 
     @property
     def operations(self) -> list[str]:
-        """What the API server asks about."""
+        """The operations that the API server sends for review."""
         return ["CREATE", "UPDATE", *(["DELETE"] if self.check_delete is not allow_deletion else [])]

@@ -42,7 +42,7 @@ GROUP_KIND = "ModelCacheNodeGroup"
 
 _SHOWN = 5
 _MOST_BYTES = 2**63 - 1  # the range of integers in the API
-_ANNOTATIONS = {  # the annotations with a meaning, and what to call them
+_ANNOTATIONS = {  # the annotations that Larder reads, their valid values, and a description of these
     PIN_ANNOTATION: (re.compile("true|false"), '"true", or leave it out'),
     PRIORITY_ANNOTATION: (re.compile(r"\s*[+-]?[0-9]+\s*"), 'a whole number, for example "10"'),
     DRIFT_ANNOTATION: (re.compile(f"{FOLLOW}|Manual"), f"{FOLLOW} or Manual"),
@@ -158,7 +158,7 @@ def _model_cache_problems(
     yield from _uri_problems("spec.storageUri", uri, allowed, cluster_scoped=False)
     if uri.startswith(("pvc://", "local://")):
         yield InvalidURI(
-            f"spec.storageUri: {uri} needs no download; pods mount a claim directly, and a BaseModel names it for them"
+            f"spec.storageUri: {uri} needs no download, because pods mount a claim directly; declare a BaseModel"
         )
     yield from _quantity_problems(spec, "modelSize")
     requested = RequestedSelection(tuple(spec.get("allowPatterns") or ()), tuple(spec.get("ignorePatterns") or ()))

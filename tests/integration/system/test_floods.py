@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from controller.agentapi.request_guard import RATES, STRANGERS
+from controller.agentapi.request_guard import INVALID_TOKENS, RATES
 from rig.larder.cluster_driver import TIMEOUT_S
 from rig.larder.site import Site
 
@@ -80,7 +80,7 @@ def test_a_flood_of_bad_tokens_does_not_reach_the_api_server(site: Site, client:
     answers = [client.post("/v1/progress", json={"entries": []}, headers=bearer(f"bad.{i}.x")) for i in range(400)]
     codes = Counter(a.status_code for a in answers)
     assert codes.keys() == {401, 429}
-    assert codes[401] <= STRANGERS.burst + 1 + (time.monotonic() - began) * STRANGERS.per_s
+    assert codes[401] <= INVALID_TOKENS.burst + 1 + (time.monotonic() - began) * INVALID_TOKENS.per_s
     assert reviews(site) - before <= codes[401] + codes[429] / 2  # agents ask for reviews beside it
     good = bearer(site.cluster.agents["a"].token_file.read_text())
     url, ca = site.cluster.controllers[0].url, site.cluster.controllers[0].ca

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from controller.agentapi.authenticate import AgentIdentity, Authenticator, DeniedError
 from controller.agentapi.leader import LeaderClient
-from controller.agentapi.request_guard import RATES, STRANGERS, RequestGuard, site_of
+from controller.agentapi.request_guard import INVALID_TOKENS, RATES, RequestGuard, site_of
 from controller.agentapi.server import AgentApi
 from controller.agentapi.service import AgentService
 from controller.placement.allowed import AllowedSources
@@ -291,8 +291,8 @@ async def test_a_flood_of_bad_tokens_does_not_affect_reviews(api: Api) -> None:
     await api.report({"entries": []})
     api.trust({"status": {"authenticated": False}})
     codes = [(await ask(api, f"bad.{i}", path)).status_code for i in range(100) for path in _PATHS]
-    assert codes == [401] * STRANGERS.burst + [429] * (len(codes) - STRANGERS.burst)
-    assert reviews(api) == 1 + STRANGERS.burst
+    assert codes == [401] * INVALID_TOKENS.burst + [429] * (len(codes) - INVALID_TOKENS.burst)
+    assert reviews(api) == 1 + INVALID_TOKENS.burst
     assert (await api.report({"entries": []})).status_code == 204, "a token that is known is no part of it"
     api.now = 1.0
     assert [(await ask(api, f"bad.{i}")).status_code for i in range(2)] == [401, 429]
@@ -303,7 +303,7 @@ _PATHS = ("/v1/credentials", "/v1/progress")
 
 async def test_good_tokens_of_many_nodes_may_come_from_one_address(api: Api) -> None:
     """A replica that does not lead passes on the reports of all its agents."""
-    for i in range(3 * STRANGERS.burst):
+    for i in range(3 * INVALID_TOKENS.burst):
         api.cluster.nodes.upsert(node(f"n{i}"))
         api.trust(review(node_name=f"n{i}", node_uid=f"uid-n{i}"))
         assert (await ask(api, f"good.{i}", "/v1/progress")).status_code == 400
@@ -311,7 +311,7 @@ async def test_good_tokens_of_many_nodes_may_come_from_one_address(api: Api) -> 
 
 async def test_requests_during_an_api_server_outage_do_not_use_up_the_rate_limit(api: Api) -> None:
     api.objects.down = True
-    for i in range(2 * STRANGERS.burst):
+    for i in range(2 * INVALID_TOKENS.burst):
         assert (await ask(api, f"token.{i}")).status_code == 503
     api.objects.down = False
     assert (await ask(api, "token.0", "/v1/progress")).status_code == 400

@@ -298,13 +298,13 @@ def test_a_claim_held_elsewhere_is_reported() -> None:
 
 
 def test_labels_of_namespaces_are_checked_more_often() -> None:
-    def idle_s(seen: ClaimView, *, labels_count: bool) -> float:
-        (found,) = (a.after_s for a in decide(seen, NOW, labels_count=labels_count) if isinstance(a, Requeue))
+    def idle_s(seen: ClaimView, *, requires_label: bool) -> float:
+        (found,) = (a.after_s for a in decide(seen, NOW, requires_label=requires_label) if isinstance(a, Requeue))
         return found
 
     settled, refused = read(model()), model(allowed=False)
-    assert idle_s(settled, labels_count=True) < idle_s(settled, labels_count=False)
-    assert idle_s(refused, labels_count=True) < idle_s(settled, labels_count=True), "somebody waits for the label"
+    assert idle_s(settled, requires_label=True) < idle_s(settled, requires_label=False)
+    assert idle_s(refused, requires_label=True) < idle_s(settled, requires_label=True), "somebody waits for the label"
 
 
 def test_nodes_hold_nothing_once_the_model_is_on_a_claim() -> None:

@@ -90,7 +90,10 @@ def test_fields_that_go_programs_write_unasked_are_ignored() -> None:
         (written("a" * 64), r"metadata\.name"),
         (written("a.b"), r"metadata\.name"),
         (written(metadata={"name": "a", "finalizers": ["x"]}), r"metadata\.finalizers: may not be set"),
-        (written(metadata={"name": "a", "labels": {"x": 1}}), r"metadata\.labels: write an object with strings"),
+        (
+            written(metadata={"name": "a", "labels": {"x": 1}}),
+            r"metadata\.labels: write an object whose values are strings",
+        ),
         (written(metadata={"name": "a", "labels": {"larder.dev/volume": "true"}}), r"Larder sets the keys"),
         (written(metadata={"name": "a", "annotations": {"model.larder.dev/x": ""}}), r"Larder sets the keys"),
         (written(spec=SPEC | {"volumeName": "theirs"}), r"spec\.volumeName: may not be set"),
@@ -100,7 +103,7 @@ def test_fields_that_go_programs_write_unasked_are_ignored() -> None:
         (written(spec=SPEC | {"resources": {"requests": {"storage": "lots"}}}), r"requests\.storage"),
         (written(spec=SPEC | {"resources": {"requests": {"storage": "0"}}}), r"requests\.storage"),
         (written(spec=SPEC | {"resources": {"requests": {"storage": "1" * 400}}}), r"requests\.storage"),
-        (written(extra=1), r"here\[0\]\.extra: a template has metadata and spec"),
+        (written(extra=1), r"here\[0\]\.extra: a template has only metadata and spec"),
         (written(spec=SPEC | {"selector": {"x": "y" * 20_000}}), r"at most 16384 are allowed"),
     ],
 )
