@@ -15,7 +15,7 @@ MODEL_ANNOTATION = "larder.dev/metadata-of"
 COMPONENT = ("app.kubernetes.io/component", "metadata")
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _KEPT_AFTER_S = 60  # time for a new leader to read the result; until then, the pod blocks deletion of the claim
-_TRIES_AGAIN = 2
+_RETRIES = 2
 _USER = 65532
 _MOUNT = "/claim"
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def job_manifest(
             "ownerReferences": [owner | {"blockOwnerDeletion": False, "controller": True}],
         },
         "spec": {
-            "backoffLimit": _TRIES_AGAIN,
+            "backoffLimit": _RETRIES,
             "activeDeadlineSeconds": DEADLINE_S,
             "ttlSecondsAfterFinished": _KEPT_AFTER_S,
             "template": {

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 COMPONENT = ("app.kubernetes.io/component", "model-download")
 # Names and resources of the pod are those of the Model operator specification.
 CONTAINER, VOLUME, CLAIM_MOUNT = "downloader", "model-storage", "/models"
-# What the Job needs to know of the cluster's sources. Values with credentials of the administrator stay out.
+# What the Job needs to know about the cluster's sources. Values with the administrator's credentials are left out.
 SOURCE_VARIABLES = (
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
@@ -35,7 +35,7 @@ SOURCE_VARIABLES = (
 MEMORY_LIMIT = "2Gi"
 _USER = 65532
 _SECRET_MOUNT, _CA_MOUNT, _CA_FILE = "/credentials", "/etc/larder/sources", "ca-bundle.crt"
-TRIES_AGAIN = 3
+RETRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class DownloadJob:
 
 
 def source_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for Jobs; proxies with a password stay out, because a tenant can read its pods."""
+    """Return the variables for Jobs; proxies with a password are left out, because a tenant can read its pods."""
     known = {name: environ[name] for name in SOURCE_VARIABLES if environ.get(name)}
     return {name: value for name, value in known.items() if "@" not in value}
 
@@ -134,7 +134,7 @@ def job_manifest(job: DownloadJob, settings: DownloadJobSettings) -> Json:
             "ownerReferences": [owner_reference(job.owner, job.owner_type)],
         },
         "spec": {
-            "backoffLimit": TRIES_AGAIN,
+            "backoffLimit": RETRIES,
             "activeDeadlineSeconds": settings.deadline_s,
             "ttlSecondsAfterFinished": job.kept_s,
             "podFailurePolicy": {
@@ -187,7 +187,7 @@ def _pod_spec(job: DownloadJob, settings: DownloadJobSettings) -> Json:
         "volumes": volumes,
     }
     if job.node:
-        spec["affinity"] = _towards(job.node)
+        spec["affinity"] = _preferred_node(job.node)
     if settings.pull_secrets:
         spec["imagePullSecrets"] = list(settings.pull_secrets)
     if settings.tolerations:
@@ -195,8 +195,8 @@ def _pod_spec(job: DownloadJob, settings: DownloadJobSettings) -> Json:
     return spec
 
 
-def _towards(node: str) -> Json:
-    """Return an affinity, and no requirement: many drivers let several nodes mount a claim that is ReadWriteOnce."""
+def _preferred_node(node: str) -> Json:
+    """Return a preference, not a requirement: many drivers let several nodes mount a ReadWriteOnce claim."""
     name = {"key": "metadata.name", "operator": "In", "values": [node]}
     preferred = [{"weight": 100, "preference": {"matchFields": [name]}}]
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
@@ -205,7 +205,7 @@ def _towards(node: str) -> Json:
 def _container(job: DownloadJob, settings: DownloadJobSettings) -> Json:
     mounts: list[Json] = [
         {"name": VOLUME, "mountPath": CLAIM_MOUNT},
-        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - in the pod, its own
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
     ]
     variables = {"HOME": "/tmp"} | dict(sorted(settings.environment.items()))  # noqa: S108 - as above
     arguments = list(job.arguments)

@@ -18,7 +18,7 @@ async def read_job(kube: Kube, namespace: str, name: str) -> Job | None:
 
 
 async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ...]:
-    """Return the first page of pods with a Job's label, far more than it has: anyone may give pods that label."""
+    """Return the first page of pods with a Job's label: the Job has far fewer, but others may give it to any pod."""
     query = {"labelSelector": f"{_JOB_NAME_LABEL}={name}"}
     async for page in pages(kube, pods_in(namespace), query):
         return tuple(decode(raw, JobPod) for raw in page.items)

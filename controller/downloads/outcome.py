@@ -10,7 +10,7 @@ from controller.claims.outcome import blocker_of
 from controller.downloads.job import MEMORY_LIMIT
 from shared.download_report import DownloadReport, decode_report
 
-# Why a Job failed, beside the reasons that the download itself reports.
+# Why a Job failed, in addition to the reasons that the download itself reports.
 REASONS = ("OutOfMemory", "JobKilled", "JobFailed", "DeadlineExceeded", "ResultMalformed")
 
 
@@ -66,7 +66,7 @@ def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
 
 
 def _failure(pods: Sequence[JobPod]) -> DownloadFailed | None:
-    """Return why the newest pod that failed did."""
+    """Return why the newest failed pod failed."""
     for pod in pods:
         ended = pod.state.terminated
         if ended is not None and ended.reason == "OOMKilled":
@@ -86,7 +86,7 @@ def _ended(job: Job) -> DownloadFailed:
     reason, message = (end.reason, end.message) if end is not None else ("", "")
     if reason == "DeadlineExceeded":
         return DownloadFailed(
-            reason, "the download took longer than one Job may; the next one continues where it ended"
+            reason, "the download took longer than one Job may; the next one continues where this one ended"
         )
     return DownloadFailed("JobFailed", f"the download's Job ended without a result: {reason}: {message}")
 

@@ -26,7 +26,7 @@ _TIMEOUT_S = 2.0
 
 
 async def read_progress(address: str, port: int = PROGRESS_PORT) -> DownloadProgress | None:
-    """Return what a pod says of its download; None if there is no valid answer in time. Sends nothing."""
+    """Return the progress that a pod reports; None if there is no valid answer in time. Sends nothing."""
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(address, port, limit=_LONGEST_LINE_BYTES)
@@ -89,6 +89,6 @@ class ProgressReader(Generic[K]):
         if found is None:
             return
         uid, before = self._percent.get(key, ("", 0))
-        if uid != pod.metadata.uid or found.percent > before:  # it never falls, so no pod can keep waking its owner
+        if uid != pod.metadata.uid or found.percent > before:  # never falls, so a pod cannot keep requeuing its owner
             self._percent[key] = pod.metadata.uid, found.percent
             self.on_change(key)

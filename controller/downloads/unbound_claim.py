@@ -17,7 +17,7 @@ def unbound_reason(
         claim: The claim; None if there is none.
         storage_class: Its class; None if that does not exist.
         now: The time.
-        remedy: What its owner can do to get another class.
+        remedy: What the claim's owner can do to get another class.
     """
     if claim is None or claim.status.phase == "Bound":
         return None
@@ -36,7 +36,7 @@ def unbound_reason(
     where, minutes = f" on node {node}" if node else "", int(age.total_seconds() // 60)
     message = (
         f"claim {name} has not been bound for {minutes} min: provisioner {storage_class.provisioner} of StorageClass "
-        f"{wanted!r} has made no volume{where}; check that the provisioner runs, see kubectl describe pvc {name} -n "
+        f"{wanted!r} has created no volume{where}; check that the provisioner runs, see kubectl describe pvc {name} -n "
         f"{claim.metadata.namespace}, or {remedy}"
     )
     return "ClaimNotBound", message

@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class GarbageCollector:
-    """Collects while this replica leads; only the leader resolves, so its memory has all pending answers.
+    """Collects while this replica leads; only the leader resolves, so it knows every list that no object names yet.
 
     `grace_s` covers the time between storing a list and writing the object that refers to it.
     """
@@ -49,7 +49,7 @@ class GarbageCollector:
         unused = unreferenced(stored, references.keys() | self.resolver.unrecorded_digests())
         self._since = unreferenced_since(unused, self._since, self.clock())
         due = overdue(self._since, self.clock(), self.grace_s)
-        # a tenant may always have something unreferenced
+        # limits live reads, because a tenant can always have unreferenced lists
         if not due or self.clock() - self._read_live_at < self.grace_s:
             return 0
         self._read_live_at = self.clock()

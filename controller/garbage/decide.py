@@ -8,7 +8,7 @@ References = Mapping[str, Collection[str]]  # digests of manifests, and the name
 
 @dataclass(frozen=True, slots=True)
 class StoredManifest:
-    """A list of files in its ConfigMap; `namespace` had it created, `listing` is the list that it is a part of."""
+    """A list of files in its ConfigMap; `namespace` is its creator's, `listing` is the digest of its full list."""
 
     digest: str
     uid: str
@@ -36,7 +36,7 @@ def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozens
 
 
 def charges(manifests: Iterable[StoredManifest], references: References) -> dict[str, tuple[str, int]]:
-    """Return the namespace that each list is charged to: its creator, or another referrer if the creator has none.
+    """Return the namespace that each list is charged to: its creator's, or another that still refers to it.
 
     A cluster-scoped model, of namespace "", has no limit: what it refers to is not charged to anyone else.
     """

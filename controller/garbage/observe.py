@@ -20,7 +20,7 @@ from shared.names import manifest_digest, namespace_of
 
 _MODELS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE)
 _NODES_PER_PAGE = 10  # each may take a megabyte
-_MAX_SIZE_DIGITS = 12  # digits
+_MAX_SIZE_DIGITS = 12
 
 
 class _Status(ApiStruct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class GarbageObserver:
         return [manifest for item in found if (manifest := _stored_manifest(item)) is not None]
 
     def known_references(self) -> References:
-        """Return the references in the caches; never enough to delete something."""
+        """Return the references in the caches, which do not suffice to delete a list."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for demand in self.cluster.models.demands.values():
             if demand.resolution is not None:

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServiceActor:
-    """Writes by server-side apply: each sets our own fields and leaves all others."""
+    """Writes by server-side apply, which sets our own fields and leaves all others."""
 
     kube: Kube
     events: EventRecorder

@@ -30,7 +30,7 @@ def inferenceservices_controller(
     ours = ManagedSink(INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None)
     services = Informer(INFERENCE_SERVICE.path, InferenceService, ours, INFERENCE_SERVICE, waited_for=False)
     deployments = on_each(
-        DEPLOYMENTS, Object, service_of_deployment, removed=service_of_its_name, label_selector=SERVICE_LABEL
+        DEPLOYMENTS, Object, service_of_deployment, removed=same_named_service, label_selector=SERVICE_LABEL
     )
     return Controller(
         name="inferenceservices",
@@ -46,11 +46,11 @@ def inferenceservices_controller(
 def service_of_deployment(deployment: Object) -> Iterator[ServiceKey]:
     """Yield the service of a Deployment, which has its name; one with another name was labelled by hand."""
     if deployment.metadata.labels.get(SERVICE_LABEL) == deployment.metadata.name:
-        yield from service_of_its_name(deployment.key)
+        yield from same_named_service(deployment.key)
 
 
-def service_of_its_name(deployment: Key) -> Iterator[ServiceKey]:
-    """Yield the service that a deleted Deployment belonged to, if it was ours."""
+def same_named_service(deployment: Key) -> Iterator[ServiceKey]:
+    """Yield the service with the name of a Deployment; a deleted one belonged to it, if it was ours."""
     yield ServiceKey(deployment.namespace, deployment.name)
 
 

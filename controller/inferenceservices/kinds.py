@@ -1,4 +1,4 @@
-"""The few fields that are read of an InferenceService's own objects."""
+"""The few fields that Larder reads from the objects of an InferenceService."""
 
 from shared.api.core import ObservedStatus
 from shared.api.meta import ApiStruct, condition_of

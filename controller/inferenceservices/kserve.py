@@ -38,7 +38,7 @@ class ServedComponent:
 
 
 def in_namespace(path: str, namespace: str) -> str:
-    """Return the path of a collection in one namespace; that of all if it is empty."""
+    """Return the path of a collection in one namespace, or in all if `namespace` is empty."""
     version, _, plural = path.rpartition("/")
     return f"{version}/namespaces/{namespace}/{plural}" if namespace else path
 
@@ -54,7 +54,7 @@ def kserve_services_with(
 
     `usable` are the caches that pods can get. A cache with a longer URI takes a service from this one only if it is
     among them, is kept on the group that the service names, and is known to have what the service wants. A component
-    whose path this cache is known not to have does not use it.
+    does not use this cache if the cache is known to lack its path.
     """
     rivals = [other for other in usable if len(other.uri) > len(cache.uri)]
     for service in services:

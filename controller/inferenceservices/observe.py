@@ -1,4 +1,4 @@
-"""Gathers what a decision on a service needs: the model from the caches, objects of the service's name live."""
+"""Gathers what a decision on a service needs: the model from the caches, and live the objects that have its name."""
 
 from dataclasses import dataclass, replace
 
@@ -52,7 +52,7 @@ class ServiceObserver:
         return await self._with_pods(view) if short else view
 
     async def _with_pods(self, view: ServiceView) -> ServiceView:
-        """Return the view with the service's pods; a claim for one node or pod can be held by any in its namespace."""
+        """Return the view with the service's pods; any pod of the namespace may hold its claim."""
         meta = view.service.metadata
         claim = await self._claim(view)
         if claim is None or not limit_of(claim):

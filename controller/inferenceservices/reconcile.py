@@ -17,8 +17,8 @@ from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import timestamp
 
 _AGAIN_S = 10.0  # objects that block our name, and what pods wait for, are not watched
-_STALLED_S = 60.0  # the Deployment reports pods that start, at any time
-_IDLE_S = 300.0  # nor is the deletion of a Service or an autoscaler
+_STALLED_S = 60.0  # the Deployment is watched, and reports pods that start after all
+_IDLE_S = 300.0  # the deletion of a Service or an autoscaler is not watched either
 _log = structlog.get_logger()
 
 

@@ -33,8 +33,8 @@ def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> Infe
 
 def _progress(ready: ConditionUpdate) -> list[ConditionUpdate]:
     """Return the progress conditions; none if the service is as requested."""
-    as_asked = ready.reason == "Stopped" or (ready.status == "True" and ready.reason != "Updating")
-    return [] if as_asked else [progress(ready, stalled=ready.reason in _STUCK)]
+    as_requested = ready.reason == "Stopped" or (ready.status == "True" and ready.reason != "Updating")
+    return [] if as_requested else [progress(ready, stalled=ready.reason in _STUCK)]
 
 
 def _model_ready(view: ServiceView) -> ConditionUpdate:

@@ -68,7 +68,7 @@ class ServiceUsers:
         return [f"{service.metadata.namespace}/{service.metadata.name}" for service in using]
 
     async def _list_ours(self, namespace: str) -> list[InferenceService]:
-        """Return the services that may name a model: for that of a namespace, those beside it.
+        """Return the services that may name a model; only those of its namespace, if it has one.
 
         Anyone who may delete a model can repeat the request, so its cost must not affect other namespaces.
         """

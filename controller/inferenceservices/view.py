@@ -1,4 +1,4 @@
-"""Everything known about one InferenceService when it is decided."""
+"""Everything that a decision about one InferenceService depends on."""
 
 from dataclasses import dataclass
 
@@ -32,10 +32,10 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """One service, its model, and the objects of its name: a Deployment, a Service, a HorizontalPodAutoscaler.
+    """One service, its model, and the objects that have its name: a Deployment, a Service, a HorizontalPodAutoscaler.
 
-    `pods` are its own that have not ended, `waits` those of them that wait for a claim; both are read only while pods
-    are missing.
+    `pods` are its pods that have not ended, `waits` those that wait for a claim; both are read only while pods are
+    missing.
     """
 
     service: InferenceService

@@ -25,7 +25,7 @@ class ConditionUpdate:
 
 
 def is_transition(before: Condition | None, after: Condition) -> bool:
-    """Return whether a condition is new, or has another status or reason: what an Event is worth."""
+    """Return whether a condition is new, or has another status or reason, so that it gets an Event."""
     return before is None or (before.status, before.reason) != (after.status, after.reason)
 
 

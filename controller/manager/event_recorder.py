@@ -23,8 +23,8 @@ _log = structlog.get_logger()
 def subject_of(namespace: str, reference: Mapping[str, Any]) -> EventSubject | None:
     """Return the object that an owner reference names; None if no object can have such a name.
 
-    Anyone may write a reference, and the API server limits the length of none of its parts: Events on it, and the
-    memory of them, would have a megabyte each.
+    Anyone may write a reference, and the API server does not limit the length of its parts: without this check, an
+    Event on it could take a megabyte, and so could the memory of it.
     """
     parts = {part: str(reference.get(part, "")) for part in _LONGEST}
     if any(len(parts[part]) > longest for part, longest in _LONGEST.items()):

@@ -16,7 +16,7 @@ from shared.kube.errors import NotFound
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 
-_OPTIONAL_TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=15))  # missing permissions come with an upgrade
+_OPTIONAL_TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=15))  # an upgrade may grant missing permissions
 _log = structlog.get_logger()
 
 
@@ -85,7 +85,7 @@ class Informers:
         _log.info("watch_interrupted", resource=informer.resource, error=str(error), wait_s=round(wait_s, 2))
 
     def _report_absent(self, informer: Informer[Any]) -> None:
-        """Take the collection for empty, and say so once."""
+        """Treat the collection as empty, and log that once."""
         informer.sink.replace((), ())
         for known, reflector in self._reflectors:
             if known is informer and not reflector.synced.is_set():

@@ -1,4 +1,4 @@
-"""Events that say the same of an object only once an hour, and of a namespace only so many."""
+"""Limits Events: the same one about an object once an hour, and a budget for each namespace."""
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable
@@ -16,7 +16,7 @@ _RATE, _BURST = 1.0, 200.0  # of one namespace, per second: tenants can make up 
 
 @dataclass(slots=True)
 class LimitedEvents:
-    """Writes one Event an hour for each object, reason and state; events beyond a namespace's limit are delayed."""
+    """Writes one Event an hour for each object, reason and state; without budget, a later report writes it."""
 
     events: EventRecorder
     clock: Callable[[], float]
@@ -40,7 +40,7 @@ class LimitedEvents:
             subjects: The objects.
             reason: The reason of the Event.
             message: Its message.
-            news: Tells states with the same reason apart: another one is reported at once.
+            news: Distinguishes states with the same reason; a new one is reported at once.
             warn: Whether it is a warning.
         """
         now = self.clock()
@@ -73,7 +73,7 @@ class LimitedEvents:
 
 
 def _short(news: str) -> str:
-    """Return the key that identifies an event in memory: tenants may write 256 KiB of it into an annotation."""
+    """Return the news, or a hash if they are long: tenants may write 256 KiB of them into an annotation."""
     return news if len(news) <= _LONGEST_NEWS else hashlib.sha256(news.encode(errors="replace")).hexdigest()
 
 

@@ -8,7 +8,7 @@ import structlog
 
 from controller.downloads.live_jobs import delete_job
 from controller.manager.actions import Requeue
-from controller.manager.look_delay import look_delay_s
+from controller.manager.poll_delay import poll_delay_s
 from controller.modelcaches.act import ModelCacheActor
 from controller.modelcaches.actions import (
     Action,
@@ -81,7 +81,7 @@ class ModelCacheReconciler:
         delay_s = await self._decide(key, view)
         if delay_s is None:
             return None
-        return look_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and pods wake a cache anyway
+        return poll_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and pods wake a cache anyway
 
     async def _release(self, key: ModelCacheKey) -> None:
         """Remove our finalizer from a deleted cache; its Job and its claim go with it, because it owns them."""

@@ -10,7 +10,7 @@ import structlog
 
 from controller.downloads.live_jobs import delete_job
 from controller.manager.actions import Requeue
-from controller.manager.look_delay import look_delay_s
+from controller.manager.poll_delay import poll_delay_s
 from controller.modeloperator.act import ModelOperatorActor
 from controller.modeloperator.actions import (
     Action,
@@ -60,7 +60,7 @@ class ModelOperatorReconciler:
         delay_s = await self._decide(key, view)
         if delay_s is None:
             return None
-        return look_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and Jobs wake a Model anyway
+        return poll_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and Jobs wake a Model anyway
 
     async def _decide(self, key: DownloadedModelKey, view: DownloadedModelView) -> float | None:
         actions = decide(view, self.now())

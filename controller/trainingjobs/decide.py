@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from controller.claimtemplates.templates import VolumeClaimTemplate
 from controller.manager.actions import Requeue
-from controller.manager.look_delay import look_delay_s
+from controller.manager.poll_delay import poll_delay_s
 from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.outcome import JobOutcome, deadline_of, failed_pods, has_ended, outcome_of
 from controller.trainingjobs.replicas import JobReplica
@@ -211,11 +211,11 @@ def _looks(view: TrainingJobView, now: datetime) -> Iterator[Action]:
     if (end := deadline_of(view)) is not None:
         yield Requeue(max(0.0, (end - now).total_seconds()))
     if view.queue.queued or any(replica.expected for replica in view.replicas):
-        yield Requeue(look_delay_s(max(POSITION_S, view.queue.position / _LOOKS_PER_TURN), view.active))
+        yield Requeue(poll_delay_s(max(POSITION_S, view.queue.position / _LOOKS_PER_TURN), view.active))
     elif any(_is_short(view, replica) for replica in view.replicas):
-        yield Requeue(look_delay_s(LOOK_AGAIN_S, view.active))
+        yield Requeue(poll_delay_s(LOOK_AGAIN_S, view.active))
     if any(replica.unbound for replica in view.replicas):
-        yield Requeue(look_delay_s(UNBOUND_S, view.active))
+        yield Requeue(poll_delay_s(UNBOUND_S, view.active))
 
 
 def _is_short(view: TrainingJobView, replica: ReplicaView) -> bool:

@@ -113,13 +113,13 @@ async def _users(kube: Kube, node: ModelNode) -> dict[tuple[str, str], tuple[str
 
 
 async def _paths_of_claims(kube: Kube) -> dict[Key, str]:
-    """Return the directories of nodes that claims of models lead to."""
+    """Return the directories on nodes that contain the models of claims, by claim."""
     volumes = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
     return {volume.claim: volume.spec.local.path for volume in volumes}
 
 
 def _roots(pods: list[dict[str, Any]], claimed: Iterable[str]) -> set[str]:
-    """Return the directories that pods may mount models from; no object states this setting of the controller."""
+    """Return the roots of stores that pods may mount models from; this setting of the controller is in no object."""
     volumes = (volume for pod in pods for volume in pod.get("spec", {}).get("volumes") or [])
     hosted = ((volume.get("hostPath") or {}).get("path", "") for volume in volumes)
     return {root for path in (*hosted, *claimed) if (root := path.rpartition("/models/")[0])}

@@ -19,7 +19,7 @@ from shared.api.model_node import Entry, EntryState, EntryStatus, ModelNode, Pha
 from shared.quantity import format_bytes
 
 Users = Mapping[tuple[str, str], Sequence[str]]
-_ANYBODY = ("", "")
+_NO_ENTRY = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _need(
     if short:
         return short[0], f"{short[0].key[0]} lacks {format_bytes(short[0].shortage_bytes)}"
     return Need(
-        _ANYBODY, request.priority, 0
+        _NO_ENTRY, request.priority, 0
     ), f"no model lacks room; the order for a model of priority {request.priority}:"
 
 
@@ -113,14 +113,14 @@ def _need_of_model(
     reported = statuses.get(entry.key, _NO_STATUS).shortage
     if reported:
         return Need(entry.key, entry.priority, reported), f"{model} lacks {format_bytes(reported)}"
-    need, message = _need_of_bytes(node, entry.size, entry.priority, but=entry)
+    need, message = _need_of_bytes(node, entry.size, entry.priority, exclude=entry)
     return replace(need, key=entry.key), f"{model} ({state_or_phase(entry, statuses.get(entry.key))}): {message}"
 
 
-def _need_of_bytes(node: ModelNode, size: int, priority: int, but: Entry | None = None) -> tuple[Need, str]:
-    others = [e for e in node.spec.entries if e is not but or e.state != EntryState.PRESENT]
+def _need_of_bytes(node: ModelNode, size: int, priority: int, exclude: Entry | None = None) -> tuple[Need, str]:
+    others = [e for e in node.spec.entries if e is not exclude or e.state != EntryState.PRESENT]
     free_bytes = available_bytes(others, node.status, node.spec.storage_limit)
-    need = Need(_ANYBODY, priority, max(0, size - free_bytes))
+    need = Need(_NO_ENTRY, priority, max(0, size - free_bytes))
     return need, f"{format_bytes(size)} needed, {format_bytes(max(0, free_bytes))} free"
 
 

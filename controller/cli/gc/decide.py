@@ -12,7 +12,7 @@ class LiveOwner:
 
 @dataclass(frozen=True, slots=True)
 class GoneOwner:
-    """No owner exists: `title` is what is known about the last one."""
+    """No owner exists any more; `title` describes the last one."""
 
     title: str
 
@@ -53,7 +53,7 @@ class ObservedClaim:
 
 @dataclass(frozen=True, slots=True)
 class OrphanedClaim:
-    """A claim without an owner; it is kept if `keep_reason` says why."""
+    """A claim whose owner is gone or cannot be read; it is kept if there is a `keep_reason`."""
 
     claim: ObservedClaim
     owner: str

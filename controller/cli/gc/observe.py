@@ -33,14 +33,14 @@ class _Status(ApiStruct, frozen=True, kw_only=True):
 
 
 class LabelledClaim(Object, frozen=True, kw_only=True):
-    """A PersistentVolumeClaim, as far as it tells its owner and its size."""
+    """A PersistentVolumeClaim, with the fields that show its owner and its size."""
 
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
     @property
     def size(self) -> str:
-        """What it has, or requests."""
+        """The storage that it has, or requests."""
         return str(self.status.capacity.get("storage") or self.spec.resources.requests.get("storage") or "")
 
 
@@ -85,7 +85,7 @@ class OrphanObserver:
         return found
 
     async def _owner_of(self, claim: LabelledClaim) -> Owner:
-        """Return whether any owner exists; without references, one was deleted with `--cascade=orphan`."""
+        """Return an owner that exists, else one that cannot be read, else one that is gone."""
         states = [await self._state_of(claim.metadata.namespace, ref) for ref in claim.metadata.owner_references]
         for kind in (LiveOwner, UnknownOwner):
             if state := next((state for state in states if isinstance(state, kind)), None):

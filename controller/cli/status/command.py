@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
         prog="larder status", description="Show where each model is, its progress, and what blocks it."
     )
     parser.add_argument("--node", metavar="NAME", help="show only the models on this node, each with its state there")
-    parser.add_argument("-w", "--watch", action="store_true", help="then print a line for each change")
+    parser.add_argument("-w", "--watch", action="store_true", help="keep running, and print a line for each change")
     add_output_option(parser, *FORMATS)
     add_namespace_options(parser, all_namespaces=True)
     add_cluster_options(parser)

@@ -1,4 +1,4 @@
-"""What `larder status` reports of a model; no input or output here."""
+"""What `larder status` reports about a model; no input or output here."""
 
 from collections.abc import Iterable, Iterator
 
@@ -54,7 +54,7 @@ class _Replicas(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    """The fields that are read of a status; decoding is lenient, because other software may own the kind."""
+    """The fields of a status that are read; decoding is lenient, because other software may own the kind."""
 
     storage_status: str | None = None
     state: str | None = None
@@ -84,7 +84,7 @@ class ObservedModel(Object, frozen=True, kw_only=True):
 class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One model; `ready` of `total` target nodes have it, `percent` is the share of all their bytes that is present.
 
-    `troubles` need an action by hand, `notes` do not.
+    `troubles` may need manual action, `notes` do not.
     """
 
     model: str
@@ -132,7 +132,7 @@ def report_of(definition: Definition, listed: ObservedModel) -> ModelReport:
 
 
 def _state_of_job(status: _Status) -> str:
-    """Return the state of a TrainingJob; empty if this is none, or if it waits."""
+    """Return the state of a TrainingJob; empty for a model, or while the job waits."""
     found = [c.type for c in status.conditions if c.status == "True"] if status.running else []
     return next((state for state in ("Succeeded", "Failed", "Suspended", "Running") if state in found), "")
 
@@ -144,7 +144,7 @@ def _replicas_of_job(status: _Status) -> int:
 
 
 def _percent(status: _Status) -> int | None:
-    """Return the share of bytes that are present; None if the model is nowhere to be."""
+    """Return the percentage of bytes that are present; None if the status does not have it."""
     if not status.nodes_total:
         return status.progress if status.percent is None else status.percent
     partly = sum(n.percent for n in status.nodes if n.phase != Phase.READY)
@@ -157,9 +157,9 @@ def _troubles(model: str, status: _Status, ready: _Condition) -> Iterator[str]:
         alike = [n for n in failing if n.reason == reason]
         where = alike[0].name if len(alike) == 1 else f"{len(alike)} nodes ({first_few(n.name for n in alike)})"
         yield f"{model} on {where}: {reason}: {alike[0].message}"
-    remarkable = [c for c in status.conditions if c.type in ACTIVE_CONDITIONS and c.status == "True"]
-    yield from (f"{model}: {c.type}: {c.message}" for c in remarkable)
-    if not failing and not remarkable and ready.status == "False" and ready.reason not in _UNDER_WAY:
+    active = [c for c in status.conditions if c.type in ACTIVE_CONDITIONS and c.status == "True"]
+    yield from (f"{model}: {c.type}: {c.message}" for c in active)
+    if not failing and not active and ready.status == "False" and ready.reason not in _UNDER_WAY:
         yield f"{model}: {ready.reason}: {ready.message}"
 
 

@@ -67,7 +67,7 @@ class _ModelTracker:
         """Report once that the cluster does not answer."""
         line = failure_line(error)
         if line != self._last_error:
-            sys.stderr.write(f"{line}; the output may be out of date until it answers again\n")
+            sys.stderr.write(f"{line}; the output may be out of date until the cluster answers again\n")
         self._last_error = line
 
     def _note(self, definition: Definition, before: ObservedModel | None, after: ObservedModel | None) -> None:

@@ -61,7 +61,7 @@ class Bundle:
 
 
 @contextmanager
-def written(path: Path, now: datetime) -> Iterator[Bundle]:
+def open_bundle(path: Path, now: datetime) -> Iterator[Bundle]:
     """Yield a bundle at `path`, readable only by its owner, and keep it if it was closed. Raises OSError."""
     draft = path.with_name(f".{path.name}.part")
     try:

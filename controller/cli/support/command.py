@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from controller.cli.cluster import add_cluster_options, run_on_cluster
-from controller.cli.support.bundle import ROOT, Bundle, written
+from controller.cli.support.bundle import ROOT, Bundle, open_bundle
 from controller.cli.support.collect import Collector, LogLimits
 from shared import __version__
 from shared.kube.transport import Kube
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        with written(options.output, datetime.now(UTC)) as bundle:
+        with open_bundle(options.output, datetime.now(UTC)) as bundle:
             code = run_on_cluster(options, lambda kube: _collect(kube, bundle, options))
     except OSError as error:
         return _cannot_write(options.output, error)

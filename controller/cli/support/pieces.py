@@ -58,7 +58,7 @@ def namespace_pieces(namespace: str) -> tuple[Piece, ...]:
         Piece("namespace/pods.jsonl", f"pods of namespace {namespace}", f"{core}/pods", trim.trim_workload),
         Piece("namespace/deployments.jsonl", "Deployments there", f"{apps}/deployments", trim.trim_workload),
         Piece("namespace/daemonsets.jsonl", "DaemonSets there", f"{apps}/daemonsets", trim.trim_workload),
-        Piece("namespace/leases.jsonl", "Leases there: who leads", leases, trim.trim_any, max_bytes=_MIB),
+        Piece("namespace/leases.jsonl", "Leases there, which name the leader", leases, trim.trim_any, max_bytes=_MIB),
         Piece("namespace/events.jsonl", "Events there", f"{core}/events", trim.trim_event, max_bytes=2 * _MIB),
     )
 

@@ -20,7 +20,7 @@ def why_group(name: str, cluster: ClusterView) -> Diagnosis:
         have = some(g.metadata.name for g in cluster.groups) or "none"
         return not_found(title, f"there is no such group; existing groups: {have}")
     members = [n for n in cluster.nodes if group in cluster.groups_of(n)]
-    findings = [*leader_findings(cluster), *_members(group, members, cluster), *_throttle(group, cluster)]
+    findings = [*leader_findings(cluster), *_members(group, members, cluster), *_grants(group, cluster)]
     for node in members:
         findings += [f for f in agent_findings(node, cluster) if f.severity != "."]
     return Diagnosis(title, ordered(findings))
@@ -31,7 +31,7 @@ def _members(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: C
         wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "the node affinity"
         yield stop("nodes", "NoNodes", f"none of {len(cluster.nodes)} nodes matches {wanted}", "label a node")
         return
-    limit = f"each can hold {group.spec.storage_limit}{_evicts(group, members, cluster)}"
+    limit = f"each can hold {group.spec.storage_limit}{_eviction_note(group, members, cluster)}"
     yield fact("nodes", "Members", f"{some(n.metadata.name for n in members)}; {limit}")
     overlapping = condition_of(group.status.conditions, "Overlapping")
     if overlapping is not None and overlapping.status == "True":
@@ -40,7 +40,7 @@ def _members(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: C
     yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, available {left}, across all nodes")
 
 
-def _evicts(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: ClusterView) -> str:
+def _eviction_note(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: ClusterView) -> str:
     """Return a note on where idle models may be evicted: all groups of a node have to allow it."""
     if group.spec.eviction_policy != LEAST_RECENTLY_USED:
         return ""
@@ -51,7 +51,7 @@ def _evicts(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: Cl
     return f"; idle models are evicted to make room, but {where}: another group of these nodes has evictionPolicy Never"
 
 
-def _throttle(group: ModelCacheNodeGroup, cluster: ClusterView) -> Iterator[Finding]:
+def _grants(group: ModelCacheNodeGroup, cluster: ClusterView) -> Iterator[Finding]:
     most = group.spec.max_concurrent_nodes
     if most:
         holders = holders_of(group.metadata.name, cluster)

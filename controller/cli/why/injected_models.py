@@ -32,7 +32,7 @@ def injected_model_findings(pod: ObservedPod, release_namespace: str) -> Iterato
         yield stop(
             "admission", "NotInjected",
             f"the pod names {some(missing)} ({INJECT}) but does not mount it: the pod was created with the label "
-            f"{INJECTED_LABEL}, so the API server did not ask the webhook",
+            f"{INJECTED_LABEL}, so the API server did not call the webhook",
             "remove the label from the manifest or the pod template, and recreate the pod",
         )  # fmt: skip
     else:
@@ -41,5 +41,5 @@ def injected_model_findings(pod: ObservedPod, release_namespace: str) -> Iterato
             f"the pod names {some(missing)} ({INJECT}) but does not mount it: it was created while the webhook did not "
             "answer, which lets pods pass (failurePolicy Ignore), or before Models were enabled in Larder's chart",
             "recreate the pod; check `kubectl get mutatingwebhookconfiguration model-injector` and "
-            "`kubectl get deployment -n larder-system larder-controller`",
+            f"`kubectl get deployment -n {release_namespace} larder-controller`",
         )  # fmt: skip

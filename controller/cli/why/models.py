@@ -80,7 +80,7 @@ def _object_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Fin
         holders = [name for name, mn in cluster.model_nodes.items() if demand.uid in {c.uid for e in mn.spec.entries
                                                                                   for c in e.claims}]  # fmt: skip
         message = f"nodes that still list it: {some(sorted(holders)) or 'none'}"
-        yield wait(about, "Deleting", message, "none needed: it is released after 10 minutes at most")
+        yield wait(about, "Deleting", message, "none needed: Larder removes its finalizer after at most 10 minutes")
     if demand.invalid:
         yield stop(about, "InvalidURI", demand.invalid, remedy("InvalidURI"))
     ready = condition_of(found.status.conditions, "Ready")
@@ -195,7 +195,7 @@ def _reported_nodes(found: DeclaredModel) -> Iterator[Finding]:
 
 
 def _phase(found: DeclaredModel, node: ObservedNode, cluster: ClusterView) -> str:
-    """Return the agent's phase of the resolved revision; empty if there is none, or no live agent vouches for it."""
+    """Return the agent's phase of the resolved revision; empty without a status from a live agent."""
     resolution, model_node = found.demand.resolution, cluster.model_nodes.get(node.metadata.name)
     if resolution is None or model_node is None or not node.status.ready or not cluster.agent_ready(node.metadata.name):
         return ""

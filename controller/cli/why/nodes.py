@@ -101,7 +101,8 @@ def _agent(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
         hint = f" (node taints: {some(taints)})" if taints else ""
         yield stop(
             about, "NoAgent", f"the node has no pod of DaemonSet larder-agent{hint}",
-            "compare agent.nodeSelector, agent.affinity and agent.tolerations with it; check the DaemonSet's events",
+            "compare the node with agent.nodeSelector, agent.affinity and agent.tolerations; "
+            "check the DaemonSet's events",
         )  # fmt: skip
     else:
         pod = pods[0]

@@ -77,12 +77,13 @@ def _status_findings(found: ObservedTree) -> Iterator[Finding]:
         yield wait("status", "Deleting", "it is being deleted; its finalizers or the objects it owns may block that")
     reported: set[str] = set()
     for condition in found.root.conditions:
-        name, message = str(condition.get("type", "")), str(condition.get("message", "") or "")
-        if not _is_bad(name, str(condition.get("status", ""))) or message in reported:
+        name, status = str(condition.get("type", "")), str(condition.get("status", ""))
+        message = str(condition.get("message", "") or "")
+        if not _is_bad(name, status) or message in reported:
             continue
         reported.add(message)
         to_finding = stop if name == "Failed" or (nothing and message) else wait
-        yield to_finding("status", str(condition.get("reason", "") or name), message or f"{name} is not reached")
+        yield to_finding("status", str(condition.get("reason", "") or name), message or f"condition {name} is {status}")
     if nothing:
         yield wait("pods", "NoPods", "no workload or pod belongs to it; check the operator that handles its kind")
 

@@ -60,8 +60,8 @@ class DeviceObserver:
         classes = await listed_unless_forbidden(
             list_objects(self.kube, DEVICE_CLASSES, ObservedDeviceClass), "deviceclasses", hidden
         )
-        asked = [each for each in classes if each.spec.extended_resource_name in resources]
-        if not named and not asked:
+        requested = [each for each in classes if each.spec.extended_resource_name in resources]
+        if not named and not requested:
             return DeviceSurroundings()
         claims_path = f"{RESOURCES}/namespaces/{namespace}/resourceclaims"
         listed = await listed_unless_forbidden(
@@ -74,7 +74,7 @@ class DeviceObserver:
         )
         names = frozenset(each.metadata.name for each in classes)
         return DeviceSurroundings(
-            claims=(*_with_claims(named, found), *map(_of_resource, asked)),
+            claims=(*_with_claims(named, found), *map(_of_resource, requested)),
             slices=tuple(slices),
             classes=None if "deviceclasses" in hidden else names,
             hidden=tuple(what for what in hidden if what != "deviceclasses"),
@@ -85,9 +85,9 @@ def _with_claims(named: list[PodClaim], found: Mapping[str, ObservedResourceClai
     return (PodClaim(c.name, c.template, c.claim_name, found.get(c.claim_name)) for c in named)
 
 
-def _of_resource(asked: ObservedDeviceClass) -> PodClaim:
+def _of_resource(requested: ObservedDeviceClass) -> PodClaim:
     """Return the claim that the scheduler creates for a pod when it chooses the node."""
-    return PodClaim(asked.spec.extended_resource_name or "", claim=asked.as_claim())
+    return PodClaim(requested.spec.extended_resource_name or "", claim=requested.as_claim())
 
 
 def _claims_of(pod: ObservedPod) -> list[PodClaim]:

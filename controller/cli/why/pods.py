@@ -133,12 +133,12 @@ def _placement(pod: ObservedPod, injected: list[tuple[str, str]], cluster: Clust
         having = [n.metadata.name for n in cluster.nodes if n.metadata.labels.get(key) == value]
         to_finding = fact if having else stop
         yield to_finding(about, "Nodes" if having else "NoNodeHasLabel", f"{key}: {some(having) or 'no node has it'}")
-    stocked = [n for n in cluster.nodes if all(n.metadata.labels.get(k) == v for k, v in wanted.items())]
-    if not stocked:
+    candidates = [n for n in cluster.nodes if all(n.metadata.labels.get(k) == v for k, v in wanted.items())]
+    if not candidates:
         yield from _pending_labels(injected, cluster)
         return
     others = {k: v for k, v in selector.items() if k not in wanted}
-    for node in stocked:
+    for node in candidates:
         if barriers := list(_barriers(pod, others, node)):
             yield stop(f"node/{node.metadata.name}", "DoesNotFit", "the node has the model, but " + "; ".join(barriers))
         else:

@@ -143,5 +143,5 @@ def _scheduling_findings(pod: ObservedPod, found: DeviceScheduling, larder_names
         yield stop("scheduler", "NoScheduler", message, "set scheduler.enabled in the chart")
     elif not found.scheduler.status.ready_replicas:
         message = f"no pod of Deployment {SCHEDULER_NAME} in namespace {larder_namespace} is ready"
-        advice = f"`larder why deploy/{larder_namespace}/{SCHEDULER_NAME}` says what keeps them"
+        advice = f"`larder why deploy/{larder_namespace}/{SCHEDULER_NAME}` explains why"
         yield stop("scheduler", "SchedulerNotReady", message, advice)

@@ -48,7 +48,7 @@ def requests_resource_claims(found: DeviceSurroundings) -> bool:
 
 def _missing(about: str, one: PodClaim, found: DeviceSurroundings) -> Finding:
     if found.hidden:
-        return fact(about, "NotShown", "the claim is not shown to you")
+        return fact(about, "NotShown", "you may not read the claim")
     if one.template:
         message = f"it has not been created yet from ResourceClaimTemplate {one.template}"
         return wait(about, "ClaimNotCreated", message, "check that the template exists; the pod's Events say why")
@@ -123,11 +123,11 @@ def _nodes(about: str, identity: str, found: DeviceSurroundings, cluster: Cluste
     for node in unpublished if "resourceslices" not in found.hidden else ():
         log = _DRIVER_LOG.format(cluster.release_namespace)
         yield stop(
-            f"{identity} on node/{node}", "NotPublished", "the node has the model, but offers no device of it", log
+            f"{identity} on node/{node}", "NotPublished", "the node has the model, but offers no device for it", log
         )
     if not published and not fetching and not unpublished and "modelnodes" not in cluster.hidden:
         message = f"no node has model {identity} or is fetching it"
-        yield stop(about, "NoNodes", message, "`larder why` of the model says why; check the name in the selector")
+        yield stop(about, "NoNodes", message, "run `larder why` on the model, and check the name in the selector")
 
 
 def _published(identity: str, found: DeviceSurroundings) -> dict[str, list[PublishedDevice]]:

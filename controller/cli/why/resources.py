@@ -55,7 +55,7 @@ class ServedKind:
     def path(self, namespace: str, name: str = "") -> str:
         """Return the API path of its objects in a namespace, or of one object.
 
-        The name may come from an owner reference written by a tenant, while the request is made with the user's rights.
+        The name is escaped: it may come from an owner reference that a tenant wrote, but the user's rights apply.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = f"/namespaces/{namespace}" if self.namespaced else ""

@@ -46,11 +46,11 @@ class Subject:
     served: bool = False
 
     def within(self, namespace: str) -> "Subject":
-        """Return it in a namespace, unless it is cluster-scoped or already has one."""
-        return replace(self, namespace=namespace) if self._may_have_one and not self.namespace else self
+        """Return the subject in a namespace, unless it is cluster-scoped or already has one."""
+        return replace(self, namespace=namespace) if self._may_have_namespace and not self.namespace else self
 
     @property
-    def _may_have_one(self) -> bool:
+    def _may_have_namespace(self) -> bool:
         return self.served or self.kind in _NAMESPACED
 
 

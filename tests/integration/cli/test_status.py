@@ -176,7 +176,7 @@ def test_a_watch_continues_after_the_api_server_was_down(cluster: Cluster) -> No
         assert running.stderr
         output = running.stderr.readline()
         assert output.startswith(f"Unreachable: the API server at {cluster.plane.url} does not answer: ")
-        assert output.endswith("; the output may be out of date until it answers again\n")
+        assert output.endswith("; the output may be out of date until the cluster answers again\n")
         cluster.plane.resume_apiserver()
         cluster.set_status("m", storageStatus="Ready", nodesReadyCount=1)
         assert line_of(running)[:3] == ["cmc/m", "Ready", "1/1"]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from controller.inferenceservices.controller import service_of_deployment, service_of_its_name
+from controller.inferenceservices.controller import same_named_service, service_of_deployment
 from controller.inferenceservices.keys import ServiceKey
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
@@ -72,8 +72,8 @@ def test_a_service_that_changes_its_model_wakes_the_former_model(cluster: Cluste
     assert woken.take() == {MODEL, SERVICE}
 
 
-def test_a_deployment_wakes_the_service_of_its_name() -> None:
+def test_a_deployment_wakes_the_same_named_service() -> None:
     made = Object(metadata=Meta(name="svc", namespace="team", labels={LABEL: "svc"}))
-    assert [*service_of_deployment(made), *service_of_its_name(made.key)] == [SERVICE] * 2
+    assert [*service_of_deployment(made), *same_named_service(made.key)] == [SERVICE] * 2
     labelled_by_hand = Object(metadata=Meta(name="x", namespace="team", labels={LABEL: "svc"}))
     assert list(service_of_deployment(labelled_by_hand)) == []

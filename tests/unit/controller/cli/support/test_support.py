@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.support.bundle import written
+from controller.cli.support.bundle import open_bundle
 from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import MOST_AGENTS, choose_pods, logs_of
 from controller.cli.support.summary import node_line
@@ -164,7 +164,7 @@ def test_a_model_node_is_summarised_in_one_line() -> None:
 
 def test_an_unfinished_bundle_leaves_no_file(tmp_path: Path) -> None:
     def stop() -> None:
-        with written(tmp_path / "x.tar.gz", NOW) as bundle:
+        with open_bundle(tmp_path / "x.tar.gz", NOW) as bundle:
             bundle.add("a.txt", "a", b"a")
             raise ValueError("stop")
 
@@ -176,7 +176,7 @@ def test_an_unfinished_bundle_leaves_no_file(tmp_path: Path) -> None:
 def test_the_same_content_is_the_same_archive(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        with written(tmp_path / name / "x.tar.gz", NOW) as bundle:
+        with open_bundle(tmp_path / name / "x.tar.gz", NOW) as bundle:
             bundle.add("b.txt", "b", b"b", left_out=2)
             bundle.record_missing("c.txt", "not allowed")
             bundle.close()

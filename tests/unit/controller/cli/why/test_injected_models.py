@@ -1,5 +1,6 @@
 """What `larder why` says about the Models that a pod names."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,12 @@ def test_a_pod_that_bypassed_admission_is_recognised(found: ObservedPod, reason:
     assert (finding.severity, finding.reason) == (Severity.STOP, reason)
     assert phrase in finding.message
     assert finding.remedy
+
+
+def test_the_remedy_names_the_namespace_of_larder() -> None:
+    cluster = replace(seen(), release_namespace="models-system")
+    [finding] = [f for f in why_pod(pod(), cluster).findings if f.about == "admission"]
+    assert "-n models-system larder-controller" in finding.remedy
 
 
 def test_a_running_pod_of_a_deployment_that_slipped_through_is_named() -> None:

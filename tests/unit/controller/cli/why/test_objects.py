@@ -61,6 +61,11 @@ def test_each_message_of_the_conditions_is_reported_once() -> None:
     assert reasons(answer) == {"WhyReady", "WhyFailed", "NoPods"}
 
 
+def test_a_condition_without_a_message_is_reported_with_its_status() -> None:
+    answer = why_object(tree({"conditions": [condition("Failed", "True", "")]}), CLUSTER)
+    assert "condition Failed is True" in {f.message for f in answer.findings}
+
+
 def test_problems_of_its_deployment_are_reported_with_its_name() -> None:
     event = WorkloadEvent(
         metadata=meta("e"), involved_object=EventObject(uid="uid-set"), reason="FailedCreate", message="exceeded quota"

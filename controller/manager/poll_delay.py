@@ -4,7 +4,7 @@ _UNCROWDED = 20  # objects of a namespace
 _LONGEST_S = 300.0
 
 
-def look_delay_s(delay_s: float, waiting: int) -> float:
+def poll_delay_s(delay_s: float, waiting: int) -> float:
     """Return the delay until the next poll, so that polling a namespace costs no more than polling 20 objects.
 
     Args:
