@@ -28,7 +28,7 @@ class ClaimReconciler:
     async def reconcile(self, key: ModelKey) -> float | None:
         """Reconcile a model; return the delay in seconds until the next run, or None.
 
-        After it writes the spec, it waits for the watch to deliver the change before the other actions.
+        A write of the spec ends the run; the watch delivers the change and so triggers the next run.
         """
         declared = self.observer.cluster.declared(key)
         finalizer = finalizer_of(self.observer.cluster.ownership, key.kind)

@@ -1,4 +1,4 @@
-"""Changes of the pods of others, each based on the version that was read."""
+"""Changes pods that Larder does not own, each based on the version that was read."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ async def remove_gate(kube: Kube, pod: Pod, name: str) -> bool:
 
 
 async def patch_pod(kube: Kube, pod: Pod, change: Json, version: str = "", part: str = "") -> bool:
-    """Change a pod; return False if it is gone or has changed since it was read, which the watch tells.
+    """Change a pod; return False if it is gone or has changed since it was read; the watch then delivers that.
 
     Args:
         kube: The API client.

@@ -1,4 +1,4 @@
-"""Tells pods, and the objects that created them, what they wait for."""
+"""Records what pods wait for, as Events on the pods and on the objects that control them."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class PodEvents:
             pods: The pods.
             reason: The reason of the Event.
             message: Its message.
-            news: Tells states with the same reason apart: another one is reported at once.
+            news: Distinguishes states with the same reason; a new one is reported at once.
             warn: Whether it is a warning.
             owners: Whether the controllers of the pods get the event, too.
         """

@@ -27,9 +27,9 @@ def on_each(
     Args:
         path: API path of the collection.
         kind: Struct to decode objects into.
-        keys: Returns what an object enqueues when it appears or changes, and with every list.
+        keys: Returns the keys to enqueue for an object that appears or changes, and for each object of a new list.
         label_selector: Limits the collection to objects with these labels.
-        removed: Returns what a deleted object enqueues; by default nothing.
+        removed: Returns the keys to enqueue for a deleted object; by default none.
         name: Name in metrics and logs; defaults to the last segment of the path.
     """
     signal = Signal[K]()

@@ -70,5 +70,5 @@ def coalescing_delay(objects: Sized) -> Callable[[], float]:
 
 
 def itself(key: K) -> tuple[K]:
-    """Enqueue the key that the signal carries."""
+    """Return the key that the signal carries."""
     return (key,)

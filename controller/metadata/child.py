@@ -1,6 +1,6 @@
 """The child process that reads one model from its source: `python -m controller.metadata.child`.
 
-Its environment is empty otherwise, and its only secrets are those in the order.
+It gets few of the controller's environment variables, and no secrets except those in the order.
 """
 
 import time

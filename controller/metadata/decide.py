@@ -31,7 +31,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class WriteMetadata:
-    """Write the condition, and the metadata known from now on."""
+    """Write the condition and the metadata."""
 
     condition: ConditionUpdate
     metadata: ReadMetadata | None
@@ -51,7 +51,7 @@ def decide(view: MetadataView, now: datetime) -> list[Action]:
         return _finish(view, _merged(view, view.result, now), now)
     if view.stored is not None:
         return _finish(view, view.stored, now)
-    if _needs_none(view):
+    if _needs_no_reading(view):
         return [
             WriteMetadata(
                 ConditionUpdate(METADATA, "True", "Written", "the spec has all metadata, so nothing is read"), None
@@ -60,15 +60,15 @@ def decide(view: MetadataView, now: datetime) -> list[Action]:
     return [Read(view.identity)]
 
 
-def _needs_none(view: MetadataView) -> bool:
+def _needs_no_reading(view: MetadataView) -> bool:
     last = view.status.metadata
     return view.spec is not None and last is None and not view.demand.refreshed and is_written(view.spec, last)
 
 
 def _merged(view: MetadataView, found: Reading, now: datetime) -> ReadMetadata:
-    """Return what to store of a reading of the source.
+    """Return what to store after a reading of the source.
 
-    A node's report on an earlier archive stays until a node reports on this one, because the source alone cannot tell.
+    A node's report on an earlier archive stays until a node reports on this one: the source describes neither.
     """
     last = view.stored or ReadMetadata()
     attempts = count_attempts(last.reason, last.attempts, found.reason)
@@ -104,5 +104,5 @@ def _condition(view: MetadataView, stored: ReadMetadata) -> ConditionUpdate:
         retry = f"reported by node {stored.node}, until a node that can read the unpacked files reports their metadata"
     can_be_set = stored.reason in (*_OF_FILES, *_PERMANENT) and view.spec is not None
     by_hand = "; the fields of the spec can be set by hand" if can_be_set else ""
-    earlier = "; the known values are of earlier files" if stored.values else ""
+    earlier = "; the known values are from earlier files" if stored.values else ""
     return ConditionUpdate(METADATA, "False", stored.reason, f"{stored.message}{by_hand}{earlier}; {retry}")

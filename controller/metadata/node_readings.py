@@ -2,7 +2,7 @@
 
 Nodes are not trusted with one another's models. For files that the source does not describe, reported values count only
 while all reports agree: those of different nodes, and those of one node over time. Once two differ, none count until
-the files change or a refresh is requested. What is known of the same files only moves forward, so a lying node can
+the files change or a refresh is requested. What is known about the same files only moves forward, so a lying node can
 remove a description but cannot cause one write after another:
 
     interrupted -> failed -> values -> conflict
@@ -67,6 +67,6 @@ def _conflict(stored: ReadMetadata, first: str, second: str, now: datetime) -> R
 
 
 def _updated(stored: ReadMetadata, reading: Reading, node: str, now: datetime) -> ReadMetadata:
-    """Return what to store of a node's reading; an interruption keeps what is known of earlier files."""
+    """Return what to store after a node's reading; an interruption keeps the values of earlier files."""
     before = stored if reading.reason == INTERRUPTED else None
     return stored_reading(reading, before, stored.identity, stored.attempts, now, node)

@@ -40,7 +40,7 @@ class MetadataReconciler:
     async def reconcile(self, key: ModelKey) -> float | None:
         """Reconcile a model; return the delay in seconds until the next run, or None.
 
-        After a write, the rest waits until the watch delivers it.
+        A write ends the run; the watch delivers the change and so triggers the next run.
         """
         declared, view = self.cluster.declared(key), self._view(key)
         if declared is None or view is None:

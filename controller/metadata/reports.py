@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 def readings_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tuple[NodeReading, ...]:
     """Return the distinct reports on these files; each is untrusted until it is checked here.
 
-    A node's report counts only if the controller told the node to hold the model, the model is Ready there, and the
+    A node's report counts only if the controller placed the model on the node, the model is Ready there, and the
     node used the same version of the reader as the controller.
     """
     found, wanted = dict[UnpackedMetadata, str](), identity_of_files(target.manifest)

@@ -1,4 +1,4 @@
-"""What a model's status stores of a reading. No input or output, no clock."""
+"""What a model's status stores after a reading. No input or output, no clock."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -37,7 +37,7 @@ def _time_of(stored: ReadMetadata) -> datetime:
 def stored_reading(
     reading: Reading, before: ReadMetadata | None, identity: str, attempts: int, now: datetime, node: str = ""
 ) -> ReadMetadata:
-    """Return what to store of a reading; if it failed, the values from `before` are kept.
+    """Return what to store after a reading; if it failed, the values from `before` are kept.
 
     `node` is the node that read it, if one did.
     """

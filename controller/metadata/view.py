@@ -1,4 +1,4 @@
-"""Everything known about the metadata of one model on nodes when it is decided."""
+"""Everything that a decision about the metadata of one model on nodes depends on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ BUSY_S, IDLE_S, RECHECK_S, REFUSED_S = 5.0, 300.0, 20.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class ProvisionStorage:
-    """Create the claim, and its volume if Larder makes it, when it is their turn."""
+    """Create the claim, and its volume if Larder makes it, when their turn comes."""
 
     manifest: StorageManifest
 
@@ -55,9 +55,9 @@ class WriteCacheStatus:
 
     Args:
         state: The proposal's state.
-        reason: Of the condition Ready.
-        message: Of the condition Ready.
-        is_stalled: Whether nothing will change without an action by hand.
+        reason: Reason of the condition Ready.
+        message: Message of the condition Ready.
+        is_stalled: Whether nothing will change without manual action.
         fields: Other fields of the status that change.
     """
 

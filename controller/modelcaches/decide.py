@@ -6,7 +6,7 @@
        │                  └──── after a pause ──┴─ Failed           │
        └────────────────────────────────────────────────────────────┘
 
-A deleted cache waits for its pods, then its Job, its claim and its volume go, and at last the object.
+A deleted cache waits for its pods; then its Job, its claim and its volume are deleted, and finally the object.
 """
 
 from datetime import datetime
@@ -74,7 +74,7 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
 def _resolve(view: ModelCacheView) -> list[Action]:
     actions: list[Action] = [Resolve()] if view.may_resolve else []
     if view.failure is None:
-        return [*actions, WriteCacheStatus("Pending", "Resolving", f"asking {view.demand.uri} for its files")]
+        return [*actions, WriteCacheStatus("Pending", "Resolving", f"listing the files of {view.demand.uri}")]
     failure = view.failure
     return [
         *actions,

@@ -35,7 +35,7 @@ from shared.uri.model_uri import HfUri, parse_uri
 _FIRST_RETRY, _LONGEST_RETRY = timedelta(seconds=15), timedelta(minutes=10)
 _FIRST_ACTION, _LONGEST_ACTION = timedelta(minutes=15), timedelta(minutes=60)
 _REMEDY = "correct spec.pvcSpec.storageClassName, and Larder creates the claim again"
-# Failures that only a change by hand can fix. They are listed because the report of a Job is only text.
+# Failures that only a change by hand can fix. They are listed here because a Job reports its reason as text.
 _NEEDS_ACTION = frozenset(
     ("AddressRefused", "AuthDenied", "InvalidURI", "PickleRefused", "RevisionNotFound", "SourceNotFound", "UnsafePath")
 )
@@ -50,7 +50,7 @@ def current_job(view: ModelCacheView) -> str:
 
 
 def decide_job(view: ModelCacheView, resolution: Resolution, fields: dict[str, Any], now: datetime) -> list[Action]:
-    """Return what to do for the download, with `fields` of the status besides its own."""
+    """Return the actions for the download; `fields` are written to the status as well."""
     name = current_job(view)
     if view.job is None:
         return _start(view, resolution, fields, now, name)
@@ -112,7 +112,7 @@ def _start(
 
 
 def _waiting(view: ModelCacheView, running: DownloadRunning, fields: dict[str, Any], now: datetime) -> WriteCacheStatus:
-    """Return why the Job does not download yet; a reason why the claim gets no volume takes precedence."""
+    """Return the status while the Job does not download; a reason why the claim gets no volume takes precedence."""
     reason, message = _unbound(view, now) or (running.reason, running.message)
     if not reason:
         reason, message = "Starting", f"the download to claim {view.claim_name} is starting"
@@ -122,7 +122,7 @@ def _waiting(view: ModelCacheView, running: DownloadRunning, fields: dict[str, A
 
 
 def _unbound(view: ModelCacheView, now: datetime) -> tuple[str, str] | None:
-    """Return why the claim stays unbound until something is changed by hand; None for volumes that Larder makes."""
+    """Return why the claim stays unbound without manual action; None for volumes that Larder makes."""
     return None if view.volume is not None else unbound_reason(view.claim, view.storage_class, now, _REMEDY)
 
 
@@ -157,7 +157,7 @@ def settled_fields(view: ModelCacheView, percent: int) -> dict[str, Any]:
 
 
 def _pinned(resolution: Resolution, view: ModelCacheView) -> str:
-    """Return the URI for the download: that of a hub names the commit, because a branch may move meanwhile."""
+    """Return the URI for the download: a hub or Git URI names the commit, because a branch may move meanwhile."""
     uri, selection = parse_uri(resolution.uri), view.demand.selection.key
     commit = resolution.revision.removesuffix(f"-{selection}" if selection else "")
     match uri:
@@ -170,7 +170,7 @@ def _pinned(resolution: Resolution, view: ModelCacheView) -> str:
 
 
 def changed_template(view: ModelCacheView) -> str:
-    """Return what a change of pvcSpec or pvSpec needs: a claim with a volume keeps those that it was created from."""
+    """Return a note if pvcSpec or pvSpec has changed: the claim keeps those that it was created from."""
     if view.claim is None or is_of_template(view.claim, view.cache):
         return ""
     return (

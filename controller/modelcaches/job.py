@@ -11,7 +11,7 @@ from shared.selection.choice import Selection
 
 JOB_PREFIX = "larder-fill-"
 CACHE_ANNOTATION = "larder.dev/download-of"  # on the Job's pods: the name of the cache
-_KEPT_AFTER_S = 60  # leadership may change meanwhile; its pods keep a deleted claim from going away
+_KEPT_AFTER_S = 60  # time for a new leader to read the result; until then, its pods block deletion of the claim
 
 
 @dataclass(frozen=True, slots=True)

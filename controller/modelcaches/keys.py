@@ -1,4 +1,4 @@
-"""Keys of the caches of namespaces."""
+"""The workqueue key of a ModelCache."""
 
 from dataclasses import dataclass
 

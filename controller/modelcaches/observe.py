@@ -48,7 +48,7 @@ class ModelCacheObserver:
         cluster: The cluster state.
         kube: The API client.
         resolver: Resolves sources.
-        progress: Asks pods how far they are.
+        progress: Asks pods for their progress.
         now: The clock.
         csi_drivers: The drivers that pvSpec may name.
     """
@@ -91,7 +91,7 @@ class ModelCacheObserver:
     async def users(self, view: ModelCacheView) -> tuple[str, ...]:
         """Return the pods that mount the claim; the download's own pods do not count.
 
-        One that the cluster state knows holds the deletion up; that there is none is only believed of a live list.
+        A pod in the cluster state is enough to delay the deletion, but only a live list can show that there is none.
         """
         if known := tuple(self._known_users(view)):
             return known
@@ -109,7 +109,7 @@ class ModelCacheObserver:
             if pod.metadata.namespace == namespace and pod.status.phase not in TERMINAL and claim in pod.spec.claims:
                 yield pod.metadata.name
 
-    def throttled(self, view: ModelCacheView, running: dict[ModelCacheKey, frozenset[str]]) -> ModelCacheView:
+    def with_limits(self, view: ModelCacheView, running: dict[ModelCacheKey, frozenset[str]]) -> ModelCacheView:
         """Add the limits of the nodes that the download may run on, and whether it has to wait for others."""
         nodes = self._nodes(view.demand)
         groups = {name for node in nodes for name in self.cluster.membership.of(node)}

@@ -45,7 +45,7 @@ class ModelCacheReconciler:
     actor: ModelCacheActor
     creations: Creations[ModelCacheKey]
     finalizer_s: float
-    enabled: bool = True  # if not, caches are only released, so that no namespace is held up
+    enabled: bool = True  # if not, only finalizers are removed, so that no namespace is stuck in deletion
     _uids: dict[ModelCacheKey, str] = field(default_factory=dict, init=False)
     _running: dict[ModelCacheKey, frozenset[str]] = field(
         default_factory=dict, init=False
@@ -77,11 +77,11 @@ class ModelCacheReconciler:
         self._forget_previous(key, view.demand.uid)
         self._count(key, view)
         if view.job is None:
-            view = self.observer.throttled(view, self._running)
+            view = self.observer.with_limits(view, self._running)
         delay_s = await self._decide(key, view)
         if delay_s is None:
             return None
-        return poll_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and pods wake a cache anyway
+        return poll_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claim and pod events trigger it anyway
 
     async def _release(self, key: ModelCacheKey) -> None:
         """Remove our finalizer from a deleted cache; its Job and its claim go with it, because it owns them."""

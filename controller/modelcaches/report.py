@@ -27,7 +27,7 @@ def status_of(cache: ModelCache, write: WriteCacheStatus, stamp: str) -> ModelCa
 
 
 def is_failure(write: WriteCacheStatus) -> bool:
-    """Return whether an event about it is a warning."""
+    """Return whether the Event about a status is a warning."""
     return write.state == "Failed" or not (write.reason == READY or is_under_way(write.reason))
 
 

@@ -30,7 +30,7 @@ _HEADROOM, _LEAST_HEADROOM_BYTES, _UNIT_BYTES = 0.1, 64 * 2**20, 2**20  # for th
 
 @dataclass(frozen=True, slots=True)
 class ClaimTemplate:
-    """What a cache asks of its storage: `pvcSpec` and `pvSpec`.
+    """The storage that a cache requests: `pvcSpec` and `pvSpec`.
 
     Args:
         namespace: Namespace of the cache.
@@ -44,7 +44,7 @@ class ClaimTemplate:
 
     @property
     def digest(self) -> str:
-        """Tells one template from another."""
+        """Identifies the template."""
         text = json.dumps([self.claim, self.volume], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -180,7 +180,7 @@ def is_claim_of(claim: PersistentVolumeClaim, cache: Meta) -> bool:
 
 
 def is_of_template(claim: PersistentVolumeClaim, cache: ModelCache) -> bool:
-    """Return whether a claim was created from the present template of its cache; one without a record was."""
+    """Return whether a claim was created from its cache's present template; True without the annotation."""
     template = template_of(cache)
     return claim.metadata.annotations.get(TEMPLATE_ANNOTATION, template.digest) == template.digest
 

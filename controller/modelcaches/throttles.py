@@ -17,7 +17,7 @@ def rate_limit(limits: Iterable[int]) -> int:
 def holds_slot(job: Job | None, pods: Sequence[JobPod], now: datetime) -> bool:
     """Return whether a download counts towards the limits: its pod runs, or its Job is new.
 
-    A Job that waits for its node, volume or image any longer gives its slot to others.
+    A Job that waits longer for its node, volume or image gives up its slot.
     """
     if job is None or job.end is not None:
         return False

@@ -1,4 +1,4 @@
-"""Everything known about one ModelCache when it is decided."""
+"""Everything that a decision about one ModelCache depends on."""
 
 from dataclasses import dataclass
 
@@ -25,13 +25,13 @@ class ModelCacheView:
         volume: The volume that Larder created for this cache, because of its pvSpec.
         storage_class: The claim's class; read while the claim waits for its volume.
         creation_failure: Why the last attempt to create the claim failed.
-        position: Place in the queue of claims to create; None if it is not in it.
+        position: Place in the queue of claims to create; None if the claim is not queued.
         answer: An answer of the source that the status has not recorded yet.
         failure: Why the source could not be resolved.
         may_resolve: Whether the next resolution is due.
         job: The Job of the current attempt.
         pods: Its pods.
-        outdated_job: A Job that still downloads what is no longer wanted; the current attempt has none then.
+        outdated_job: A Job that still downloads an earlier revision or selection; only if the current attempt has none.
         job_refused: Why the Job cannot be created.
         secret_refused: Why the Secret that the Job uses may not be used any more.
         percent: Progress that the Job's pod reported.
@@ -71,6 +71,6 @@ class ModelCacheView:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the claim that is there has every file."""
+        """Whether the existing claim has every file."""
         status = self.cache.status
         return bool(status.serving_revision and self.claim_uid and status.claim_uid == self.claim_uid)

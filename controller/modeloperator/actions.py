@@ -13,7 +13,7 @@ from shared.api.model import ModelPhase
 
 @dataclass(frozen=True, slots=True)
 class ProvisionClaim:
-    """Create the claim when it is its turn."""
+    """Create the claim when its turn comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class WriteModelStatus:
 
     Args:
         phase: The specification's phase.
-        reason: Of the condition Ready.
-        message: `status.message`, and of the condition.
-        is_stalled: Whether nothing will change without an action by hand.
-        update: Reason and message of the condition Updating, while or since another revision is wanted.
+        reason: Reason of the condition Ready.
+        message: `status.message`, and the message of the condition.
+        is_stalled: Whether nothing will change without manual action.
+        update: Reason and message of the condition Updating, while another version is wanted.
         resizing: Reason and message of the condition Resizing, while the claim has another size than wanted.
         fields: Other fields of the status that change.
         ended: The download that this reports as complete or failed.

@@ -7,8 +7,8 @@
        ├───────────────────── Failed                        │
        └────────────────────────────────────────────────────┘
 
-A Ready model stays Ready while another source or version is downloaded beside its files; then it moves to that. The
-Job of a later version first removes those that no pod mounts.
+A Ready model stays Ready while another source or version is downloaded beside its files; then new pods get that. The
+Job of a later version first removes the versions that no pod mounts.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ def _decide(view: DownloadedModelView, now: datetime) -> list[Action]:
         return [Withdraw(), *_taken(view, view.claim, "claim")]
     if view.claim.metadata.deletion_timestamp is not None:
         message = f"claim {name} was deleted and is recreated when the last pod that mounts it has ended"
-        removal = [DeleteModelJob()] if _is_ours_and_stays(view) else []
+        removal = [DeleteModelJob()] if _must_delete_job(view) else []
         return [Withdraw(), *removal, _reset(view, "ClaimTerminating", message), Requeue(_PENDING_S)]
     if view.served == view.wanted:
         return [Withdraw(), _ready(view), Requeue(_READY_S)]
@@ -152,7 +152,7 @@ def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
 
 
 def _running(view: DownloadedModelView, running: DownloadRunning, now: datetime) -> WriteModelStatus:
-    """Return why the Job does not download yet; a reason why the claim gets no volume takes precedence."""
+    """Return the status while the Job runs; a reason why the claim gets no volume takes precedence."""
     fields = {} if view.served else {"progress": max(view.percent, view.model.status.progress)}
     problem = unbound_reason(view.claim, view.storage_class, now, _REMEDY)
     reason, message = problem or (running.reason or "Downloading", running.message or IN_PROGRESS)
@@ -197,13 +197,13 @@ def _taken(view: DownloadedModelView, found: Object, what: str) -> list[Action]:
     return [_write(view, "Failed", reason, message, is_stalled=True), Requeue(_FAILED_S)]
 
 
-def _is_ours_and_stays(view: DownloadedModelView) -> bool:
+def _must_delete_job(view: DownloadedModelView) -> bool:
     job = view.job
     return job is not None and is_of(job, view.model.metadata) and job.metadata.deletion_timestamp is None
 
 
 def _reset(view: DownloadedModelView, reason: str, message: str) -> WriteModelStatus:
-    """Return the state of a Model whose download starts from scratch."""
+    """Return the status of a Model whose download starts from scratch."""
     gone = {} if view.served else {"downloaded": "", "claim_uid": "", "path": "", "revision": "", "progress": 0}
     return _write(view, "Pending", reason, message, fields=gone)
 

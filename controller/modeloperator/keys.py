@@ -1,4 +1,4 @@
-"""Keys of Models."""
+"""The workqueue key of a Model."""
 
 from dataclasses import dataclass
 

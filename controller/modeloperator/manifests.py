@@ -34,8 +34,8 @@ class ModelDownload:
         claim_uid: UID of the claim.
         path: Directory on the claim; empty for its root.
         kept: Directories of other versions that stay, `.` for the root; empty if everything stays.
-        size: What the claim requests.
-        node: Node that already mounts the claim, which others may be unable to mount meanwhile.
+        size: Size that the claim requests.
+        node: Node that already mounts the claim; others may be unable to mount it meanwhile.
     """
 
     wanted: str

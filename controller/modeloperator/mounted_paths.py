@@ -38,7 +38,7 @@ class _Status(ApiStruct, frozen=True, kw_only=True):
 
 
 class MountingPod(Object, frozen=True, kw_only=True):
-    """A pod, as far as it mounts claims."""
+    """A pod, with the fields that show which claims it mounts."""
 
     spec: _Spec = _Spec()
     status: _Status = _Status()

@@ -34,7 +34,7 @@ class ModelOperatorObserver:
     Args:
         cluster: The cluster state.
         kube: The API client.
-        progress: Asks pods how far they are.
+        progress: Asks pods for their progress.
         changed: Signals a Model that was created, changed or deleted, before and after.
         models: Every Model that Larder manages.
     """
@@ -112,7 +112,7 @@ def _is_waiting(status: ModelObjectStatus) -> bool:
 
 
 def _belongs_to(pod: JobPod, job: Job) -> bool:
-    """Return whether a Job created a pod: one before it may have had its name."""
+    """Return whether a Job created a pod; an earlier Job may have had the same name."""
     return any(owner.get("uid") == job.metadata.uid for owner in pod.metadata.owner_references)
 
 
@@ -120,8 +120,8 @@ def _problem(model: Model, allowed: AllowedSources) -> tuple[str, str] | None:
     name = model.metadata.name
     if len(name) > LONGEST_NAME:
         message = (
-            f"the name of the Model has {len(name)} characters; its Job would be {job_name(model.metadata)}, which may "
-            f"have 63. Create it under a name of at most {LONGEST_NAME} characters"
+            f"the name of the Model has {len(name)} characters, and that of its Job, {job_name(model.metadata)}, can "
+            f"have at most 63; create the Model with a name of at most {LONGEST_NAME} characters"
         )
         return "NameTooLong", message
     try:

@@ -60,7 +60,7 @@ class ModelOperatorReconciler:
         delay_s = await self._decide(key, view)
         if delay_s is None:
             return None
-        return poll_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claims and Jobs wake a Model anyway
+        return poll_delay_s(delay_s, self.observer.waiting_in(key.namespace))  # claim and Job events trigger it anyway
 
     async def _decide(self, key: DownloadedModelKey, view: DownloadedModelView) -> float | None:
         actions = decide(view, self.now())

@@ -10,10 +10,10 @@ GROWING = "Growing"
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """A claim of another size than its Model wants.
+    """A claim whose size is not the one that its Model wants.
 
     Args:
-        reason: Of the condition Resizing.
+        reason: Reason of the condition Resizing.
         message: Its message.
         size: What the claim should request; empty if it does already, or never can.
     """
@@ -47,7 +47,7 @@ def resize_of(view: DownloadedModelView) -> Resize | None:
 
 
 def _bytes(quantity: str) -> int:
-    """Return a size in bytes, 0 if it is not one: admission refuses such a Model, where it is asked."""
+    """Return a size in bytes, 0 if it is invalid: admission, where it is called, refuses such a Model."""
     try:
         return parse_quantity(quantity)
     except ValueError:

@@ -62,7 +62,7 @@ class ModelDownloadMetrics:
         )
 
     def count(self, model: Key, end: DownloadEnd) -> None:
-        """Count the end of a download, once. A tenant writes reasons, so unknown ones count as Other."""
+        """Count the end of a download, once. A tenant can make up reasons, so unknown ones count as Other."""
         if self._counted.get(model) == end.job_uid:
             return
         self._counted[model] = end.job_uid

@@ -1,4 +1,4 @@
-"""What follows when another object has the name of a Model's claim or Job. No input or output, no clock."""
+"""What to report when another object has the name of a Model's claim or Job. No input or output, no clock."""
 
 from shared.kube.objects import Meta, Object
 

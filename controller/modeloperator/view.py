@@ -1,4 +1,4 @@
-"""Everything known about one Model when it is decided."""
+"""Everything that a decision about one Model depends on."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class DownloadedModelView:
         claim: The claim with the Model's name.
         storage_class: The claim's class; read while the claim waits for its volume.
         creation_failure: Why the last attempt to create the claim failed.
-        position: Place in the queue of claims to create; None if it is not in it.
+        position: Place in the queue of claims to create; None if the claim is not queued.
         job: The Job with the Model's name.
         pods: Its pods.
         job_refused: Why the Job cannot be created.

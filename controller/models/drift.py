@@ -63,7 +63,7 @@ class DriftChecker:
         self._slots = FairSlots(_MAX_CONCURRENT, self.clock)
 
     def next_check_in_s(self, uid: str) -> float | None:
-        """Return the seconds until the next check; None if none is due, or one is running.
+        """Return the seconds until the next check; None if checks are off, or one is running.
 
         An object that was never checked gets a random moment of the next period, so that a new leader spreads the load.
         """

@@ -29,7 +29,7 @@ class ModelEventHandler:
             yield from (rival for d in known for rival in self.cluster.models.keys_of_id(d.id) if rival != key)
 
     def of_unmanaged(self, key: ModelKey, _before: Declared | None, after: Declared | None) -> Iterator[ModelKey]:
-        """Yield a model that Larder does not manage after all, so that it is released."""
+        """Yield a model that Larder does not manage, so that its finalizer is removed."""
         if after is not None:
             yield key
 
@@ -60,12 +60,12 @@ class ModelEventHandler:
     def of_user(self, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
         """Yield the models being deleted that a pod uses: it may be their last user."""
         used = {label for pod in (before, after) if pod is not None for label in pod.metadata.labels}
-        return (key for key, demand in self._leaving() if uses_label(demand.id) in used)
+        return (key for key, demand in self._being_deleted() if uses_label(demand.id) in used)
 
     def of_service(self, before: InferenceService | None, after: InferenceService | None) -> Iterator[ModelKey]:
         """Yield the models being deleted that a service names or named: it may be their last user."""
         known = [service for service in (before, after) if service is not None]
-        return (key for key, d in self._leaving() if any(refers_to(service, d) for service in known))
+        return (key for key, d in self._being_deleted() if any(refers_to(service, d) for service in known))
 
     def of_unplaced(self, identity: str) -> Iterator[ModelKey]:
         """Yield the models of an id that gained or lost its place on a node."""
@@ -76,11 +76,11 @@ class ModelEventHandler:
         return iter(self.cluster.models.keys_of_id(entry[0]))
 
     def _at(self, node: Node) -> Iterator[ModelKey]:
-        """Yield the models that target the node, and those that may wait for it to be clean."""
+        """Yield the models that target the node, and those being deleted, which may wait for it."""
         for key, demand in self.cluster.models.demands.items():
             if demand.deleting or self.cluster.is_target(demand, node):
                 yield key
 
-    def _leaving(self) -> Iterator[tuple[ModelKey, Demand]]:
+    def _being_deleted(self) -> Iterator[tuple[ModelKey, Demand]]:
         """Yield the models being deleted: each may be waiting for its last user."""
         return ((key, demand) for key, demand in self.cluster.models.demands.items() if demand.deleting)

@@ -117,7 +117,7 @@ class ModelObserver:
         return tuple(sorted(name for name, n in nodes if n and n.ready and self.cluster.liveness.ready(name)))
 
     def _existing(self, demand: Demand) -> Resolution | None:
-        """Return a newer resolution of this model, from another object or from files that nodes keep without one."""
+        """Return a newer resolution of this model, from another object or from files that no object owns."""
         newest = max((d for d in self._sharing(demand) if d.resolution is not None), key=_newness, default=None)
         if newest is None:
             return self._reserved(demand) if demand.reuse else None

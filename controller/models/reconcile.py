@@ -48,7 +48,7 @@ class ModelReconciler:
     async def reconcile(self, key: ModelKey) -> float | None:
         """Reconcile a model; return the delay in seconds until the next run, or None.
 
-        After a write, the rest waits until the watch delivers it.
+        A write ends the run; the watch delivers the change and so triggers the next run.
         """
         declared, view = self.observer.cluster.declared(key), self.observer.view(key)
         self._forget_previous(key, view.demand.uid if view else "")

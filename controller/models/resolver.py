@@ -197,7 +197,7 @@ class Resolver:
             self._attempts[demand.uid] = Attempt(request, None, 0, self.clock() + settle_s, settle_s)
 
     def _settle_s(self, uid: str, request: Request) -> float:
-        """Return how long to keep an answer: doubled each time the source moved again before that.
+        """Return how long to keep an answer: doubled each time the source changes again too soon.
 
         Replicas behind one name may serve different versions of a file forever.
         """

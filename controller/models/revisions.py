@@ -53,7 +53,7 @@ def _cleared(view: ModelView, kind: str, reason: str, message: str) -> Condition
 
 
 def up_to_date(resolution: Resolution) -> ConditionUpdate:
-    """Return that the source still has the resolved revision."""
+    """Return the condition that the source still has the resolved revision."""
     message = f"{resolution.uri} was at revision {resolution.revision} when last checked"
     return ConditionUpdate(DRIFTED, "False", "UpToDate", message)
 
@@ -99,7 +99,7 @@ def _refreshed(view: ModelView) -> ConditionUpdate | None:
 
 
 def _refresh_ended(view: ModelView) -> ConditionUpdate | None:
-    """Return the end of a refresh that no answer reported: it was withdrawn, or its object has a record."""
+    """Return the condition for a refresh that ended without a report: it was withdrawn, or is on record."""
     before, demand = condition_of(view.status.conditions, REFRESHED), view.demand
     if before is None or before.status == "True" or demand.refresh_pending:
         return None
@@ -134,7 +134,7 @@ def _removing(view: ModelView) -> ConditionUpdate | None:
 
 
 def _larger(view: ModelView) -> ConditionUpdate | None:
-    """Return whether the model needs more space than its spec declares."""
+    """Return the condition for a model that needs more space than its spec declares."""
     resolution, declared_bytes = view.demand.resolution, view.demand.declared_bytes
     if resolution is None or not declared_bytes:
         return _cleared(view, LARGER, "NotDeclared", "there is no size to compare: spec.modelSize is not set, or "

@@ -1,4 +1,4 @@
-"""Everything known about one model when its status is decided."""
+"""Everything that a decision about one model depends on."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class TargetNode:
         status: The agent's status of the resolved revision.
         done_bytes: Bytes downloaded.
         total_bytes: Bytes to download in total.
-        serving: The agent's status of the revision that new pods get, if that is another.
+        serving: The agent's status of the revision that new pods get, if that is a different one.
         revisions: The revisions that are complete on the node.
         obstacle: Why the model cannot be in the node's ModelNode.
     """
@@ -83,7 +83,7 @@ class ModelView:
         failure: Why the last attempt to resolve failed.
         highest_number: The highest resolution number of all objects that share the model.
         upstream: The result of the last drift check.
-        drift_check_in_s: Seconds until the next drift check; None if none is due.
+        drift_check_in_s: Seconds until the next drift check; None if none is planned.
         users: The pods and InferenceServices that use a model being deleted.
     """
 

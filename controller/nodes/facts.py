@@ -18,7 +18,7 @@ class Facts:
     Attributes:
         view: What was observed; `view.users` and `view.unwanted` are None until they have been read live.
         listed: The entries of the ModelNode as it is.
-        reported: What the agent reports of each entry.
+        reported: What the agent reports about each entry.
         wanted: Entries that objects want, listed or new, in their desired form unless an eviction changes them.
         kept: Listed entries that no object wants but that stay (reserved or retained), in their desired form.
         leaving: Listed entries, as they are, whose files should leave the node.

@@ -119,7 +119,7 @@ class NodeObserver:
         return frozenset(key for key in mounted if key not in statuses or statuses[key].phase not in COMPLETE_PHASES)
 
     def _restored(self, name: str, awaited: frozenset[EntryKey], demands: Iterable[Demand]) -> dict[EntryKey, Entry]:
-        """Return the awaited entries that only other nodes list, which alone know their manifests."""
+        """Return the awaited entries as other nodes list them, because this one does not know their manifests."""
         missing = awaited - self.cluster.listed.sizes_on(name).keys()
         uids = {d.id: d.uid for d in demands} if missing else {}
         allowed = (key for key in missing if key[0] in uids and self.cluster.may_restore(key))

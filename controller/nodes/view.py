@@ -1,4 +1,4 @@
-"""Everything known about one node when its ModelNode is decided."""
+"""Everything that a decision about the ModelNode of one node depends on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class NodeView:
         acknowledged: When an entry that drains was first seen closed: its agent has confirmed it, and no new claim can
             get it as a device.
         offered: Draining entries that claims may still get, with the time when their agent confirmed the drain.
-        offers_read: Whether a live list of the node's devices has confirmed that.
+        offers_read: Whether a live list of the node's devices has confirmed `offered`.
         users: The pods that use each entry; None until pods have been listed live.
         unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
             may be stale and never suffice to remove files.
@@ -82,7 +82,7 @@ class NodeView:
         return {e.key: e for e in self.model_node.spec.entries} if self.model_node else {}
 
     def reported(self) -> dict[EntryKey, EntryStatus]:
-        """Return what its agent reports of each entry; the status of an earlier Node of this name is ignored."""
+        """Return what its agent reports about each entry; the status of an earlier Node of this name is ignored."""
         if not self.model_node or self.model_node.status.node_uid != self.uid:
             return {}
         return {s.key: s for s in self.model_node.status.entries}

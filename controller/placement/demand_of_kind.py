@@ -177,7 +177,7 @@ class _Source:
 def _select(
     source: _Source, requested: Callable[[], RequestedSelection], files: Selection
 ) -> tuple[_Source, Selection]:
-    """Return the source with the files to take of it; an invalid request makes the source invalid."""
+    """Return the source and the selection of its files; an invalid request makes the source invalid."""
     try:
         return source, choose(requested(), files)
     except ValueError as error:

@@ -12,10 +12,10 @@ class Contender:
     Attributes:
         wants: It has something left to download.
         holds: Its ModelNode grants something that is not complete.
-        granted: It was last granted.
+        granted: It had a grant after the last run.
         lost: Its agent is away, or has made no progress for too long.
         awaited: A pod on it waits for something that is left to download.
-        stalls: How often that happened recently.
+        stalls: How often it recently lost its grant.
     """
 
     node: str
@@ -35,7 +35,7 @@ def decide_grants(contenders: Iterable[Contender], limits: Mapping[str, int]) ->
 
     Nodes that recently lost a grant come after those that did not, whatever their priority: otherwise a model that
     never arrives would hold the only grant forever. Nodes on which pods wait come before others. A slot becomes free
-    only one run after the holder was told to stop, once its spec says so: that write may still be in flight.
+    only in the run after the grant was revoked, once the spec of the node shows it: the write may still be in flight.
     """
     nodes = list(contenders)
     kept = {c.node for c in nodes if (c.granted or c.holds) and c.wants and not c.lost}

@@ -1,4 +1,4 @@
-"""The labels and annotations that tell how a pod is placed on nodes with its model."""
+"""The labels and annotations that define how a pod is placed on nodes with its model."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -8,7 +8,7 @@ from shared.names import namespace_of
 Placement: TypeAlias = Literal["required", "preferred", "gated"]
 OnMissing: TypeAlias = Literal["wait", "fail"]
 
-PLACEMENT_ANNOTATION = "larder.dev/placement"  # required, preferred or gated; admission writes what a pod was given
+PLACEMENT_ANNOTATION = "larder.dev/placement"  # required, preferred or gated; admission records the effective one
 ON_MISSING_ANNOTATION = "larder.dev/on-missing"  # what happens to a preferred pod on a node without the files
 ENDED_ANNOTATION = "larder.dev/ended"  # when the controller ended a pod that must not wait
 MODEL_GATE = "larder.dev/model"  # the scheduling gate of gated pods, which the controller removes
@@ -18,7 +18,7 @@ LONGEST_TEXT = 16 * 1024
 
 
 def promised_snapshots(namespace: str, annotations: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the model ids and revisions that a pod was given, in order; a model on a claim has no revision.
+    """Return the model ids and revisions that a pod was given, in order, without models on claims.
 
     Anyone may write the annotation later: models of other namespaces are left out, and one of more than 32 parts or
     16 KiB counts as empty.

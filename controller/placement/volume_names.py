@@ -53,7 +53,7 @@ def hashed_claim(name: str, uid: str) -> str:
 
 
 def volume_names(namespace: str, claim: str) -> tuple[str, str]:
-    """Return the names that the volume of a claim may have: the proposal's, and one if that is taken or too long."""
+    """Return the names for the volume of a claim: the proposal's, and another if that is taken or too long."""
     plain = f"{claim}-{namespace}"
     hashed = _with_hash(plain, f"{namespace}/{claim}")
     return (plain if len(plain) <= _LONGEST_NAME else hashed), hashed

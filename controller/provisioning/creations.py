@@ -1,4 +1,4 @@
-"""What one reconciler has the provisioner create: at most one request per key, and its last failure."""
+"""A reconciler's requests to the provisioner: at most one per key, and its last failure."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Creations(Generic[K]):
-    """The claims that a reconciler has created, one per key; after each failure the key is reconciled again."""
+    """The creations that a reconciler requests, one per key; after each failure the key is reconciled again."""
 
     provisioner: Provisioner
     enqueue: Callable[[K], None]
@@ -41,11 +41,11 @@ class Creations(Generic[K]):
         """Queue a creation, unless one of this key waits already.
 
         Args:
-            key: The object whose reconcile asks; it is reconciled again if the creation fails.
+            key: The key of the owner, which is reconciled again if the creation fails.
             create: Creates the object; raises KubeError.
             order: Its place among the creations of the same flow.
             on_created: Called with the key once the object exists.
-            names: What log events call it.
+            names: Fields that identify it in log events.
         """
 
         def created() -> None:

@@ -51,16 +51,16 @@ async def create_exclusively(
     advice: str,
     whose: str = "Larder's",
 ) -> None:
-    """Create an object, unless it is there and ours.
+    """Create an object, unless it exists and is ours.
 
     Args:
         kube: The connection.
         collection: Path of the collection.
         body: The object.
-        found_as: What an existing object of that name is read as.
+        found_as: Struct to decode an existing object of that name into.
         is_ours: Whether such an object is the one that we would create.
         advice: What to do if it is not.
-        whose: Whose it would have to be, for the message.
+        whose: The expected owner in the message, as a possessive.
 
     Raises:
         RefusedName: The name is too long, or an object of another owner has it.

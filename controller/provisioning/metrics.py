@@ -53,11 +53,11 @@ class ProvisionerMetrics:
         self._attempts.labels(kind, result).inc()
 
     def gauges(self, server_failures: int) -> Iterable[Metric]:
-        """Return the length of the queue by kind, and whether the API server holds it up."""
+        """Return the length of the queue by kind, and the failures of the API server in a row."""
         depth = GaugeMetricFamily(
             "larder_provisioner_depth", "Requests for volumes and claims that wait.", labels=["kind"]
         )
         for kind, count in self._depth.items():
             depth.add_metric([kind], count)
-        paused = "Failures of the API server in a row for which the creation of volumes and claims pauses."
+        paused = "Failures of the API server in a row, which pause the creation of volumes and claims."
         return depth, gauge("larder_provisioner_server_failures", paused, server_failures)

@@ -18,7 +18,7 @@ class Tier(IntEnum):
 
 
 class ProvisionOrder(NamedTuple):
-    """What decides between the requests of a flow; it survives a restart, unlike the order of arrival.
+    """The order of the requests of a flow; it survives a restart, unlike the order of arrival.
 
     Args:
         created: The creationTimestamp of the owner.
@@ -116,6 +116,6 @@ def ordinal_bound(position: int) -> int:
 
 
 def queued_message(claim: str, position: int | None) -> str:
-    """Return how long the queue before a claim is, coarsely; None if it is not in it yet."""
+    """Return a message with a claim's approximate place in the queue; `position` is None before it is queued."""
     message = f"claim {claim} waits for its turn to be created"
     return message if position is None else f"{message}, among the first {ordinal_bound(position)} in the queue"

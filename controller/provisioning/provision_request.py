@@ -1,4 +1,4 @@
-"""What the provisioner is asked to create."""
+"""Requests to the provisioner."""
 
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class ProvisionRequest:
     Args:
         key: Identifies the request; a second one with the same key is ignored while the first waits. The name of its
             class, without `Key`, is the kind in metrics.
-        flow: Whom it belongs to, such as a namespace; flows take turns.
-        create: Creates what is missing of the objects. Must be idempotent: after a failure it runs again.
+        flow: What it belongs to, such as a namespace; flows take turns.
+        create: Creates the objects that are missing. Must be idempotent: after a failure it runs again.
         on_failure: Called when the request is refused (the error is not retryable), which ends it, or has failed
             `max_attempts` times in a row, which sends it to the tail of its flow.
         on_created: Called when the objects exist.

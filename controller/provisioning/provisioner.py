@@ -33,11 +33,11 @@ class ProvisionSettings:
         rate: Requests per second, on average.
         burst: Requests at once after a pause.
         max_attempts: Failures in a row after which a request goes to the tail.
-        turns: `namespaces` to have them take turns, or `arrival` for one line in which a request that fails holds up
+        turns: `namespaces` to have them take turns, or `arrival` for one queue in which a request that fails blocks
             all others.
         backoff: Pause after a failure.
-        settle_s: A new leader begins once no request has come for so long, because its reconcilers make them in any
-            order.
+        settle_s: A new leader begins once no request has arrived for this long, because its reconcilers send them in
+            any order.
     """
 
     rate: float
@@ -62,8 +62,8 @@ class Provisioner:
     """A queue under one token bucket (ADR 0031).
 
     Namespaces take turns, and the requests of a namespace are served one at a time, oldest owner first. A request that
-    fails is retried with backoff before all others if the API server is in trouble, because they would fail as well,
-    and otherwise before others of its namespace. Each attempt takes a token, so that an outage is not answered with
+    fails is retried with backoff before all others if the API server is failing, because they would fail as well,
+    and otherwise before others of its namespace. Each attempt takes a token, so that an outage does not cause
     more requests. A request that is refused, for example by a quota, ends at once.
 
     Only a leader runs it. Requests are lost when it ends; the next leader's reconcilers make them again from the
@@ -123,7 +123,7 @@ class Provisioner:
         return 1 if ahead is None else 1 + ahead + self._in_flight
 
     def gauges(self) -> Iterable[Metric]:
-        """Return the length of the queue by kind, and whether the API server holds it up."""
+        """Return the length of the queue by kind, and the failures of the API server in a row."""
         return self._metrics.gauges(self._outage.failures)
 
     async def run(self) -> None:

@@ -8,7 +8,7 @@ from shared.token_bucket import rounded_wait_s
 
 _TOO_MANY_REQUESTS = 429
 _LONGEST_PAUSE_S = 120.0  # whatever a server asks for
-# What the API server answers with a 5xx although only requests of some namespaces fail.
+# Parts of 5xx answers of the API server to failures that concern only some namespaces.
 _OF_SOME_NAMESPACES = (
     'failed calling webhook "',
     'admission webhook "',
@@ -40,7 +40,7 @@ class ServerOutage:
     _paused_at_s: float = 0.0
 
     def note(self, error: KubeError, begun_s: float, now_s: float) -> None:
-        """Record a failure of an attempt; one that began before the last pause tells nothing new."""
+        """Record a failure of an attempt; one that began before the last pause is nothing new."""
         if self.failures and begun_s < self._paused_at_s:
             return
         self.failures += 1

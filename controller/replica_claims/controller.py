@@ -16,7 +16,7 @@ from shared.api.core import PODS, PersistentVolumeClaim, Pod
 def replica_claims_controller(
     pods: ReplicaPods, claim_changed: Signal[PersistentVolumeClaim], reconciler: ReplicaPodReconciler
 ) -> Controller[ReplicaPodKey]:
-    """Return the controller; creating or deleting a claim wakes the pods that mount it."""
+    """Return the controller; creating or deleting a claim requeues the pods that mount it."""
     informer = Informer(PODS, Pod, pods, label_selector=f"{CLAIMS_LABEL}=true", name="replica_pods")
 
     def of_claim(claim: PersistentVolumeClaim) -> Iterable[ReplicaPodKey]:

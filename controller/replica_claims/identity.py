@@ -18,7 +18,7 @@ _TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 
 
 class NoIdentity(ValueError):
-    """A pod's replacement could not be told from its siblings; the message says what is missing."""
+    """A pod's replacement could not be distinguished from its siblings; the message says what is missing."""
 
 
 def controller_of(owners: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

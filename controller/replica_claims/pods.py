@@ -38,7 +38,7 @@ class ReplicaPods:
         return self._by_claim.of(claim)
 
     def known(self) -> Iterable[Key]:
-        """Yield the pods."""
+        """Yield the keys of the pods."""
         return (pod.key for pod in self._pods)
 
     def replace(self, objects: Sequence[Pod], unreadable: Collection[Key] = ()) -> None:

@@ -61,7 +61,7 @@ class Manifests:
         Raises:
             TooManyFiles: It does not fit into a ConfigMap.
             TooManyManifests: The share of the namespace is used up.
-            NameConflict: The name belongs to an object of somebody else.
+            NameConflict: An object that is not Larder's has the name.
             KubeError: The API server did not store it.
         """
         packed = await asyncio.to_thread(pack_selected, selected, listing or selected)  # a long list takes a while

@@ -59,7 +59,7 @@ def node_matters(before: Node | None, after: Node | None) -> bool:
 def changed_snapshot_labels(before: Node | None, after: Node | None) -> frozenset[str]:
     """Return the snapshot labels that a node gained or lost.
 
-    If anything else that waiting pods require has changed, these are also all that it has.
+    If anything else that waiting pods may require has changed, all that the node has now are included.
     """
     old, new = _snapshot_labels(before), _snapshot_labels(after)
     return old ^ new | (new if _required(before) != _required(after) else frozenset())

@@ -150,9 +150,9 @@ class ClusterState:
         return [d for d in targeting if self.models.conflict(d) is None]
 
     def may_restore(self, key: EntryKey) -> bool:
-        """Return whether a node may get a revision as another node lists it: one that serves, or did a while ago.
+        """Return whether a node may get a revision that another node lists: it serves, or did until recently.
 
-        Otherwise a tenant could bring old files to every node, by pods that name them.
+        Otherwise a tenant could bring old files to every node, with pods that name old revisions.
         """
         serves = any(d.id == key[0] and d.serving == key[1] for d in self.models.same_id(key[0]))
         return key in self.listed and (serves or self.held_revisions.is_recent(key))

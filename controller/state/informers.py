@@ -42,7 +42,7 @@ D = TypeVar("D", bound=Declared)
 
 
 def cluster_informers(cluster: ClusterState, namespace: str, *, devices: bool) -> tuple[Informer[Any], ...]:
-    """Return the informers of a cluster state, models last: what they are judged by must be cached first.
+    """Return the informers of a cluster state, models last, because decisions about them need the others.
 
     `devices`: claims of Dynamic Resource Allocation may hold models.
     """

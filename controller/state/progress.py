@@ -43,8 +43,8 @@ class ProgressTracker:
     def report(self, node: str, entries: Iterable[EntryProgress], sizes: Mapping[EntryKey, int]) -> None:
         """Record a report of running downloads.
 
-        A download counts as growing when it exceeds everything reported since its node was granted, up to its size, so
-        no report counts twice.
+        A download counts as growing when it exceeds everything reported since its node got its grant, up to its size,
+        so no report counts twice.
 
         Args:
             node: The node.
@@ -75,7 +75,7 @@ class ProgressTracker:
         return self._grew_at.get(node)
 
     def begin(self, node: str) -> None:
-        """Record that a node was just granted: bytes downloaded earlier no longer count as progress."""
+        """Record that a node just got a grant: bytes downloaded earlier no longer count as progress."""
         self._highest.pop(node, None)
 
     def keep_only(self, nodes: Container[str]) -> None:

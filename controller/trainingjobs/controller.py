@@ -27,7 +27,7 @@ def training_jobs_controller(
 
     If the feature is off, it watches nothing.
     """
-    volumes.claim_changed.listen(jobs.part_of)
+    volumes.claim_changed.listen(jobs.signal_owner)
     watched = Informer(TRAINING_JOB.path, TrainingJob, jobs.jobs, TRAINING_JOB)
     pods = Informer(PODS, TrainingPod, jobs.pods, label_selector=JOB_LABEL, name="trainingpods")
     services = Informer(SERVICES, Object, jobs.services, label_selector=JOB_LABEL, name="trainingservices")
@@ -36,14 +36,14 @@ def training_jobs_controller(
         key=TrainingJobKey,
         all_keys=lambda: (TrainingJobKey(*job.key) for job in jobs.jobs),
         for_=(on(jobs.changed, itself, informer=watched if enabled else None),),
-        owns=(_collected(jobs, pods if enabled else None), _collected(jobs, services if enabled else None)),
+        owns=(_batched(jobs, pods if enabled else None), _batched(jobs, services if enabled else None)),
         reconcile=reconciler.reconcile,
         stop=reconciler.stop,
         gauges=lambda: job_gauges(jobs.jobs),
     )
 
 
-def _collected(jobs: TrainingJobs, informer: Informer[Any] | None) -> Watch[TrainingJobKey]:
+def _batched(jobs: TrainingJobs, informer: Informer[Any] | None) -> Watch[TrainingJobKey]:
     """Return the watch of a job's parts; their changes are batched, for longer the larger the job is."""
 
     def listen(queue: Queue[TrainingJobKey]) -> None:

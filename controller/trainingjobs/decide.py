@@ -26,7 +26,7 @@ MOST_QUEUED = 500  # claims per role in the queue, which is in memory
 MOST_REPLACED = 100  # failed pods in `status.replacing`
 RESTART_S = 10.0  # minimum time between creating a pod and its replacement
 LOOK_AGAIN_S = 30.0  # between polls while another object has the name
-_LOOKS_PER_TURN = 20  # a position is at most a quarter out of date at 5 claims per second
+_POLLS_PER_TURN = 20  # a position is at most a quarter out of date at 5 claims per second
 POSITION_S = 5.0  # minimum time between two polls of the queue
 _SEEN_S = 0.5  # by then, the watch has usually reported the deletions
 UNBOUND_S = 60.0  # before an unbound claim is reported
@@ -34,7 +34,7 @@ UNBOUND_S = 60.0  # before an unbound claim is reported
 
 @dataclass(frozen=True, slots=True)
 class CreateService:
-    """Create the Service that names the pods."""
+    """Create the Service that gives the pods DNS names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def decide(view: TrainingJobView, now: datetime) -> list[Action]:
         *_replacements(view, now),
         *_creations(view),
         WriteJobStatus(replace=replace),
-        *_looks(view, now),
+        *_polls(view, now),
     ]
 
 
@@ -206,12 +206,12 @@ def _is_creatable(replica: ReplicaView) -> bool:
     return replica.pod is None and not replica.expected and replica.obstacle is None
 
 
-def _looks(view: TrainingJobView, now: datetime) -> Iterator[Action]:
+def _polls(view: TrainingJobView, now: datetime) -> Iterator[Action]:
     """Poll for changes that no watch reports."""
     if (end := deadline_of(view)) is not None:
         yield Requeue(max(0.0, (end - now).total_seconds()))
     if view.queue.queued or any(replica.expected for replica in view.replicas):
-        yield Requeue(poll_delay_s(max(POSITION_S, view.queue.position / _LOOKS_PER_TURN), view.active))
+        yield Requeue(poll_delay_s(max(POSITION_S, view.queue.position / _POLLS_PER_TURN), view.active))
     elif any(_is_short(view, replica) for replica in view.replicas):
         yield Requeue(poll_delay_s(LOOK_AGAIN_S, view.active))
     if any(replica.unbound for replica in view.replicas):

@@ -23,7 +23,7 @@ from shared.api.training_job import TrainingJob
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Meta, Object
 
-FailureKey = tuple[TrainingJobKey, str]  # and a role, a pod's name, or "" for the Service
+FailureKey = tuple[TrainingJobKey, str]  # a job, and a role, a pod's name, or "" for the Service
 
 
 @dataclass(frozen=True, slots=True)

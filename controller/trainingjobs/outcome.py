@@ -39,7 +39,7 @@ def outcome_of(view: TrainingJobView, now: datetime) -> JobOutcome | None:
         return JobOutcome(succeeded=False, reason="BackoffLimitExceeded", message=message)
     limit_s = view.job.spec.run_policy.active_deadline_seconds
     if limit_s is not None and (end := deadline_of(view)) is not None and now >= end:
-        message = f"it did not succeed within the {limit_s} seconds of activeDeadlineSeconds"
+        message = f"the job did not succeed within the {limit_s} seconds of activeDeadlineSeconds"
         return JobOutcome(succeeded=False, reason="DeadlineExceeded", message=message)
     return None
 

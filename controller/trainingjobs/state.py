@@ -57,7 +57,7 @@ class TrainingJobs:
         replicas = sum(spec.replicas for spec in job.spec.replica_specs.values()) if job is not None else 0
         return min(replicas * _DELAY_PER_REPLICA_S, _MAX_DELAY_S)
 
-    def part_of(self, found: Object) -> None:
+    def signal_owner(self, found: Object) -> None:
         """Signal the job that controls an object, if any does."""
         for owner in _job_owners(found.metadata):
             self.part_changed.emit(TrainingJobKey(found.metadata.namespace, str(owner.get("name"))))
@@ -65,7 +65,7 @@ class TrainingJobs:
     def _service_changed(self, before: Object | None, after: Object | None) -> None:
         known = after or before
         if known is not None:
-            self.part_of(known)
+            self.signal_owner(known)
 
     def _job_changed(self, before: TrainingJob | None, after: TrainingJob | None) -> None:
         known = after or before
@@ -80,7 +80,7 @@ class TrainingJobs:
         known = after or before
         if known is not None:
             self._pods_of.move(known.key, _controllers(before), _controllers(after))
-            self.part_of(known)
+            self.signal_owner(known)
 
 
 def _wants_the_same(before: TrainingJob | None, after: TrainingJob | None) -> bool:

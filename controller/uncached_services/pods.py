@@ -19,7 +19,7 @@ _LONGEST_REASON = 1000  # admission writes shorter ones
 
 @dataclass(slots=True)
 class UncachedPods:
-    """A sink that keeps only such pods of one kind of service, and announces each service with another reason."""
+    """A sink that keeps only such pods of one kind of service, and signals services whose pods have a new reason."""
 
     kind: str
     changed: Signal[UncachedServiceKey] = field(default_factory=Signal, init=False)
@@ -30,7 +30,7 @@ class UncachedPods:
         self._pods = Cache(self._moved)
 
     def replace(self, objects: Sequence[Pod], unreadable: Collection[Key] = ()) -> None:
-        """Keep those of the pods that matter."""
+        """Keep the pods that were left with their own download."""
         self._pods.replace([self._trimmed(pod) for pod in objects if is_uncached(pod)], unreadable)
 
     def upsert(self, obj: Pod) -> None:

@@ -1,4 +1,4 @@
-"""Says on a service why its pods have no cached model."""
+"""Writes Events on services about why their pods have no cached model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ class VolumeActor:
             named = replace(manifest, volume=name)
             body = named.volume_body()
             if uid:
-                body["spec"]["claimRef"]["uid"] = uid  # a claim that lost its volume binds to none but its own
+                body["spec"]["claimRef"]["uid"] = uid  # a claim that lost its volume binds only to one with its uid
             try:
                 await self.kube.request("POST", VOLUMES, body=body)
             except Conflict:

@@ -63,7 +63,7 @@ class DeleteVolume:
 
 @dataclass(frozen=True, slots=True)
 class ReportReason:
-    """Say on the pods and their owners why they wait."""
+    """Write an Event about why the pods wait, on them and their owners."""
 
     reason: str
     message: str
@@ -91,7 +91,7 @@ def decide(view: VolumeView) -> list[Action]:
 
 
 def _provision(view: VolumeView, manifest: VolumeManifest) -> list[Action]:
-    """Have the objects created; asked again now and then, because a queue can be lost with its replica."""
+    """Request the objects; the request is repeated, because a queue is lost with its replica."""
     if view.failure is None or view.failure.retry_s == 0:
         return [*_queued(view), Provision(manifest), Requeue(_LOOK_AGAIN_S)]
     if view.failure.retry_s is not None:
@@ -102,7 +102,7 @@ def _provision(view: VolumeView, manifest: VolumeManifest) -> list[Action]:
 
 
 def _queued(view: VolumeView) -> list[Action]:
-    """Report a creation that has waited since the last look."""
+    """Report the place of a creation that is already in the queue."""
     if view.position is None:
         return []
     message = (
@@ -193,7 +193,7 @@ def _not_bound(claim: PersistentVolumeClaim) -> str:
     return (
         f"claim {meta.name!r}{of_class} for the pod's model exists, and so does its volume {spec.volume_name!r}, but "
         f"Kubernetes has not bound them within {UNBOUND_S:.0f} s. `kubectl describe pvc {meta.name} -n "
-        f"{meta.namespace}` has the reason; without one there, check that kube-controller-manager runs"
+        f"{meta.namespace}` shows the reason; if it shows none, check that kube-controller-manager runs"
     )
 
 

@@ -42,7 +42,7 @@ class VolumeObserver:
     _unbound_since: dict[VolumeKey, float] = field(default_factory=dict, init=False)
 
     def view(self, key: VolumeKey, failure: CreationFailure | None) -> VolumeView:
-        """Return the claim as the caches have it."""
+        """Return the view of a claim from the caches."""
         name, volumes = Key(key.namespace, key.name), self.cluster.volumes
         users = self._users(name)
         manifest, problem = self._manifest(key, users) if users else (None, ("", ""))
@@ -62,7 +62,7 @@ class VolumeObserver:
         )
 
     async def with_live_users(self, view: VolumeView) -> VolumeView:
-        """Add whether any pod of the namespace mounts the claim, also one that admission has not seen."""
+        """Add whether any pod of the namespace mounts the claim, including pods that bypassed admission."""
         pods = await list_objects(self.kube, pods_in(view.key.namespace), Pod)
         used = any(view.key.name in pod.spec.claims and pod.status.phase not in TERMINAL for pod in pods)
         return replace(view, live_users=used)
@@ -106,7 +106,7 @@ class VolumeObserver:
         return manifest, ("", "")
 
     def _has_revision(self, demand: Demand, wanted: SnapshotVolume) -> bool:
-        """Return whether a model serves a revision, resolved it, or has it on a node still."""
+        """Return whether a model serves a revision, resolved it, or still has it on a node."""
         if wanted.revision in (demand.serving, demand.resolution.revision if demand.resolution else ""):
             return True
         return (wanted.id, wanted.revision) in self.cluster.listed

@@ -23,7 +23,7 @@ _MODES = ("ReadOnlyMany",)
 
 @dataclass(frozen=True, slots=True)
 class VolumeTemplate:
-    """What a cache asks of its volumes beyond the defaults: `pvSpec` and `pvcSpec`."""
+    """What a cache requests for its volumes beyond the defaults: `pvSpec` and `pvcSpec`."""
 
     volume: Mapping[str, Any] = field(default_factory=dict)
     claim: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class VolumeTemplate:
 def unknown_fields(
     where: str, template: Mapping[str, Any], known: Collection[str], constants: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a problem for each field that a template may not set, nor state with the value that it has anyway."""
+    """Yield a problem for each field that is neither known nor a constant with its fixed value."""
     for name in sorted(template.keys() - known):
         if name not in constants or template[name] != constants[name]:
             yield f"{where}.{name}: Larder sets this field itself; {where} may set {', '.join(sorted(known))}"
@@ -117,7 +117,7 @@ class VolumeManifest:
         }
 
     def _class(self) -> str:
-        """Return the storage class of both, which must be the same for them to bind; by default none."""
+        """Return the storage class of volume and claim, which bind only if it is the same; by default none."""
         return str(self.template.volume.get("storageClassName") or self.template.claim.get("storageClassName") or "")
 
     def _request(self) -> Json:

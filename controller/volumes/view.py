@@ -22,7 +22,7 @@ class VolumeView:
         problem: Reason and message if the pods cannot get their model this way.
         live_users: Whether a live list of the namespace's pods has users; None until it has been read.
         failure: Why the last attempt to create the objects failed.
-        position: Place in the queue of claims to create; None if it is not in it.
+        position: Place in the queue of claims to create; None if the claim is not queued.
         unused_s: How long the claim has had no users, in seconds.
         unbound_s: How long claim and volume have existed without being bound to each other, in seconds.
     """

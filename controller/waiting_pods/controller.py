@@ -9,7 +9,7 @@ from controller.waiting_pods.reconcile import WaitingPodsReconciler
 
 
 def waiting_pods_controller(cluster: ClusterState, reconciler: WaitingPodsReconciler) -> Controller[WaitingKey]:
-    """Return the controller; nodes that gain files wake only the pods that were given them."""
+    """Return the controller; a node that gains files requeues only the pods that wait for these."""
     changed, handler, delay = cluster.changed, WaitingPodsEventHandler(cluster), coalescing_delay(cluster.nodes)
     return Controller(
         name="waiting_pods",

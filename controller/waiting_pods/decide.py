@@ -47,7 +47,7 @@ class FailPod:
 
 @dataclass(frozen=True, slots=True)
 class ReportOnPods:
-    """Write an Event on pods, and on their owners if the owner has to know; `news` tells one state from another."""
+    """Write an Event on pods, with `owners` also on their owners; another state in `news` is reported at once."""
 
     pods: tuple[Pod, ...]
     reason: str
@@ -64,7 +64,7 @@ def decide(view: WaitingView) -> list[Action]:
     """Return the next steps for the pods of one namespace that were given one snapshot."""
     gates, ends, rest = list[Action](), list[Action](), list[WaitingPod]()
     for waiting in view.pods:
-        if waiting.resting:
+        if waiting.recently_failed:
             rest.append(waiting)
         elif waiting.gated and (waiting.fits or not view.key.id):
             gates.append(RemoveGate(waiting.pod))
@@ -78,12 +78,12 @@ def decide(view: WaitingView) -> list[Action]:
 
 
 def _look_again(view: WaitingView, rest: list[WaitingPod], changes: int, ends: int) -> list[Action]:
-    """Return when the pods need another look if nothing wakes them before; most changes do."""
+    """Return when to reconcile the pods again if no event comes earlier; for most changes, one does."""
     if changes > _MOST_AT_ONCE:
         return [Requeue(_NEXT_BATCH_S)]
     if view.undecided:
         return [Requeue(_NEXT_LOOK_S)]
-    if changes or ends or any(w.missing is not None or w.resting for w in rest):
+    if changes or ends or any(w.missing is not None or w.recently_failed for w in rest):
         return [Requeue(_PROGRESS_S)]
     return [Requeue(_REPEAT_S)] if any(view.waits(w) for w in rest) else []
 
@@ -104,8 +104,8 @@ def _gated(view: WaitingView, rest: list[WaitingPod]) -> list[Action]:
     if not gated:
         return []
     message = (
-        f"waits behind the scheduling gate until a node that it may run on has {_title(view)}; `larder why pod/NAME` "
-        "says how far the downloads are"
+        f"the pod waits behind its scheduling gate until a node that it may run on has {_title(view)}; `larder "
+        "why pod/NAME` says how far the downloads are"
     )
     return [ReportOnPods(_pods(gated), WAITING, message)]
 
@@ -142,7 +142,7 @@ def _delay(missing: MissingFiles) -> str:
 
 
 def _here(view: WaitingView, rest: list[WaitingPod]) -> list[Action]:
-    """Report the arrival of the files on pods on which an Event says that they wait."""
+    """Report that the files have arrived, on pods that were reported as waiting."""
     done = [w for w in rest if w.bound and w.missing is None and w.notified]
     return [ReportOnPods((w.pod,), HERE, f"{_title(view)} is on node {w.pod.spec.node_name}{_mount(w)}") for w in done]
 

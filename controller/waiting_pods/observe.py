@@ -35,19 +35,21 @@ class WaitingPodsObserver:
     progress: ProgressTracker
     _next: dict[WaitingKey, int] = field(default_factory=dict, init=False)  # where the last search for nodes stopped
 
-    async def view(self, key: WaitingKey, notified: Collection[str] = (), resting: Collection[str] = ()) -> WaitingView:
+    async def view(
+        self, key: WaitingKey, notified: Collection[str] = (), recently_failed: Collection[str] = ()
+    ) -> WaitingView:
         """Return the pods of a key.
 
         Args:
             key: The namespace and the snapshot.
             notified: The uids of the pods on which an Event says that they wait.
-            resting: The uids of the pods for which a change failed recently.
+            recently_failed: The uids of the pods for which a change failed recently.
         """
         pods = self._pods(key)
         demands = [d for d in self.cluster.models.same_id(key.id) if d.id == key.id and not d.deleting]
-        having = self._having(key) if demands else []
-        gated = [pod for pod in pods if _is_gated(pod) and pod.metadata.uid not in resting]
-        fits, undecided = await self._fitting(key, gated, having)
+        with_files = self._nodes_with_files(key) if demands else []
+        gated = [pod for pod in pods if _is_gated(pod) and pod.metadata.uid not in recently_failed]
+        fits, undecided = await self._fitting(key, gated, with_files)
         return WaitingView(
             key=key,
             pods=tuple(
@@ -55,14 +57,14 @@ class WaitingPodsObserver:
                     self._waiting(key, pod, demands),
                     fits=pod.metadata.uid in fits,
                     notified=pod.metadata.uid in notified,
-                    resting=pod.metadata.uid in resting,
+                    recently_failed=pod.metadata.uid in recently_failed,
                 )
                 for pod in pods
             ),
             declared=bool(demands),
             serving=next((d.serving for d in demands if d.serving), ""),
-            obtainable=bool(having) or self._is_wanted(key, demands),
-            on_some_node=bool(having),
+            obtainable=bool(with_files) or self._is_wanted(key, demands),
+            on_some_node=bool(with_files),
             undecided=undecided,
         )
 
@@ -74,7 +76,7 @@ class WaitingPodsObserver:
         known = map(self.cluster.users.get, self.cluster.waiting_pods.pods_for(key.namespace, key.snapshot))
         return sorted((p for p in known if p is not None), key=lambda p: (p.metadata.creation_timestamp, p.key))
 
-    def _having(self, key: WaitingKey) -> list[Node]:
+    def _nodes_with_files(self, key: WaitingKey) -> list[Node]:
         label = snapshot_label(*key.snapshot)
         return [node for node in self.cluster.nodes if node.metadata.labels.get(label) == "true"]
 
@@ -126,26 +128,26 @@ class WaitingPodsObserver:
             return ""
         return "no other node gets this revision any more; delete the pod, so that its successor gets another"
 
-    async def _fitting(self, key: WaitingKey, gated: list[Pod], having: list[Node]) -> tuple[set[str], bool]:
+    async def _fitting(self, key: WaitingKey, gated: list[Pod], with_files: list[Node]) -> tuple[set[str], bool]:
         """Return the uids of the pods for which a node has all models, and whether some were not checked.
 
         Pods of one workload have equal constraints; a run checks at most 100 different ones, fewer where many
         nodes have the files. The next run continues from there, and other work runs in between.
         """
-        if not gated or not having:
+        if not gated or not with_files:
             return set(), False
-        most = max(1, min(_MOST_MATCHED, _MOST_COMPARISONS // len(having)))
+        most = max(1, min(_MOST_MATCHED, _MOST_COMPARISONS // len(with_files)))
         first = self._next.pop(key, 0) % len(gated)
         answers, fitting = dict[str, bool](), set[str]()
         for index in range(len(gated)):
             pod = gated[(first + index) % len(gated)]
-            question = _question(pod)
-            if question not in answers:
+            constraints = _constraints(pod)
+            if constraints not in answers:
                 if len(answers) == most:
                     self._next[key] = first + index
                     return fitting, True
-                answers[question] = await _fits(pod, having)
-            if answers[question]:
+                answers[constraints] = await _fits(pod, with_files)
+            if answers[constraints]:
                 fitting.add(pod.metadata.uid)
         return fitting, False
 
@@ -177,7 +179,7 @@ def _labels_of_models(pod: Pod) -> dict[str, str]:
     return {label: "true" for key in snapshots for label in (ready_label(key[0]), snapshot_label(*key))}
 
 
-def _question(pod: Pod) -> str:
+def _constraints(pod: Pod) -> str:
     """Return everything that determines where a pod may run; equal for pods of one workload."""
     return json.dumps([pod.spec.node_selector, pod.spec.affinity.node_affinity, sorted(_labels_of_models(pod))])
 

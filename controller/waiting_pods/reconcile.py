@@ -17,7 +17,7 @@ from controller.waiting_pods.state_metrics import WaitingPodsMetrics
 from shared.api.core import Pod
 from shared.kube.errors import Refused
 
-_REST = timedelta(seconds=50)  # shorter than the pause until the next look
+_BACKOFF = timedelta(seconds=50)  # shorter than the delay until the next run
 _PAUSE = timedelta(seconds=10)
 _log = structlog.get_logger()
 
@@ -31,13 +31,15 @@ class WaitingPodsReconciler:
     pod_events: PodEvents
     metrics: WaitingPodsMetrics
     now: Callable[[], datetime]
-    _resting: dict[WaitingKey, dict[str, datetime]] = field(default_factory=dict, init=False)  # by uid, until when
+    _backoff_until: dict[WaitingKey, dict[str, datetime]] = field(
+        default_factory=dict, init=False
+    )  # by uid, until when
     _ended: dict[WaitingKey, datetime] = field(default_factory=dict, init=False)  # when a pod was last ended
-    _reported: dict[WaitingKey, set[str]] = field(default_factory=dict, init=False)  # by uid, who has an Event
+    _reported: dict[WaitingKey, set[str]] = field(default_factory=dict, init=False)  # the uids of pods with an Event
 
     async def reconcile(self, key: WaitingKey) -> float | None:
         """Reconcile the pods of a key; return the delay in seconds until the next run, or None."""
-        view = await self.observer.view(key, self._reported.get(key, ()), self._still_resting(key))
+        view = await self.observer.view(key, self._reported.get(key, ()), self._recently_failed_uids(key))
         self.metrics.note(view)
         if not view.pods:
             self._forget(key)
@@ -51,12 +53,12 @@ class WaitingPodsReconciler:
     async def stop(self) -> None:
         """Drop the state of this leadership."""
         self.metrics.clear()
-        for known in (self._reported, self._resting, self._ended):
+        for known in (self._reported, self._backoff_until, self._ended):
             known.clear()
 
     def _forget(self, key: WaitingKey) -> None:
         self._reported.pop(key, None)
-        self._resting.pop(key, None)
+        self._backoff_until.pop(key, None)
         self.pod_events.forget(key)
         self.observer.forget(key)
 
@@ -83,25 +85,25 @@ class WaitingPodsReconciler:
                 _log.info("pod_failed", **about)
                 await self.pod_events.report(key, (action.pod,), REASON, action.message)
             else:
-                self._rest(key, action.pod)
+                self._back_off(key, action.pod)
         except Refused as error:
             _log.warning("pod_not_changed", **about, error=str(error))
-            self._rest(key, action.pod)
+            self._back_off(key, action.pod)
 
     def _pauses(self, key: WaitingKey) -> bool:
         """Return whether pods of this key were ended just now: a ReplicaSet replaces each of them at once."""
         self._ended = {ended: at for ended, at in self._ended.items() if self.now() - at < _PAUSE}
         return key in self._ended
 
-    def _rest(self, key: WaitingKey, pod: Pod) -> None:
-        self._resting.setdefault(key, {})[pod.metadata.uid] = self.now() + _REST
+    def _back_off(self, key: WaitingKey, pod: Pod) -> None:
+        self._backoff_until.setdefault(key, {})[pod.metadata.uid] = self.now() + _BACKOFF
 
-    def _still_resting(self, key: WaitingKey) -> set[str]:
+    def _recently_failed_uids(self, key: WaitingKey) -> set[str]:
         now = self.now()
-        resting = {uid: until for uid, until in self._resting.pop(key, {}).items() if until > now}
-        if resting:
-            self._resting[key] = resting
-        return set(resting)
+        recently_failed = {uid: until for uid, until in self._backoff_until.pop(key, {}).items() if until > now}
+        if recently_failed:
+            self._backoff_until[key] = recently_failed
+        return set(recently_failed)
 
     async def _report(self, key: WaitingKey, report: ReportOnPods) -> None:
         await self.pod_events.report(

@@ -49,7 +49,7 @@ class WaitingPod:
         missing: What its node lacks; None if the files are there, or it has no node.
         fails: Whether it asks to be ended on a node without the files.
         notified: Whether an Event says that it waits for the files.
-        resting: Whether a change of it failed a short time ago.
+        recently_failed: Whether a change of the pod failed recently.
     """
 
     pod: Pod
@@ -59,7 +59,7 @@ class WaitingPod:
     missing: MissingFiles | None = None
     fails: bool = False
     notified: bool = False
-    resting: bool = False
+    recently_failed: bool = False
 
     @property
     def bound(self) -> bool:
@@ -76,10 +76,10 @@ class WaitingView:
         pods: The pods, oldest first.
         declared: Whether an object that is not being deleted declares the model.
         serving: The revision that new pods get.
-        obtainable: Whether a node has the snapshot, or is still to get it.
+        obtainable: Whether a node has the snapshot, or will still get it.
         on_some_node: Whether a node has it.
         undecided: Whether there were too many gated pods to check all of them.
-        paused: Whether pods of the key were ended just now, so that no others are yet.
+        paused: Whether pods of the key were ended just now, so that others are not ended yet.
     """
 
     key: WaitingKey

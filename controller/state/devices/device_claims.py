@@ -24,7 +24,7 @@ class DeviceClaims:
         self._claims = Cache(self._move)
 
     def replace(self, objects: Sequence[ResourceClaim], unreadable: Collection[Key] = ()) -> None:
-        """Become exactly these claims."""
+        """Replace the contents with those of the claims that hold models."""
         self._claims.replace([claim for claim in objects if claim.model_nodes], unreadable)
 
     def upsert(self, claim: ResourceClaim) -> None:

@@ -1,4 +1,4 @@
-"""Who holds models as devices of Dynamic Resource Allocation, read live: claims, not pods, say so."""
+"""Who holds models as devices of Dynamic Resource Allocation, read live from the claims."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping

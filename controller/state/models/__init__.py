@@ -1,1 +1,1 @@
-"""What is known of models: the declared ones, the revisions that stay, and who refers to them."""
+"""What is known about models: the declared ones, the revisions that stay, and who refers to them."""

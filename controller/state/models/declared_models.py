@@ -94,7 +94,7 @@ class DeclaredModels:
         return conflict_of(demand, self.same_id(demand.id))
 
     def is_read_from_claim(self, key: ModelKey) -> bool:
-        """Return whether a model is read from a claim, unless its state is one that all models share."""
+        """Return whether a model is read from a claim: not if it is disabled, being deleted or in conflict."""
         demand = self.demands.get(key)
         if demand is None or not demand.on_claim or demand.disabled or demand.deleting:
             return False

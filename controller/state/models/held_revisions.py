@@ -44,7 +44,7 @@ class HeldRevisions:
         return self._recent_s(snapshot)
 
     def is_recent(self, snapshot: EntryKey) -> bool:
-        """Return whether a revision that does not serve did so a short time ago, so that nodes may still get it."""
+        """Return whether a revision served until recently, so that nodes may still get it."""
         return self._recent_s(snapshot) > 0
 
     def _recent_s(self, snapshot: EntryKey) -> float:

@@ -1,1 +1,1 @@
-"""What is known of each node: its agent, its groups, and the entries of its ModelNode."""
+"""What is known about each node: its agent, its groups, and the entries of its ModelNode."""

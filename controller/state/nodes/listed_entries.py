@@ -1,4 +1,4 @@
-"""What the ModelNodes list to be on their nodes."""
+"""The entries that ModelNodes list."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,8 +15,8 @@ from shared.kube.objects import Key
 class ListedEntries:
     """The entries of all ModelNodes, by snapshot and by claim.
 
-    A snapshot is in it while some ModelNode lists it in another state than Absent. Snapshots are counted, not kept by
-    node: thousands of nodes list the same few.
+    It contains a snapshot while some ModelNode lists it in a state other than Absent. Snapshots are counted, not kept
+    by node: thousands of nodes list the same few.
     """
 
     model_nodes: Cache[ModelNode]

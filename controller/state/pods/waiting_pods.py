@@ -13,7 +13,7 @@ from shared.names import snapshot_label
 
 NO_SNAPSHOT: EntryKey = ("", "")
 _NOT_STARTED = ("", "Pending")
-SnapshotUse = tuple[str, EntryKey]  # a namespace and a snapshot that pods of it were given
+SnapshotUse = tuple[str, EntryKey]  # a namespace, and a snapshot that its pods were given
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class WaitingPods:
     _of_id: Index[str, SnapshotUse] = field(default_factory=Index, init=False)
 
     def uses(self) -> set[SnapshotUse]:
-        """Return every namespace with a snapshot for which pods of it wait."""
+        """Return each namespace and snapshot for which pods wait."""
         return self._pods.values()
 
     def pods_for(self, namespace: str, snapshot: EntryKey) -> list[Key]:

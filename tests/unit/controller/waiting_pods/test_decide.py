@@ -62,10 +62,10 @@ def test_a_gate_stays_until_a_node_that_fits_has_the_files() -> None:
     assert ungated(decide(view(ready, on_some_node=True))) == [ready.pod]
 
 
-def test_a_resting_pod_is_skipped_and_does_not_delay_others() -> None:
+def test_a_pod_that_failed_recently_is_skipped_and_does_not_delay_others() -> None:
     ready, failing = gated(fits=True), bound("q", fails=True)
-    resting = [replace(w, resting=True) for w in (ready, failing)]
-    actions = decide(view(*resting, gated("r", fits=True), on_some_node=True))
+    failed = [replace(w, recently_failed=True) for w in (ready, failing)]
+    actions = decide(view(*failed, gated("r", fits=True), on_some_node=True))
     assert [p.metadata.name for p in ungated(actions)] == ["r"]
     assert not any(isinstance(a, FailPod) for a in actions)
     assert actions[-1] == Requeue(60.0)
