@@ -73,7 +73,7 @@ class ControllerSettings(BaseSettings):
     volumes_qps: float = Field(default=5, gt=0)  # volumes and claims created per second
     volumes_burst: int = Field(default=10, ge=1)  # this many at once after a pause
     volumes_max_attempts: int = Field(default=10, ge=1)  # failures in a row before a request goes to the tail
-    volumes_turns: Literal["namespaces", "arrival"] = "namespaces"  # the order of requests: by turns, or by arrival
+    volumes_turns: Literal["namespaces", "arrival"] = "namespaces"  # whether namespaces take turns, or order of arrival
     claim_template_workloads: list[dict[str, str]] = []  # whose pods may have claims from an annotation, as JSON
     mount: Literal["claim", "hostPath"] = "claim"  # how pods mount models, unless annotated
     placement: Placement = "required"  # how pods with models are placed, unless annotated

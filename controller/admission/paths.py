@@ -54,7 +54,7 @@ def checked_mount_path(path: str) -> str:
 
 
 def _parts_to_check(parts: list[str]) -> list[str]:
-    """Return the parts above a models directory, and hidden ones below: others there name models and vendors."""
+    """Return the parts above a models directory, and hidden ones below it; others there name models and vendors."""
     first = next((i for i, part in enumerate(parts) if "model" in part.lower()), len(parts))
     hidden = [part for part in parts[first:] if part.startswith(".")]
     return parts[2 if parts[:2] == ["var", "lib"] else 0 : first] + hidden

@@ -64,7 +64,7 @@ class ClaimOwner:
     uid: str
 
     def reference(self) -> Json:
-        """Return the owner reference, with which Kubernetes deletes the claims together with the workload."""
+        """Return the owner reference: Kubernetes deletes the claims with the workload, and not before."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,

@@ -26,7 +26,7 @@ async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ..
 
 
 async def delete_job(kube: Kube, seen: Meta) -> None:
-    """Delete the Job that was read, with its pods; never another that has its name by now."""
+    """Delete the Job that was read, with its pods; never a newer one of the same name."""
     body = {"propagationPolicy": "Background", "preconditions": {"uid": seen.uid}}
     with suppress(NotFound, Conflict):
         await kube.request("DELETE", _path(seen.namespace, seen.name), body=body)

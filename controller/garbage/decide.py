@@ -26,7 +26,7 @@ def unreferenced(manifests: Iterable[StoredManifest], referenced: Collection[str
 
 
 def unreferenced_since(digests: Iterable[str], before: Mapping[str, float], now_s: float) -> dict[str, float]:
-    """Return since when each has been unreferenced; one that was needed in between starts over."""
+    """Return when each became unreferenced; one that was needed in between starts over."""
     return {digest: before.get(digest, now_s) for digest in digests}
 
 

@@ -44,15 +44,15 @@ class GrantsEventHandler:
     cluster: ClusterState
 
     def of_any(self, *_: object) -> Iterator[GrantsKey]:
-        """Yield it for every change of a node or a group."""
+        """Yield the key for every change of a node or a group."""
         yield GrantsKey()
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[GrantsKey]:
-        """Yield it, except for changes in numbers alone."""
+        """Yield the key, unless only numbers changed."""
         if change.spec_changed or change.statuses:
             yield GrantsKey()
 
     def of_agent(self, name: str) -> Iterator[GrantsKey]:
-        """Yield it for an agent that became ready or went away."""
+        """Yield the key for an agent that became ready or went away."""
         if self.cluster.node(name) is not None:
             yield GrantsKey()

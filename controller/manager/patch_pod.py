@@ -28,7 +28,7 @@ async def patch_pod(kube: Kube, pod: Pod, change: Json, version: str = "", part:
         kube: The API client.
         pod: The pod that was read.
         change: A merge patch.
-        version: The version that was read, if it is a newer one than that of `pod`.
+        version: The version that was read, if it is newer than that of `pod`.
         part: `/status`, or empty.
 
     Raises:

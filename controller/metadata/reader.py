@@ -63,7 +63,7 @@ class MetadataReader:
         self._ended.pop(key, None)
 
     def start(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:
-        """Read a model, unless that is running or was done within the last minutes."""
+        """Read a model, unless it is being read or was read within the last minutes."""
         run, (last, ended) = (key, identity), self._ended.get(key, ("", 0.0))
         settling = last == identity and self.clock() - ended < _SETTLE_S
         if run not in self._running and not settling:

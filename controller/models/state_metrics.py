@@ -22,7 +22,7 @@ _NEW = "New"
 
 
 def model_gauges(cluster: ClusterState) -> Iterator[Metric]:
-    """Yield the number of models by state, and since when models have been unready."""
+    """Yield the number of models by state, and when models became unready."""
     yield _by_state(cluster)
     yield _not_ready(cluster)
 
@@ -67,7 +67,7 @@ def _state(declared: Declared) -> str:
 
 
 def _since(demand: Demand, declared: Declared) -> float:
-    """Return since when a model has been unready, in Unix seconds; 0 if it is ready or no node should hold it."""
+    """Return when a model became unready, in Unix seconds; 0 if it is ready or no node should hold it."""
     if not (demand.placeable or demand.invalid):
         return 0.0
     ready = condition_of(declared.status.conditions, "Ready")

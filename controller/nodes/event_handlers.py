@@ -26,7 +26,7 @@ class NodeEventHandler:
         return _keys(node for node in (before, after) if node is not None)
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[NodeKey]:
-        """Yield its node, except for changes in numbers alone."""
+        """Yield its node, unless only numbers changed."""
         if change.spec_changed or change.statuses:
             yield NodeKey(change.name)
 

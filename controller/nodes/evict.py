@@ -154,7 +154,7 @@ def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
 
 
 def _need_ended(facts: Facts) -> dict[EntryKey, Entry]:
-    """Return the entries that have room by now, with the bytes that could be evicted for them cleared."""
+    """Return the entries that have room now, with `evictable` cleared."""
     pairs = ((e, facts.reported.get(k)) for k, e in facts.wanted.items() if e.evictable)
     return {e.key: msgspec.structs.replace(e, evictable=0) for e, s in pairs if s is not None and not lacks_room(e, s)}
 

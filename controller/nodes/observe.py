@@ -154,6 +154,6 @@ def _known(view: NodeView) -> set[EntryKey]:
 
 
 async def _paths_of_claims(kube: Kube, store_root: str) -> dict[Key, str]:
-    """Read live which directory of the node each claim of a model leads to. Raises KubeError."""
+    """Return the directory on nodes behind each claim of a model, read live. Raises KubeError."""
     listed = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
     return {volume.claim: volume.spec.local.path for volume in listed if is_our_volume(volume, store_root)}

@@ -26,7 +26,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model on the node: the bytes that only it would free, and since when it is idle (empty: unknown).
+    """A model on the node: the bytes that only it would free, and when it became idle (empty: unknown).
 
     `block_reason` says why it may not be evicted; empty if it may. `due_s` is the delay in seconds until its idle time
     alone permits eviction.

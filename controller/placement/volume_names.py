@@ -28,7 +28,7 @@ class SnapshotVolume:
 
 
 def has_plain_name(wanted: SnapshotVolume, claim_revision: str) -> bool:
-    """Return whether the claim is named after the model alone: one revision of a cluster-scoped model is."""
+    """Return whether the claim has just the name of the model, as for one revision of a cluster-scoped model."""
     return not namespace_of(wanted.id) and wanted.revision == claim_revision
 
 

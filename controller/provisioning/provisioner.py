@@ -94,7 +94,7 @@ class Provisioner:
     def request(self, request: ProvisionRequest) -> bool:
         """Queue a request, unless one with its key waits already; return whether one waits now.
 
-        A namespace with too many requests has to make this one again later, as after a change of the leader.
+        If its namespace has too many requests, this one must be made again later, as after a change of leader.
         """
         if request.key in self._waiting:
             return True

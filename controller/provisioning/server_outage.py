@@ -7,7 +7,7 @@ from shared.kube.errors import Busy, KubeError, Unreachable
 from shared.token_bucket import rounded_wait_s
 
 _TOO_MANY_REQUESTS = 429
-_LONGEST_PAUSE_S = 120.0  # whatever a server asks for
+_LONGEST_PAUSE_S = 120.0  # even if a server asks for more
 # Parts of 5xx answers of the API server to failures that concern only some namespaces.
 _OF_SOME_NAMESPACES = (
     'failed calling webhook "',
@@ -49,7 +49,7 @@ class ServerOutage:
         self.resumes_at_s = now_s + self.backoff.delay_s(self.failures, min(asked_s or 0.0, _LONGEST_PAUSE_S))
 
     def wait_s(self, now_s: float) -> float:
-        """Return for how many seconds creations still pause."""
+        """Return how many more seconds creations pause."""
         return rounded_wait_s(self.resumes_at_s - now_s)
 
     def end(self) -> None:

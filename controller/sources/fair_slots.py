@@ -52,7 +52,7 @@ class FairSlots:
             self._give_back(namespace)
 
     def wait_s(self, namespace: str) -> float:
-        """Return for how many seconds the rate limit alone would delay another piece of work of a namespace."""
+        """Return how many seconds the rate limit alone would delay another piece of work of a namespace."""
         if self._buckets is None or not namespace:
             return 0.0
         return self._buckets.wait_s(namespace, self._waiting.waiting(namespace))

@@ -103,7 +103,7 @@ class Manifests:
             digest: The digest of the manifest.
             uid: The uid of the ConfigMap that was seen.
             version: Its resourceVersion.
-            unused_s: For how many seconds it must not have been stored again.
+            unused_s: Seconds for which it must not have been stored again.
 
         Returns:
             Whether it is gone.

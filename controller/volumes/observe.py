@@ -77,7 +77,7 @@ class VolumeObserver:
         return tuple(sorted((p for p in known if p is not None), key=lambda p: p.metadata.creation_timestamp))
 
     def _lasted_s(self, since: dict[VolumeKey, float], key: VolumeKey, *, holds: bool) -> float:
-        """Return for how long something has held without interruption, in seconds; 0 if it does not."""
+        """Return how many seconds a state has lasted without interruption; 0 if it does not hold."""
         if not holds:
             since.pop(key, None)
             return 0.0

@@ -16,7 +16,7 @@ CLAIM_FIELDS = frozenset(("resources", "storageClassName", "accessModes"))
 CLAIM_CONSTANTS = {"volumeMode": "Filesystem"}  # may be stated, as many manifests do, but not changed
 _VOLUME_CONSTANTS = CLAIM_CONSTANTS | {"persistentVolumeReclaimPolicy": "Retain"}
 READ_ONLY = "ro"
-# No other: kubelet joins them with commas, and a later rw would undo ro.
+# No other options: kubelet joins them with commas, and a later rw would undo ro.
 MOUNT_OPTIONS = frozenset((READ_ONLY, "noatime", "nodev", "nodiratime", "noexec", "nosuid", "relatime"))
 _MODES = ("ReadOnlyMany",)
 

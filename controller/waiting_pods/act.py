@@ -44,7 +44,7 @@ class WaitingPodsActor:
             Refused: The API server does not allow it for this pod.
             KubeError: The request failed.
         """
-        for _ in range(_ATTEMPTS):  # kubelet writes to a pod that has just been bound as well
+        for _ in range(_ATTEMPTS):  # kubelet also writes to a pod that has just been bound
             try:
                 found = decode(await self.kube.request("GET", pod_path(pod)), Json)
             except NotFound:

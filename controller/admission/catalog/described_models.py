@@ -96,7 +96,7 @@ class DescribedModels:
     def _model_cache(self, cache: ModelCache) -> CatalogModel:
         demand, status = self.cluster.models.demand_of_model_cache(cache), cache.status
         ready = condition_of(status.conditions, "Ready")
-        reason, message = ("Pending", "the controller has not looked at it yet") if ready is None else ("", "")
+        reason, message = ("Pending", "the controller has not processed it yet") if ready is None else ("", "")
         if ready is not None and ready.status != "True":
             reason, message = ready.reason, ready.message
         return CatalogModel(

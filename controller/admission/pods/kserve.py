@@ -96,7 +96,7 @@ def _keep_download(
 
 
 def _replace_download(pod: Json, download: Download, choice: Choice, volumes: PodVolumes) -> InjectionResult:
-    """Replace the download by the cache, and remove whatever would make KServe's webhook add the download again."""
+    """Replace the download with the cache, and remove whatever would make KServe's webhook add the download again."""
     spec, cache = pod["spec"], choice.cache
     volume = volumes.of_model(CACHE_VOLUME, cache)
     if download.volume:

@@ -42,7 +42,7 @@ GROUP_KIND = "ModelCacheNodeGroup"
 
 _SHOWN = 5
 _MOST_BYTES = 2**63 - 1  # the range of integers in the API
-_ANNOTATIONS = {  # the annotations that Larder reads, their valid values, and a description of these
+_ANNOTATIONS = {  # the annotations that are checked: their valid values, as a pattern and in words
     PIN_ANNOTATION: (re.compile("true|false"), '"true", or leave it out'),
     PRIORITY_ANNOTATION: (re.compile(r"\s*[+-]?[0-9]+\s*"), 'a whole number, for example "10"'),
     DRIFT_ANNOTATION: (re.compile(f"{FOLLOW}|Manual"), f"{FOLLOW} or Manual"),

@@ -113,7 +113,7 @@ async def _users(kube: Kube, node: ModelNode) -> dict[tuple[str, str], tuple[str
 
 
 async def _paths_of_claims(kube: Kube) -> dict[Key, str]:
-    """Return the directories on nodes that contain the models of claims, by claim."""
+    """Return the directory on nodes behind each claim of a model."""
     volumes = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
     return {volume.claim: volume.spec.local.path for volume in volumes}
 

@@ -1,4 +1,4 @@
-"""Reads an installation into a bundle; whatever cannot be read is noted there, and the rest continues."""
+"""Reads an installation into a bundle; what cannot be read is noted there, and the rest is still read."""
 
 import asyncio
 from collections import Counter

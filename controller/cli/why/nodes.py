@@ -51,7 +51,7 @@ def leader_findings(cluster: ClusterView) -> Iterator[Finding]:
     """Yield whether there is a leader: without one nothing is placed, granted or removed."""
     if cluster.leader is None:
         return
-    if not cluster.leader.holder or cluster.leader.silent:
+    if not cluster.leader.holder or cluster.leader.expired:
         last = f"{cluster.leader.holder} has not renewed it" if cluster.leader.holder else "no replica holds it"
         yield stop(
             "controller", "NoLeader", f"Lease larder-controller is free ({last}): nothing is placed or removed",

@@ -159,8 +159,8 @@ def _declared_model(demand: Demand, model: BaseModel | ClusterModelCache, ours: 
 
 
 def leader_of(body: bytes, now: datetime) -> LeaseHolder:
-    """Return the leader according to a Lease; it is silent if it has not renewed for twice the Lease's duration."""
+    """Return the leader according to a Lease, which counts as expired if not renewed for twice its duration."""
     spec = decode(body, Lease).spec
     renewed = datetime.fromisoformat(spec.renew_time) if spec.renew_time else None
-    silent = renewed is None or now - renewed > timedelta(seconds=2 * spec.lease_duration_seconds)
-    return LeaseHolder(spec.holder_identity, silent)
+    expired = renewed is None or now - renewed > timedelta(seconds=2 * spec.lease_duration_seconds)
+    return LeaseHolder(spec.holder_identity, expired)

@@ -4,7 +4,7 @@ REMEDIES = {
     "AddressRefused": "ask an administrator to add the address to sources.allowAddresses, or use a public host",
     "AuthDenied": "put a token with read access into a Secret labelled larder.dev/credentials=true, and name it",
     "BackoffLimitExceeded": "check the logs of the pods, then recreate the job, perhaps with a higher backoffLimit",
-    "ClaimInUse": "none needed: a Job reads it once the claim is free; or write the metadata into the model's spec",
+    "ClaimInUse": "none needed: a Job reads the metadata once the claim is free; or write it into the spec",
     "DeadlineExceeded": "find out why the volume is slow; the message says whether pods wait for it",
     "DigestMismatch": "none needed: the file is downloaded again; if this persists, check proxies and mirrors",
     "Disabled": "set spec.disabled to false",

@@ -65,7 +65,7 @@ class LeaseHolder:
     """The controller's Lease: who holds it, and whether the holder has not renewed it for too long."""
 
     holder: str = ""
-    silent: bool = False
+    expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

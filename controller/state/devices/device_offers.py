@@ -18,7 +18,7 @@ class DeviceOffers:
     async def on_node(self, node_name: str) -> frozenset[str]:
         """Return the devices that new claims may get on a node: those without a taint. Raises KubeError.
 
-        Kubelet deletes the slices of a driver that has gone, so a node without a driver offers nothing.
+        Kubelet deletes the slices of a driver that is gone, so a node without a driver offers nothing.
         """
         try:
             query = selectors(field_selector=slices_selector(node_name))

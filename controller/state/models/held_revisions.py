@@ -38,7 +38,7 @@ class HeldRevisions:
             del self._since[after.id]
 
     def left_s(self, snapshot: EntryKey) -> float:
-        """Return for how many seconds a revision that no longer serves stays on nodes; 0 if no pod needs it."""
+        """Return how many more seconds a revision that no longer serves stays on nodes; 0 if no pod needs it."""
         if not self.is_needed(snapshot):
             return 0.0
         return self._recent_s(snapshot)

@@ -1,4 +1,4 @@
-"""Which nodes have a ready agent, and for how long the others have had none."""
+"""Which nodes have a ready agent, and how long the others have had none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class AgentLiveness:
         return any(self._pods.get(name, {}).values())
 
     def away_s(self, name: str) -> float:
-        """Return for how many seconds the node has been without a ready agent."""
+        """Return how many seconds the node has been without a ready agent."""
         if self.ready(name):
             return 0.0
         return self.clock() - self._away_since.setdefault(name, self.clock())

@@ -47,7 +47,7 @@ class ModelVolumes:
         return next((volume for volume in found if volume is not None), None)
 
     def paths_of(self, namespace: str, claims: Iterable[str]) -> list[str]:
-        """Return the directories of the node that these claims of a namespace lead to."""
+        """Return the directories on nodes behind these claims of a namespace."""
         volumes = (self.volume_of(Key(namespace, claim)) for claim in claims)
         return [volume.spec.local.path for volume in volumes if volume is not None]
 

@@ -26,7 +26,7 @@ class PodUsers:
         pods: The pods that use models.
         store_root: Root of the store on every node.
         same_id: Returns the demands of a model id.
-        paths_of: Returns the directories of the node that claims of a namespace lead to.
+        paths_of: Returns the directories on nodes behind claims of a namespace.
     """
 
     pods: Cache[Pod]
@@ -103,7 +103,7 @@ def _node_name(pod: Pod | None) -> Iterable[str]:
 
 
 def _awaits(pod: Pod, identity: str) -> bool:
-    """Return whether a pod mounts a claim that the controller is to create for a model which its namespace may use."""
+    """Return whether a pod mounts a claim that the controller will create for a model that its namespace may use."""
     if namespace_of(identity) not in ("", pod.metadata.namespace):
         return False
     named = read_claims(pod.metadata.annotations)

@@ -70,7 +70,7 @@ def test_no_findings_are_reported_for_a_healthy_model_node_and_group() -> None:
 
 
 def test_a_missing_or_silent_leader_is_reported() -> None:
-    for leader in (LeaseHolder(), LeaseHolder("controller-0", silent=True)):
+    for leader in (LeaseHolder(), LeaseHolder("controller-0", expired=True)):
         assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NoLeader"}
     assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
 
@@ -526,9 +526,9 @@ def test_the_leader_and_its_silence_are_read_from_the_lease() -> None:
         spec = {"holderIdentity": "c", "leaseDurationSeconds": 15, "renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}
         return msgspec.json.encode({"metadata": {}, "spec": spec})
 
-    assert leader_of(lease(45), now) == LeaseHolder("c", silent=False)
-    assert leader_of(lease(15), now) == LeaseHolder("c", silent=True)
-    assert leader_of(b'{"metadata": {}, "spec": {}}', now) == LeaseHolder("", silent=True)
+    assert leader_of(lease(45), now) == LeaseHolder("c", expired=False)
+    assert leader_of(lease(15), now) == LeaseHolder("c", expired=True)
+    assert leader_of(b'{"metadata": {}, "spec": {}}', now) == LeaseHolder("", expired=True)
 
 
 @pytest.mark.parametrize(
