@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_local_roots(roots: Iterable[str], store: Path) -> None:
-    """Raise ValueError if `local://` could read the store, or if the store would fill what `local://` reads."""
+    """Raise ValueError if `local://` could read the store, or if the store lies in a directory that it reads."""
     store = store.resolve()
     for root in map(Path, roots):
         resolved = root.resolve()

@@ -36,7 +36,7 @@ _OTHER_THREADS = 5  # threads besides those of the downloads
 
 @dataclass(slots=True)
 class AgentParts:
-    """What the parts of an agent share, and the parts that are built from it."""
+    """The objects that an agent's parts share; builds the reconciler and its executor from them."""
 
     settings: AgentSettings
     sources: SourceSettings

@@ -28,7 +28,7 @@ _NOT_FOUND = 404
 
 @dataclass(slots=True)
 class ControllerClient:
-    """The client; both are renewed, so it reads the token for each call and the CA whenever its file changes."""
+    """The client. Token and CA are rotated: it reads the token for each call, and the CA whenever its file changes."""
 
     url: str
     token_file: Path
@@ -105,7 +105,7 @@ class ControllerClient:
 
 
 def _connected(context: ssl.SSLContext) -> aiohttp.ClientSession:
-    """Return a session of the HTTP library also used for the API server: a second one would cost each node 4 MB."""
+    """Return a session of the HTTP library that also serves the Kubernetes client: another would cost 4 MB a node."""
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), timeout=_TIMEOUT)
 
 

@@ -1,4 +1,4 @@
-"""How the agent's parts run and end together."""
+"""Runs the parts of the agent, and ends them in order."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ import structlog
 
 from agent.assembly import AgentParts
 from agent.linux.inotify import InotifyWatch
-from agent.linux.malloc import give_back_after
+from agent.linux.malloc import release_memory_when_idle
 from agent.reconciler.activity import ProgressReporter
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.loop import Reconciler
@@ -61,7 +61,7 @@ class Agent:
         self._parts = AgentParts(self.settings, self.sources, self.store, self.kube, self.clock)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Bring the node to its desired state until told to stop; running downloads keep their verified bytes."""
+        """Bring the node to its desired state until `stop` is set; running downloads keep their verified bytes."""
         node = OwnNode(self.kube, self.settings.node_name)
         watch = InotifyWatch.open()
         reconciler = self._parts.reconciler(node, watch)
@@ -79,7 +79,7 @@ class Agent:
                     ("status", reconciler.status_writer.run),
                     ("progress", ProgressReporter(self._parts.activity, self._parts.api, reconciler.wake).run),
                     *([("devices", devices.run)] if devices else []),
-                    ("memory", lambda: give_back_after(
+                    ("memory", lambda: release_memory_when_idle(
                         lambda: len(self._parts.activity.running), self._parts.activity.ended.total)),
                 )]  # fmt: skip
                 await stop.wait()

@@ -35,7 +35,7 @@ def _prefixes(text: str) -> str:
 
 
 class AgentSettings(BaseSettings):
-    """Runs on each node and keeps the models in its ModelNode in one directory of the node."""
+    """Runs on each node and keeps the models that its ModelNode lists in one directory of the node."""
 
     model_config = SettingsConfigDict(
         env_prefix="LARDER_", cli_kebab_case=True, cli_prog_name="larder-agent", cli_hide_none_type=True
@@ -104,7 +104,7 @@ class AgentSettings(BaseSettings):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """What the names of extended resources may begin with."""
+        """The prefixes that names of extended resources may have."""
         return tuple(self.device_prefixes.split(","))
 
 

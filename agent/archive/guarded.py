@@ -1,4 +1,4 @@
-"""A file from which libraries read archives, with a bound on what they hold in memory at once."""
+"""Limits how much of an archive's tables a library can read into memory at once."""
 
 import errno
 import re
@@ -10,7 +10,7 @@ _LONG_NUMBER = re.compile(rb"\d{257}")  # longer than any name or number; some v
 
 
 class GuardedReader:
-    """Reads from `file`, at most the allowed bytes between two calls of `allow`; raises TooManyFiles beyond.
+    """Reads from `file`; raises TooManyFiles after more than the allowed bytes between two calls of `allow`.
 
     Archives store names and tables of names in one piece, and a library given large ones would hold them in memory.
     """
@@ -20,7 +20,7 @@ class GuardedReader:
         self._is_content = False
 
     def allow(self, max_bytes: int | None) -> None:
-        """Allow this many bytes of names from here on; None: content follows, which nobody keeps in memory."""
+        """Allow this many bytes of names from here on; None for content, which is unlimited because it is not kept."""
         self._is_content, self._left = max_bytes is None, max_bytes or 0
 
     def read(self, size: int = -1) -> bytes:
@@ -36,7 +36,7 @@ class GuardedReader:
         return piece
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Move to a position and return it. Raises ValueError for a position no file has."""
+        """Move to a position and return it. Raises ValueError for a position that no file can have."""
         try:
             return self._file.seek(position, whence)
         except OSError as error:

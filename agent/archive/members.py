@@ -63,14 +63,14 @@ class ArchiveTotals:
     bytes: int = 0
     members: int = 0
 
-    def counter(self, limits: UnpackLimits, whose: str = "") -> Callable[[], None]:
+    def counter(self, limits: UnpackLimits, subject: str = "") -> Callable[[], None]:
         """Return a function that counts one member and raises TooManyFiles beyond the limit."""
-        whose = whose or ("archives have" if self.members else "archive has")
+        subject = subject or ("archives have" if self.members else "archive has")
 
         def count() -> None:
             if self.members >= limits.members:
                 raise TooManyFiles(
-                    f"the {whose} more than {limits.members} members, counting every directory above a file; create "
+                    f"the {subject} more than {limits.members} members, counting every directory above a file; create "
                     "one with fewer files"
                 )
             self.members += 1
@@ -94,7 +94,7 @@ def plain_name(name: str) -> str:
 def decide_members(
     entries: Iterable[ArchiveEntry], limits: UnpackLimits, totals: ArchiveTotals | None = None
 ) -> tuple[Member, ...]:
-    """Return the files, sorted by path; one unsafe member refuses the whole archive.
+    """Return the files, sorted by path; a single unsafe member fails the whole archive.
 
     A link within the archive becomes another name of its target file. Entries are read one at a time, and only as far
     as the limits allow.
@@ -102,7 +102,7 @@ def decide_members(
     Args:
         entries: The archive's members.
         limits: Bounds that hold for all archives in the totals together.
-        totals: Those of the model's other archives, to which this one is added.
+        totals: The totals of the model's other archives; this archive is added to them.
 
     Raises:
         UnsafePath: A member is unsafe.

@@ -23,12 +23,12 @@ class TarArchive:
         self._file, self._kind = file, kind
 
     def entries(self) -> Iterator[ArchiveEntry]:
-        """Yield the members in order up to the end of the file; truncated or continued archives are refused."""
+        """Yield the members in order; archives that are truncated or followed by other data are refused."""
         for info, _ in self._infos(to_the_end=True):
             yield _entry_of(info)
 
     def contents(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield (name, chunks of content) of each file; consume the chunks before continuing, or none."""
+        """Yield (name, chunks of content) of each file; before continuing, consume all of its chunks or none."""
         for info, tar in self._infos(to_the_end=False):
             if info.isreg():
                 yield info.name, _pieces(tar, info)
@@ -57,7 +57,7 @@ def _check_kept(tar: tarfile.TarFile) -> None:
 
 
 def _check_end(reader: GuardedReader) -> None:
-    """Raise ReadError unless only zeros follow, at least a block of them: the library takes damage for the end."""
+    """Raise ReadError unless only zeros follow, at least a block of them: the library mistakes damage for the end."""
     size = 0
     while piece := reader.read(_PIECE_BYTES):
         size += len(piece)

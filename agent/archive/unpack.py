@@ -30,7 +30,7 @@ _DAMAGE = (
     LookupError,
     OverflowError,
     RecursionError,  # headers that announce headers
-    NotImplementedError,  # a format that the library lacks
+    NotImplementedError,  # a format that the library does not support
 )
 
 
@@ -42,7 +42,7 @@ class MemberContent:
         self._digest, self._size, self._ended = hashlib.sha256(), 0, False
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the content in chunks of at most one MiB, never more than declared. Raises as `list_archive`."""
+        """Yield chunks of at most one MiB, never more than declared. Raises the errors of `list_archive`."""
         with _readable(self._kind):
             for piece in self._pieces:
                 self._size += len(piece)
@@ -84,7 +84,7 @@ def list_archive(
 
 
 def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Iterator[MemberContent]:
-    """Yield the content of each of `members`: those wanted of the listed ones, with bytes of their own.
+    """Yield the content of each of `members`, which are some or all of the listed ones, without links.
 
     Consume each before continuing. Raises the errors of `list_archive`.
     """

@@ -35,7 +35,7 @@ class ZipArchive:
                 yield _entry_of(archive, info)
 
     def contents(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield (name, chunks of content) of each file; consume the chunks before continuing, or none."""
+        """Yield (name, chunks of content) of each file; before continuing, consume all of its chunks or none."""
         with self._opened() as archive:
             for info in archive.infolist():
                 if _entry_of(archive, info).type is MemberType.FILE:

@@ -79,7 +79,7 @@ def selection_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def selection_of(options: argparse.Namespace) -> Selection:
-    """Return the chosen files. Raises ValueError."""
+    """Return the selection that the arguments describe. Raises ValueError if a pattern is invalid."""
     pickle = not options.no_pickle
     return make_selection(options.allow, options.ignore, options.duplicate_weights, pickle=pickle)
 

@@ -79,7 +79,7 @@ def read_claim(root: str, path: str, on_found: Callable[[], object] = lambda: No
 
 
 def _files(root: str, path: str, descriptor: int) -> ModelFiles:
-    """Return the files by their names on the claim; its mount path in the Job's pod means nothing to its owner."""
+    """Return the files by their names on the claim: the mount path in the Job's pod means nothing to users."""
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         # Read what was opened, even if its name now refers to something else.
         return DirectoryFiles(f"/proc/self/fd/{descriptor}", shown=path, place=path)

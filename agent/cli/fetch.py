@@ -72,9 +72,9 @@ def run_fetch(
 ) -> int:
     """Put the model's files directly below `to` or, with `hub_layout`, into the cache of `huggingface_hub` there.
 
-    Files that are already complete and correct are not downloaded again. What cannot succeed ends within a minute,
-    except that a source may ask for a limited wait. Left-out files are named on stderr; with `as_json`, stdout has
-    exactly one object.
+    Files that are already complete and correct are not downloaded again. A download that cannot succeed ends within a
+    minute, or later if the source asks for a limited wait. Left-out files are named on stderr; with `as_json`, stdout
+    has exactly one object.
 
     Returns:
         0; 1 after one line `Reason: message` on stderr; or 130 if `stop` ended it, after which the same command
@@ -120,15 +120,15 @@ def fetch_into(job: StandaloneFetch, progress_line: ProgressLine) -> Outcome:
 
 
 class FetchTask(Protocol):
-    """Work that moves files, and how far it is."""
+    """A download that can be watched and stopped."""
 
     @property
     def progress(self) -> Progress:
-        """Its counters."""
+        """The counters of the download."""
 
     @property
     def stop(self) -> threading.Event:
-        """Ends it within a second once set."""
+        """Ends the download within a second once set."""
 
     def run(self) -> Outcome:
         """Move the files.

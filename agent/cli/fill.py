@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass(slots=True)
 class RenamedFile:
-    """A source of one file, under another name; archives are recognised by name, so it is not unpacked then."""
+    """A source of one file, under another name; without the suffix of an archive, it is not unpacked."""
 
     source: Source
     name: str
@@ -94,9 +94,11 @@ def _parser() -> argparse.ArgumentParser:
         help="directory on the claim with another version, `.` for the root; if given, all other versions are removed",
     )
     parser.add_argument("--no-mark", action="store_true", help="do not write .completed beside the directory")
-    parser.add_argument("--limit", metavar="BYTES", type=int, default=0, help="bytes per second; 0 is no limit")
+    parser.add_argument("--limit", metavar="BYTES", type=int, default=0, help="most bytes per second; 0: no limit")
     parser.add_argument("--credentials", metavar="DIR", type=Path, help="directory with a file for each credential")
-    parser.add_argument("--host", metavar="PATTERN", action="append", default=[], help="host that may receive them")
+    parser.add_argument(
+        "--host", metavar="PATTERN", action="append", default=[], help="host that may receive the credentials"
+    )
     parser.add_argument("--progress-port", metavar="PORT", type=int, default=PROGRESS_PORT)
     parser.add_argument(
         "--report",
@@ -159,7 +161,7 @@ def _fill(
             if isinstance(job, StandaloneFetch):
                 outcome = fetch_into(job, line)
             else:
-                print(f"the volume takes no hard links, so each file is written to {options.to} in order", file=stdout)
+                print(f"{options.to} does not support hard links: each file is written in place", file=stdout)
                 outcome = run_with_progress(job, line)
             if mark is not None:
                 _mark_completed(mark, outcome, is_replaceable=isinstance(job, StandaloneFetch))
@@ -171,7 +173,7 @@ def _fill(
 def _job_for(
     source: Source, options: argparse.Namespace, progress: Progress, stop: threading.Event
 ) -> StandaloneFetch | SequentialFill:
-    """Return the download in parts, or file by file if the volume takes no hard links. Raises StoreFailure."""
+    """Return the download in parts, or file by file if the volume does not support hard links. Raises StoreFailure."""
     limiter, revision = RateLimiter(options.limit), str(options.revision)
     if can_link(options.to):
         return StandaloneFetch(source, plain_directory(options.to), _CONCURRENCY, progress, stop, limiter, revision)

@@ -2,7 +2,7 @@
 
     DIR/models--org--repo/blobs/<digest>                         each file once, named as the hub names its content
     DIR/models--org--repo/snapshots/<commit>/config.json         a link to ../../blobs/<digest>
-    DIR/models--org--repo/refs/main                              the commit that the revision meant last
+    DIR/models--org--repo/refs/main                              the commit that the revision last referred to
 
 https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 """
@@ -133,7 +133,7 @@ class HubCache:
 
     def _prepared(self, name: str) -> Path:
         path = safe_path(self.target, name)
-        with translated(f"making {path.parent}"):
+        with translated(f"creating {path.parent}"):
             path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -148,16 +148,16 @@ def plain_directory(to: Path) -> PlainDirectory:
 
 
 def hub_cache(uri: str, cache: Path) -> HubCache:
-    """Return the place of a model in a cache. Raises InvalidURI if it is not of a hub, UnsafePath."""
+    """Return the layout of a model in a cache. Raises InvalidURI if the model is not on a hub, UnsafePath."""
     parsed = parse_uri(uri)
     if not isinstance(parsed, HfUri):
-        raise InvalidURI(f"{uri} is not on a hub, and only such models fit into the layout hub; leave out --layout")
+        raise InvalidURI(f"{uri} is not on a hub, and --layout hub is only for models that are; leave out --layout")
     check_path(f"{_REFS}/{parsed.revision}")
     return HubCache(_resolved(cache / parsed.cache_directory), parsed.revision)
 
 
 def _resolved(path: Path) -> Path:
-    return Path(os.path.realpath(path))  # where Path.resolve() raises, the first use of the path says what is wrong
+    return Path(os.path.realpath(path))  # Path.resolve() can raise; here, the first use of the path reports the error
 
 
 def _ensure_link(path: Path, destination: str, temporary: Path) -> None:

@@ -10,16 +10,16 @@ from shared.errors import InvalidURI
 
 VERSIONS = ".revisions"  # the directory of all versions but the first, which is at the root of the claim
 ROOT = "."
-_NOT_OURS = {VERSIONS, WORK_DIRECTORY, HOLDER, "lost+found"}
+_NOT_OF_A_MODEL = {VERSIONS, WORK_DIRECTORY, HOLDER, "lost+found"}
 
 
 def remove_old_versions(to: Path, kept: Iterable[str], notify: Callable[[str], None]) -> None:
     """Remove every version except those in `kept` and the one that is being downloaded to `to`.
 
-    What cannot be removed is reported and stays: the download may have room all the same.
+    Paths that cannot be removed are reported and kept: there may be enough space for the download anyway.
 
     Args:
-        to: The directory of a version, which is in `VERSIONS` on the claim.
+        to: The directory of a version, in `VERSIONS` on the claim.
         kept: Directories on the claim, `.` for its root.
         notify: Prints a line.
 
@@ -44,7 +44,7 @@ def _unused(to: Path, kept: set[str]) -> Iterator[Path]:
             if path.name != to.name and f"{VERSIONS}/{path.name}" not in kept:
                 yield path
     if ROOT not in kept:
-        yield from (path for path in sorted(claim.iterdir()) if path.name not in _NOT_OURS)
+        yield from (path for path in sorted(claim.iterdir()) if path.name not in _NOT_OF_A_MODEL)
 
 
 def _remove(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Serves the progress of a download to any client: one line of JSON, then the end. It reads nothing."""
+"""Serves the progress of a download to any client: one line of JSON, then it closes. Requests are not read."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ _log = structlog.get_logger()
 
 
 class ProgressServer:
-    """Serves while its block runs; a port that cannot be opened costs only the progress.
+    """Serves within a `with` block; if the port cannot be opened, only the progress is missing.
 
     Args:
         progress: The download.

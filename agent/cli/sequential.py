@@ -1,7 +1,7 @@
 """Fills a volume that can neither link nor rename files, such as a bucket mounted by Mountpoint for Amazon S3.
 
-Each file is written under its own name, once, from its first byte to its last. What a killed pod left unfinished is
-removed and written again. Nobody may read the directory before the download has ended.
+Each file is written under its own name, once, from its first byte to its last. A file that a killed pod left
+unfinished is removed and written again. Nobody may read the directory before the download has ended.
 """
 
 import errno
@@ -38,7 +38,7 @@ _POLL_S = 0.2
 
 
 def can_link(directory: Path) -> bool:
-    """Try whether a directory, which is created if need be, takes hard links. Raises StoreFailure."""
+    """Return whether a directory supports hard links, after creating it if necessary. Raises StoreFailure."""
     probe, link = directory / PROBE, directory / f"{PROBE}-link"
     with translated(f"writing to {directory}"):
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class SequentialFill:
         target: The directory for them.
         concurrency: Files written at a time.
         progress: Counters to update.
-        stop: Ends it within a second once set.
+        stop: Ends the download within a second once set.
         rate_limiter: Limits the rate.
         revision: The revision that the source must have, if given.
     """
@@ -86,8 +86,8 @@ class SequentialFill:
         manifest = resolve_revision(self.source, self.revision, self.progress, self._wait)
         if archives := find_archives(manifest.files):
             raise InvalidURI(
-                f"{manifest.uri} is the archive {archives[0].path!r}, and its members cannot be put on this volume, "
-                "which takes no hard links; name a source with the files themselves, or use another storage class"
+                f"{manifest.uri} is the archive {archives[0].path!r}, which cannot be unpacked on a volume without "
+                "hard links; name a source with the files themselves, or use another storage class"
             )
         self._write_all(manifest)
         if not manifest.allow_pickle:
@@ -159,7 +159,7 @@ class SequentialFill:
 
 
 class _WrittenFile:
-    """A file that is written from its start; use as a context manager. A mounted bucket has it once it is closed."""
+    """A file written from start to end; use as a context manager. On a mounted bucket, it exists once closed."""
 
     def __init__(self, path: Path, check: Check) -> None:
         self.check, self.size_bytes = check, 0

@@ -6,7 +6,7 @@ from shared.errors import LarderError
 from shared.sources.for_commands import STALL_TIMEOUT_S, StallDeadline, no_answer
 
 _MIN_WAIT_S = 20.0  # a longer wait is for the source, not for the disk
-_MIN_BYTES = LEAST_RATE * STALL_TIMEOUT_S  # a source that sends less in all that time only trickles
+_MIN_BYTES = LEAST_RATE * STALL_TIMEOUT_S  # a source that sends less within the timeout has stalled
 
 
 class StallWatch:
@@ -20,7 +20,7 @@ class StallWatch:
         self._failure: LarderError | None = None  # the last one since something arrived
 
     def check(self, now: float) -> LarderError | None:
-        """Return the reason to give up, or None to continue. Waiting for a source counts, for a disk sync does not."""
+        """Return the reason to give up, or None to continue. Waiting for the disk does not count."""
         progress = self._progress
         self._failure = progress.failure or self._failure
         files, is_relisted = progress.traffic.verified_files, progress.total != self._total

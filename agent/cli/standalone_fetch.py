@@ -82,7 +82,7 @@ class StandaloneFetch:
     def _run(self) -> Outcome:
         check_work_directory(self.layout.target)
         manifest = resolve_revision(self.source, self.revision, self.progress, self._wait)
-        archives = {f.path for f in find_archives(manifest.files)}  # the contents of earlier ones are not recorded
+        archives = {f.path for f in find_archives(manifest.files)}  # what earlier runs unpacked is not recorded
         keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
         missing = [f for f in manifest.files if f.path in archives or not self._is_up_to_date(f, keys[f.path])]
         outcome = self._fetch(manifest, missing, unpack=bool(archives))

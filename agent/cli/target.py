@@ -1,4 +1,4 @@
-"""The directory that `larder fetch` fills: which files are already correct, and how new ones get in place."""
+"""The directory that `larder fetch` fills: which files are already correct, and how new ones are put in place."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def check_manifest(manifest: Manifest) -> None:
 
 
 def check_work_directory(target: Path) -> None:
-    """Raise UnsafePath if the work directory, which is removed at the end, has another owner."""
+    """Raise UnsafePath if the work directory, which is removed at the end, is not one that we created."""
     work = target / WORK_DIRECTORY
     if work.is_symlink():
         raise UnsafePath(f"{work} is a symbolic link, which larder fetch does not follow; remove it")
@@ -43,7 +43,7 @@ def check_work_directory(target: Path) -> None:
 
 
 def remove_work_directory(target: Path) -> None:
-    """Remove our work directory, its marks last, so that it is recognised after a kill. Raises StoreFailure."""
+    """Remove our work directory, the files that identify it last in case of a kill. Raises StoreFailure."""
     work = target / WORK_DIRECTORY
     with translated(f"removing {work}"):
         for path in [path for path in work.iterdir() if path.name not in _STORE_FILES and path.is_dir()]:
@@ -77,17 +77,17 @@ def is_up_to_date(path: Path, file: File, key: str, count: Callable[[int], None]
 
 
 def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str], now_ns: int) -> None:
-    """Link blobs, by path, into place as the caller's plain files. Raises StoreFailure, UnsafePath.
+    """Link the blobs in `files` to their paths below `target`, as plain files. Raises StoreFailure, UnsafePath.
 
-    They stay blobs until all are in place, so a kill loses none. Files without a digest are marked with their `keys`,
-    by path.
+    They stay blobs until all are in place, so a kill loses none. Files without a digest are marked with their key from
+    `keys`.
     """
     temporary, folders = f"{target}/{WORK_DIRECTORY}/placing", dict[str, Path]()
     for name, blob in files.items():
         folder, _, last = name.rpartition("/")
         if folder not in folders:
             folders[folder] = place = safe_path(target, name).parent
-            with translated(f"making {place}"):
+            with translated(f"creating {place}"):
                 place.mkdir(parents=True, exist_ok=True)
         path = f"{folders[folder]}/{last}"
         with translated(f"placing {path}"):
@@ -103,7 +103,7 @@ def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str]
 def _mark_ns(key: str) -> int:
     """Return the nanoseconds within the second for the mtime of a file with this key.
 
-    They tell a later command what the source called the file, without a second file. They are never 0, the value on
+    A later command recognises the file by them, so the key needs no file of its own. They are never 0, the value on
     file systems that store whole seconds.
     """
     return _GRAIN_NS * (1 + int(key, 16) % (_SECOND_NS // _GRAIN_NS - 1))

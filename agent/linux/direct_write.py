@@ -9,10 +9,10 @@ _REFUSED = {errno.EINVAL, errno.ENOENT, errno.EOPNOTSUPP}  # ENOENT: there is no
 
 
 class DirectWriter:
-    """A second way to write to an open file.
+    """Writes to an open file through a second descriptor, which bypasses the page cache.
 
-    File systems without a block device of their own (network, memory, overlay) are not used this way: there, an
-    uncached write may cost a round trip or not be one at all. Not thread-safe.
+    File systems without a block device of their own (network, memory, overlay) are refused: there, such a write may
+    cost a round trip, or go through the cache all the same. Not thread-safe.
     """
 
     __slots__ = ("_descriptor", "_file", "_works")

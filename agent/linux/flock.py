@@ -30,7 +30,7 @@ def lock_directory(directory: Path, holder: Path) -> int:
 
 
 def unlock(descriptor: int) -> None:
-    """Release the lock and close its descriptor, also while a process that is being started still has a copy of it."""
+    """Release the lock and close its descriptor, even if a child process that is just starting still has a copy."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 

@@ -14,7 +14,7 @@ _MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x40, 0x8
 _MOVE_SELF, _ONLY_DIRECTORIES, _NO_LINKS = 0x800, 0x01000000, 0x02000000
 _CHANGES = _MODIFY | _ATTRIB | _MOVED_FROM | _MOVED_TO | _DELETE | _MOVE_SELF | _ONLY_DIRECTORIES | _NO_LINKS
 _READ_BYTES = 2**16
-_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES}  # a scan will find out what this means
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES}  # the next scan finds out why
 
 
 class InotifyWatch:

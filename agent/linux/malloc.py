@@ -18,16 +18,16 @@ def use_one_arena() -> None:
         _LIBC.mallopt(_ARENA_MAX, 1)
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return free pages to the system; takes about a millisecond."""
     if hasattr(_LIBC, "malloc_trim"):
         _LIBC.malloc_trim(ctypes.c_size_t(0))
 
 
-async def give_back_after(
+async def release_memory_when_idle(
     running: Callable[[], int],
     ended: Callable[[], int],
-    free: Callable[[], None] = give_back,
+    free: Callable[[], None] = release_memory,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Free memory once at start, and whenever work has ended and none is running; ends only by cancellation."""

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class UnpackedFiles:
-    """The files of a snapshot without its mark; if all are in one directory, the model is that directory.
+    """The files of a snapshot without its completion mark; if all are in one directory, the model is that directory.
 
     Files left by macOS and version control do not count: `__MACOSX`, and names that begin with a dot.
     """
@@ -34,7 +34,7 @@ class UnpackedFiles:
         self.broken: Mapping[str, LarderError] = self._below_top(self._files.broken)
 
     def _below_top(self, found: Mapping[str, T]) -> dict[str, T]:
-        return {path.removeprefix(self._top): of for path, of in found.items() if path.startswith(self._top)}
+        return {path.removeprefix(self._top): value for path, value in found.items() if path.startswith(self._top)}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of a file. Raises LarderError."""

@@ -88,9 +88,9 @@ def _still_needed(entry: Entry, work: Prepared | Reserved, observation: Observat
 
 
 def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
-    """Yield the removals, the only place that does.
+    """Yield the removals; no other function does.
 
-    An entry is removed only if its state is explicitly Absent and the Node's labels bring no pods to its snapshot.
+    An entry is removed only if its state is explicitly Absent and no label of the Node attracts pods to its snapshot.
     """
     for entry in node.spec.entries:
         if entry.state != EntryState.ABSENT or entry.key in observation.works or observation.blocked(entry):

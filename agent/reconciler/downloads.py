@@ -42,7 +42,7 @@ class DownloadStopped:
 
 @dataclass(frozen=True, slots=True)
 class OutOfSpace:
-    """Others filled the disk; the download resumes when the missing bytes fit."""
+    """Something else filled the disk; the download resumes when the missing bytes fit."""
 
     error: InsufficientStorage
 
@@ -125,7 +125,7 @@ class Downloads:
             running.stop.set()
 
     def plans(self) -> Iterable[DownloadPlan]:
-        """Return what is being downloaded."""
+        """Return the plans of the running downloads."""
         return [running.plan for running in self._running.values()]
 
     async def _run(self, entry: Entry, running: RunningDownload, *, repair: bool) -> None:

@@ -33,7 +33,7 @@ def by_turn(observation: Observation, entries: Iterable[Entry], step: type[Prepa
 def by_rank(observation: Observation, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries in the order in which they get space, regardless of namespace; evictions rely on it.
 
-    Pods that wait make no difference: a model gets no space for them that its priority would not get it.
+    Waiting pods make no difference: they do not give a model space that its priority would not give it.
     """
     return sorted(entries, key=lambda e: (e.key not in observation.held, *_rank(e)))
 

@@ -129,11 +129,11 @@ class ActionExecutor:
         else:
             self.cache.plans[entry.key] = plan
             self.cache.works[entry.key] = Prepared(entry.manifest)
-            if self.cache.unfinished_to_keep() is not None:  # all manifests known: other unfinished files may go
+            if self.cache.unfinished_to_keep() is not None:  # with all manifests, other unfinished files can go
                 self.cache.retry_shortages(self.clock())
 
     def _stop(self, key: Key) -> None:
-        """Stop a work, unless it has ended since the decision."""
+        """Stop the work on an entry, unless it has ended since the decision."""
         match self.cache.works.get(key):
             case Fetching() as work:
                 self.cache.works[key] = replace(work, stopping=True)
@@ -148,7 +148,7 @@ class ActionExecutor:
         _LOG.info(f"Skipping PVC storage type for model {entry.id}", model=entry.id, node=self.node_name)
 
     async def _note_internal_error(self, action: Action, error: Exception) -> None:
-        """Count an internal error against the entry or the labels it happened to."""
+        """Count an internal error, and postpone the next attempt at the entry, the labels or the taint."""
         part = type(action).__name__
         match action:
             case ChangeLabels():

@@ -25,7 +25,7 @@ class FailureRecorder:
     retries: Retries = Retries()
 
     def record(self, entry: Entry, error: LarderError, *, transient: bool = False) -> None:
-        """Record a failure; its next attempt backs off. A transient one leaves the entry Pending."""
+        """Record a failure, and back off before the next attempt. A transient one leaves the entry Pending."""
         before = self.cache.failures.get(entry.key)
         failure = self.retries.failure(entry, error, before, self.clock(), transient=transient)
         self.cache.failures[entry.key] = failure

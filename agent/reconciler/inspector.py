@@ -30,7 +30,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 @dataclass(slots=True)
 class Inspector:
-    """Reads snapshots' metadata into the cache; whatever files do to the reading process affects nothing else."""
+    """Reads snapshots' metadata into the cache; a file that crashes the reading process affects nothing else."""
 
     cache: StateCache
     threads: Executor
@@ -57,7 +57,7 @@ class Inspector:
     async def _run(self, key: Key, manifest: str, order: SnapshotOrder) -> None:
         try:
             self._record(key, manifest, await self._read(order))
-        except Exception as error:  # noqa: BLE001 - costs this model its metadata, and is counted
+        except Exception as error:  # noqa: BLE001 - only this model lacks metadata, and the error is counted
             self.errors.note("metadata", error, folder=order.folder)
             self._record(key, manifest, failed(FAILED, f"{type(error).__name__}; the agent's log has more"))
         finally:

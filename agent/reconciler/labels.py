@@ -29,7 +29,7 @@ class JustifiedLabels:
 
 
 def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels the agent owns; model-cache-ready-x.org/y has its own prefix and belongs to others."""
+    """Return the labels that the agent owns; a key such as model-cache-ready-x.org/y is not one of them."""
     return {k: v for k, v in labels.items() if k.startswith(_PREFIXES) or _is_ready_label(k)}
 
 

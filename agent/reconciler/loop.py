@@ -86,7 +86,7 @@ class Reconciler:
 
     def why_not_alive(self) -> str:
         """Return how long ago the last pass ended if that is too long, or an empty string."""
-        silent_s = self.clock() - self._last_pass_s  # not a number before the first iteration
+        silent_s = self.clock() - self._last_pass_s  # NaN before the first pass
         return f"the reconciler has not finished a pass for {silent_s:.0f} s" if silent_s > _LIVENESS_TIMEOUT_S else ""
 
     def why_not_ready(self) -> str:

@@ -19,7 +19,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 class NodePatcher(ABC):
     """Records each result in the cache; calls `request_node_read` if the Node may have been replaced."""
 
-    failure_event: ClassVar[str]  # of the log
+    failure_event: ClassVar[str]  # the log event of a failed patch
 
     cache: StateCache
     node: OwnNode
@@ -39,7 +39,7 @@ class NodePatcher(ABC):
 
         Args:
             patch: The patch.
-            problem_of: Returns reason and message if the patched Node is not as it should be.
+            problem_of: Returns a reason and a message if the Node does not show the change.
         """
         try:
             current = await patch

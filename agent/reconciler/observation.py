@@ -101,7 +101,7 @@ Work: TypeAlias = Preparing | Prepared | Reserved | Fetching | Removing | Remove
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The last failure of an entry, when it is retried, and since when it fails (on the loop's clock, in seconds).
+    """The last failure of an entry, when it is retried, and since when it has failed (on the loop's clock, in seconds).
 
     A `transient` failure (a server that does not answer, a grant that is not there yet) leaves the entry Pending.
     """
@@ -119,9 +119,9 @@ class StartupTaintRule:
     """Which models a node with the startup taint waits for, and for how long.
 
     Args:
-        min_priority: Only models of this priority or more count.
-        failure_s: Seconds for which one of them may fail.
-        namespaced_s: Seconds after which models of namespaces no longer count, whatever their progress.
+        min_priority: Only models of this priority or higher count.
+        failure_s: Seconds after which a failing model no longer counts.
+        namespaced_s: Seconds after which namespaced models no longer count, whatever their progress.
     """
 
     min_priority: int = 0
@@ -131,7 +131,7 @@ class StartupTaintRule:
 
 @dataclass(frozen=True, slots=True)
 class StartupTaintState:
-    """The startup taint of the Node: whether it is there, since when it was looked for, and when it may be removed."""
+    """The Node's startup taint: whether it is present, when the wait began, and when the next patch is due."""
 
     present: bool = False
     since_s: float = 0.0
@@ -212,7 +212,7 @@ class Observation:
 
 
 def fingerprint(entry: Entry) -> Fingerprint:
-    """Return what allows a failed entry an immediate retry when it changes; grants and dates do not."""
+    """Return the fields whose change makes a failed entry retry at once; grants and dates are not among them."""
     claims = tuple((c.kind, c.uid, c.secret_namespace, c.secret) for c in entry.claims)
     return entry.uri, entry.manifest, entry.state, claims
 

@@ -14,7 +14,7 @@ from agent.reconciler.activity import Activity
 from agent.reconciler.observation import Fetching, HeldSnapshot, Key, Observation, Removing, Work
 from agent.reconciler.state_cache import Space, StateCache
 from agent.reconciler.waiting import wait_or_timeout
-from agent.store.floor import StoreVolume, shortage
+from agent.store.floor import StoreVolume, shortage_message
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from shared.errors import InsufficientStorage, LarderError
@@ -193,12 +193,12 @@ class SpaceGuard:
             if not self.activity.running:
                 continue
             try:
-                message = await asyncio.get_running_loop().run_in_executor(self.threads, self._shortage)
+                message = await asyncio.get_running_loop().run_in_executor(self.threads, self._shortage_message)
             except LarderError as error:
                 _LOG.warning("free_space_not_read", reason=error.reason, message=str(error))
                 continue
             if message:
                 self.stop_downloads(InsufficientStorage(message))
 
-    def _shortage(self) -> str:
-        return shortage(self.store.space.free_bytes(), self.volume.floor_bytes(self.store.space.disk_bytes()))
+    def _shortage_message(self) -> str:
+        return shortage_message(self.store.space.free_bytes(), self.volume.floor_bytes(self.store.space.disk_bytes()))

@@ -25,12 +25,12 @@ class OwnNodeState:
 
 
 class _NodeSpec(msgspec.Struct, frozen=True):
-    """The taints of a Node, with all that they carry."""
+    """The taints of a Node with all their fields, because a patch replaces the whole list."""
 
     taints: list[dict[str, Any]] = []
 
 
-class _TaintedNode(Object, frozen=True, kw_only=True):
+class _NodeWithTaints(Object, frozen=True, kw_only=True):
     """A Node as the agent reads it."""
 
     spec: _NodeSpec = _NodeSpec()
@@ -74,7 +74,7 @@ class OwnNode:
         version = {"uid": uid, "resourceVersion": node.metadata.resource_version}
         return await self._patch({"metadata": version, "spec": {"taints": kept}})
 
-    async def _read(self) -> _TaintedNode:
+    async def _read(self) -> _NodeWithTaints:
         return _decoded(await self.kube.request("GET", self.path))
 
     async def _patch(self, body: Mapping[str, Any]) -> OwnNodeState:
@@ -86,13 +86,13 @@ class OwnNode:
             raise
 
 
-def _decoded(body: bytes) -> _TaintedNode:
+def _decoded(body: bytes) -> _NodeWithTaints:
     try:
-        return msgspec.json.decode(body, type=_TaintedNode)
+        return msgspec.json.decode(body, type=_NodeWithTaints)
     except msgspec.MsgspecError as error:
         raise Malformed(f"the API server's response for the agent's Node is malformed: {error}") from error
 
 
-def _state(node: _TaintedNode) -> OwnNodeState:
+def _state(node: _NodeWithTaints) -> OwnNodeState:
     tainted = any(is_startup_taint(taint) for taint in node.spec.taints)
     return OwnNodeState(node.metadata.uid, own_labels(node.metadata.labels), tainted)

@@ -48,7 +48,7 @@ def still_wants_removal(live: ModelNode, node_uid: str, action: Remove) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """Carries out removals; `request_node_read` is called after one fails, since the Node may be another one."""
+    """Carries out removals; `request_node_read` is called after one fails, since the Node may have been replaced."""
 
     cache: StateCache
     store: Store

@@ -92,7 +92,7 @@ class SpaceWatermark:
     def allows_retry(self, used: int, free: int, shortages: Collection[int], now_s: float) -> bool:
         """Return whether entries with these shortages should ask again: bytes were freed, or the disk has more free.
 
-        Others write to the disk too, so free space counts only when it covers a shortage or changes it substantially.
+        Other programs use the disk too, so free space counts only if it covers a shortage or changes substantially.
         """
         step = min((_step(s) for s in shortages if s > 0), default=None)
         more = step is not None and free - self.free >= step

@@ -42,9 +42,9 @@ def startup_taint_removal(observation: Observation) -> RemoveStartupTaint | None
 
 
 def _waited_for_until_s(entry: Entry, failure: Failure | None, observation: Observation) -> float:
-    """Return when the node stops waiting for an entry that is not there, on the loop's clock in seconds.
+    """Return when the node stops waiting for a missing entry, on the loop's clock in seconds.
 
-    Otherwise, anyone who may create models in a namespace could keep all pods off the node.
+    Namespaced entries have a limit of their own, or anyone who may create them could keep all pods off the node.
     """
     state = observation.startup_taint
     failed_s = failure.since_s + state.rule.failure_s if failure else inf

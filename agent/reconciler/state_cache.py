@@ -51,17 +51,17 @@ class StateCache:
     space_watermark: SpaceWatermark | None = None
     label_patch_due_s: float = 0.0
     startup_taint: StartupTaintState = StartupTaintState()
-    disk_changes: int = 0  # a scan that began before the latest change is void
+    disk_changes: int = 0  # a scan that began before the latest change is repeated
     label_changes: int = 0  # likewise for a read of the Node
 
     def set_node(self, node: OwnNodeState, now_s: float) -> None:
-        """Take the newest Node; the wait for its ModelNode begins with each Node, and with each startup taint."""
+        """Set the newest Node; a new Node or a new startup taint restarts the wait for the ModelNode."""
         if node.uid != self.node.uid or (node.startup_taint and not self.node.startup_taint):
             self.startup_taint = replace(self.startup_taint, since_s=now_s)
         self.node = node
 
     def set_model_node(self, node: ModelNode | None, now_s: float) -> None:
-        """Take the newest ModelNode; changed rules or dropped entries may let waiting entries in."""
+        """Set the newest ModelNode; if its changes may free space, entries that wait for space ask again."""
         before, self.model_node = self.model_node, node
         if node is None:
             return
@@ -98,7 +98,7 @@ class StateCache:
                 self.failures[key] = replace(failure, due_s=now_s)
 
     def set_space(self, space: Space, now_s: float) -> None:
-        """Take new space figures; waiting entries ask again when there is more space, and periodically in any case."""
+        """Set new space figures; waiting entries ask again when there is more space, and periodically in any case."""
         self.space, used, free = space, space.used, space.disk_free - space.floor
         short = [s.cause.shortage for s in self.failures.values() if s.due_s == WHEN_SPACE_CHANGES_S]
         if self.space_watermark is None or not short:
@@ -110,15 +110,15 @@ class StateCache:
             self.space_watermark = self.space_watermark.lowered(used, free)
 
     def note_free_space(self, disk_free: int) -> None:
-        """Take the free space of the disk, in bytes, at the time an entry did not fit."""
+        """Record the disk's free space, in bytes, at the time when an entry did not fit."""
         if self.space_watermark:
             free = disk_free - self.space.floor
             self.space_watermark = self.space_watermark.lowered(self.space_watermark.used, free)
 
     def add_snapshot(self, key: Key, snapshot: Snapshot) -> None:
-        """Take a snapshot that was just committed and count its bytes, because the last scan saw only some of them.
+        """Add a snapshot that was just committed and count its bytes, because the last scan saw only some of them.
 
-        Otherwise it would be reported Ready beside figures that still show space for others.
+        Otherwise it would be reported Ready while the figures still show that space as free.
         """
         self.set_held(self.held | {key: snapshot})
         uncounted = max(0, sum(content_sizes(self.held.values()).values()) - self.space.used)

@@ -1,4 +1,4 @@
-"""The agent's half of its ModelNode: written on transitions, at most once a second, never from a stale read.
+"""Writes the status of the agent's ModelNode: on transitions, at most once a second, never from a stale read.
 
 Long statuses are written less often, so many changes within a few seconds become one write.
 
@@ -49,8 +49,8 @@ def transition_fields(status: ModelNodeStatus) -> tuple[object, ...]:
 def figures_changed(status: ModelNodeStatus, written: ModelNodeStatus) -> bool:
     """Return whether a figure is off by more than 1 GiB and 1 % of the disk, or an entry failed once more.
 
-    The disk's size is taken as used plus free. Without this threshold, five thousand disks shared with other writers
-    would each cost a write all the time.
+    The disk's size is taken as used plus free. Without this threshold, every disk that other programs also
+    write to would cause a write all the time.
     """
     step = max(_LEAST_STEP_BYTES, _STEP_SHARE * (status.used + status.disk_free))
     pairs = ((status.used, written.used), (status.reserved, written.reserved), (status.disk_free, written.disk_free))
@@ -102,12 +102,12 @@ class StatusWriter:
     _written: ModelNodeStatus | None = field(default=None, init=False)
     _written_s: float = field(default=0.0, init=False)
     _jitter: float = field(default=1.0, init=False)  # factor by which the waits are shortened until the next write
-    _wrote_transition: bool = field(default=False, init=False)  # by the last write
+    _wrote_transition: bool = field(default=False, init=False)  # with the last write
     _pause_s: float = field(default=0.0, init=False)  # minimum pause after the last write, from its size
     _pending: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def offer(self, status: ModelNodeStatus) -> None:
-        """Take the newest status; transitions are written soon, figures eventually."""
+        """Set the newest status; transitions are written soon, figures eventually."""
         self._offered = status
         if self._written is None or transition_fields(status) != transition_fields(self._written):
             self._pending.set()
@@ -162,7 +162,7 @@ class StatusWriter:
         return self.clock() - self._written_s >= wait_s * self._jitter
 
     def _changed(self, found: dict[str, Any], status: ModelNodeStatus) -> dict[str, Any] | None:
-        """Return the object with our half updated; None if it belongs to another node or is already up to date."""
+        """Return the object with the new status; None if it belongs to another node or is already up to date."""
         spec = msgspec.convert(found.get("spec") or {}, ModelNodeSpec)
         if spec.node_uid != status.node_uid:
             return None

@@ -54,7 +54,7 @@ class ProcessSummary(BaseModel):
 
 
 class NodeSummary(BaseModel):
-    """The models of one node, and the resources they take."""
+    """The models of one node, its store, and the resources used by the agent."""
 
     node: str
     models: list[ModelSummary]
@@ -63,15 +63,15 @@ class NodeSummary(BaseModel):
 
 
 class Extension(Protocol):
-    """A part of the agent that is off by default, and reports here if it is on."""
+    """An optional part of the agent that adds metrics and a note to the health check."""
 
     @property
     def collector(self) -> Collector:
-        """Its metrics."""
+        """The metrics of this part."""
         ...
 
     def health_note(self) -> str:
-        """Say what the health check should show.
+        """Return a note for the health check.
 
         Returns:
             One line, or an empty string.

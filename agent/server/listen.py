@@ -14,7 +14,7 @@ def check_address(text: str) -> str:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of a checked address; an IPv6 address loses its brackets."""
+    """Return host and port of a checked address; an IPv6 address is returned without brackets."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 

@@ -24,14 +24,14 @@ class Blobs:
             return linked | {sha256: self._layout.blob(sha256) for sha256 in blob_digests(self._layout)}
 
     def find(self, key: str, size: int) -> str | None:
-        """Return the SHA-256 of a content that its source served before, if its bytes are still here."""
+        """Return the SHA-256 of a content that its source served before, if its blob is still untouched."""
         with self._lock:
             return self._state.inventory.find_blob(key, size)
 
     def drop_orphans(self) -> int:
         """Remove blobs that no snapshot names and no download keeps; return how many.
 
-        A removal leaves none, but a snapshot may have been removed by hand.
+        The agent's own removals leave none, but a snapshot may have been removed by hand.
         """
         with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
             count = self.remove_unreferenced()

@@ -14,7 +14,7 @@ from shared.errors import StoreFailure
 
 
 def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
-    """Build the snapshot next to its final path and return where. Raises OSError, StoreFailure."""
+    """Build the snapshot next to its final path and return its path. Raises OSError, StoreFailure."""
     model = layout.model(mark.id)
     tmp = model / f"{TMP_PREFIX}{mark.revision}-{secrets.token_hex(4)}"
     try:
@@ -38,7 +38,7 @@ def install(layout: Layout, tmp: Path, mark: Completed, disk: Disk) -> Path | No
         trash = clear_place(layout, target)
     except FileExistsError as error:
         try_remove(tmp)
-        raise StoreFailure(f"{error}; move it away, and the model is committed there") from error
+        raise StoreFailure(f"{error}; move it away, so that the model can be committed there") from error
     tmp.rename(target)
     sync_directory(target.parent, disk)
     return trash

@@ -71,7 +71,7 @@ class Disk(Protocol):
         """
         ...
 
-    def keeps(self, size_bytes: int) -> bool:
+    def fits_page_cache(self, size_bytes: int) -> bool:
         """Return whether the page cache can keep newly written bytes.
 
         Args:
@@ -100,7 +100,7 @@ class RealDisk:
         """Return the free blocks available to this UID, in bytes."""
         return psutil.disk_usage(str(path)).free
 
-    def keeps(self, size_bytes: int) -> bool:
+    def fits_page_cache(self, size_bytes: int) -> bool:
         """Return whether the bytes take at most half of the memory available to the page cache."""
         return size_bytes <= cache_bytes() // 2
 

@@ -75,7 +75,7 @@ def lies_on_root_disk(store: Path, kubelets_file: Path = _KUBELETS_FILE) -> bool
         return False
 
 
-def shortage(disk_free: int, floor: int) -> str:
+def shortage_message(disk_free: int, floor: int) -> str:
     """Return why a running download must stop, with the numbers; empty while there is enough space.
 
     Reserved bytes that have arrived may reach slightly below the floor, for directories and partly filled last blocks.
@@ -84,5 +84,5 @@ def shortage(disk_free: int, floor: int) -> str:
         return ""
     return (
         f"the disk has {format_bytes(disk_free)} free, but {format_bytes(floor)} must stay free: something other "
-        "than Larder fills it; free space on it, and the download resumes where it stopped"
+        "than Larder is filling it; free space on it, and the download resumes where it stopped"
     )

@@ -42,7 +42,7 @@ class Incoming:
         keys = state.pending.end(plan)
         if archives := set(plan.archive_keys.values()) & keys:
             keys -= archives
-            archives = state.content_locks.free(archives)
+            archives = state.content_locks.unlocked(archives)
             unpacked.forget_needs(self._layout, archives)
             remove_blobs(self._layout, staging.unpin(state.inventory, archives))
             state.used.invalidate()
@@ -50,18 +50,18 @@ class Incoming:
         state.inventory.invalidate()
 
     def uses_page_cache(self, plan: DownloadPlan) -> bool:
-        """Return whether a model goes through the page cache: it fits there, or is read again immediately."""
-        return bool(plan.archives) or self._state.disk.keeps(plan.manifest.size_bytes)
+        """Return whether a model is written through the page cache: it fits, or its archives are read right after."""
+        return bool(plan.archives) or self._state.disk.fits_page_cache(plan.manifest.size_bytes)
 
     @contextmanager
     def lock(self, key: str, stop: threading.Event) -> Iterator[bool]:
         """Lock a content exclusively; yield False if `stop` is set while another holds it."""
-        held = self._state.content_locks.take(key, stop)
+        held = self._state.content_locks.acquire(key, stop)
         try:
             yield held
         finally:
             if held:
-                self._state.content_locks.give_back(key)
+                self._state.content_locks.release(key)
 
     @contextmanager
     def open(
@@ -75,10 +75,10 @@ class Incoming:
     ) -> Iterator[Partial | None]:
         """Lock and open the unfinished file of a content; yield None if `stop` is set while another holds it.
 
-        `cached` is passed to `open_partial`, `before_wait` to `ContentLocks.take`.
+        `cached` is passed to `open_partial`, `before_wait` to `ContentLocks.acquire`.
         """
         state = self._state
-        if not state.content_locks.take(key, stop, before_wait):
+        if not state.content_locks.acquire(key, stop, before_wait):
             yield None
             return
         with self._lock:
@@ -92,7 +92,7 @@ class Incoming:
         finally:
             with self._lock:
                 state.used.end_writing()
-            state.content_locks.give_back(key)
+            state.content_locks.release(key)
 
     def seal(self, partial: Partial) -> None:
         """Make a verified partial file ready for `put_blobs`; after a kill it still counts as complete."""

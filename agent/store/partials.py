@@ -22,8 +22,8 @@ from shared.byte_ranges import ByteRange, ByteRanges
 
 SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-# The kernel caches a large write in large memory areas. If a virtual machine had given these back to its host, this
-# took up to three times the system time. Writes that begin at an odd page get small areas.
+# The kernel caches large writes in large areas of memory. In a virtual machine that had returned this memory to its
+# host, that took up to three times the system time. Writes that begin at an odd page get small areas.
 _PIECE_BYTES = 128 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -58,7 +58,7 @@ class Partial:
         Args:
             data: The bytes.
             offset: Where they belong in the file, in bytes.
-            once: Whether they will not be read again soon; only for one thread at a time.
+            once: Whether nobody reads them again soon; only for one thread at a time.
 
         Raises:
             InsufficientStorage: The disk is full.
@@ -176,7 +176,7 @@ def _reopen(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> P
     if not stat.S_ISREG(mode):
         remove_tree(path)  # planted; the target of a link stays
     elif not mode & stat.S_IWUSR:
-        if held.size_bytes:  # until now the read-only mode recorded this
+        if held.size_bytes:  # until now, the read-only mode recorded that it is complete
             _record_all(str(path.with_suffix(MAP_SUFFIX)), ByteRange(0, size))
         path.chmod(0o600)
     partial = Partial(key, str(path), os.open(path, _FLAGS, 0o600), size, held, cached=cached)

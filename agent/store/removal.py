@@ -105,7 +105,7 @@ def blob_digests(layout: Layout) -> list[str]:
 
 
 def try_remove(path: Path) -> None:
-    """Remove a directory as far as permissions allow; files of root stay until the next start."""
+    """Remove a directory as far as permissions allow; files owned by root stay until the next start."""
     with suppress(PermissionError):
         remove_tree(path)
 

@@ -31,7 +31,7 @@ def shortage(need: int, reserved: int, capacity: StoreCapacity) -> int:
 def why_refused(need: int, reserved: int, capacity: StoreCapacity) -> str:
     """Return why `need` bytes do not fit beside those reserved by others, with all numbers; empty if they do.
 
-    With a limit of 100 bytes, 40 of them used, and 30 reserved by others, 30 bytes fit: less if the disk has less free.
+    With a limit of 100 bytes, 40 of them used and 30 reserved by others, 30 bytes fit, unless less is free on the disk.
     """
     have = available_bytes(reserved, capacity)
     if need <= 0 or need <= have:
@@ -94,6 +94,6 @@ class Ledger:
         self._open.pop(key, None)
         self._bounds.pop(key, None)
 
-    def reserved(self, but: str = "") -> int:
+    def reserved(self, excluding: str = "") -> int:
         """Return the sum of all reservations except one."""
-        return sum(size for key, size in self._open.items() if key != but)
+        return sum(size for key, size in self._open.items() if key != excluding)

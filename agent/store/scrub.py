@@ -33,7 +33,7 @@ _DAMAGED_NS = 0
 class Position(msgspec.Struct, frozen=True):
     """The position of a pass: the last blob completed, attempts at the next one, and when a pass last ended.
 
-    `ended_at` is POSIX time, 0 before the first end.
+    `ended_at` is POSIX time, 0 before the first pass has ended.
     """
 
     after: str = ""

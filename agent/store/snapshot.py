@@ -169,7 +169,7 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
 
 def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:
     """Return the files that were removed, written to or replaced since the commit, using stat alone."""
-    top, blobs = f"{snapshot.path}/", f"{layout.blobs}/"  # joined as strings: a start checks tens of thousands of files
+    top, blobs = f"{snapshot.path}/", f"{layout.blobs}/"  # strings: a starting agent checks tens of thousands of files
     damaged = [f.path for f in snapshot.files if not is_intact(top + f.path, blobs + f.sha256, f.size)]
     if not is_file(snapshot.path / COMPLETED):
         damaged.append(COMPLETED)

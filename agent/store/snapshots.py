@@ -37,7 +37,7 @@ class Snapshots:
             return self._state.inventory.snapshots()
 
     def check(self, snapshot: Snapshot) -> list[str]:
-        """Return paths damaged by stat: missing, or with another size, time stamp or inode; `.completed` may be one."""
+        """Return the paths that stat shows to be missing, or changed in size, time stamp or inode."""
         return damaged_paths(self._layout, snapshot)
 
     def directories(self) -> list[Path]:
@@ -87,7 +87,7 @@ class Snapshots:
         digests: Mapping[str, str],
         unpacked: Sequence[ArchiveContents] = (),
     ) -> Snapshot:
-        """Replace the damaged files of a snapshot in place by downloaded blobs; arguments as in `commit`."""
+        """Replace the damaged files of a snapshot in place with downloaded blobs; arguments as in `commit`."""
         mark = completed_of(plan.manifest, snapshot.id, digests, unpacked)
         if snapshot.manifest_digest != plan.digest or not is_directory(snapshot.path):
             return self.commit(plan, snapshot.id, digests, unpacked)

@@ -59,11 +59,11 @@ class StoreSpace:
             floor: Bytes of the file system that must stay free.
 
         Raises:
-            InsufficientStorage: They do not fit; the message has the numbers.
+            InsufficientStorage: The bytes do not fit; the message has the numbers.
             StoreFailure: The space could not be read.
         """
         with self._lock, translated(f"measuring {self._layout.root}"):
-            self._check_room(key, need, Bounds(limit, floor))
+            self._check_fit(key, need, Bounds(limit, floor))
             self._ledger.reserve(key, need, Bounds(limit, floor))
 
     def renew(self, key: str, need: int) -> None:
@@ -73,7 +73,7 @@ class StoreSpace:
         """
         with self._lock, translated(f"measuring {self._layout.root}"):
             bounds = self._ledger.bounds(key)
-            self._check_room(key, need, bounds or Bounds())
+            self._check_fit(key, need, bounds or Bounds())
             if bounds:
                 self._ledger.reserve(key, need, bounds)
 
@@ -90,7 +90,8 @@ class StoreSpace:
     def available_to_unpack(self, key: str, plan: DownloadPlan) -> int:
         """Return how many bytes the plan's archives may unpack to under the bounds of this key's reservation."""
         with self._lock, translated(f"measuring {self._layout.root}"):
-            left = available_bytes(self._ledger.reserved(but=key), self._capacity(self._ledger.bounds(key) or Bounds()))
+            capacity = self._capacity(self._ledger.bounds(key) or Bounds())
+            left = available_bytes(self._ledger.reserved(excluding=key), capacity)
             pinned = unpacked.pinned_bytes(self._state.inventory, set(plan.archive_keys.values()))
             return max(0, left) + pinned
 
@@ -142,8 +143,8 @@ class StoreSpace:
         with translated(f"reading the size of {self._layout.root}"):
             return os.statvfs(self._layout.root).f_frsize
 
-    def _check_room(self, key: str, need: int, bounds: Bounds) -> None:
-        reserved, capacity = self._ledger.reserved(but=key), self._capacity(bounds)
+    def _check_fit(self, key: str, need: int, bounds: Bounds) -> None:
+        reserved, capacity = self._ledger.reserved(excluding=key), self._capacity(bounds)
         if refusal := why_refused(need, reserved, capacity):
             raise InsufficientStorage(refusal, shortage(need, reserved, capacity))
 

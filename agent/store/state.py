@@ -9,7 +9,7 @@ Two kinds of locks, always taken in this order:
    - on the disk: names in `blobs/sha256`, pins and `.need` files in `partial/`, and names of snapshots and their files.
      A blob is removed when nothing else links it, so checking its links, linking it and unlinking it must not overlap.
 
-No thread waits for a content while it holds `lock`; `content_locks.free` only returns the contents that are not locked.
+No thread waits for a content while it holds `lock`; `content_locks.unlocked` does not wait.
 Bytes are written, synced and hashed without `lock`. The same goes for directories with an ignored name: a snapshot is
 built in `.tmp-*` and removed as `.gone-*`. Blobs of a snapshot being built stay, because pins link them, too.
 """
@@ -33,13 +33,13 @@ class ContentLocks:
         self._held: set[str] = set()
         self._changed = threading.Condition()
 
-    def take(self, key: str, stop: threading.Event, before_wait: Callable[[], None] = lambda: None) -> bool:
+    def acquire(self, key: str, stop: threading.Event, before_wait: Callable[[], None] = lambda: None) -> bool:
         """Wait for the content and lock it; return False if `stop` is set first.
 
         `before_wait` is called before each wait. A caller that holds other locks must release them there, because two
         downloads that wait for each other's locks would deadlock.
         """
-        while not self._take_free(key):
+        while not self._acquire_free(key):
             if stop.is_set():
                 return False
             before_wait()
@@ -48,20 +48,20 @@ class ContentLocks:
                     self._changed.wait(0.2)  # setting `stop` does not wake this condition
         return True
 
-    def _take_free(self, key: str) -> bool:
+    def _acquire_free(self, key: str) -> bool:
         with self._changed:
             if key in self._held:
                 return False
             self._held.add(key)
             return True
 
-    def free(self, keys: Iterable[str]) -> set[str]:
+    def unlocked(self, keys: Iterable[str]) -> set[str]:
         """Return the contents that are not locked."""
         with self._changed:
             return set(keys) - self._held
 
-    def give_back(self, key: str) -> None:
-        """Release the lock for the next writer."""
+    def release(self, key: str) -> None:
+        """Unlock the content for the next writer."""
         with self._changed:
             self._held.discard(key)
             self._changed.notify_all()

@@ -67,7 +67,7 @@ class Store:
         with self._state.lock, translated(f"sweeping {layout.root}"):
             for path in list(leftovers(layout)):
                 try_remove(path)
-            unpacked.drop_cut_off(layout)
+            unpacked.drop_interrupted_extractions(layout)
             staging.settle_all(layout, inventory)
             staging.unpin(inventory, unpacked.settled_archives(inventory))
             self.blobs.remove_unreferenced()

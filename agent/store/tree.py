@@ -46,7 +46,7 @@ def build_snapshot(target: Path, blobs: Mapping[str, Path], mark: bytes, disk: D
 
 
 def put_file(top: Path, path: str, blob: Path, disk: Disk) -> None:
-    """Replace `path`, which may be missing, damaged or a planted link, by a new link to the blob. Raises OSError."""
+    """Replace `path`, which may be missing, damaged or a planted link, with a new link to the blob. Raises OSError."""
     *parents, name = path.split("/")
     with opened_directory(top) as descriptor:
         _put_link(descriptor, parents, name, blob, disk)

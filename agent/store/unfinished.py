@@ -13,7 +13,7 @@ from agent.store.state import StoreState
 
 
 class Unfinished:
-    """Drops what downloads left in `partial/`; unless stated otherwise, contents that a download holds stay."""
+    """Drops what downloads left in `partial/`; unless stated otherwise, contents that a download has locked stay."""
 
     def __init__(self, state: StoreState, blobs: Blobs) -> None:
         self._state, self._layout, self._lock, self._blobs = state, state.layout, state.lock, blobs
@@ -48,7 +48,7 @@ class Unfinished:
             self._state.used.invalidate()
 
     def drop_members(self, plan: DownloadPlan) -> None:
-        """Drop extracted files that are not committed, but keep their archives. The caller holds the archives."""
+        """Drop extracted files that are not committed, but keep their archives. The caller has locked all archives."""
         archives = set(plan.archive_keys.values())
         self._drop({k for k in staging.stamps(self._layout) if "-" in k and k.partition("-")[0] in archives})
 
@@ -68,7 +68,7 @@ class Unfinished:
         return {key for plan in plans for key in plan.keys.values()}
 
     def _drop_free(self, keys: set[str]) -> None:
-        self._drop(self._state.content_locks.free(keys))
+        self._drop(self._state.content_locks.unlocked(keys))
 
     def _drop(self, keys: set[str]) -> None:
         with self._lock, translated(f"dropping unfinished files in {self._layout.partial}"):

@@ -89,7 +89,7 @@ def forget_needs(layout: Layout, archives: Iterable[str]) -> None:
         path.unlink(missing_ok=True)
 
 
-def drop_cut_off(layout: Layout) -> None:
+def drop_interrupted_extractions(layout: Layout) -> None:
     """Drop the files whose extraction a kill interrupted; it starts over. Raises OSError."""
     for path in list(layout.partial.iterdir()):
         if "-" in path.stem and path.suffix in {SUFFIX, MAP_SUFFIX}:

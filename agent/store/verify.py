@@ -49,7 +49,7 @@ def _crc64nvme(_: File) -> _Hash:
 
 
 class _Parts:
-    """A digest of the digests of equal parts (the last may be shorter); `make` makes the hash of each and of all."""
+    """A digest of the digests of equal parts (the last may be shorter); `make` starts a hash."""
 
     def __init__(self, make: Callable[[File], _Hash], file: File) -> None:
         value = file.digest.partition(":")[2]
@@ -96,9 +96,9 @@ _HASHERS.update({f"{name}-parts": partial(_Parts, make) for name, make in _OF_PA
 
 
 def verification(digests: Iterable[str]) -> str:
-    """Return what files with these publisher's digests are checked against: `digest` only if each has one.
+    """Return how files with these publisher's digests are verified: by `digest`, or by `size` if any has none.
 
-    An entry may have newer ones that this version cannot compute.
+    A digest that only a newer version can compute counts as none.
     """
     known = {"sha256", *_HASHERS}
     return "digest" if all(digest.partition(":")[0] in known for digest in digests) else "size"

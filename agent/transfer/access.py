@@ -48,7 +48,7 @@ def _request_byte(context: DownloadContext, file: File) -> None:
     try:
         body = context.source.open(file, 0, 1)
     except LarderError as error:
-        context.progress.traffic.fail(error)
+        context.progress.traffic.count_if_rate_limited(error)
         raise
     try:
         body.readinto(memoryview(bytearray(1)))

@@ -42,11 +42,11 @@ class ConcurrencyController:
     """Doubles the connections while that raises the rate by a sixth; otherwise goes back one step and retries later.
 
     Nearby servers stay at one connection per file; distant ones get several. A connection with a long round trip takes
-    a while to reach its full rate, so nothing is judged while the rate still rises, and no step is undone before its
-    connections had as long as the first ones took. No connections are added while this process keeps its `processors`
+    a while to reach its full rate, so nothing is judged while the rate still rises, and each step gets as long as the
+    first connections took. No connections are added while this process keeps its `processors`
     busy. Time is passed with each call; not thread-safe.
 
-    The states, and what a rate that has settled does in each:
+    The states, and the transitions once the rate has settled:
 
                     idle CPUs, many missing bytes: double
         ┌────────┐ ──────────────────────────────────────▶ ┌───────┐ ───┐ a sixth faster, and again

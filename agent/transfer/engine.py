@@ -33,7 +33,7 @@ class FetchResult:
         blobs: Names of the blobs by path; archives are replaced by their files.
         verified: `digest`, or `size` if a file had no digest.
         moved: Bytes received over the network.
-        unpacked: The files that the model's archives became.
+        unpacked: The files extracted from the model's archives.
     """
 
     blobs: Mapping[str, str]
@@ -58,7 +58,7 @@ def fetch(
     policy: RetryPolicy | None = None,
     timing: Timing | None = None,
 ) -> FetchResult:
-    """Download every missing file of the plan into the store; verified bytes stay in any case.
+    """Download every missing file of the plan into the store; verified bytes are kept even if it fails.
 
     For each file that this download did not fetch itself, one byte is requested. So bytes that were fetched with other
     credentials are not linked unless the source grants access. If all files have the same readers, only the largest is
@@ -70,7 +70,7 @@ def fetch(
         store: Where they go.
         progress: Counters to update.
         stop: Ends the download within a second once set.
-        concurrency: Number of large files downloaded at a time; four times as many small ones.
+        concurrency: Number of large files downloaded at a time; of small ones, up to four times as many.
         rate_limiter: The shared rate limit.
         reservation: Key of the store's reservation, which shrinks as bytes arrive.
         prove_access: False for repairs of files that are already linked.

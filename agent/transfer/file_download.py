@@ -132,7 +132,7 @@ class FileDownloader:
                 return False
 
     def complete(self, download: FileDownload, buffer: memoryview) -> bool:
-        """Hash the bytes that the receivers do not hash themselves until the file is complete, and verify it.
+        """Hash the bytes that no receiver hashes, wait until the file is complete, and verify it.
 
         Returns:
             True, with `blob` set, once the file is complete and verified; False if it was discarded and must be
@@ -153,7 +153,7 @@ class FileDownloader:
             return False
         if not segmented.finish(hashing):
             return False
-        self.context.progress.traffic.verify(segmented.file.size, hashing.check.took_s)
+        self.context.progress.traffic.count_verified(segmented.file.size, hashing.check.took_s)
         download.blob = hashing.check.sha256 or segmented.partial.key
         return True
 
@@ -172,10 +172,10 @@ class FileDownloader:
         progress, is_first = self.context.progress, download.mismatches == 0
         download.mismatches += 1
         self._discard(download, give_up=not is_first)
-        progress.traffic.mismatch()
+        progress.traffic.count_mismatch()
         if not is_first:
             raise error
-        progress.traffic.retry(error)
+        progress.traffic.count_retry(error)
         progress.failure = error
 
     def _discard(self, download: FileDownload, *, give_up: bool) -> None:
@@ -190,12 +190,12 @@ class FileDownloader:
             if not unhashed.size_bytes:
                 return True
             try:
-                is_cut_short = not self._hash_range(segmented.partial, hashing, unhashed, buffer)
+                is_truncated = not self._hash_range(segmented.partial, hashing, unhashed, buffer)
             finally:
-                segmented.leave(hashing)
-            if is_cut_short and hashing is segmented.hashing:
+                segmented.release_hash(hashing)
+            if is_truncated and hashing is segmented.hashing:
                 self._start_over(
-                    download, DigestMismatch(f"{segmented.partial.path} was cut short; it is fetched again")
+                    download, DigestMismatch(f"{segmented.partial.path} was truncated; it is fetched again")
                 )
         if self.context.stop.is_set():
             raise Stopped
@@ -214,9 +214,9 @@ class FileDownloader:
 
     def _wait(self, download: FileDownload, error: LarderError, received_bytes: int) -> None:
         progress = self.context.progress
-        progress.traffic.fail(error)
+        progress.traffic.count_if_rate_limited(error)
         pause_s = download.budget.pause(error, download.segmented.missing_bytes, received_bytes)
-        progress.traffic.retry(error)
+        progress.traffic.count_retry(error)
         progress.failure = error
         if self.context.stop.wait(pause_s):
             raise Stopped

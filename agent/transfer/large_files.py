@@ -61,7 +61,7 @@ class _Idle(Enum):
 class LargeFiles:
     """Receivers work on segments of the open files; `blobs` has the names of finished blobs by path.
 
-    The way of a file, and the threads that work on it:
+    The stages of a file, and the threads that work on it:
 
         pending ──▶ open: bytes are missing ──▶ open: all bytes are here ──▶ blob
                     receivers                   its hashing thread

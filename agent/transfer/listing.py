@@ -74,7 +74,7 @@ def list_archives(
 
     Raises:
         ArchivesDoNotFit: They hold more than `max_bytes`.
-        LarderError: As `agent.archive.unpack.list_archive` does.
+        LarderError: One of the errors of `agent.archive.unpack.list_archive`.
         Stopped: `stop` was set.
     """
     listed, needs = list[ListedArchive](), dict[str, int]()

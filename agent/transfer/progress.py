@@ -65,7 +65,7 @@ class Progress:
 
     def _count(self, size_bytes: int, wanted_bytes: int) -> None:
         now = self._clock()
-        self.traffic.receive(size_bytes)
+        self.traffic.count_received(size_bytes)
         with self._lock:
             self._done += wanted_bytes
             self._received += size_bytes

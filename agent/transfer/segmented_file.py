@@ -53,7 +53,7 @@ class SegmentedFile:
     it. When A is done, `held.front` is where B is now, and `hashing.done` is 16 MiB. The hashing thread reads the bytes
     between them back from the file. Once it has caught up with B, B hashes its own buffers.
 
-    `divisible` tells whether the source serves ranges; if not, one receiver at a time fetches the file. `make_check`
+    `divisible` is whether the source serves ranges; if not, one receiver at a time fetches the file. `make_check`
     starts a hash of the file's bytes. Each time the file is started over, it gets a new `hashing`, and writes to
     earlier segments are dropped.
     """
@@ -94,7 +94,7 @@ class SegmentedFile:
         with self._changed:
             if not self.divisible:
                 return None
-            for segment in self._segments:  # cut long rests of other receivers to one piece
+            for segment in self._segments:  # leave other receivers with a lot to fetch only one piece
                 if segment.end - segment.position > 2 * PIECE_BYTES:
                     segment.end = segment.position + PIECE_BYTES
         return self.take_segment(PIECE_BYTES)
@@ -123,7 +123,7 @@ class SegmentedFile:
                 hashing.feed(data)
         finally:
             if hashes:
-                self.leave(hashing)
+                self.release_hash(hashing)
             with self._changed:
                 self._writers -= 1
                 if hashing is not self.hashing:
@@ -207,8 +207,8 @@ class SegmentedFile:
                 self._changed.wait(_LOOK_S)
             return None
 
-    def leave(self, hashing: Hashing) -> None:
-        """Give the hash back."""
+    def release_hash(self, hashing: Hashing) -> None:
+        """Let another thread take the hash."""
         with self._changed:
             hashing.busy = False
             if hashing.whole or self.partial.held.front > hashing.done:

@@ -18,7 +18,7 @@ _BUFFER_BYTES = 2**18
 _BATCH = 256
 _PER_LARGE_FILE = 4  # small files cost round trips, not bandwidth
 _AT_FIRST = 3
-_FAR_S, _IN_A_ROW = 0.003, 8  # of this many files, a nearby server delivers some faster
+_FAR_S, _IN_A_ROW = 0.003, 8  # seconds; if this many files in a row take longer, the server is distant
 
 
 class SmallFiles:

@@ -1,4 +1,4 @@
-"""Detects bodies that only trickle."""
+"""Detects response bodies that arrive too slowly."""
 
 LEAST_RATE = 8 * 1024.0
 _WINDOW_S = 20.0

@@ -40,7 +40,7 @@ class StoredArchive:
     ) -> Iterator[BinaryIO]:
         """Yield the archive for reading, until `stop` is set; `count` is called with the size of each chunk.
 
-        A refusal within the block is extended by the archive's name, since a model may have several. Raises Stopped,
+        Errors that need action are prefixed with the archive's name, since a model may have several. Raises Stopped,
         StoreFailure.
         """
         path = store.blobs.path(self.sha256)

@@ -23,30 +23,30 @@ class Traffic:
     retries: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
-    def receive(self, size_bytes: int) -> None:
+    def count_received(self, size_bytes: int) -> None:
         """Count bytes received over the network."""
         with self._lock:
             self.received_bytes += size_bytes
 
-    def verify(self, size_bytes: int, took_s: float) -> None:
+    def count_verified(self, size_bytes: int, took_s: float) -> None:
         """Count a file whose bytes were verified, and the seconds that hashing it took."""
         with self._lock:
             self.verified_files += 1
             self.verified_bytes += size_bytes
             self.verification_s += took_s
 
-    def mismatch(self) -> None:
+    def count_mismatch(self) -> None:
         """Count a file whose bytes do not match the publisher's digest."""
         with self._lock:
             self.mismatches += 1
 
-    def fail(self, error: LarderError) -> None:
-        """Count a source's request to wait; ignore other failures."""
+    def count_if_rate_limited(self, error: LarderError) -> None:
+        """Count a failure if it is a source's request to wait."""
         if isinstance(error, RateLimited):
             with self._lock:
                 self.rate_limited += 1
 
-    def retry(self, error: LarderError) -> None:
+    def count_retry(self, error: LarderError) -> None:
         """Count one more attempt at a file after this error."""
         with self._lock:
             self.retries[error.reason] += 1

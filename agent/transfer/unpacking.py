@@ -142,5 +142,5 @@ class Unpacking:
 
 def _stored(file: File, blobs: Mapping[str, str]) -> StoredArchive:
     if file.path not in blobs:
-        raise StoreFailure(f"the unpacked files of {file.path!r} were removed in the meantime; it is fetched again")
+        raise StoreFailure(f"the unpacked files of {file.path!r} were removed meanwhile; the archive is fetched again")
     return StoredArchive(file, kind_of(file), blobs[file.path])

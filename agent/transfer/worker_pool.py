@@ -11,7 +11,7 @@ _LOOK_S = 0.1
 
 
 class WorkerPool:
-    """Threads that share one fate: the first failure ends them all.
+    """Runs threads; the first failure ends them all.
 
     If a thread hangs in a read when the pool ends, the pool does not wait for it. The thread writes nothing more, and
     ends and releases its file once the read returns.

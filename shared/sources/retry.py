@@ -10,7 +10,7 @@ from shared.backoff import Backoff, Uniform
 from shared.errors import InsufficientStorage, LarderError, RateLimited, SourceChanged, StoreFailure, Unreachable
 
 T = TypeVar("T")
-MIN_PROGRESS_BYTES = 16 * 1024  # an attempt that brought this much counts as progress
+MIN_PROGRESS_BYTES = 16 * 1024  # an attempt that received this much counts as progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ def pause_before_retry(
     uniform: Uniform,
     *,
     failures_since_data: int = 0,
-    brought_bytes: int = 0,
+    received_bytes: int = 0,
 ) -> float | None:
     """Return how many seconds to wait before the next try; None to give up.
 
-    A server that asks for more time than the policy allows is left to the longer backoff of the caller.
+    If a server asks for more time than the policy allows, the longer backoff of the caller applies.
 
     Args:
         policy: The limits.
@@ -62,14 +62,14 @@ def pause_before_retry(
         uniform: Draws the jitter.
         failures_since_data: Failures since an attempt received MIN_PROGRESS_BYTES. They lengthen the wait even if each
             received some bytes.
-        brought_bytes: Bytes that arrived before this failure; the more, the shorter the wait.
+        received_bytes: Bytes that arrived before this failure; the more, the shorter the wait.
     """
     if not error.retryable or isinstance(error, InsufficientStorage | StoreFailure | SourceChanged):
         return None
     is_rate_limited = isinstance(error, RateLimited)
     if not is_rate_limited and failures >= _most_tries(policy, error):
         return None
-    cap_s = min(policy.cap_s, policy.first_s * MIN_PROGRESS_BYTES / brought_bytes) if brought_bytes else policy.cap_s
+    cap_s = min(policy.cap_s, policy.first_s * MIN_PROGRESS_BYTES / received_bytes) if received_bytes else policy.cap_s
     asked_s = error.after_s if isinstance(error, RateLimited) else 0.0
     pause_s = Backoff(policy.first_s, cap_s, uniform).delay_s(max(failures, failures_since_data), asked_s)
     timeout_s = max(policy.timeout_s, policy.rate_limit_timeout_s) if is_rate_limited else policy.timeout_s
@@ -97,7 +97,7 @@ class RetryBudget:
         self._progress_at = self._pause_ends = now
 
     def pause_s(
-        self, error: LarderError, now: float, *, failures_since_data: int = 0, brought_bytes: int = 0
+        self, error: LarderError, now: float, *, failures_since_data: int = 0, received_bytes: int = 0
     ) -> float | None:
         """Count a failure and return the wait in seconds, or None to give up, as `pause_before_retry` does."""
         is_rate_limited = isinstance(error, RateLimited)
@@ -113,7 +113,7 @@ class RetryBudget:
             now - since,
             self._uniform,
             failures_since_data=failures_since_data,
-            brought_bytes=brought_bytes,
+            received_bytes=received_bytes,
         )
         if is_rate_limited and pause_s is not None:
             self._failures_since_pause, self._pause_ends = 0, now + pause_s

@@ -58,7 +58,7 @@ def _of_agent() -> Iterable[Metric]:
     full = entry("full")
     stuck = observation(full, failures={full.key: failure(full, 200.0, "InsufficientStorage")})
     activity, key = Activity(), ("m", "r1")
-    activity.start(key, "hf://org/m", DOWNLOAD).traffic.retry(RateLimited("wait", 1))
+    activity.start(key, "hf://org/m", DOWNLOAD).traffic.count_retry(RateLimited("wait", 1))
     activity.end(key, DOWNLOAD, DownloadResult(FAILED, "Unreachable"))
     activity.failures["Unreachable"] += 1
     activity.internal_errors.note("Stop", KeyError("m"))

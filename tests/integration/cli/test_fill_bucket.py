@@ -105,7 +105,7 @@ def test_every_file_is_written_and_marked_and_a_second_run_transfers_nothing(buc
     size = sum(map(len, FILES.values()))
     done = bucket.run(bucket.fill())
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "takes no hard links" in done.stdout
+    assert "does not support hard links" in done.stdout
     assert complete(bucket)
     assert bucket.report == DownloadReport(revision=bucket.commit, downloaded_bytes=size)
     assert bucket.run(bucket.fill()).returncode == 0

@@ -35,8 +35,8 @@ class FatalDisk(BrokenDisk):
         super().__init__(left)
         self.tight = tight
 
-    def keeps(self, size_bytes: int) -> bool:
-        return not self.tight and super().keeps(size_bytes)
+    def fits_page_cache(self, size_bytes: int) -> bool:
+        return not self.tight and super().fits_page_cache(size_bytes)
 
     def fail(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)

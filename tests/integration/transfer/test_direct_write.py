@@ -42,7 +42,7 @@ ROOM = memoryview(mmap.mmap(-1, 2**20))
 class TightDisk(RealDisk):
     """A disk on a machine with little memory."""
 
-    def keeps(self, size_bytes: int) -> bool:
+    def fits_page_cache(self, size_bytes: int) -> bool:
         del size_bytes
         return False
 

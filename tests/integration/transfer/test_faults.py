@@ -275,7 +275,7 @@ def test_a_file_whose_sync_failed_never_becomes_a_blob(root: Path) -> None:
             del path
             return 10**12
 
-        def keeps(self, size_bytes: int) -> bool:
+        def fits_page_cache(self, size_bytes: int) -> bool:
             return size_bytes > 0
 
     disk, source = Failing(), MemorySource({"a": b"abc"})

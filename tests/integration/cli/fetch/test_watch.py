@@ -41,7 +41,7 @@ def test_small_files_arriving_one_by_one_are_not_taken_for_a_stall(progress: Pro
     watch = StallWatch(progress, 0)
     for second in range(1, 200):
         progress.receive(5)
-        progress.traffic.verify(5, 0.0)
+        progress.traffic.count_verified(5, 0.0)
         progress.failure = SLOW
         assert watch.check(second) is None
 

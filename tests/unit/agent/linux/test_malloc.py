@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from agent.linux.malloc import give_back_after
+from agent.linux.malloc import release_memory_when_idle
 
 THREADS = """
 import ctypes, sys, threading
@@ -52,7 +52,7 @@ class Work:
 
     async def run(self) -> list[int]:
         with pytest.raises(asyncio.CancelledError):
-            await give_back_after(
+            await release_memory_when_idle(
                 lambda: self.steps[self.now][0],
                 lambda: self.steps[self.now][1],
                 lambda: self.freed_at.append(self.now),

@@ -90,16 +90,16 @@ def test_only_an_answer_that_asks_to_wait_counts_as_rate_limited(
     error: RateLimited | Unreachable, limited: int
 ) -> None:
     traffic = Traffic()
-    traffic.fail(error)
+    traffic.count_if_rate_limited(error)
     assert traffic.rate_limited == limited
 
 
 def test_verification_and_retries_are_counted_by_source() -> None:
     activity = Activity()
     traffic = activity.start(KEY, "https://models.example/x.gguf", DOWNLOAD).traffic
-    traffic.mismatch()
-    traffic.retry(DigestMismatch("other bytes"))
-    traffic.verify(10, 0.5)
+    traffic.count_mismatch()
+    traffic.count_retry(DigestMismatch("other bytes"))
+    traffic.count_verified(10, 0.5)
     found = shown(activity)
     assert found['larder_verification_failures_total{source="https"}'] == 1
     assert found['larder_file_retries_total{reason="DigestMismatch",source="https"}'] == 1

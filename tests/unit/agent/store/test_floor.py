@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.floor import Floor, StoreVolume, lies_on_root_disk, parse_floor, shortage
+from agent.store.floor import Floor, StoreVolume, lies_on_root_disk, parse_floor, shortage_message
 
 GIB = 2**30
 sizes = st.integers(0, 2**50)
@@ -49,10 +49,10 @@ def test_the_root_disk_is_refused_only_if_so_configured(*, on_root: bool, refuse
 @given(sizes, sizes)
 def test_a_running_download_stops_only_well_below_the_floor(free: int, floor: int) -> None:
     if free >= floor:
-        assert shortage(free, floor) == ""
+        assert shortage_message(free, floor) == ""
     if free < floor * 15 // 16:
-        assert "resumes" in shortage(free, floor)
+        assert "resumes" in shortage_message(free, floor)
 
 
 def test_the_shortage_message_states_free_and_reserved_space() -> None:
-    assert "the disk has 1.0 GiB free, but 37.5 GiB must stay free" in shortage(GIB, 37 * GIB + GIB // 2)
+    assert "the disk has 1.0 GiB free, but 37.5 GiB must stay free" in shortage_message(GIB, 37 * GIB + GIB // 2)

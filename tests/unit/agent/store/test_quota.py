@@ -39,7 +39,7 @@ class Quota(RuleBasedStateMachine):
     def ask(self, key: str, size: int) -> None:
         """Ask for the rest of a model; it is granted in full or not at all."""
         need = max(0, size - self.came.get(key, 0))
-        if not why_refused(need, self.ledger.reserved(but=key), self.capacity):
+        if not why_refused(need, self.ledger.reserved(excluding=key), self.capacity):
             self.ledger.reserve(key, need)
             self.open[key] = need
             self.came.setdefault(key, 0)
@@ -90,7 +90,7 @@ class Quota(RuleBasedStateMachine):
         """No promise is lost, none is left over."""
         for key in KEYS:
             others = sum(size for name, size in self.open.items() if name != key)
-            assert self.ledger.reserved(but=key) == others
+            assert self.ledger.reserved(excluding=key) == others
         assert self.ledger.reserved() == sum(self.open.values())
 
     @invariant()

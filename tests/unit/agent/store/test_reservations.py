@@ -70,7 +70,7 @@ def test_changing_one_reservation_never_changes_the_others_or_goes_negative(
 ) -> None:
     ledger = Ledger()
     for name, key, size in taken:
-        others = ledger.reserved(but=key)
+        others = ledger.reserved(excluding=key)
         match name:
             case "promise":
                 ledger.reserve(key, size)
@@ -78,7 +78,7 @@ def test_changing_one_reservation_never_changes_the_others_or_goes_negative(
                 ledger.arrived(key, size)
             case _:
                 ledger.release(key)
-        assert ledger.reserved(but=key) == others
+        assert ledger.reserved(excluding=key) == others
         assert ledger.reserved() >= others
 
 

@@ -257,7 +257,7 @@ def catch_up(segmented: SegmentedFile) -> int:
     assert unhashed is not None
     if unhashed.size_bytes:
         hashing.feed(memoryview(segmented.partial.path.read_bytes())[unhashed.start : unhashed.end])
-        segmented.leave(hashing)
+        segmented.release_hash(hashing)
     return unhashed.size_bytes
 
 
@@ -269,7 +269,7 @@ def test_a_receiver_hashes_its_own_bytes_unless_another_thread_is_hashing() -> N
         segmented.hashing.busy = True
         put(segmented, segment, 20)
         assert segmented.hashing.done == 40
-        segmented.leave(segmented.hashing)
+        segmented.release_hash(segmented.hashing)
         assert catch_up(segmented) == 20
         put(segmented, segment, 40)
         assert segmented.hashing.whole
@@ -293,7 +293,7 @@ def waiting_for_a_receiver() -> Iterator[tuple[SegmentedFile, Future[ByteRange |
 
 def test_the_hashing_thread_waits_until_the_receiver_releases_the_hash() -> None:
     with waiting_for_a_receiver() as (segmented, unhashed, _):
-        segmented.leave(segmented.hashing)
+        segmented.release_hash(segmented.hashing)
         assert unhashed.result(SOON_S) == ByteRange(0, 40)
         assert segmented.hashing.busy
 

@@ -58,11 +58,11 @@ def test_attempts_without_progress_are_bounded(failures: int) -> None:
 
 @given(
     failures_since_data=st.integers(1, 10**6),
-    brought_bytes=st.integers(1, 10**12),
+    received_bytes=st.integers(1, 10**12),
     chance=st.floats(0, 1, exclude_max=True),
 )
 def test_the_pause_shrinks_with_the_bytes_that_the_last_attempt_brought(
-    failures_since_data: int, brought_bytes: int, chance: float
+    failures_since_data: int, received_bytes: int, chance: float
 ) -> None:
     pause_s = pause_before_retry(
         POLICY,
@@ -71,10 +71,10 @@ def test_the_pause_shrinks_with_the_bytes_that_the_last_attempt_brought(
         0,
         draw(chance),
         failures_since_data=failures_since_data,
-        brought_bytes=brought_bytes,
+        received_bytes=received_bytes,
     )
     grown_s = min(30, 0.5 * 2 ** min(failures_since_data - 1, 30))
-    ceiling = min(grown_s, 0.5 * MIN_PROGRESS_BYTES / brought_bytes)
+    ceiling = min(grown_s, 0.5 * MIN_PROGRESS_BYTES / received_bytes)
     assert pause_s is not None
     assert ceiling / 2 <= pause_s <= ceiling
 
