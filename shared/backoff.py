@@ -21,8 +21,8 @@ class Backoff:
     def delay_s(self, failures: int, asked_s: float = 0.0) -> float:
         """Return the wait in seconds after `failures` >= 1 consecutive failures.
 
-        A server that asked for `asked_s` seconds gets at least those. Clients that were asked together return spread
-        over a quarter of that time, but over no more than `cap_s`.
+        If a server asked for a wait of `asked_s` seconds, it is never shorter. To spread clients that were asked at the
+        same time, up to a quarter of it is added, but no more than `cap_s`.
         """
         full = self.first_s * 2.0 ** min(failures - 1, _LARGEST_EXPONENT)
         own_s = self.uniform(0.5, 1.0) * min(self.cap_s, full)

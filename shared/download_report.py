@@ -1,6 +1,6 @@
 """The result of a download Job: its container's termination message (kubelet keeps 4,096 bytes).
 
-Whoever may create pods in the Job's namespace can write such a message, so it is untrusted.
+Anyone who may create pods in the Job's namespace can write such a message, so it is untrusted.
 """
 
 import re
@@ -8,7 +8,7 @@ import re
 import msgspec
 
 MAX_BYTES = 4096
-PROGRESS_PORT = 9470  # where the Job's pod says how far it is
+PROGRESS_PORT = 9470  # on which the Job's pod serves its progress
 NEEDS_ACTION = 3  # exit code if another attempt cannot help
 _MAX_MESSAGE = 1024
 _MOST_BYTES = 2**50
@@ -30,7 +30,7 @@ class DownloadReport(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
 
 
 class DownloadProgress(msgspec.Struct, frozen=True):
-    """How many bytes of how many are on the claim; one line of JSON, sent to each client that connects."""
+    """The bytes on the claim and in total; one line of JSON, sent to each client that connects."""
 
     done: int
     total: int
@@ -49,7 +49,7 @@ def encode_report(report: DownloadReport) -> bytes:
 
 
 def decode_report(text: str) -> DownloadReport:
-    """Decode a termination message; raises ValueError that says what is wrong with it."""
+    """Decode a termination message. Raises ValueError with the reason if it is invalid."""
     if len(text.encode()) > MAX_BYTES:
         raise ValueError(f"it has more than {MAX_BYTES} bytes")
     try:
@@ -57,13 +57,13 @@ def decode_report(text: str) -> DownloadReport:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"it was not written by `larder fill`: {error}") from error
     if bool(report.revision) == bool(report.reason):
-        raise ValueError("it has neither a revision nor a reason, or both")
+        raise ValueError("it must have a revision or a reason, and not both")
     if report.reason and not _REASON.fullmatch(report.reason):
         raise ValueError("its reason is not a CamelCase word")
     if report.revision and not _REVISION.fullmatch(report.revision):
-        raise ValueError("its revision is not one")
+        raise ValueError("its revision is not printable ASCII without spaces, or too long")
     if not all(0 <= size <= _MOST_BYTES for size in (report.downloaded_bytes, report.reused_bytes)):
-        raise ValueError("its bytes are not a size")
+        raise ValueError("its numbers of bytes are negative or too large")
     return msgspec.structs.replace(report, message=_plain(report.message))
 
 

@@ -96,7 +96,7 @@ class TooManyResolutions(Retryable):
 
 
 class TooManyManifests(Retryable):
-    """The stored file lists of the namespace take up all bytes that it may have."""
+    """The stored file lists of the namespace would exceed its limit in bytes."""
 
 
 class TooManyModels(Retryable):

@@ -44,7 +44,7 @@ def open_streams() -> tuple[TextIO, TextIO]:
 
 
 def leave(code: int) -> int:
-    """Return the exit code, or exit at once if threads would be waited for, such as those of a silent server."""
+    """Return the exit code, or exit at once if Python would wait for a thread, such as one of a silent server."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:

@@ -1,6 +1,6 @@
 """A queue with flows that take turns, so that a flow with many items delays only itself.
 
-A flow is what it is in the API server's Priority and Fairness: the items of one tenant or one purpose.
+A flow holds the items of one tenant or one purpose, as in the API server's Priority and Fairness.
 """
 
 from collections import OrderedDict, deque

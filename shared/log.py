@@ -12,7 +12,7 @@ _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to the current stderr, not to that of the time of its creation."""
+    """Writes to the current stderr, which may have been replaced since this handler was created."""
 
     @property
     def stream(self) -> TextIO:
@@ -27,7 +27,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
 def configure_logging(level: LogLevel = "info") -> None:
     """Send our events from this level on, and warnings of libraries, to stderr as one JSON object per line.
 
-    Libraries never log below warnings: some log URLs, which may be signed.
+    Libraries never log below the level of warnings, because some log URLs, which may be signed.
     """
     least = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(

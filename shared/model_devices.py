@@ -18,7 +18,7 @@ DEVICE_CLASSES = f"{RESOURCES}/deviceclasses"
 SHARED_CLASS = DRIVER
 PRIVATE_CLASS = f"private-{DRIVER}"
 FETCH_CLASS = f"fetch-{DRIVER}"
-FETCH_DEVICE = "fetch"  # on every node: for pods that would rather have the model, and can do without
+FETCH_DEVICE = "fetch"  # on every node: for pods that prefer a node with the model, but can do without
 MAX_TEXT_BYTES = 64  # of an attribute
 _READABLE = 42
 _HASH_HEX = 16
@@ -67,7 +67,7 @@ class AllocatedDevices(ApiStruct, frozen=True, kw_only=True):
 
 
 class ResourceAllocation(ApiStruct, frozen=True, kw_only=True):
-    """What a claim holds."""
+    """What was allocated to a claim."""
 
     devices: AllocatedDevices = AllocatedDevices()
 

@@ -10,7 +10,7 @@ DRAINING_PREFIX = "draining.larder.dev/"
 NODE_PREFIXES = (READY_PREFIX, SNAPSHOT_PREFIX, FETCHING_PREFIX, DRAINING_PREFIX)  # that agents set on their Nodes
 USES_PREFIX = "model.larder.dev/"
 USER_LABEL = USES_PREFIX + "any"  # on every pod that uses a model
-INJECTED_LABEL = "models.example.com/injected"  # on every pod that was given Models
+INJECTED_LABEL = "models.example.com/injected"  # on every pod into which Models were injected
 
 _LONGEST_ID = 45
 _CUT_ID = 28
@@ -57,7 +57,7 @@ def fetching_label(identity: str, revision: str) -> str:
 
 
 def draining_label(identity: str, revision: str) -> str:
-    """Return the node label key that says that these files are about to be removed, so that no more pods come."""
+    """Return the node label key that says that these files are about to be removed, which keeps new pods away."""
     return DRAINING_PREFIX + _snapshot_hex(identity, revision)
 
 

@@ -1,6 +1,6 @@
 """Plugins from other distributions, found by the entry points of a group.
 
-Each entry point loads a class or function that takes nothing and returns the plugin.
+Each entry point loads a class or function that takes no arguments and returns the plugin.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ def installed_points(group: str) -> list[EntryPoint]:
 
 
 def in_order(points: Iterable[EntryPoint]) -> list[EntryPoint]:
-    """Return entry points in the order of their names, in which plugins are asked."""
+    """Return entry points in the order of their names, which is the order in which plugins are called."""
     return sorted(points, key=lambda point: point.name)
 
 
@@ -30,7 +30,7 @@ def require(plugin: object, kind: str, methods: Iterable[str], attributes: Mappi
 
 
 def name_twice(name: str) -> ValueError:
-    """Return the error for a plugin whose name another has."""
+    """Return the error for a plugin whose name is already taken."""
     return ValueError(f"another plugin is named {name!r} too; uninstall one of them")
 
 

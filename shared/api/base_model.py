@@ -79,8 +79,8 @@ class Storage(ApiStruct, frozen=True, kw_only=True):
     node_affinity: Annotated[
         RawObject,
         Meta(
-            description="A v1.NodeAffinity that a node must also satisfy. Preferred terms are ignored. That of a "
-            "BaseModel may have 4 KiB."
+            description="A v1.NodeAffinity that a node must also satisfy. Preferred terms are ignored. In a "
+            "BaseModel, it may have at most 4 KiB."
         ),
     ] = {}
     download_policy: Annotated[

@@ -17,7 +17,7 @@ STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
 BOUND = "Bound"  # the phase of a claim
 HOSTS_ANNOTATION = "larder.dev/hosts"
-_LONGEST_BYTES = 4096  # of what one pod requires of its node
+_LONGEST_BYTES = 4096  # of the node selector or affinity of one pod
 
 
 def pods_in(namespace: str) -> str:
@@ -112,10 +112,10 @@ class SchedulingGate(ApiStruct, frozen=True, kw_only=True):
 
 
 class PodSpec(ApiStruct, frozen=True, kw_only=True):
-    """The node of a pod, what decides which it gets, and its volumes.
+    """The node of a pod, its node requirements, and its volumes.
 
-    Tenants write megabytes there. A node selector or affinity of more than 4 KiB counts as none: only the scheduler
-    knows where such a pod may run.
+    Tenants may write megabytes of requirements. A node selector or affinity of more than 4 KiB counts as none: only the
+    scheduler knows where such a pod may run.
     """
 
     node_name: str = ""
@@ -143,7 +143,7 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 def is_long(requirements: Mapping[str, Any]) -> bool:
-    """Return whether what a pod requires of its node is too long to be compared with every node."""
+    """Return whether a node selector or affinity is too long to be compared with every node."""
     return bool(requirements) and len(msgspec.json.encode(requirements)) > _LONGEST_BYTES
 
 
@@ -184,7 +184,7 @@ class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
 
     @property
     def requested(self) -> str:
-        """The size that it asks for, as a quantity."""
+        """The requested size, as a quantity."""
         return self.spec.resources.requests.get("storage", "0")
 
     @property
@@ -210,14 +210,14 @@ class VolumeSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolume(Object, frozen=True, kw_only=True):
-    """A volume, as far as the volumes of models are recognised by it."""
+    """A volume, with the fields by which the volumes of models are recognised."""
 
     spec: VolumeSpec = VolumeSpec()
     status: StatusWithConditions = StatusWithConditions()
 
     @property
     def claim(self) -> Key:
-        """The claim that it is reserved for, or bound to."""
+        """The claim that the volume is reserved for, or bound to."""
         return Key(self.spec.claim_ref.namespace, self.spec.claim_ref.name)
 
 

@@ -64,7 +64,7 @@ GitRevision = Annotated[
 
 
 def immutable_source(kind: str) -> Meta:
-    """Return what makes the API server refuse another `storageUri` of a cache."""
+    """Return the schema that makes the API server refuse to change the `storageUri` of a cache."""
     message = f"storageUri is immutable; to cache another model, create another {kind}"
     return Meta(
         extra_json_schema={"x-kubernetes-validations": [{"rule": "self == oldSelf", "message": message}]},

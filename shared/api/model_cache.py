@@ -41,7 +41,7 @@ class ModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
     model_size: Annotated[
         Quantity | None,
         Meta(
-            description="Size of the model in bytes, from which the size of the claim follows. By default the size "
+            description="Size of the model in bytes, which determines the size of the claim. Defaults to the size "
             "that the source reports."
         ),
     ] = None
@@ -62,8 +62,8 @@ class ModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
     node_selector: Annotated[
         Labels,
         Meta(
-            description="Labels that the node of the download must have. The throttles of the ModelCacheNodeGroups "
-            "that such nodes belong to apply. With a storage class of local volumes, this also chooses where pods run."
+            description="Labels that the node of the download must have. The throttles of these nodes' "
+            "ModelCacheNodeGroups apply. With a storage class of local volumes, this also chooses where pods run."
         ),
     ] = {}
     pvc_spec: Annotated[

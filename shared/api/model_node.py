@@ -1,6 +1,6 @@
 """ModelNode (`larder.dev/v1alpha1`): the store of a node. The controller writes the spec, the agent the status.
 
-States and phases are plain strings, so that unknown ones decode; they mean: keep the files, and report.
+States and phases are plain strings, so that unknown ones can be decoded; in an unknown state, the files are kept.
 """
 
 from enum import StrEnum
@@ -31,8 +31,8 @@ class EntryState(StrEnum):
     ABSENT = "Absent"  # drop the snapshot label, then remove the files
 
 
-DEVICES_ADVERTISED = "DevicesAdvertised"  # the condition that tells of the device plugins on the node
-EVICTED = "Evicted"  # the reason of an entry that was evicted or is about to be
+DEVICES_ADVERTISED = "DevicesAdvertised"  # the condition for the device plugins on the node
+EVICTED = "Evicted"  # the reason for an entry that was evicted or is about to be
 
 
 class Phase(StrEnum):

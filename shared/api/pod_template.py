@@ -1,4 +1,4 @@
-"""The schema of a pod template in our kinds: what Larder reads of it, and everything else as it is."""
+"""The schema of a pod template in our kinds: the fields that Larder reads, and all others unchecked."""
 
 from typing import Any
 

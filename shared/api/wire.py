@@ -1,7 +1,7 @@
 """The messages between agents and the controller's HTTPS API. Every request carries the agent's Pod-bound token.
 
 GET  /v1/manifests/{digest}   200 the canonical bytes of a Manifest; 403 NotGranted; 404
-POST /v1/credentials          CredentialsRequest -> Credentials; 403 NotGranted
+POST /v1/credentials          CredentialsRequest -> CredentialsResponse; 403 NotGranted
 POST /v1/progress             ProgressReport -> 204
 The body of an error is a Problem.
 """

@@ -47,7 +47,7 @@ _TRIES = 2  # at most this many unresponsive addresses of a name use up their fu
 
 
 def why_refused(address: Address, allowed: Sequence[Network]) -> str:
-    """Return the kind of address that makes it forbidden, or "" if it may be contacted."""
+    """Return which kind of forbidden address this is, or "" if it may be contacted."""
     whys = (_why_effective(found, address, allowed) for found in _effective_addresses(address))
     return next((why for why in whys if why), "")
 
@@ -94,7 +94,7 @@ def _kind(address: Address) -> str:
 
 
 def _is_unicast(address: Address) -> bool:
-    """Return whether an IPv6 address is from a range assigned to the public, whatever Python knows about it."""
+    """Return whether an IPv6 address is from a range assigned for public use, whatever Python knows about it."""
     if isinstance(address, IPv4Address):
         return True
     return address in _GLOBAL_UNICAST and address not in _DOCUMENTATION

@@ -161,7 +161,7 @@ class HttpClient:
         self._rate_limits.check(origin_of(url), url)
 
     def note_rate_limit(self, url: str, status: int, headers: Mapping[str, str]) -> None:
-        """Respect the pause that a response to another client asks for; it holds back later requests too.
+        """Record the pause that a response to another client asks for; later requests here are refused until it ends.
 
         Args:
             url: The URL of the request.

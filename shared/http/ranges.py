@@ -39,7 +39,7 @@ class EmptyBody:
 
 
 class RangeBody:
-    """The promised bytes of a response from `url`. Fewer raise Unreachable; more are never read."""
+    """The requested bytes of a response from `url`. Raises Unreachable if fewer arrive; never reads more."""
 
     def __init__(self, response: Response, name: str, skip_bytes: int, left_bytes: int) -> None:
         self._response, self._name, self._skip_bytes, self._left_bytes = response, name, skip_bytes, left_bytes

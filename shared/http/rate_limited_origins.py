@@ -10,7 +10,7 @@ from shared.http.retry_after import asked_wait_s, wait_message
 
 
 class RateLimitedOrigins:
-    """Holds back every request to an origin until its pause ends. Thread-safe.
+    """Refuses every request to an origin until its pause ends. Thread-safe.
 
     Args:
         clock: Monotonic seconds.
@@ -32,7 +32,7 @@ class RateLimitedOrigins:
         raise self._error(origin, url, left_s)
 
     def note(self, origin: Origin, url: str, status: int, headers: Mapping[str, str]) -> None:
-        """Raise RateLimited if a response asks for a pause, and hold back every later request until it ends."""
+        """Raise RateLimited if a response asks for a pause, and refuse later requests until it ends."""
         wait_s = asked_wait_s(status, headers, self._now())
         if wait_s is None:
             return

@@ -37,7 +37,7 @@ class ClientSettings(Protocol):
 
     @property
     def allowed_networks(self) -> Sequence[Network]:
-        """Networks that the administrator opened."""
+        """Networks that are not public, but that the administrator allows."""
         ...
 
     def is_bucket_host(self, host: str, port: int) -> bool:

@@ -27,7 +27,7 @@ class Cache(Generic[T]):
         return len(self._objects)
 
     def replace(self, objects: Sequence[T], unreadable: Collection[Key] = ()) -> None:
-        """Replace the content by `objects`; an unreadable object keeps its last known state."""
+        """Replace the content with `objects`; an unreadable object keeps its last known state."""
         present = {obj.key for obj in objects} | set(unreadable)
         for key in self._objects.keys() - present:
             self.remove(key)

@@ -72,7 +72,7 @@ class Elector:
                 work.cancel()
                 renewal.cancel()
         finally:
-            await _to_the_end(asyncio.create_task(self._give_back()))
+            await _to_the_end(asyncio.create_task(self._release_lease()))
 
     async def _campaign(self) -> None:
         """Return once this candidate holds the lease."""
@@ -106,7 +106,7 @@ class Elector:
         try:
             async with asyncio.timeout_at(end):
                 return await self.lock.acquire()
-        except Exception as error:  # noqa: BLE001 - an unreachable API server is a lost race, never a crash
+        except Exception as error:  # noqa: BLE001 - a failed attempt is repeated, and never ends the program
             self.on_error(error)
             return None
 
@@ -118,7 +118,7 @@ class Elector:
     def _pause_s(self) -> float:
         return self.retry_s * self.uniform(1.0, 1.2)
 
-    async def _give_back(self) -> None:
+    async def _release_lease(self) -> None:
         """Release the lease: retry while it is still ours, try only once if another candidate may hold it by now."""
         loop = asyncio.get_running_loop()
         until, self._until = self._until, -math.inf

@@ -26,7 +26,7 @@ class Unreachable(KubeError):
 class Busy(KubeError):
     """The server asks for a pause of `after_s` seconds; None if it names no time.
 
-    The time in a 429 is meant seriously, because the server is overloaded. A 503 comes from a server that is starting,
+    After a 429, wait for the whole time, because the server is overloaded. A 503 comes from a server that is starting,
     and its "5 s" is a guess.
     """
 

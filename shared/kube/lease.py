@@ -71,7 +71,10 @@ class LeaseLock:
             await self._write("PUT", msgspec.structs.replace(lease, spec=free))
 
     def _held_by_other(self, spec: LeaseSpec) -> bool:
-        """Measure from when we saw the record change, so that clocks of different machines are never compared."""
+        """Return whether another candidate holds the lease.
+
+        Its duration counts from when we saw the record change: clocks of different machines are never compared.
+        """
         if spec.holder_identity in {"", self.identity}:
             return False
         if spec != self._seen:

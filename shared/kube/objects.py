@@ -75,12 +75,12 @@ class Page(msgspec.Struct, frozen=True):
 
     @property
     def items(self) -> list[msgspec.Raw]:
-        """One line of a watch, with its object undecoded."""
+        """The items; none if the server sent null."""
         return self.listed or []
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One line of a watch, its object not decoded yet."""
+    """One line of a watch, with its object undecoded."""
 
     type: str
     object: msgspec.Raw

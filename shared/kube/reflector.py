@@ -64,7 +64,7 @@ class ReflectorTiming:
 
 @dataclass(slots=True)
 class Reflector(Generic[T]):
-    """Copies one collection to one sink; ends only by cancellation. `synced` is set once the sink was complete."""
+    """Copies one collection to one sink; ends only by cancellation. `synced` is set after the first list."""
 
     kube: Kube
     path: str
@@ -136,7 +136,7 @@ class Reflector(Generic[T]):
         self._version = obj.metadata.resource_version
 
     def _read(self, raw: msgspec.Raw) -> T | Key:
-        """Decode an object. If that fails, return its key, so that the object is not taken as deleted."""
+        """Decode an object. If that fails, return its key, so that the object is not treated as deleted."""
         try:
             return msgspec.json.decode(raw, type=self.kind)
         except UNREADABLE as error:

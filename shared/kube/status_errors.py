@@ -16,7 +16,7 @@ _STARTING = ("failed to find resource referenced by paramKind", "not yet ready t
 def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
     """Return the error for a failed request; with code 0, the code is read from the Status in the body.
 
-    The body is a Status, unless a proxy replaced it by something else.
+    The body is a Status, unless a proxy replaced it with something else.
     """
     status = _status(body)
     code = code or status.code

@@ -146,7 +146,7 @@ def connect(
     environ: Mapping[str, str] = os.environ,
     context: str | None = None,
 ) -> AbstractAsyncContextManager[Kube]:
-    """Connect by this kubeconfig or context, else as the service account of the pod, else by the user's kubeconfig."""
+    """Connect with this kubeconfig or context, else as the pod's service account, else with the user's kubeconfig."""
     return _connected(kubeconfig, service_account, user_agent, environ, context)
 
 

@@ -27,7 +27,7 @@ _TOTAL = re.compile(rb'"(total_parameters|total_size)":[ ]{0,4}([0-9]{1,15})(?:\
 def guess_parameters(
     files: ModelFiles, weights: Weights, text: Text, dtype: str, packing: Packing
 ) -> tuple[int, ParametersFrom] | None:
-    """Return the number of parameters and its origin; None if the files say too little. Raises LarderError.
+    """Return the number of parameters and its origin; None if the files do not state enough. Raises LarderError.
 
     If a shard is missing, only the index knows the size of the whole.
     """
@@ -71,8 +71,9 @@ def _bits_of_packing(packing: Packing) -> float | None:
 def estimate_parameters(size_bytes: int, bits: float, *, unquantized: int = 0) -> int | None:
     """Return how many weights of this many bits fit into `size_bytes`.
 
-    `unquantized` weights of 16 bits are included: quantizers leave the embedding and the head alone. For example, a
-    Llama 2 7B of 3.89 GB by AWQ: 262 million weights take 0.52 GB, and 3.37 GB at 4.16 bits are 6.48 billion more.
+    `unquantized` weights of 16 bits are included: quantizers leave the embedding and the head alone. For example, in a
+    Llama 2 7B of 3.89 GB, quantized with AWQ, 262 million weights take 0.52 GB, and 3.37 GB at 4.16 bits are 6.48
+    billion more.
     """
     if size_bytes > _MAX_BYTES:
         return None

@@ -60,7 +60,7 @@ class Fields:
             if value is None or value == "":
                 continue
             if not isinstance(value, str):
-                raise self.wrong(name, "a text")
+                raise self.wrong(name, "a string")
             self._check_text(name, value)
             return value
         return None

@@ -130,7 +130,7 @@ class DirectoryFiles:
             os.close(descriptor)
 
     def _look(self) -> os.stat_result:
-        """Return the stat of the single file; its siblings are not ours."""
+        """Return the stat of the single file, without looking at its siblings."""
         descriptor = self._beneath.open(f"{self.path}/{self.only}")
         try:
             return os.fstat(descriptor)
@@ -149,7 +149,7 @@ class DirectoryFiles:
 
 
 class SourceFiles:
-    """Files of a source, resolved once unless given. Parts are read by range, again once if a response broke off.
+    """Files of a source, resolved once unless given. Parts are read by range, once more if a response breaks off.
 
     Raises MetadataMissing if the source has archives, whose contents cannot be read by range.
     """

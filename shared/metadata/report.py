@@ -23,7 +23,7 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A model; fields are None or empty if the files do not say.
+    """The metadata of a model; fields are None or empty if the files do not state them.
 
     Args:
         parameters_from: `headers` if counted in the weights, `index` if taken from the index of the shards, or

@@ -27,7 +27,7 @@ _COMPRESSED = re.compile(
 
 
 def why_disguised(file: BinaryIO, size: int, head: bytes, tail: bytes) -> str:
-    """Return what a file's bytes make it, regardless of its name, or an empty string. Raises OSError."""
+    """Return what a file's bytes show it to be, whatever its name is, or an empty string. Raises OSError."""
     if is_pickle(file, size):
         return "is a pickle"
     if _starts_as_tar(head):

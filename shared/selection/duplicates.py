@@ -1,8 +1,8 @@
 """Finds duplicate weights, which may be left out because a complete copy in safetensors stays.
 
-In doubt a file stays. A copy lies in the same folder (or in `original/` below it), has the same name or one that
+When in doubt, a file stays. A copy lies in the same folder (or in `original/` below it), has the same name or one that
 frameworks treat as the same, is of the same variant (`fp16`, `non_ema`), and is about as large as what stays: half or
-twice the size is another precision. GGUF and ONNX are for other programs, and never copies.
+twice the size is another precision. GGUF and ONNX are for other programs, and never count as copies.
 """
 
 import re

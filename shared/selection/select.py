@@ -82,5 +82,5 @@ def _nothing(manifest: Manifest, selection: Selection) -> str:
     first = ", ".join(f.path for f in manifest.files[:5])
     return (
         f"none of the {len(manifest.files)} files of {manifest.uri} is selected by {' and '.join(described)}; change "
-        f"the patterns: it has {first}{', ...' if len(manifest.files) > 5 else ''}"  # noqa: PLR2004 - as shown
+        f"the patterns: the files are {first}{', ...' if len(manifest.files) > 5 else ''}"  # noqa: PLR2004 - as shown
     )

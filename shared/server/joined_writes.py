@@ -1,4 +1,4 @@
-"""Sends the head and the body of a response together, instead of by a system call and a TLS record each."""
+"""Sends the head and the body of a response together, instead of with one system call and one TLS record each."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ _MOST_WAITING_BYTES = 64 * 2**10
 
 
 class JoinedWrites:
-    """A transport that keeps what is written until the next turn of the event loop, or until it is much."""
+    """A transport that buffers data until the next iteration of the event loop, or until 64 KiB are waiting."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
@@ -26,7 +26,7 @@ class JoinedWrites:
             self._flush()
 
     def close(self) -> None:
-        """Send what waits, and close."""
+        """Send the buffered data, and close."""
         self._flush()
         self._transport.close()
 

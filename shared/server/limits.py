@@ -59,7 +59,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Let the connection make room for others, unless its next request has already arrived."""
+        """Allow closing the connection in favour of others, unless its next request has already arrived."""
         super().on_response_complete()
         if self._deadline is None and not self._is_answering and not self.transport.is_closing():
             self._limits.waiting[self] = None

@@ -35,7 +35,7 @@ AZURE_LOGIN = CredentialHint(
 )
 REGISTRY = CredentialHint(
     DOCKER_CONFIG_KEYS[0],
-    "put an account that may pull it into docker's config.json (in DOCKER_CONFIG, else in ~/.docker), as `docker "
+    "add an account that may pull it to docker's config.json (in DOCKER_CONFIG, else in ~/.docker), as `docker "
     "login` does without a credential helper",
 )
 OCI_OBJECTS = CredentialHint(", ".join(OCI_KEYS), f"set {', '.join(OCI_KEYS[:-1])} and {OCI_KEYS[-1]}")

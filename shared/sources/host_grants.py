@@ -16,8 +16,8 @@ _LONGEST_PORT = 5  # digits
 class HostGrant:
     """What may be sent to one host.
 
-    The values, or none and `withheld` if there are values that are not for this host. `place` is the host with its
-    port, as `larder.dev/hosts` names it. `ambient`: as in `Credentials`.
+    If there are values, but they are not for this host, `values` is empty and `withheld` is set. `place` is the host
+    with its port, as `larder.dev/hosts` names it. `ambient`: as in `Credentials`.
     """
 
     host: str

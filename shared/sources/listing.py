@@ -9,7 +9,7 @@ from shared.errors import TooManyFiles, Unreachable
 T = TypeVar("T")
 MAX_ENTRIES = 100_000  # several times what a manifest can hold
 MAX_PAGES = 2_000  # a page has a thousand entries or more
-LONGEST_LIST_S = 900.0  # for sources that a stranger may have chosen; the largest allowed listing takes minutes
+LONGEST_LIST_S = 900.0  # because sources are untrusted; the largest allowed listing takes minutes
 
 
 def bounded(entries: Iterable[T], what: str, most: int = MAX_ENTRIES) -> Iterator[T]:
@@ -33,7 +33,7 @@ def in_time(parts: Iterable[T], until_s: float, what: str, clock: Callable[[], f
 def bounded_pages(pages: Iterable[T], what: str) -> Iterator[T]:
     """Yield the pages of a listing; raises Unreachable if there are too many or they take too long.
 
-    Empty pages, which some stores produce in numbers, cost a request as well.
+    Empty pages count too: some stores send many, and each costs a request.
     """
     for count, page in enumerate(in_time(pages, time.monotonic() + LONGEST_LIST_S, what)):
         if count >= MAX_PAGES:

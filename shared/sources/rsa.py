@@ -20,7 +20,7 @@ class RsaKey:
 
 def parse_key(pem: str) -> RsaKey:
     """Parse an unencrypted PKCS #8 or PKCS #1 PEM. Raises InvalidKey."""
-    # An agent that never signs need not pay 9 MB for this.
+    # These take 9 MB, which an agent that never signs saves.
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey  # noqa: PLC0415

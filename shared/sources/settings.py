@@ -1,4 +1,4 @@
-"""Settings for all sources, made by the administrator or, for commands, by the environment."""
+"""Settings for all sources, from the administrator or, for commands, from the environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """Endpoints, opened addresses, certificates and timeouts. Raises ValueError.
+    """Endpoints, allowed addresses, certificates and timeouts. Raises ValueError.
 
     Endpoints named here are trusted whatever they resolve to.
 

@@ -35,9 +35,9 @@ def parse_artifact(rest: str) -> ArtifactUri:
     registry, _, path = rest.rstrip("/").partition("/")
     named, at, digest = path.partition("@")
     repository, colon, tag = named.partition(":")
-    parts_right = all(_PART.fullmatch(part) for part in repository.split("/"))
-    reference_right = (not colon or _TAG.fullmatch(tag)) and (not at or _DIGEST.fullmatch(digest))
-    if not _is_host(registry) or not parts_right or len(repository) > _LONGEST_REPOSITORY or not reference_right:
+    parts_are_valid = all(_PART.fullmatch(part) for part in repository.split("/"))
+    reference_is_valid = (not colon or _TAG.fullmatch(tag)) and (not at or _DIGEST.fullmatch(digest))
+    if not _is_host(registry) or not parts_are_valid or len(repository) > _LONGEST_REPOSITORY or not reference_is_valid:
         raise InvalidURI(
             f"oci://{rest} is neither an artifact nor a bucket; write oci://REGISTRY/REPOSITORY:TAG, "
             "oci://REGISTRY/REPOSITORY@sha256:DIGEST or oci://n/NAMESPACE/b/BUCKET/o/PREFIX"

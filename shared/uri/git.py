@@ -37,10 +37,10 @@ def parse_git(rest: str) -> GitUri:
         query, name = f"ref={revision}", "ref"
     port = host.rpartition(":")[2] if ":" in host else "443"
     parts = path.split("/")
-    path_right = all(_PART.fullmatch(part) and part not in (".", "..") for part in parts)
-    query_right = not query or (name == "ref" and is_git_revision(revision))
-    if not _HOST.fullmatch(host) or int(port) > _LARGEST_PORT or not path_right or not query_right:
-        shown = rest.rpartition("@")[2].partition("?")[0]  # a user is not for messages
+    path_is_valid = all(_PART.fullmatch(part) and part not in (".", "..") for part in parts)
+    query_is_valid = not query or (name == "ref" and is_git_revision(revision))
+    if not _HOST.fullmatch(host) or int(port) > _LARGEST_PORT or not path_is_valid or not query_is_valid:
+        shown = rest.rpartition("@")[2].partition("?")[0]  # without the user, which may be a token
         raise InvalidURI(
             f"git+https://{shown} does not name a repository and a revision; write git+https://HOST[:PORT]/PATH or "
             "git+https://HOST[:PORT]/PATH?ref=REVISION, without a user"

@@ -165,8 +165,8 @@ def _parse_s3(rest: str) -> S3Uri:
     bucket, _, at = host.partition("@")
     region, _, endpoint = at.rpartition("@") if ":" in at else (at, "", "")
     prefix = path.strip("/")
-    place_is_right = (not region or _REGION.match(region)) and (not endpoint or _HOST_PORT.match(endpoint))
-    if not _BUCKET.match(bucket) or not place_is_right:
+    place_is_valid = (not region or _REGION.match(region)) and (not endpoint or _HOST_PORT.match(endpoint))
+    if not _BUCKET.match(bucket) or not place_is_valid:
         raise InvalidURI(f"s3://{rest} has no valid bucket; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX")
     return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region, endpoint)
 

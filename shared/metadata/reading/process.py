@@ -1,4 +1,4 @@
-"""Reads one model in a child process, so that files that crash or hang the reader cost only that metadata.
+"""Reads one model in a child process, so that files that crash or hang the reader affect nothing else.
 
 The callers decide which model to read when, and how many children may run. This module does one reading, whatever the
 child does. A child lives for one reading and takes 0.1 s of CPU time to start. It runs `confined.py`.
@@ -64,7 +64,7 @@ class Child:
             with self._lock:  # from here on its pid may be reused
                 process.wait()
         if self._ended:
-            raise Unreachable("reading the metadata was interrupted; it starts again with the next controller")
+            raise Unreachable("reading the metadata was interrupted; it starts again later")
         reading = self._reading(process.returncode, body, order.limits)
         if reading.reason in (FAILED, INTERRUPTED):
             _log.error(

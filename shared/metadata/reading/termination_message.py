@@ -1,6 +1,6 @@
 """The result of a metadata Job: its container's termination message (kubelet keeps 4,096 bytes).
 
-Whoever may create pods in the namespace of the claim can write such a message, so it is untrusted.
+Anyone who may create pods in the namespace of the claim can write such a message, so it is untrusted.
 """
 
 import re
@@ -22,7 +22,7 @@ _CAPABILITY = re.compile(r"[A-Z][A-Z_]{0,62}", re.ASCII)
 
 
 class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """A result, or a stable reason and a message.
+    """The metadata, or a stable reason and a message.
 
     `found` is whether the sub-path exists; None if nobody could check.
     """
@@ -60,7 +60,7 @@ def decode_reading(text: str) -> Reading:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"it was not written by `larder extract`: {error}") from error
     if (reading.metadata is None) == (reading.reason == ""):
-        raise ValueError("it has neither metadata nor a reason, or both")
+        raise ValueError("it must have metadata or a reason, and not both")
     if reading.reason and not _REASON.fullmatch(reading.reason):
         raise ValueError("its reason is not a CamelCase word")
     if reading.message != _plain(reading.message, MAX_MESSAGE):
@@ -68,7 +68,7 @@ def decode_reading(text: str) -> Reading:
     if reading.metadata is not None:
         _check(msgspec.to_builtins(reading.metadata))
         if not all(_CAPABILITY.fullmatch(word) for word in reading.metadata.capabilities):
-            raise ValueError("its capabilities are not in the form of OME's")
+            raise ValueError("its capabilities do not have the format of OME's")
     return reading
 
 

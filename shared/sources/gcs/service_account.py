@@ -66,7 +66,7 @@ def parse_account(text: str) -> ServiceAccount:
 def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
     """Raise AuthDenied unless a signed assertion may go to this URL.
 
-    Allowed are the endpoint that the administrator configured and, over https only, the service of Google and the hosts
+    It may go to the endpoint that the administrator configured and, over https only, to Google's own hosts and to those
     that the credentials name.
     """
     try:

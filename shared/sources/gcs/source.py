@@ -116,7 +116,7 @@ class GsSource:
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
         query = {"alt": "media", "generation": file.etag}
-        # The entity tag of the response is not the generation; the request itself insists on the generation.
+        # The entity tag of the response is not the generation; the request itself names the generation.
         plain = msgspec.structs.replace(file, etag="")
         try:
             return open_range(

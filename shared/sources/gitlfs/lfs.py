@@ -93,7 +93,7 @@ class LfsServer:
     def _request(self, file: File, found: LfsObject | None) -> Request:
         action = (found.actions or {}).get("download") if found is not None else None
         if action is None:
-            why = found.error.message[:200] if found is not None and found.error is not None else "no download named"
+            why = found.error.message[:200] if found is not None and found.error is not None else "it names no download"
             raise SourceNotFound(
                 f"the Git LFS server of {public(self.url)} does not have {file.path!r} ({why}); push its objects with "
                 "`git lfs push --all`"
@@ -105,7 +105,7 @@ class LfsServer:
                 "without TLS, which is not used; ask its operator to serve https"
             )
         if len(action.header) > _MAX_HEADERS or not all(_HEADER.fullmatch(name) for name in action.header):
-            raise Unreachable(f"the Git LFS server of {public(self.url)} asks for headers that no request may have")
+            raise Unreachable(f"the Git LFS server of {public(self.url)} asks for headers that are not allowed")
         secrets = {name: value for name, value in action.header.items() if name.lower() not in _OURS}
         if origin == origin_of(self.url) and not any(name.lower() == "authorization" for name in secrets):
             secrets |= self.secrets

@@ -14,11 +14,11 @@ _KINDS = {_COMMIT: b"commit", _TREE: b"tree", _BLOB: b"blob", _TAG: b"tag"}
 _HEADER_BYTES, _ID_BYTES = 12, 20
 _SLICE_BYTES = 4096
 _COPY_ALL = 0x10000
-_STEP_BYTES = 16  # what a step of a delta counts as, because it takes time even if it makes a single byte
+_STEP_BYTES = 16  # each step of a delta counts as this much, because it takes time even for a single byte
 
 
 class BadPack(ValueError):
-    """The pack is damaged, or not one."""
+    """The data is damaged, or is not a pack."""
 
 
 class PackTooLarge(Exception):
@@ -34,7 +34,7 @@ class GitObject:
 
     @property
     def id(self) -> str:
-        """Its SHA-1, by which others refer to it."""
+        """The SHA-1 by which other objects refer to this one."""
         header = self.kind + b" %d\0" % len(self.content)
         return hashlib.sha1(header + self.content, usedforsecurity=False).hexdigest()
 
@@ -138,8 +138,8 @@ def read_pack(data: bytes | bytearray, max_objects: int, max_bytes: int) -> dict
 
     Args:
         data: The pack.
-        max_objects: Limit of their number.
-        max_bytes: Limit of the sum of their sizes, where a delta counts with what it makes, and each of its steps.
+        max_objects: Limit on the number of objects.
+        max_bytes: Limit on the sum of their sizes; a delta also counts with the object that it produces, and its steps.
     """
     if len(data) < _HEADER_BYTES or data[:4] != b"PACK" or int.from_bytes(data[4:8]) not in (2, 3):
         raise BadPack("it does not start like a pack")
@@ -152,7 +152,7 @@ def read_pack(data: bytes | bytearray, max_objects: int, max_bytes: int) -> dict
 
 
 def _resolve(reader: _Reader, deltas: list[_Delta]) -> None:
-    """Keep the object that each delta makes, whichever order they are in.
+    """Keep the object that each delta produces, whatever the order of the deltas.
 
     Each delta is processed once: a server may send them in an order in which every one waits for the next.
     """
@@ -176,7 +176,7 @@ def _resolve(reader: _Reader, deltas: list[_Delta]) -> None:
 
 
 def _apply(reader: _Reader, base: bytes, delta: bytes) -> bytes:
-    """Return what a delta makes of its base: copies from it, and new bytes."""
+    """Return the content that a delta produces from copies of its base and new bytes."""
     base_size, at = _varint(delta, 0)
     size, at = _varint(delta, at)
     if base_size != len(base):

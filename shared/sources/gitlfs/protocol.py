@@ -41,7 +41,7 @@ class GitRemote:
     clock: Callable[[], float] = time.monotonic
 
     def find_commit(self, revision: str) -> str:
-        """Return the commit of a branch, a tag, or itself. Raises RevisionNotFound and the errors of a source."""
+        """Return the commit of a branch, tag or commit. Raises RevisionNotFound and the errors of a source."""
         if _COMMIT.fullmatch(revision):
             return revision
         names = [f"refs/heads/{revision}", f"refs/tags/{revision}", revision]
@@ -89,7 +89,7 @@ class GitRemote:
         return self._answer(self.client.send(request), max_bytes)
 
     def _discover(self) -> str:
-        """Return where the repository is served, after redirects. Raises InvalidURI if it is none."""
+        """Return the URL of the repository after redirects. Raises InvalidURI if it is not a repository."""
         tail = f"/info/refs?service={_SERVICE}"
         headers = {"Git-Protocol": "version=2", "Accept": "*/*"}
         response = self.client.send(Request(f"{self.url}{tail}", headers=headers, secrets=self.secrets))
@@ -162,7 +162,7 @@ def _packets(body: bytes | bytearray) -> Iterator[bytes | bytearray | None]:
 
 
 def _parse_ref(packet: bytes | bytearray) -> tuple[str, str]:
-    """Return the name of a ref and its commit: of an annotated tag, what it points to."""
+    """Return the name of a ref and its commit; for an annotated tag, the commit that the tag points to."""
     commit, name, *attributes = [*packet.decode(errors="replace").rstrip("\n").split(" "), ""]
     peeled = next((a.removeprefix("peeled:") for a in attributes if a.startswith("peeled:")), commit)
     if not _COMMIT.fullmatch(peeled):

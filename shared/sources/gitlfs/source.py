@@ -26,8 +26,8 @@ from shared.uri.git import GitUri
 from shared.uri.model_uri import ModelUri
 
 _MAX_BYTES = 64 * 2**20  # of all objects outside LFS, in memory
-_SLOTS = threading.BoundedSemaphore(2)  # repositories in memory at one time: strangers choose what is in them
-_USER = "oauth2"  # the servers that we know ignore the name beside a token
+_SLOTS = threading.BoundedSemaphore(2)  # repositories in memory at a time, because their content is untrusted
+_USER = "oauth2"  # known servers ignore the name if the password is a token
 
 
 class _MemoryBody:
@@ -88,7 +88,7 @@ class GitRepositorySource:
         return build_manifest(str(GitUri(self._uri.place, commit)), commit, files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of a file: from memory, or from where the LFS server says, until that is refused."""
+        """Open a part of a file: from memory, or from the link of the LFS server, until that link is refused."""
         if file.digest.startswith(GIT_DIGEST):
             return self._open_plain(file, offset, length)
         if link := self._links.get(file.digest):

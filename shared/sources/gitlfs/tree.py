@@ -31,15 +31,15 @@ def list_files(objects: Mapping[str, GitObject], commit: str, what: str) -> list
 
     Raises:
         BadPack: An object is missing or malformed.
-        UnsafePath: A file is a symbolic link, or its name is no text.
-        TooManyFiles: There are more than any manifest can hold; directories count, too.
+        UnsafePath: A file is a symbolic link, or its name is not valid.
+        TooManyFiles: There are more than any manifest can hold, counting directories too.
     """
     entries = bounded(_entries(objects, _tree_of(_found(objects, commit, b"commit")), what), what)
     return [file for file in entries if file is not None]
 
 
 def _entries(objects: Mapping[str, GitObject], root: str, what: str) -> Iterator[File | None]:
-    """Yield a file, or None for a directory: a tree that contains one tree many times costs as much as its paths.
+    """Yield each file, and None for each directory, so that a tree that contains another many times is bounded too.
 
     A hundred thousand long paths fit in a pack of some kilobytes, so their characters are counted as well.
     """

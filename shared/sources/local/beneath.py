@@ -87,7 +87,7 @@ class Beneath:
 
 @dataclass(slots=True)
 class _Walk:
-    """One way down from the root; `_opened` holds the descriptors of its directories, the root first."""
+    """A path that is followed from the root; `_opened` holds the descriptors of its directories, the root first."""
 
     root: str
     path: str
@@ -106,7 +106,7 @@ class _Walk:
         return os.open(f"/proc/self/fd/{found}", _READ)
 
     def step_through(self) -> int:
-        """Return an O_PATH descriptor of what the path leads to."""
+        """Return an O_PATH descriptor of the file or directory at the end of the path."""
         self._opened.append(os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         left = [part for part in self.path.split("/") if part][::-1]
         while left:

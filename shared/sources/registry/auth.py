@@ -123,7 +123,7 @@ class RegistryAuth:
         if account.identity_token:
             form = {"grant_type": "refresh_token", "client_id": "larder", "refresh_token": account.identity_token}
             return request_token(self._client, challenge.realm, form | scope, subject, time.time())
-        return self._request_token_plainly(challenge.realm, scope, account, subject)
+        return self._request_token_by_get(challenge.realm, scope, account, subject)
 
     def _may_send_account(self, realm: Origin) -> bool:
         if realm == self._origin or (self._credentials.ambient and realm.host == self._origin.host):
@@ -131,7 +131,7 @@ class RegistryAuth:
         named = (*_TOKEN_HOSTS.get(self._origin.netloc, ()), *self._credentials.hosts)
         return host_matches(realm.host, named, realm.port)
 
-    def _request_token_plainly(
+    def _request_token_by_get(
         self, realm: str, scope: dict[str, str], account: Account, subject: RequestSubject
     ) -> Token:
         joint = "&" if urlsplit(realm).query else "?"

@@ -1,4 +1,4 @@
-"""An artifact in a container registry; each layer that names a file is that file, addressed by its SHA-256."""
+"""An artifact in a container registry; each layer is a file or an archive, addressed by its SHA-256."""
 
 import hashlib
 import re
@@ -176,7 +176,7 @@ def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
 def _archive_format(layer: Descriptor, annotations: Mapping[str, str | None], uri: ArtifactUri) -> str:
     """Return the archive format of a layer, whose files have their own paths, or an empty string for a plain file."""
     if annotations.get(_UNPACK) == "true":
-        return "tar.gz"  # how oras packs directories, whatever media type it was told to write
+        return "tar.gz"  # how oras packs directories, whatever the media type says
     if not (found := _PACKED.fullmatch(layer.kind)):
         return ""
     if found[1] not in _FORMATS:

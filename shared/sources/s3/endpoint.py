@@ -1,4 +1,4 @@
-"""The endpoint that a Secret names for its bucket; users may choose less freely than the administrator."""
+"""The endpoint that a Secret names for its bucket; it is checked more strictly than the administrator's."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""S3Requests for the objects of one S3 bucket: their URLs and signatures."""
+"""Requests for the objects of one S3 bucket: their URLs and signatures."""
 
 import re
 import time
@@ -22,7 +22,7 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 @dataclass(frozen=True)
 class S3Requests:
-    """S3Requests for a bucket in a region, unsigned if there is no key for the host.
+    """Requests for a bucket in a region, unsigned if there is no key for the host.
 
     `pinned` is the HOST:PORT of the only endpoint that a Secret may name; empty if it may name none.
     """
@@ -41,7 +41,7 @@ class S3Requests:
     def named(self) -> str:
         """The HOST:PORT of the endpoint that the credentials name; "" if they name none. Raises AuthDenied.
 
-        The bytes of one endpoint never stand in for those of another: what was listed at one is only fetched there.
+        Files that were listed at one endpoint are never fetched from another.
         """
         named = named_endpoint(self.credentials.values, self.settings)
         if named != self.pinned:

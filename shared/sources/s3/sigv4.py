@@ -26,7 +26,7 @@ class Signer:
 
     def __init__(self, keys: Keys, region: str) -> None:
         self._keys, self._region = keys, region
-        self._of_day = ("", b"")  # one tuple, replaced atomically: threads also sign at midnight
+        self._of_day = ("", b"")  # one tuple, replaced atomically: several threads may sign at midnight
 
     def sign(self, method: str, url: str, headers: Mapping[str, str], now: float) -> dict[str, str]:
         """Return the headers that sign a request; `now` is in seconds since 1970.

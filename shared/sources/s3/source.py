@@ -74,7 +74,7 @@ class S3Source:
     def _head_exact(self) -> Mapping[str, str] | None:
         """Return the headers of the object that the URI names; None if it is missing or not visible.
 
-        Without an object in the URI the bucket itself is asked, because it may be in another region.
+        If the URI names no object, the request is for the bucket itself, which may be in another region.
         """
         response = self._head(self._uri.prefix)
         region = response.headers.get(_REGION_HEADER, "")
@@ -102,7 +102,7 @@ class S3Source:
             return [file for part in described for file in part]
 
     def _describe_all(self, paths: Iterable[str], halt: threading.Event) -> list[File]:
-        """Describe all files; some are missing only if another failure set `halt`, which is raised there."""
+        """Return all files, or only some if another task has failed, which sets `halt` and raises its own error."""
         try:
             return [self._describe(path) for path in takewhile(lambda _: not halt.is_set(), paths)]
         except BaseException:
@@ -142,7 +142,7 @@ class S3Source:
     def _pinned(self) -> S3Uri:
         """Return the URI with the real region of the bucket and the endpoint of the Secret, for agents to use at once.
 
-        The same name at another endpoint is another model, whose bytes never stand in for these.
+        The same name at another endpoint is another model.
         """
         if self._requests.settings.s3_endpoint:
             return self._uri
