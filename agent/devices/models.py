@@ -22,6 +22,7 @@ from shared.names import short_id
 
 NAME = "models"
 STORE_BYTES = f"{GROUP_PREFIX}store/0/bytes"
+_MODELS_PREFIX = f"{GROUP_PREFIX}model/"
 MAX_MODELS_TEXT = 64 * 1024  # bytes of the annotation
 _BIT_MASK = 2  # the number of the scorer
 _USE_STEPS = 64
@@ -31,14 +32,19 @@ _PER_NAME = len('"":1,')
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 
+def is_offered_by_models(resource: str) -> bool:
+    """Return whether a resource of a node is one that this plugin offers."""
+    return resource == STORE_BYTES or resource.startswith(_MODELS_PREFIX)
+
+
 def ready_leaf(identity: str) -> str:
     """Return the leaf that every ready model has."""
-    return f"{GROUP_PREFIX}model/{short_id(identity)}/ready"
+    return f"{_MODELS_PREFIX}{short_id(identity)}/ready"
 
 
 def id_leaf(identity: str) -> str:
     """Return the leaf that is specific to this model."""
-    return f"{GROUP_PREFIX}model/{short_id(identity)}/id/{short_id(identity)}"
+    return f"{_MODELS_PREFIX}{short_id(identity)}/id/{short_id(identity)}"
 
 
 def fitting(identities: Iterable[str], most_bytes: int = MAX_MODELS_TEXT) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.devices.guarded import DevicePluginError, GuardedPlugin
-from agent.devices.loading import start_plugins
+from agent.devices.loading import LoadedDevices, start_plugins
 from shared.backoff import Backoff
 from shared.devices.info import NodeInfo
 
@@ -34,17 +34,18 @@ class PluginSet:
 
     def ask(self, node_name: str) -> Answers:
         """Start any plugins that are due, and return each plugin's current offer."""
-        self._start()
+        loaded = self.start()
         offers: dict[str, NodeInfo] = {}
-        failures = dict(self._failures)
-        for plugin in self._started:
+        failures = dict(loaded.failures)
+        for plugin in loaded.plugins:
             try:
                 offers[plugin.name] = plugin.node_info(node_name)
             except DevicePluginError as error:
                 failures[plugin.name] = str(error)
         return Answers(offers, failures)
 
-    def _start(self) -> None:
+    def start(self) -> LoadedDevices:
+        """Start any plugins that are due, and return all that have started, and why others have not."""
         due = [plugin for plugin in self._waiting if self._due_s.get(plugin.label, 0.0) <= self._clock()]
         loaded = start_plugins(due, [plugin.name for plugin in self._started])
         self._started += loaded.plugins
@@ -55,3 +56,4 @@ class PluginSet:
             attempts = self._attempts[label] = self._attempts.get(label, 0) + 1
             self._failures[label] = reason
             self._due_s[label] = self._clock() + self._backoff.delay_s(attempts)
+        return LoadedDevices(tuple(self._started), dict(self._failures))

@@ -1,6 +1,7 @@
 """Asks the installed device plugins what a container needs for its allocated devices."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,63 +12,87 @@ from agent.devices.allocation import DeviceAllocation
 from agent.devices.example import NAME as EXAMPLE
 from agent.devices.example import ExampleDevices
 from agent.devices.guarded import DevicePluginError, GuardedPlugin
-from agent.devices.loading import LoadedDevices, installed_plugins, start_plugins
+from agent.devices.loading import LoadedDevices, installed_plugins
+from agent.devices.models import is_offered_by_models
+from agent.devices.plugin_set import PluginSet
 from agent.dra.decide import AllocateRequest
 from agent.dra.edits import PluginEdits
 from agent.dra.errors import PrepareRefused
+from shared.backoff import Backoff
 from shared.daemon_thread import run_in_daemon_thread
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_RETRY_S = 60.0
+_RETRY = Backoff(first_s=60, cap_s=60)
+_ANY_PREFIX = ("",)  # the agent checks the names of extended resources, which the driver does not use
 
 
 def device_plugins(example: Path | None = None) -> list[GuardedPlugin]:
     """Return the installed plugins, plus the built-in `example` if there is a file of example devices."""
-    built_in = [GuardedPlugin(EXAMPLE, lambda: ExampleDevices(example))] if example else []
-    return [*built_in, *installed_plugins()]
+    built_in = [GuardedPlugin(EXAMPLE, lambda: ExampleDevices(example), prefixes=_ANY_PREFIX)] if example else []
+    return [*built_in, *installed_plugins(prefixes=_ANY_PREFIX)]
 
 
 @dataclass(slots=True)
 class NodePlugins:
-    """The device plugins of this node, started on first use; failed ones are retried every minute."""
+    """The device plugins of this node, started on first use; those that failed to start are retried every minute."""
 
     installed: Callable[[], Sequence[GuardedPlugin]] = device_plugins
-    retry_s: float = _RETRY_S
+    retry: Backoff = _RETRY
+    _plugins: PluginSet | None = field(default=None, init=False)
     _loaded: LoadedDevices | None = field(default=None, init=False)
-    _due_s: float = field(default=0.0, init=False)
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _starting: asyncio.Task[LoadedDevices] | None = field(default=None, init=False)
 
     async def allocate(self, request: AllocateRequest) -> PluginEdits:
         """Return everything that the plugins add for a container.
 
-        Raises PrepareRefused if a plugin fails or no running plugin knows the devices, because a container must not
-        start without them.
+        Raises PrepareRefused if a plugin fails, or if one that did not start may know some of the devices, because a
+        container must not start without a part of them.
         """
-        loaded = await self._plugins()
+        loaded = await self._started()
         answers = [await self._allocate(plugin, request) for plugin in loaded.plugins]
-        edits = _together(answers, request.container)
-        if edits == PluginEdits() and loaded.failures:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(loaded.failures.items()))
-            raise PrepareRefused(f"no device plugin knows the devices of {request.container}; some failed: {reasons}")
-        return edits
+        if loaded.failures:
+            await run_in_daemon_thread(_check_offered, loaded, request)
+        return _together(answers, request.container)
 
-    async def _plugins(self) -> LoadedDevices:
-        async with self._turn:
-            now_s = asyncio.get_running_loop().time()
-            if self._loaded is None or (self._loaded.failures and now_s >= self._due_s):
-                self._loaded = await run_in_daemon_thread(self._start)
-                self._due_s = now_s + self.retry_s
-                _LOG.info("device_plugins_started", plugins=[plugin.name for plugin in self._loaded.plugins])
-            return self._loaded
+    async def _started(self) -> LoadedDevices:
+        """Start the plugins that are due. If this outlasts a claim's deadline, the next claim waits for the rest."""
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(run_in_daemon_thread(self._start))
+        return await asyncio.shield(self._starting)
 
     def _start(self) -> LoadedDevices:
-        return start_plugins(self.installed())
+        if self._plugins is None:
+            self._plugins = PluginSet(self.installed(), time.monotonic, self.retry)
+        before, self._loaded = self._loaded, self._plugins.start()
+        if self._loaded != before:
+            started = [plugin.name for plugin in self._loaded.plugins]
+            _LOG.info("device_plugins_started", plugins=started, failures=self._loaded.failures)
+        return self._loaded
 
     async def _allocate(self, plugin: GuardedPlugin, request: AllocateRequest) -> DeviceAllocation:
         try:
             return await run_in_daemon_thread(plugin.allocate, request.pod_info, request.container_info)
         except DevicePluginError as error:
             raise PrepareRefused(str(error)) from error
+
+
+def _check_offered(loaded: LoadedDevices, request: AllocateRequest) -> None:
+    """Raise PrepareRefused for allocated devices that no running plugin offers: a missing plugin may know them."""
+    failures, offered = dict(loaded.failures), set[str]()
+    for plugin in loaded.plugins:
+        try:
+            info = plugin.node_info(request.pod_info.node_name)
+        except DevicePluginError as error:
+            failures[plugin.name] = str(error)
+        else:
+            offered |= info.capacity.keys() | info.allocatable.keys()
+    allocated = {name for name in request.container_info.allocate_from.values() if not is_offered_by_models(name)}
+    if missing := sorted(allocated - offered):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(failures.items()))
+        raise PrepareRefused(
+            f"container {request.container} got {', '.join(missing)}, which no running device plugin offers; some "
+            f"plugins failed: {reasons}"
+        )
 
 
 def _together(answers: Sequence[DeviceAllocation], container: str) -> PluginEdits:

@@ -1,16 +1,22 @@
 """What device plugins answer, put together."""
 
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.devices.guarded import GuardedPlugin
+from agent.devices.models import STORE_BYTES, id_leaf, ready_leaf
 from agent.devices.plugin import Allocated, Mount
 from agent.dra.decide import AllocateRequest
 from agent.dra.edits import PluginEdits
 from agent.dra.errors import PrepareRefused
-from agent.dra.plugins import NodePlugins
+from agent.dra.plugins import NodePlugins, device_plugins
+from shared.backoff import Backoff
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
+from tests.builders.device_plugins import Hanging, StubDevice
 
 CONTAINER = ContainerInfo(allocate_from={"gpu": "gpu/3"})
 REQUEST = AllocateRequest(0, "main", PodInfo(running_containers={"main": CONTAINER}), CONTAINER)
@@ -20,8 +26,9 @@ GPU: Allocated = ([Mount("/opt/lib", "/usr/lib/gpu", read_only=False)], ["/dev/g
 class _Plugin:
     """Answers as it was told to."""
 
-    def __init__(self, name: str, answer: object, starts: bool = True) -> None:  # noqa: FBT001, FBT002 - a double
-        self.name, self._answer, self.starts = name, answer, starts
+    def __init__(self, name: str, answer: object, starts: bool = True, offers: Sequence[str] = ()) -> None:  # noqa: FBT001, FBT002 - a double
+        self.name, self._answer, self.starts, self._offers = name, answer, starts, offers
+        self.started = 0
 
     def new(self) -> None:
         """Do nothing."""
@@ -29,9 +36,10 @@ class _Plugin:
     def start(self) -> None:
         if not self.starts:
             raise OSError("no GPU here")
+        self.started += 1
 
     def update_node_info(self, node_info: NodeInfo) -> None:
-        """Offer nothing."""
+        node_info.allocatable |= dict.fromkeys(self._offers, 1)
 
     def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Any:
         assert container_info.allocate_from == pod_info.running_containers["main"].allocate_from
@@ -41,7 +49,16 @@ class _Plugin:
 
 
 def _plugins(*plugins: _Plugin) -> NodePlugins:
-    return NodePlugins(lambda: [GuardedPlugin(each.name, lambda each=each: each) for each in plugins])  # type: ignore[misc]
+    return NodePlugins(
+        lambda: [GuardedPlugin(each.name, lambda each=each: each) for each in plugins],  # type: ignore[misc]
+        Backoff(first_s=0, cap_s=0),
+    )
+
+
+def _request(*devices: str) -> AllocateRequest:
+    """Return the request of a container that got these devices."""
+    container = ContainerInfo(allocate_from={f"r{i}": device for i, device in enumerate(devices)})
+    return AllocateRequest(0, "main", PodInfo(node_name="n", running_containers={"main": container}), container)
 
 
 async def test_the_edits_of_all_plugins_are_merged() -> None:
@@ -60,21 +77,66 @@ async def test_a_plugin_that_fails_stops_the_container(answer: object) -> None:
         await _plugins(_Plugin("a", GPU), _Plugin("bad", answer)).allocate(REQUEST)
 
 
-async def test_a_plugin_that_did_not_start_fails_a_container_only_if_no_other_knows_its_devices() -> None:
-    missing = _Plugin("bad", GPU, starts=False)
-    assert (await _plugins(missing, _Plugin("a", GPU)).allocate(REQUEST)).devices == ("/dev/gpu3",)
-    with pytest.raises(PrepareRefused, match="no GPU here"):
-        await _plugins(missing, _Plugin("a", ([], [], {}))).allocate(REQUEST)
+async def test_a_container_with_a_device_of_a_plugin_that_did_not_start_waits() -> None:
+    """With only a part of its devices, it would fail in ways that nobody understands."""
+    missing, gpus = _Plugin("bad", GPU, starts=False), _Plugin("a", GPU, offers=["gpu/3"])
+    plugins = _plugins(missing, gpus)
+    assert (await plugins.allocate(_request("gpu/3"))).devices == ("/dev/gpu3",)
+    with pytest.raises(PrepareRefused, match=r"container main got nic/1, which .*; some .* failed: bad: .*no GPU here"):
+        await plugins.allocate(_request("gpu/3", "nic/1"))
 
 
-async def test_a_plugin_that_did_not_start_is_retried() -> None:
-    plugin = _Plugin("bad", GPU, starts=False)
-    plugins = _plugins(plugin)
-    plugins.retry_s = 0
+async def test_devices_of_the_plugin_models_need_no_plugin_in_the_driver() -> None:
+    plugins = _plugins(_Plugin("bad", GPU, starts=False))
+    assert await plugins.allocate(_request(ready_leaf("qwen"), id_leaf("qwen"), STORE_BYTES)) == PluginEdits()
+
+
+async def test_a_running_plugin_that_cannot_say_what_it_offers_is_named() -> None:
+    broken = _Plugin("broken", GPU, offers=["a" * 1000])
+    with pytest.raises(PrepareRefused, match="broken: update_node_info"):
+        await _plugins(_Plugin("bad", GPU, starts=False), broken).allocate(_request("gpu/3"))
+
+
+async def test_the_names_of_extended_resources_do_not_matter_to_the_driver(tmp_path: Path) -> None:
+    """The agent checks them against its settings, which the driver does not have."""
+    offered = tmp_path / "devices.json"
+    offered.write_text('{"allocatable": {"gpu/3": 1}, "kubealloc": {"example.org/gpu": 1}}')
+    missing = GuardedPlugin("bad", lambda: _Plugin("bad", GPU, starts=False))
+    edits = await NodePlugins(lambda: [missing, *device_plugins(offered)]).allocate(_request("gpu/3"))
+    assert edits.env == {"LARDER_EXAMPLE_DEVICES": "gpu/3"}
+
+
+async def test_a_plugin_that_did_not_start_is_retried_and_the_others_are_not_started_again() -> None:
+    plugin, other = _Plugin("bad", GPU, starts=False), _Plugin("a", ([], [], {}))
+    plugins = _plugins(plugin, other)
     with pytest.raises(PrepareRefused):
         await plugins.allocate(REQUEST)
     plugin.starts = True
     assert (await plugins.allocate(REQUEST)).devices == ("/dev/gpu3",)
+    assert other.started == 1
+
+
+async def test_a_plugin_that_hangs_while_it_starts_has_one_thread() -> None:
+    hanging = Hanging()
+    stuck = GuardedPlugin("stuck", lambda: StubDevice(on_start=hanging), timeout_s=0.05)
+    plugins = NodePlugins(lambda: [stuck], Backoff(first_s=0, cap_s=0))
+    for _ in range(3):
+        with pytest.raises(PrepareRefused, match="stuck"):
+            await plugins.allocate(REQUEST)
+    assert hanging.calls == 1
+    hanging.let_go.set()
+
+
+async def test_plugins_go_on_starting_when_a_claim_is_out_of_time() -> None:
+    hanging = Hanging()
+    slow = GuardedPlugin("slow", lambda: StubDevice(on_start=hanging))
+    plugins = NodePlugins(lambda: [slow])
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await plugins.allocate(REQUEST)
+    hanging.let_go.set()
+    assert await plugins.allocate(REQUEST) == PluginEdits()
+    assert hanging.calls == 1
 
 
 @pytest.mark.parametrize("other", [([Mount("/opt/lib", "/etc")], [], {}), ([], [], {"GPU": "4"})])
