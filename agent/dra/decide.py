@@ -86,11 +86,10 @@ def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice])
     """Yield the calls to device plugins: none unless the scheduler allocated devices of this node to the container.
 
     An admission policy ensures that only the scheduler writes `nodename` and `allocatefrom`. Raises PrepareRefused if
-    an annotation is invalid, or if the devices would also reach another container, or a pod that joins the claim later:
-    kubelet prepares a claim only once. Claims from templates and extended resources belong to one pod.
+    an annotation is invalid, or if the devices would also reach another container or another pod: kubelet prepares a
+    claim only once. Claims from templates and extended resources belong to one pod, and a policy keeps others away.
     """
-    references = view.claim.metadata.owner_references if view.claim else ()
-    owners = [each.get("uid") for each in references if each.get("controller")]
+    owner = _only_user(view.claim) if view.claim else ""
     for pod in view.pods:
         pod_info = _pod_info(pod)
         if pod_info is None or pod_info.node_name != view.node_name:
@@ -99,7 +98,7 @@ def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice])
         for index, device in enumerate(devices):
             names = containers_of(pod, view.ref.name, device.request)
             given = [name for name in names if name in infos and infos[name].allocate_from]
-            if given and pod["metadata"].get("uid") not in owners:
+            if given and pod["metadata"].get("uid") != owner:
                 raise PrepareRefused(
                     f"container {given[0]} of pod {pod['metadata'].get('name')} got devices, but claim {view.ref} is "
                     "not that pod's own; name a template in resourceClaimTemplateName, not a claim in resourceClaimName"
@@ -111,6 +110,12 @@ def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice])
                 )
             for name in given:
                 yield AllocateRequest(index, name, pod_info, infos[name])
+
+
+def _only_user(claim: ResourceClaim) -> str:
+    """Return the uid of the pod that owns a claim if it is reserved for no other; otherwise an empty string."""
+    owner = next((str(each.get("uid")) for each in claim.metadata.owner_references if each.get("controller")), "")
+    return owner if all(user.uid == owner for user in claim.status.reserved_for) else ""
 
 
 def _pod_info(pod: Json) -> PodInfo | None:

@@ -18,7 +18,7 @@ NAMESPACE = "larder-system"
 TEAMS = ("team-a", "team-b")
 VALUES = {
     "credentialNamespaces": list(TEAMS),
-    "dra": {"enabled": True},
+    "dra": {"enabled": True, "allow": {"env": ["GPU_*"]}},
     "inferenceServices": {"enabled": True},
     "models": {"enabled": True},
     "trainingJobs": {"enabled": True},

@@ -256,6 +256,90 @@ def test_claims_for_other_devices_are_not_restricted(api: Api, driver: Api) -> N
     api.create(path, {"metadata": {"generateName": "c-"}, "spec": {}})
 
 
+def test_a_claim_from_before_the_policy_can_still_be_changed_and_deleted(api: Api, driver: Api) -> None:
+    """Kubernetes removes its own finalizer from claims, and nobody can correct their requests."""
+    del driver  # whose policies are in force
+    bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    path, body = _claim("resourceclaims", alternative=False)
+    binding = api.get(f"{bindings}/larder-private-models")
+    api.delete(f"{bindings}/larder-private-models")
+    wait_until(lambda: not _refused(api, "POST", f"{path}?dryRun=All", body), 60, "the policy to be off")
+    claim = api.create(path, body | {"metadata": {"generateName": "c-", "finalizers": ["example.org/f"]}})
+    meta = {key: binding["metadata"][key] for key in ("name", "labels", "annotations")}
+    api.create(bindings, {"metadata": meta, "spec": binding["spec"]})
+    wait_until(lambda: _refused(api, "POST", f"{path}?dryRun=All", body), 60, "the policy to be on")
+    where = f"{path}/{claim['metadata']['name']}"
+    api.delete(where)
+    api.patch(where, {"metadata": {"finalizers": None}})
+    wait_until(lambda: not api.answers(where), 60, "the claim to be gone")
+
+
+def _pod(api: Api) -> Json:
+    """Create a pod that nothing schedules; claims of pods that do not exist are removed."""
+    container = {"name": "main", "image": "i", "securityContext": {"allowPrivilegeEscalation": False}}
+    spec = {"schedulerName": "none", "containers": [container]}
+    return api.create(f"/api/v1/namespaces/{TEAMS[0]}/pods", {"metadata": {"generateName": "p-"}, "spec": spec})
+
+
+def _claim_of(api: Api, *owners: Json) -> Json:
+    exactly = {"deviceClassName": "model.larder.dev"}
+    return api.create(f"{RESOURCES}/namespaces/{TEAMS[0]}/resourceclaims", {
+        "metadata": {"generateName": "c-", "ownerReferences": list(owners)},
+        "spec": {"devices": {"requests": [{"name": "model", "exactly": exactly}]}},
+    })  # fmt: skip
+
+
+def _owner(pod: Json) -> Json:
+    meta = pod["metadata"]
+    return {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
+
+
+def _path(claim: Json) -> str:
+    return f"{RESOURCES}/namespaces/{TEAMS[0]}/resourceclaims/{claim['metadata']['name']}"
+
+
+def _reserve(api: Api, claim: Json, *pods: Json) -> None:
+    """Reserve a claim for exactly these pods, as kube-scheduler does."""
+    result = {"request": "model", "driver": "model.larder.dev", "pool": OWN, "device": "fetch"}
+    users = [{"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]} for pod in pods]
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
+    api.patch(f"{_path(claim)}/status", {"status": status})
+
+
+def test_a_claim_that_was_created_for_a_pod_is_reserved_for_no_other(api: Api, driver: Api) -> None:
+    """Kubelet prepares a claim once: the other pod would get the devices of the first."""
+    del driver  # whose policies are in force
+    first, second = _pod(api), _pod(api)
+    claim = _claim_of(api, _owner(first))
+    refusal = f"for another pod than {second['metadata']['name']}: name a ResourceClaimTemplate"
+    with pytest.raises(CallRefused, match=refusal):
+        _reserve(api, claim, second)
+    _reserve(api, claim, first)
+    with pytest.raises(CallRefused, match=refusal):
+        _reserve(api, claim, first, second)
+    with pytest.raises(CallRefused, match="must keep the pod"):
+        api.patch(_path(claim), {"metadata": {"ownerReferences": []}})
+    _reserve(api, claim)
+    api.patch(_path(claim), {"metadata": {"ownerReferences": []}})
+
+
+def test_claims_that_were_not_created_for_a_pod_can_be_shared(api: Api, driver: Api) -> None:
+    del driver
+    first, second, third = (_pod(api) for _ in range(3))
+    claim = _claim_of(api)
+    _reserve(api, claim, first, second)
+    api.patch(_path(claim), {"metadata": {"ownerReferences": [_owner(first)]}})
+    _reserve(api, claim, second)  # pods that use it already go on, and end
+    with pytest.raises(CallRefused, match="for another pod"):
+        _reserve(api, claim, second, third)
+
+
+def test_claims_of_pods_are_restricted_only_if_device_plugins_may_add_something(render: Render) -> None:
+    policy = ("ValidatingAdmissionPolicy", "larder-claims-of-pods")
+    assert policy not in kinds(render(ON))
+    assert policy in kinds(render({"dra": {"enabled": True, "allow": {"devices": ["/dev/fuse"]}}}))
+
+
 def test_users_cannot_write_the_allocations_that_the_driver_trusts(render: Render) -> None:
     """The policy is tested with the scheduler; it must also exist without it."""
     only(render(ON), "ValidatingAdmissionPolicy", "larder-device-annotations")

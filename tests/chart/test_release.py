@@ -70,7 +70,7 @@ def test_policies_pass_type_checking_without_warnings(api: Api) -> None:
         "larder-inference-services", "larder-inference-service-owners", "larder-training-jobs",
         "larder-training-job-owners", "larder-pods", "larder-store-volumes",
         "larder-volumes", "larder-download-jobs", "larder-download-claims", "larder-dra", "larder-dra-events",
-        "larder-private-models", "larder-device-annotations",
+        "larder-private-models", "larder-claims-of-pods", "larder-device-annotations",
     }  # fmt: skip
     for policy in _ours(api, policies):
         assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["metadata"]["name"]

@@ -154,6 +154,24 @@ def test_a_container_gets_only_the_plugin_mounts_that_the_administrator_allows(s
     assert waiting["status"]["phase"] == "Pending"
 
 
+def test_a_pod_that_names_the_claim_of_another_waits_and_is_told_why(scheduled: Installation) -> None:
+    """It would get the devices that plugins gave to the other pod."""
+    site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
+    template = claim_template(site, namespace, {"name": "model", "exactly": {"deviceClassName": f"fetch-{DRIVER}"}})
+    first = site.pod(site.name("own"), claiming_spec(template), namespace)
+    (made,) = first["status"]["resourceClaimStatuses"]
+    joining = claiming_spec(template) | {
+        "resourceClaims": [{"name": "m", "resourceClaimName": made["resourceClaimName"]}]
+    }
+    name = site.name("joins")
+    meta = {"name": name, "labels": {"app": name}}
+    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": joining}, namespace)
+    refusal = f"the claim was created for another pod than {name}"
+    site.until(lambda: any(refusal in event["message"] for event in site.events(name)), "the Event of the pod")
+    (waiting,) = site.pods(f"app={name}", namespace)
+    assert "nodeName" not in waiting["spec"]
+
+
 def test_the_scheduler_runs_unprivileged(scheduled: Installation) -> None:
     (pod,) = scheduled.pods("app.kubernetes.io/component=scheduler")
     assert is_pod_ready(pod)

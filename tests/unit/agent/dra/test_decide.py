@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from shared.kube.objects import Meta
 from shared.model_devices import (
     AllocatedDevice,
     AllocatedDevices,
+    ClaimConsumer,
     ResourceAllocation,
     ResourceClaim,
     ResourceClaimStatus,
@@ -27,12 +29,15 @@ def _device(request: str = "model", model: HeldModel = MODEL, pool: str = "n") -
     return AllocatedDevice(request=request, driver="model.larder.dev", pool=pool, device=model.device)
 
 
-def _claim(*results: AllocatedDevice, owner: str = "p1") -> ResourceClaim:
+def _claim(*results: AllocatedDevice, owner: str = "p1", users: Sequence[str] = ("p1",)) -> ResourceClaim:
     allocation = ResourceAllocation(devices=AllocatedDevices(results=list(results)))
     owners = [{"kind": "Pod", "uid": owner, "controller": True}] if owner else []
     return ResourceClaim(
         metadata=Meta(namespace=REF.namespace, name=REF.name, uid=REF.uid, owner_references=owners),
-        status=ResourceClaimStatus(allocation=allocation),
+        status=ResourceClaimStatus(
+            allocation=allocation,
+            reserved_for=[ClaimConsumer(resource="pods", name=f"pod-{uid}", uid=uid) for uid in users],
+        ),
     )
 
 
@@ -92,8 +97,8 @@ def _pod(info: PodInfo | str, *containers: str, uid: str = "p1") -> dict[str, An
 GIVEN = ContainerInfo(requests={"gpu": 1}, allocate_from={"gpu": "gpu/3"})
 
 
-def _asked(*pods: dict[str, Any], owner: str = "p1") -> list[tuple[int, str]]:
-    view = _view(claim=_claim(_device(), owner=owner), pods=pods)
+def _asked(*pods: dict[str, Any], owner: str = "p1", users: Sequence[str] = ("p1",)) -> list[tuple[int, str]]:
+    view = _view(claim=_claim(_device(), owner=owner, users=users), pods=pods)
     return [(each.index, each.container) for each in allocate_requests(view, [_device()])]
 
 
@@ -127,6 +132,13 @@ def test_a_pod_with_devices_is_refused_a_claim_that_other_pods_can_share(owner: 
     with pytest.raises(PrepareRefused, match="resourceClaimTemplateName"):
         _asked(without, _pod(given, "main"), owner=owner)
     assert _asked(without, _pod(given, "other"), owner=owner) == []
+
+
+def test_a_pod_with_devices_is_refused_its_own_claim_while_another_pod_uses_it() -> None:
+    """The other pod may have come before the claim had an owner, or be gone from the API server but not the node."""
+    given = PodInfo(node_name="n", running_containers={"main": GIVEN})
+    with pytest.raises(PrepareRefused, match="resourceClaimTemplateName"):
+        _asked(_pod(given, "main"), users=["p1", "p2"])
 
 
 def test_a_malformed_annotation_is_refused() -> None:
