@@ -152,12 +152,12 @@ class Driver:
         await synced.wait()
         while True:
             try:
-                if self._model_node and self._model_node.spec.node_uid not in ("", self._owner.uid):
+                await self._sockets.registered.wait()
+                if self._slices_changed or not self._knows_node():
                     await self._read_node_again(observer, publisher)
                 held = await observer.scan()
                 before, entries = self._devices, entries_of(self._model_node, self._owner.uid)
                 self._devices = devices_of(held.values(), entries)
-                await self._sockets.registered.wait()
                 if self._slices_changed or before != self._devices:
                     self._slices_changed = False
                     await publisher.publish(self._devices)
@@ -172,6 +172,10 @@ class Driver:
                 await asyncio.sleep(delay_s)
                 continue
             await self._wait_for_change()
+
+    def _knows_node(self) -> bool:
+        """Return whether the ModelNode belongs to the Node that is known; otherwise there may be another one by now."""
+        return self._model_node is None or self._model_node.spec.node_uid in ("", self._owner.uid)
 
     async def _read_node_again(self, observer: PreparationObserver, publisher: SlicePublisher) -> None:
         """Take the uid of a Node that was created again under the same name. Raises KubeError."""

@@ -20,13 +20,17 @@ _NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class PublishedSlice:
-    """A slice of ours that the API server has; `unshared` if it dropped what lets several claims share a device."""
+    """A slice of ours that the API server has; `unshared` if it dropped what lets several claims share a device.
+
+    `owner_uid` is that of a former Node if the Node was created again; its slices are deleted as garbage then.
+    """
 
     name: str
     version: str
     generation: int
     count: int
     digest: str
+    owner_uid: str
     unshared: bool
 
 
@@ -79,7 +83,7 @@ def plan_slices(
     chunks = [list(devices[i : i + MAX_DEVICES]) for i in range(0, len(devices), MAX_DEVICES)] or [[]]
     wanted = {slice_name(owner.name, i): chunk for i, chunk in enumerate(chunks)}
     known = {each.name: each for each in published}
-    if _is_current(wanted, known) and (last_generation or not any(each.unshared for each in published)):
+    if _is_current(owner, wanted, known) and (last_generation or not any(each.unshared for each in published)):
         return []
     generation = max([last_generation, *(each.generation for each in published)]) + 1
     actions: list[SliceAction] = []
@@ -108,16 +112,24 @@ def published_slice(body: Json) -> PublishedSlice:
     """Return the fields of an existing slice that planning needs."""
     meta, pool = body["metadata"], body["spec"]["pool"]
     digest = (meta.get("annotations") or {}).get(DIGEST, "")
+    owner_uid = next((each["uid"] for each in meta.get("ownerReferences") or () if each["kind"] == "Node"), "")
     unshared = any("allowMultipleAllocations" not in device for device in body["spec"].get("devices") or ())
     return PublishedSlice(
-        meta["name"], meta["resourceVersion"], pool["generation"], pool["resourceSliceCount"], digest, unshared
+        meta["name"],
+        meta["resourceVersion"],
+        pool["generation"],
+        pool["resourceSliceCount"],
+        digest,
+        owner_uid,
+        unshared,
     )
 
 
-def _is_current(wanted: dict[str, list[Json]], known: dict[str, PublishedSlice]) -> bool:
+def _is_current(owner: PoolOwner, wanted: dict[str, list[Json]], known: dict[str, PublishedSlice]) -> bool:
     return (
         wanted.keys() == known.keys()
         and len({each.generation for each in known.values()}) == 1
+        and all(each.owner_uid == owner.uid for each in known.values())
         and all(known[name].count == len(wanted) and known[name].digest == _digest(wanted[name]) for name in wanted)
     )
 

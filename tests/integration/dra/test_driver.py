@@ -83,6 +83,19 @@ def test_nothing_is_published_before_kubelet_knows_the_driver(bench: DraBench) -
     bench.wait_devices(entry)
 
 
+def test_the_first_slices_list_the_models_of_the_moment_when_kubelet_registers_the_driver(bench: DraBench) -> None:
+    """Registration can take long. Pods that follow a device whose model is gone wait until somebody deletes them."""
+    entry = bench.hold("tiny")
+    bench.want(entry)
+    bench.start()
+    bench.until(bench.kubelet.registration.exists, "the driver's socket")
+    bench.want()
+    bench.kubelet.register()
+    bench.until(lambda: bool(bench.slices()), "the slices")
+    (first,) = bench.slices()
+    assert (first["spec"]["pool"]["generation"], bench.devices()) == (1, {})
+
+
 def test_slices_that_kubelet_deletes_are_published_again(bench: DraBench, entry: Entry) -> None:
     """Pitfall 3: kubelet deletes them when it starts."""
     (before,) = bench.slices()
@@ -164,6 +177,22 @@ def test_a_driver_without_its_socket_ends(bench: DraBench, *, replaced: bool) ->
     assert "was removed or replaced" in (bench.folder / "dra-0.log").read_text()
     bench.start_registered()
     bench.until(lambda: bench.status() == "ready", "its successor")
+
+
+def test_a_node_that_is_created_again_owns_its_slices_at_once(bench: DraBench, entry: Entry) -> None:
+    """The ModelNode of the former Node may exist for a while, and slices of that Node are garbage."""
+    bench.api.delete(f"/api/v1/nodes/{bench.node}")
+    uid = bench.api.create("/api/v1/nodes", {"metadata": {"name": bench.node}})["metadata"]["uid"]
+    bench.wipe()  # as the garbage collector does
+
+    def owners() -> set[str]:
+        return {each["metadata"]["ownerReferences"][0]["uid"] for each in bench.slices()}
+
+    bench.until(lambda: owners() == {uid}, "slices of the new Node")
+    before = {each["metadata"]["uid"] for each in bench.slices()}
+    bench.api.patch(f"{PATH}/{bench.node}", {"spec": {"nodeUID": uid}})
+    bench.wait_devices(entry)
+    assert {each["metadata"]["uid"] for each in bench.slices()} == before, "never deleted"
 
 
 def test_a_node_that_is_created_again_gets_its_devices_back(bench: DraBench, entry: Entry) -> None:

@@ -59,6 +59,17 @@ def test_a_change_of_one_slice_raises_the_generation_of_all() -> None:
     assert [body["spec"]["pool"]["generation"] for body in bodies] == [2, 2]
 
 
+def test_slices_are_written_again_for_a_node_that_was_created_again() -> None:
+    """The garbage collector deletes those of the former Node, and the node would be without devices for a while."""
+    devices, again = _devices(MAX_DEVICES + 1), PoolOwner("node-a", "u2")
+    published = _applied([], plan_slices(NODE, devices, []))
+    actions = plan_slices(again, devices, published, 1)
+    assert [type(action) for action in actions] == [ReplaceSlice, ReplaceSlice]
+    published = _applied(published, actions)
+    assert {each.owner_uid for each in published} == {"u2"}
+    assert plan_slices(again, devices, published, 2) == []
+
+
 def test_the_generation_continues_after_the_slices_were_deleted() -> None:
     (action,) = plan_slices(NODE, _devices(1), [], last_generation=7)
     assert isinstance(action, CreateSlice)
