@@ -40,6 +40,8 @@ class CdiFiles:
             tmp.chmod(0o644)
             tmp.replace(path)
         except OSError as error:
+            with suppress(OSError):
+                tmp.unlink()  # on a full disk, it would take up space until the driver restarts
             raise StoreFailure(f"cannot write {path}: {error.strerror}") from error
 
     def remove(self, uid: str) -> None:

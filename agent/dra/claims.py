@@ -1,10 +1,10 @@
 """Prepares and unprepares claims; prepared claims survive restarts, as files."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -45,23 +45,24 @@ class PreparedClaims:
     files: CdiFiles
     allowed: AllowList
     allocator: DeviceAllocator
-    _turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
+    _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     _done: set[str] = field(default_factory=set, init=False)
+    _recent: set[str] = field(default_factory=set, init=False)  # claims prepared since `restore` last listed claims
     _undone: set[str] = field(default_factory=set, init=False)  # claims that kubelet has finished with
 
     async def prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
         """Write the file of a claim, based on live reads of the API server and the disk. Raises LarderError."""
         self._undone.discard(ref.uid)
-        async with self._turns[ref.uid]:
+        async with self._turn(ref.uid):
             return await self._prepare(ref)
 
     async def unprepare(self, ref: KubeletClaim) -> None:
         """Remove the file of a claim, if there is one. Raises StoreFailure."""
         self._undone.add(ref.uid)
-        async with self._turns[ref.uid]:
+        async with self._turn(ref.uid):
             self.files.remove(ref.uid)
             self._done.discard(ref.uid)
-        self._turns.pop(ref.uid, None)
+            self._recent.discard(ref.uid)
         if len(self._undone) > _REMEMBERED:
             self._undone.clear()  # only `restore` needs them, so losing old ones is harmless
         _LOG.info("claim_unprepared", claim=str(ref), uid=ref.uid)
@@ -74,21 +75,24 @@ class PreparedClaims:
         """Write missing files of live claims and remove those of deleted ones; return whether all files are written.
 
         Kubelet prepares a claim only when it creates a pod's sandbox. If the file is lost later, containers of the pod
-        can no longer restart.
+        can no longer restart. A claim without a pod keeps its file, because kubelet may still count it as prepared, and
+        then does not prepare it for its next pod.
         Raises KubeError.
         """
-        # Read first: each of these claims is either in the list below or gone.
-        before, done_before = self.files.uids(), self._done.copy()
-        live = {claim.metadata.uid: claim.metadata for claim in await self.observer.claims()}
-        for uid in before - live.keys():
+        self._recent.clear()
+        before = self.files.uids()  # read first: each of these claims is in the list, or gone, or prepared again
+        claims = {claim.metadata.uid: claim for claim in await self.observer.claims()}
+        needed = claims.keys() | self._recent
+        for uid in before - needed:
             self.files.remove(uid)
             _LOG.info("claim_dropped", uid=uid)
-        self._done -= done_before - live.keys()  # a claim that was prepared since the list was read is not in it
+        self._done &= needed
         complete = True
-        for uid in live.keys() - self.files.uids():
-            ref = KubeletClaim(live[uid].namespace, live[uid].name, uid)
+        reserved = {uid for uid, claim in claims.items() if claim.status.reserved_for}
+        for uid in reserved - self.files.uids():
+            ref = KubeletClaim(claims[uid].metadata.namespace, claims[uid].metadata.name, uid)
             try:
-                async with self._turns[uid]:
+                async with self._turn(uid):
                     if uid in self._undone:  # perhaps only since the list was read
                         continue
                     await self._prepare(ref)
@@ -98,6 +102,10 @@ class PreparedClaims:
                 self._done.discard(uid)  # so that `lost` does not report it again
                 complete = False
         return complete
+
+    def _turn(self, uid: str) -> asyncio.Lock:
+        """Return the lock of a claim, which lives as long as anyone holds it or waits for it."""
+        return self._turns.setdefault(uid, asyncio.Lock())
 
     async def _prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
         """Prepare a claim whose turn it is."""
@@ -111,6 +119,7 @@ class PreparedClaims:
         prepared = prepared_devices(ref.uid, devices, models, added)
         self.files.write(ref.uid, cdi_file(prepared))
         self._done.add(ref.uid)
+        self._recent.add(ref.uid)
         _LOG.info("claim_prepared", claim=str(ref), uid=ref.uid, devices=[each.allocated.device for each in prepared])
         return prepared
 

@@ -68,9 +68,9 @@ class PreparationObserver:
         )
 
     async def claims(self) -> list[ResourceClaim]:
-        """Return the claims, of all namespaces, that hold a model on this node and are reserved for a pod."""
+        """Return the claims, of all namespaces, that hold a model on this node."""
         found = await list_objects(self.kube, RESOURCE_CLAIMS, ResourceClaim)
-        return [claim for claim in found if claim.status.reserved_for and any(claim.models_on(self.node_name))]
+        return [claim for claim in found if any(claim.models_on(self.node_name))]
 
     async def _models(self, devices: Collection[str]) -> dict[str, HeldModel]:
         """Return the snapshots of these devices as they are now."""

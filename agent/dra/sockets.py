@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import grpc
 import structlog
@@ -26,6 +26,8 @@ _HEALTH_S = 10.0  # kubelet reports the health as unknown after 30 s without an 
 _STOP_S = 1.0
 _LONGEST_MESSAGE = 1000
 _LONGEST_PATH = 107  # of a socket, in bytes
+_Work: TypeAlias = Callable[[KubeletClaim], Awaitable[Sequence[PreparedDevice] | None]]
+_Answer: TypeAlias = tuple[Sequence[PreparedDevice] | None, str]  # devices, and an error message
 
 _PluginInfo = message_class(REGISTRATION, "PluginInfo")
 _RegistrationResponse = message_class(REGISTRATION, "RegistrationStatusResponse")
@@ -140,14 +142,9 @@ class KubeletSockets:
         return _RegistrationResponse()
 
     async def _prepare(self, request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
-        claims = [_claim_ref(claim) for claim in request.claims]
         response = _PrepareResponse()
-        for claim, (prepared, error) in zip(
-            claims,
-            await asyncio.gather(*(self._attempt("prepare", c, self.service.prepare) for c in claims)),
-            strict=True,
-        ):
-            answer = response.claims[claim.uid]
+        for uid, (prepared, error) in (await self._attempts("prepare", request, self.service.prepare)).items():
+            answer = response.claims[uid]
             answer.SetInParent()
             answer.error = error
             answer.devices.extend(_device(each) for each in prepared or ())
@@ -155,15 +152,19 @@ class KubeletSockets:
 
     async def _unprepare(self, request: Any, _context: Any) -> Any:  # noqa: ANN401 - grpc has no types
         response = _UnprepareResponse()
-        for claim in map(_claim_ref, request.claims):
-            answer = response.claims[claim.uid]  # kubelet expects an answer for every claim, prepared or not
+        for uid, (_, error) in (await self._attempts("unprepare", request, self.service.unprepare)).items():
+            answer = response.claims[uid]  # kubelet expects an answer for every claim, prepared or not
             answer.SetInParent()
-            _, answer.error = await self._attempt("unprepare", claim, self.service.unprepare)
+            answer.error = error
         return response
 
-    async def _attempt(
-        self, verb: str, claim: KubeletClaim, work: Callable[[KubeletClaim], Awaitable[Sequence[PreparedDevice] | None]]
-    ) -> tuple[Sequence[PreparedDevice] | None, str]:
+    async def _attempts(self, verb: str, request: Any, work: _Work) -> dict[str, _Answer]:  # noqa: ANN401 - as above
+        """Return the answers by uid. All claims are attempted at once, because kubelet does not wait for each."""
+        claims = [_claim_ref(claim) for claim in request.claims]
+        answers = await asyncio.gather(*(self._attempt(verb, claim, work) for claim in claims))
+        return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
+
+    async def _attempt(self, verb: str, claim: KubeletClaim, work: _Work) -> _Answer:
         began_s = time.monotonic()
         outcome, prepared, message = await _outcome(claim, work)
         self.on_answer(verb, outcome, time.monotonic() - began_s)
@@ -175,9 +176,7 @@ class KubeletSockets:
             await asyncio.sleep(_HEALTH_S)
 
 
-async def _outcome(
-    claim: KubeletClaim, work: Callable[[KubeletClaim], Awaitable[Sequence[PreparedDevice] | None]]
-) -> tuple[str, Sequence[PreparedDevice] | None, str]:
+async def _outcome(claim: KubeletClaim, work: _Work) -> tuple[str, Sequence[PreparedDevice] | None, str]:
     """Return the outcome, with the devices or an error message; one claim never fails another."""
     try:
         async with asyncio.timeout(_PREPARE_S):

@@ -38,3 +38,11 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreFailure, match="cannot write"):
         CdiFiles(tmp_path / "file").write("u1", {})
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    files = CdiFiles(tmp_path)
+    files.path("0a").mkdir()
+    with pytest.raises(StoreFailure):
+        files.write("0a", {})
+    assert list(tmp_path.iterdir()) == [files.path("0a")]

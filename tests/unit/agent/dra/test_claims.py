@@ -1,5 +1,7 @@
 """Claims that are prepared and restored, with an HTTP server in the place of the API server."""
 
+import asyncio
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -69,3 +71,65 @@ async def test_a_claim_that_is_prepared_while_claims_are_listed_is_restored_when
             assert await claims.restore()
             claims.files.remove("u-new")
             assert claims.lost() == {"u-new"}
+
+
+async def test_a_claim_whose_old_file_is_replaced_while_claims_are_listed_keeps_its_file(tmp_path: Path) -> None:
+    """Its pod was created after the list was read. The file is of an earlier pod, which ended without the driver."""
+    objects = Objects({RESOURCE_CLAIMS: listed(), _path("new"): _claim("new")})
+
+    async def answer(request: web.Request) -> web.Response:
+        listing = await objects.answer(request)
+        if request.path == RESOURCE_CLAIMS:
+            await claims.unprepare(KubeletClaim("ns", "new", "u-new"))
+            await claims.prepare(KubeletClaim("ns", "new", "u-new"))
+        return listing
+
+    async with connected(answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            for uid in ("u-new", "u-gone"):
+                claims.files.write(uid, {})
+            assert await claims.restore()
+            assert claims.files.uids() == {"u-new"}
+            assert claims.lost() == set()
+
+
+async def test_a_claim_without_a_pod_keeps_its_file_and_gets_none(tmp_path: Path) -> None:
+    """Its pod was deleted by force. Until kubelet has unprepared the claim, it does not prepare it for another pod."""
+    claims_here = [_claim(name) for name in ("with", "without")]
+    for claim in claims_here:
+        claim["status"]["reservedFor"] = []
+    async with connected(Objects({RESOURCE_CLAIMS: listed(*claims_here)}).answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims.files.write("u-with", {})
+            assert await claims.restore()
+            assert claims.files.uids() == {"u-with"}
+
+
+async def test_a_claim_is_unprepared_only_once_it_is_no_longer_being_prepared(tmp_path: Path) -> None:
+    """Even if it was prepared again meanwhile; otherwise a file is left that nobody removes."""
+    objects, arrived, go_on = Objects({_path("a"): _claim("a")}), asyncio.Event(), asyncio.Event()
+    reads = itertools.count(1)
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == _path("a") and next(reads) == 2:
+            arrived.set()
+            await go_on.wait()
+        return await objects.answer(request)
+
+    ref = KubeletClaim("ns", "a", "u-a")
+    async with connected(answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            async with asyncio.TaskGroup() as group:
+                for call in (claims.prepare, claims.unprepare, claims.prepare):
+                    group.create_task(call(ref))
+                await arrived.wait()
+                group.create_task(claims.unprepare(ref))
+                await asyncio.sleep(0)
+                go_on.set()
+            assert claims.files.uids() == set()
