@@ -72,11 +72,11 @@ def _path(value: object, what: str) -> str:
 def _variable(name: object) -> str:
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
         raise ValueError(f"{name!r:.200} is not the name of an environment variable")
-    return name
+    return str.__str__(name)  # an Enum is formatted differently
 
 
 def _text(value: object, name: object) -> str:
     if not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH or "\0" in value:
         raise ValueError(f"the value of {name} is not a string of at most {MAX_VALUE_LENGTH} characters")
     value.encode()  # a lone surrogate is a ValueError
-    return value
+    return str.__str__(value)

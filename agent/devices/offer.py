@@ -47,7 +47,7 @@ def _extended(values: object, where: str, prefixes: Collection[str]) -> Resource
             raise ValueError(f"{where} has {name}, and only names that begin with {' or '.join(prefixes)} are allowed")
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_VALUE:
             raise ValueError(f"{where}[{name!r}] is {value!r:.40}, not a whole number from 0 to {_MAX_VALUE}")
-    return dict(values)
+    return {str.__str__(name): int.__int__(value) for name, value in values.items()}  # an Enum is written differently
 
 
 def _is_qualified(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -37,6 +38,16 @@ def test_an_allocation_has_the_mounts_devices_and_variables_of_the_plugin() -> N
     mounts = [Mount("/in/the/pod", "/on/the/node"), Mount("/data", "/srv/data", read_only=False)]
     found = allocated((mounts, ["/dev/null"], {"CARDS": "0,1"}))
     assert found == DeviceAllocation(tuple(mounts), ("/dev/null",), {"CARDS": "0,1"})
+
+
+class _Mode(str, Enum):  # noqa: UP042 - the older way, which plugins use
+    NAME = "MODE"
+    FAST = "fast"
+
+
+def test_enums_become_variables_with_their_values() -> None:
+    found = allocated(([], [], {_Mode.NAME: _Mode.FAST}))
+    assert [f"{name}={value}" for name, value in found.envs.items()] == ["MODE=fast"]
 
 
 def test_a_plugin_cannot_change_the_pod() -> None:

@@ -1,5 +1,6 @@
 """What a plugin fills in is checked in full before anything of it is advertised."""
 
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -21,6 +22,20 @@ def test_an_offer_is_a_copy_of_what_the_plugin_filled_in() -> None:
     for values in (filled.capacity, filled.allocatable, filled.used, filled.scorer, filled.kube_cap):
         values["late"] = 1
     assert found == NodeInfo("n1", {CARD: 2}, {CARD: 1}, {CARD: 1}, {CARD: 1}, {"larder.dev/a": 2}, {"larder.dev/a": 2})
+
+
+class _Resource(str, Enum):  # noqa: UP042 - the older way, which plugins use
+    CARD = "larder.dev/card"
+
+
+class _Number(int, Enum):
+    FEW = 3
+
+
+def test_enums_are_advertised_with_their_values() -> None:
+    """Their texts are `_Resource.CARD` and `_Number.FEW`, and the API server would refuse the status for ever."""
+    found = offered(kube_cap={_Resource.CARD: _Number.FEW})
+    assert [f"{name}: {value}" for name, value in found.kube_cap.items()] == ["larder.dev/card: 3"]
 
 
 def test_a_missing_capacity_or_allocatable_is_taken_from_the_other() -> None:
