@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rig.larder.cluster_driver import Json
-from tests.integration.dra.bench import DraBench
+from shared.model_devices import DRIVER, RESOURCES
+from tests.integration.dra.bench import CLASSES, DraBench
 
 PLUGIN = """
 import threading
@@ -138,6 +139,38 @@ def test_a_hanging_plugin_is_named_and_does_not_delay_pods_without_its_devices(t
     assert "device plugin toys: allocate: allocate has not returned yet" in toys.refused(_claim(toys, "fuse"))
     assert not toys.cdi_path(stuck).exists()
     assert toys.kubelet.unprepare(stuck)[stuck["metadata"]["uid"]].error == ""
+
+
+def test_only_the_container_with_the_extended_resource_gets_its_devices(toys: DraBench) -> None:
+    """Pitfall 9: in the short form, the status of the pod says which container uses which request of the claim."""
+    toys.allow = json.dumps(ALLOW)
+    entry = toys.hold("tiny")
+    toys.want(entry)
+    toys.start_registered()
+    toys.wait_devices(entry)
+    resource = f"model.larder.dev/{toys.node}"
+    own = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].cached"
+    spec = {"selectors": [{"cel": {"expression": own}}], "extendedResourceName": resource}
+    toys.api.ensure(CLASSES, {"metadata": {"name": toys.node}, "spec": spec})
+    info = {
+        "nodename": toys.node,
+        "runningcontainer": {name: {"allocatefrom": {"toy": f"toys/{name}"}} for name in ("fuse", "full")},
+    }
+    containers: list[Json] = [
+        {"name": "plain", "image": "i"},
+        {"name": "fuse", "image": "i", "resources": {"limits": {resource: "1"}}},
+        {"name": "full", "image": "i", "resources": {"limits": {resource: "1"}}},
+    ]
+    pod = toys.pod(annotations={"KubeDevice/DeviceInfo": json.dumps(info)}, containers=containers)
+    status = pod["status"]["extendedResourceClaimStatus"]
+    path = f"{RESOURCES}/namespaces/{toys.namespace}/resourceclaims/{status['resourceClaimName']}"
+    claim = toys.api.get(path)
+    devices = toys.kubelet.prepare(claim)[claim["metadata"]["uid"]].devices
+    edits = dict(zip((each.request_names[0] for each in devices), toys.edits(claim), strict=True))
+    used = {each["containerName"]: edits[each["requestName"]] for each in status["requestMappings"]}
+    assert {name: each["deviceNodes"] for name, each in used.items()} == {
+        "fuse": [{"path": "/dev/fuse"}], "full": [{"path": "/dev/full"}],
+    }  # fmt: skip
 
 
 def test_by_default_no_plugin_is_used(toys: DraBench) -> None:
