@@ -15,7 +15,8 @@ class AllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Patterns of the allow-list.
 
     Args:
-        mounts: Directories and files of the node that may be mounted, with everything below them; always read-only.
+        mounts: Directories and files of the node that may be mounted, with everything below them but other mounts;
+            always read-only.
         devices: Paths of device nodes.
         env: Names of environment variables.
     """

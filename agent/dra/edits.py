@@ -18,7 +18,7 @@ Json = dict[str, Any]
 CDI_KIND = "larder.dev/model"
 CDI_VERSION = "0.5.0"  # the newest version that containerd 1.7 reads
 MODELS_PATH = "/models"  # in the container
-_OPTIONS = ("ro", "rbind", "nosuid", "nodev")
+_OPTIONS = ("ro", "bind", "nosuid", "nodev")  # not rbind: whatever is mounted below would be writable
 _OTHER = re.compile(r"[^A-Z0-9]+")
 
 

@@ -8,6 +8,7 @@ from rig.hub.faults import Refuse
 from rig.larder.cluster_driver import Json
 from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCES
+from shared.names import snapshot_path
 from tests.e2e.devices.claims import (
     FETCH,
     claim_template,
@@ -80,6 +81,25 @@ def test_root_in_a_container_cannot_change_the_model(driven: Installation, model
     for attempt in ("touch $MODEL_PATH/x", "rm $MODEL_PATH/config.json", "mount -o remount,rw $MODEL_PATH"):
         assert "done" not in driven.sh(pod, f"{attempt} 2>/dev/null && echo done; true", "main")
     reads_the_model(driven, pod, model)
+
+
+def test_what_is_mounted_below_a_model_does_not_reach_containers(driven: Installation, model: str) -> None:
+    """Pitfall 10: a read-only mount does not make mounts below it read-only."""
+    namespace = namespace_of_level(driven, "privileged")
+    below = f"/var/lib/larder/{snapshot_path(model, driven.status('ClusterBaseModel', model)['servingRevision'])}/below"
+    _run_on(driven, "mkdir", below)
+    _run_on(driven, "mount", "-t", "tmpfs", "tmpfs", below)
+    try:
+        template = claim_template(driven, namespace, {"name": "model", "exactly": exactly(model)})
+        root = container(resources={"claims": [{"name": "m"}]}, securityContext={"runAsUser": 0})
+        spec = claiming_spec(template) | {"containers": [root], "securityContext": {}}
+        pod = driven.pod(driven.name("own"), spec, namespace)
+        assert driven.sh(pod, "grep -c /below /proc/self/mountinfo; true", "main").strip() == "0"
+        assert "done" not in driven.sh(pod, "touch $MODEL_PATH/below/x 2>/dev/null && echo done; true", "main")
+        reads_the_model(driven, pod, model)
+    finally:
+        _run_on(driven, "umount", below)
+        _run_on(driven, "rmdir", below)
 
 
 def test_a_model_can_be_requested_as_an_extended_resource_of_a_container(driven: Installation, model: str) -> None:

@@ -40,7 +40,7 @@ def test_a_pod_that_claims_a_model_gets_it_read_only(bench: DraBench, entry: Ent
     target = f"/models/{device_name(*entry.key)}"
     assert edits["mounts"] == [{
         "hostPath": str(bench.store.layout.snapshot(*entry.key)), "containerPath": target,
-        "options": ["ro", "rbind", "nosuid", "nodev"],
+        "options": ["ro", "bind", "nosuid", "nodev"],
     }]  # fmt: skip
     assert {f"MODEL_PATH={target}", "MODEL_ID=tiny", "MODEL_CACHED=true"} <= set(edits["env"])
 

@@ -22,7 +22,7 @@ def test_a_model_is_mounted_read_only() -> None:
             f"MODEL_PATH={target}", f"MODEL_PATH_MODEL={target}", "MODEL_ID=qwen", "MODEL_ID_MODEL=qwen",
             "MODEL_CACHED=true", "MODEL_CACHED_MODEL=true",
         ],
-        "mounts": [{"hostPath": MODEL.path, "containerPath": target, "options": ["ro", "rbind", "nosuid", "nodev"]}],
+        "mounts": [{"hostPath": MODEL.path, "containerPath": target, "options": ["ro", "bind", "nosuid", "nodev"]}],
     }  # fmt: skip
 
 
