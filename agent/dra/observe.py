@@ -33,6 +33,7 @@ class PreparationObserver:
     thread: Executor  # single-threaded, because scans must be
     held: Mapping[str, HeldModel] = field(default_factory=dict, init=False)  # without their metadata
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
+    _checks: dict[str, asyncio.Task[HeldModel | None]] = field(default_factory=dict, init=False)  # by device
 
     async def scan(self) -> Mapping[str, HeldModel]:
         """Read the disk now, and return the snapshots with their metadata.
@@ -77,8 +78,20 @@ class PreparationObserver:
         if not set(devices) <= {FETCH_DEVICE, *self.held}:
             await self._scan()  # the device was allocated after the last scan
         known = [self.held[device] for device in dict.fromkeys(devices) if device in self.held]
-        now = [await run_in_daemon_thread(self.scanner.current, model) for model in known]
+        now = [await self._current(model) for model in known]
         return {model.device: model for model in now if model is not None}
+
+    async def _current(self, model: HeldModel) -> HeldModel | None:
+        """Return a snapshot as it is now, or None if it is gone. However often it is asked for, one thread looks."""
+        check = self._checks.get(model.device)
+        if check is None or check.done():
+            check = asyncio.create_task(run_in_daemon_thread(self.scanner.current, model))
+            self._checks[model.device] = check
+        try:
+            return await asyncio.shield(check)
+        finally:
+            if check.done() and self._checks.get(model.device) is check:
+                del self._checks[model.device]
 
     async def _pod(self, claim: ResourceClaim, consumer: ClaimConsumer) -> Json | None:
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.dra.devices import HeldModel
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
 from agent.dra.snapshots import SnapshotScanner
@@ -16,6 +17,7 @@ from agent.store.snapshot import Completed
 from shared.model_devices import DRIVER, RESOURCES, device_name
 from shared.paths import COMPLETED
 from tests.builders.api_server import Objects, serving
+from tests.builders.device_plugins import Hanging
 
 MODEL, OTHER = ("m", "r"), ("other", "r")
 REF = KubeletClaim("ns", "c", "u-c")
@@ -66,6 +68,32 @@ async def test_a_claim_does_not_wait_for_metadata(
     finally:
         end.touch()
         await scan
+
+
+class _HangingScanner(SnapshotScanner):
+    """A scanner of a disk that hangs while one model is checked."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.hanging = Hanging()
+
+    def current(self, model: HeldModel) -> HeldModel | None:
+        self.hanging()
+        return super().current(model)
+
+
+async def test_a_disk_that_hangs_costs_one_thread_per_model(observer: PreparationObserver, tmp_path: Path) -> None:
+    """Kubelet tries again for as long as the disk hangs."""
+    observer.scanner = scanner = _HangingScanner(tmp_path / "store")
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await observer.view(REF, with_pods=False)
+    assert scanner.hanging.calls == 1
+    scanner.hanging.let_go.set()
+    assert (await observer.view(REF, with_pods=False)).held.keys() == {device_name(*MODEL)}
+    (Layout(tmp_path / "store").snapshot(*MODEL) / COMPLETED).unlink()
+    assert (await observer.view(REF, with_pods=False)).held == {}
 
 
 async def test_a_model_whose_metadata_takes_long_is_found_without_and_later_with_it(
