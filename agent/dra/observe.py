@@ -63,7 +63,7 @@ class PreparationObserver:
             ref,
             self.node_name,
             claim,
-            [pod for each in claim.pods if (pod := await self._pod(claim, each))] if claim and with_pods else [],
+            await self._pods(claim) if claim and with_pods else [],
             entries_of(model_node, self.node_uid),
             await self._models([device.device for device in claim.models_on(self.node_name)]) if claim else {},
         )
@@ -92,6 +92,11 @@ class PreparationObserver:
         finally:
             if check.done() and self._checks.get(model.device) is check:
                 del self._checks[model.device]
+
+    async def _pods(self, claim: ResourceClaim) -> list[Json]:
+        """Return the pods that a claim is reserved for. There may be 256, so they are read together."""
+        found = await asyncio.gather(*(self._pod(claim, each) for each in claim.pods))
+        return [pod for pod in found if pod is not None]
 
     async def _pod(self, claim: ResourceClaim, consumer: ClaimConsumer) -> Json | None:
         try:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from agent.dra.devices import HeldModel
 from agent.dra.kubelet_claim import KubeletClaim
@@ -16,7 +17,7 @@ from agent.store.layout import Layout
 from agent.store.snapshot import Completed
 from shared.model_devices import DRIVER, RESOURCES, device_name
 from shared.paths import COMPLETED
-from tests.builders.api_server import Objects, serving
+from tests.builders.api_server import Objects, connected, serving
 from tests.builders.device_plugins import Hanging
 
 MODEL, OTHER = ("m", "r"), ("other", "r")
@@ -68,6 +69,28 @@ async def test_a_claim_does_not_wait_for_metadata(
     finally:
         end.touch()
         await scan
+
+
+async def test_the_pods_of_a_claim_are_read_together(tmp_path: Path) -> None:
+    """An API server that is slow for one of 256 pods must not be slow 256 times."""
+    users = [{"resource": "pods", "name": name, "uid": name} for name in ("a", "b", "gone", "replaced")]
+    claim = {"metadata": {"namespace": "ns", "name": "c", "uid": "u-c"}, "status": {"reservedFor": users}}
+    pods = {f"/api/v1/namespaces/ns/pods/{name}": {"metadata": {"uid": name}} for name in ("a", "b")}
+    other = {"/api/v1/namespaces/ns/pods/replaced": {"metadata": {"uid": "of its successor"}}}
+    objects = Objects({f"{RESOURCES}/namespaces/ns/resourceclaims/c": claim} | pods | other)
+    all_asked = asyncio.Barrier(len(users))
+
+    async def answer(request: web.Request) -> web.Response:
+        if "/pods/" in request.path:
+            async with asyncio.timeout(SOON_S):
+                await all_asked.wait()
+        return await objects.answer(request)
+
+    async with connected(answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path / "store"), thread)
+            view = await observer.view(REF, with_pods=True)
+    assert [pod["metadata"]["uid"] for pod in view.pods] == ["a", "b"]
 
 
 class _HangingScanner(SnapshotScanner):
