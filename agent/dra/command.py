@@ -49,6 +49,7 @@ async def _run(settings: DraSettings) -> None:
         loop.add_signal_handler(number, stop.set)
     _LOG.info("dra_started", node=settings.node_name, store=str(settings.root))
     async with connect(settings.kubeconfig, settings.service_account, "larder-dra") as kube:
-        plugins = NodePlugins(lambda: device_plugins(settings.example_devices))
+        timeout_s = settings.device_timeout_seconds
+        plugins = NodePlugins(lambda: device_plugins(settings.example_devices, timeout_s))
         await Driver(settings, kube, plugins, NodeEvents(kube, settings.node_name).report).run(stop)
     _LOG.info("dra_stopped", node=settings.node_name)

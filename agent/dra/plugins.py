@@ -11,7 +11,7 @@ import structlog
 from agent.devices.allocation import DeviceAllocation
 from agent.devices.example import NAME as EXAMPLE
 from agent.devices.example import ExampleDevices
-from agent.devices.guarded import DevicePluginError, GuardedPlugin
+from agent.devices.guarded import DEFAULT_TIMEOUT_S, DevicePluginError, GuardedPlugin
 from agent.devices.loading import LoadedDevices, installed_plugins
 from agent.devices.models import is_offered_by_models
 from agent.devices.plugin_set import PluginSet
@@ -26,10 +26,10 @@ _RETRY = Backoff(first_s=60, cap_s=60)
 _ANY_PREFIX = ("",)  # the agent checks the names of extended resources, which the driver does not use
 
 
-def device_plugins(example: Path | None = None) -> list[GuardedPlugin]:
+def device_plugins(example: Path | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[GuardedPlugin]:
     """Return the installed plugins, plus the built-in `example` if there is a file of example devices."""
-    built_in = [GuardedPlugin(EXAMPLE, lambda: ExampleDevices(example), prefixes=_ANY_PREFIX)] if example else []
-    return [*built_in, *installed_plugins(prefixes=_ANY_PREFIX)]
+    built_in = [GuardedPlugin(EXAMPLE, lambda: ExampleDevices(example), timeout_s, _ANY_PREFIX)] if example else []
+    return [*built_in, *installed_plugins(timeout_s=timeout_s, prefixes=_ANY_PREFIX)]
 
 
 @dataclass(slots=True)

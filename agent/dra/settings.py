@@ -55,6 +55,7 @@ class DraSettings(BaseSettings):
     example_devices: Path | None = Field(
         None, description="JSON file with example devices, as the agent has it, so that containers learn theirs."
     )
+    device_timeout_seconds: float = Field(10, gt=0, description="Seconds that a device plugin may take to answer.")
     listen: Annotated[str, AfterValidator(_address_or_none)] = Field(
         "", description="Address of health checks and metrics, over plain HTTP; by default, nothing is served."
     )

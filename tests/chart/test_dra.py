@@ -61,7 +61,7 @@ def test_the_driver_gets_the_variables_and_volumes_for_its_plugins(render: Rende
     variable = {"name": "TUNERS", "value": "/run/tuners"}
     volume, mount = {"name": "tuners", "emptyDir": {}}, {"name": "tuners", "mountPath": "/run/tuners"}
     added = {"extraEnv": [variable], "extraVolumes": [volume], "extraVolumeMounts": [mount]}
-    devices = {"enabled": True, "exampleConfigMap": "gpus"}
+    devices = {"enabled": True, "exampleConfigMap": "gpus", "timeoutSeconds": 3}
     spec = pod_specs(render({"dra": {"enabled": True, **added}, "devices": devices}))["larder-dra"]
     (container,) = spec["containers"]
     assert variable in container["env"]
@@ -70,6 +70,7 @@ def test_the_driver_gets_the_variables_and_volumes_for_its_plugins(render: Rende
     (gpus,) = [each["name"] for each in spec["volumes"] if each.get("configMap", {}).get("name") == "gpus"]
     (folder,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == gpus]
     assert environment(container)["LARDER_EXAMPLE_DEVICES"] == f"{folder}/devices.json"
+    assert environment(container)["LARDER_DEVICE_TIMEOUT_SECONDS"] == "3", "as the agent's"
     plain = pod_specs(render(ON))["larder-dra"]
     assert "devices.json" not in str(plain)
 

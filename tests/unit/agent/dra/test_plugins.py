@@ -1,6 +1,7 @@
 """What device plugins answer, put together."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,15 @@ async def test_a_plugin_that_hangs_while_it_starts_has_one_thread() -> None:
             await plugins.allocate(REQUEST)
     assert hanging.calls == 1
     hanging.let_go.set()
+
+
+async def test_a_plugin_may_take_as_long_as_the_settings_say(tmp_path: Path) -> None:
+    path = tmp_path / "devices.json"
+    os.mkfifo(path)  # reading it takes until somebody writes
+    plugins = NodePlugins(lambda: device_plugins(path, timeout_s=0.05))
+    with pytest.raises(PrepareRefused, match=r"example: start: did not return within 0.05 s"):
+        await plugins.allocate(REQUEST)
+    path.write_text("{}")
 
 
 async def test_plugins_go_on_starting_when_a_claim_is_out_of_time() -> None:
