@@ -10,7 +10,7 @@ def _allocated(request: str, device: str = MODEL.device) -> AllocatedDevice:
 
 
 def test_a_model_is_mounted_read_only() -> None:
-    """Pitfall 10: not recursively, and a snapshot has no mounts below it."""
+    """Pitfall 10: mounts below it, which would be writable, stay out."""
     (prepared,) = prepared_devices("u1", [_allocated("model")], {MODEL.device: MODEL}, {})
     body = cdi_file([prepared])
     assert (body["cdiVersion"], body["kind"], prepared.cdi_id) == ("0.5.0", "larder.dev/model", "larder.dev/model=u1-0")
