@@ -3,37 +3,28 @@
 All leaves of a required group must be available in one place of the node's group of that name. The groups required
 below it are then placed within that place, in sorted order. All places are tried in sorted order. Places that the pod
 already uses come first; among the others the best score wins, and a later equal score replaces an earlier one. The
-score of a place is the mean over all its leaves, requested or not.
+score of a place is the mean over all its leaves, requested or not. Of equal places, only one is searched.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.devices.groups import Place, place_tree
+from controller.devices.groups import Place, number_kinds, place_tree
+from controller.devices.pod_places import PlaceOutcome, PodPlaces
 from controller.devices.scorers import ScoredUse, Scorer, scorer_of
 from controller.devices.shortage import Reason, SearchTooLong, Shortage
-from shared.devices.info import GROUP_PREFIX, ContainerInfo, NodeInfo, is_group_resource
+from shared.devices.info import GROUP_PREFIX, ContainerInfo, is_group_resource
 
 MAX_STEPS = 100_000  # per pod and node: a few tenths of a second
-
-
-class NodeDevices:
-    """The group resources of one node, prepared once for any number of pods."""
-
-    def __init__(self, node: NodeInfo) -> None:
-        self.allocatable = {name: value for name, value in node.allocatable.items() if is_group_resource(name)}
-        self.used = {name: value for name, value in node.used.items() if name in self.allocatable}
-        self.scorers = {name: scorer_of(name, node.scorer.get(name, 0)) for name in self.allocatable}
-        self.root = place_tree(self.allocatable)
+_PLACES_A_STEP = 16  # to look at them, or to count them as used
 
 
 @dataclass
 class PodUse:
-    """A pod's use of a node so far: resources, places, and the steps left for its search."""
+    """A pod's use of a node's resources so far, and the steps left for its search."""
 
     resources: dict[str, int] = field(default_factory=dict)
-    places: set[str] = field(default_factory=set)
     steps: int = MAX_STEPS
 
 
@@ -46,59 +37,103 @@ class Allocation:
     score: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """Equal places with their numbers in the group, and what comes of placing a required group there.
+
+    `result` is that of the last of the places, if it was searched just now.
+    """
+
+    equal: Sequence[tuple[int, Place]]
+    is_used: bool
+    outcome: PlaceOutcome
+    result: tuple[Allocation | None, list[Shortage]] | None = None
+
+    @property
+    def preference(self) -> tuple[bool, bool, float, int]:
+        """Return a key that is highest for the best place or, if there is none, for the one that comes closest."""
+        if self.outcome.score is None:
+            return False, False, -self.outcome.shortages, -self.equal[0][0]
+        return True, self.is_used, self.outcome.score, self.equal[-1][0]
+
+
 class _OutOfSteps(Exception):
     """Ends the search."""
 
 
 def allocate(
-    name: str, container: ContainerInfo, node: NodeDevices, use: PodUse, *, init: bool
+    name: str, container: ContainerInfo, places: PodPlaces, use: PodUse, *, init: bool
 ) -> Allocation | tuple[Reason, ...]:
     """Return the allocation for a container's `dev_requests`, or the reasons why there is none.
 
-    If `allocate_from` is already filled, it is only checked and scored. `use.places` and `use.steps` are updated,
+    If `allocate_from` is already filled, it is only checked and scored. `places` and `use.steps` are updated,
     `use.resources` is not.
     """
-    search = _Search(name, container, node, use, init=init)
+    search = _Search(name, container, places, use, init=init)
     before = Allocation(use.resources, {})
     try:
         if container.allocate_from:
             return search.check(before)
-        found, shortages = search.allocate(search.required, {"": node.root}, before)
+        found, shortages = search.allocate(search.required, {"": places.node.root}, before)
     except _OutOfSteps:
         return (SearchTooLong(name, MAX_STEPS),)
     return found or tuple(dict.fromkeys(shortages))
 
 
 class _Search:
-    def __init__(self, name: str, container: ContainerInfo, node: NodeDevices, use: PodUse, *, init: bool) -> None:
-        self._name, self._container, self._node, self._use, self._init = name, container, node, use, init
+    def __init__(self, name: str, container: ContainerInfo, places: PodPlaces, use: PodUse, *, init: bool) -> None:
+        self._name, self._container, self._places, self._use, self._init = name, container, places, use, init
+        self._node = places.node
         self._requests = {key: value for key, value in container.dev_requests.items() if is_group_resource(key)}
         self._scorers = {key: scorer for key in self._requests if (scorer := self._own_scorer(key))}
         self.required = place_tree(self._requests)
+        number_kinds(self.required, self._kind_of, places.required_kinds)
 
     def allocate(
         self, required: Place, places: Mapping[str, Place], before: Allocation
     ) -> tuple[Allocation | None, list[Shortage]]:
         """Return the best allocation of a required group, or what is missing in the place that comes closest."""
-        best: Allocation | None = None
-        best_path, best_is_used = "", False
-        closest: list[Shortage] | None = None
-        for index in sorted(places):
-            place = places[index]
-            found, shortages = self._allocate_at(place, required, before)
-            is_used = place.path in self._use.places
-            if found is None:
-                closest = shortages if closest is None or len(shortages) < len(closest) else closest
-            elif (
-                best is None
-                or (is_used and not best_is_used)
-                or (is_used == best_is_used and found.score >= best.score)
-            ):
-                best, best_path, best_is_used = found, place.path, is_used
-        if best is not None:
-            self._use.places.add(best_path)
-            return best, []
-        return None, closest if closest is not None else [self._shortage(each, "", before) for each in required.names]
+        if not places:
+            return None, [self._shortage(each, "", before) for each in required.names]
+        tried = [self._try(required, state, equal, before) for state, equal in self._by_state(places, before)]
+        chosen = max(tried, key=lambda each: each.preference)
+        for each in tried:
+            skipped = each.equal[:-1] if each is chosen or each.result else each.equal
+            self._spend(len(skipped) * len(each.outcome.used) // _PLACES_A_STEP)
+            for _, place in skipped:
+                self._places.use_like(each.outcome, place)
+        place = chosen.equal[-1][1]
+        found, shortages = chosen.result or self._allocate_at(place, required, before)
+        if found is not None:
+            self._places.use(place)
+        return found, shortages
+
+    def _by_state(
+        self, places: Mapping[str, Place], before: Allocation
+    ) -> Iterable[tuple[int, list[tuple[int, Place]]]]:
+        """Group the places of a group by their state: those of one state are equal."""
+        found: defaultdict[int, list[tuple[int, Place]]] = defaultdict(list)
+        looked_at = self._places.looked_at
+        for number, place in enumerate(places.values()):
+            found[self._places.state(place, before.resources)].append((number, place))
+        self._spend(self._places.looked_at - looked_at + len(places) // _PLACES_A_STEP)
+        return found.items()
+
+    def _try(self, required: Place, state: int, equal: Sequence[tuple[int, Place]], before: Allocation) -> _Tried:
+        """Search the last of equal places, unless the outcome is known."""
+        place, key = equal[-1][1], (required.kind, self._init, state)
+        is_used, known = self._places.is_used(place), self._places.outcomes.get(key)
+        if known is not None:
+            return _Tried(equal, is_used, known)
+        count = self._places.used_now()
+        found, shortages = result = self._allocate_at(place, required, before)
+        used = self._places.used_since(count, place)
+        outcome = PlaceOutcome(found.score if found is not None else None, len(shortages), used)
+        self._places.outcomes[key] = outcome
+        return _Tried(equal, is_used, outcome, result)
+
+    def _kind_of(self, request: str) -> Hashable:
+        return self._requests[request], self._scorers.get(request)
 
     def check(self, before: Allocation) -> Allocation | tuple[Reason, ...]:
         """Score the allocation that the container already has."""
@@ -109,6 +144,7 @@ class _Search:
         ]
         if missing:
             return tuple(missing)
+        self._places.try_resources(self._container.allocate_from[each] for each in self.required.names)
         found, shortages = self._score(self._node.root, self.required, before, self._container.allocate_from)
         return found or tuple(shortages)
 
@@ -118,9 +154,9 @@ class _Search:
         self._spend(1 + len(required.leaves) + len(before.resources) // 16)  # copying costs a little, too
         after, shortages = self._allocate_leaves(place, required, before)
         # Groups are placed even where leaves are missing, as in KubeDevice: their best places count as used.
-        for group in sorted(required.groups):
-            for index in sorted(required.groups[group]):
-                found, missing = self.allocate(required.groups[group][index], place.groups.get(group, {}), after)
+        for group, needed in required.groups.items():
+            for each in needed.values():
+                found, missing = self.allocate(each, place.groups.get(group, {}), after)
                 after = found or after
                 self._spend(len(missing))
                 shortages += missing
@@ -138,6 +174,9 @@ class _Search:
                 shortages.append(self._shortage(request, name, Allocation(resources, {})))
             else:
                 resources[name], allocate_from[request] = used, name
+        self._places.try_resources(
+            allocate_from[request] for request in required.leaves.values() if request in allocate_from
+        )
         return Allocation(resources, allocate_from), shortages
 
     def _after(self, name: str, requests: tuple[str, ...], resources: Mapping[str, int]) -> int | None:

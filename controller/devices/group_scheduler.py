@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from controller.devices.accounting import give_back, take
-from controller.devices.allocation import MAX_STEPS, Allocation, NodeDevices, PodUse, allocate
+from controller.devices.allocation import MAX_STEPS, Allocation, PodUse, allocate
 from controller.devices.plugin import DeviceFit
+from controller.devices.pod_places import NodeDevices, PodPlaces
 from controller.devices.shortage import Reason, SearchTooLong, Shortage, UnsupportedRequest
 from controller.devices.topology import TOPOLOGY, CardTree, best_tree, card_tree, follow_tree
 from controller.devices.translation import CARDS, add_cards, card_count, cards, fill_from_kube, levels_of, lift_to
@@ -121,12 +122,12 @@ class GroupScheduler:
 
 def _search(node_info: NodeInfo, pod: PodInfo, use: PodUse, *, fill_allocate_from: bool) -> tuple[list[Reason], float]:
     """Allocate the containers one after another; return what is missing, and the score."""
-    node, reasons, score = NodeDevices(node_info), list[Reason](), 0.0
+    places, reasons, score = PodPlaces(NodeDevices(node_info)), list[Reason](), 0.0
     for init, containers in ((False, pod.running_containers), (True, pod.init_containers)):
         for name in sorted(containers):
             if not any(map(is_group_resource, containers[name].dev_requests)):
                 continue
-            found = allocate(name, containers[name], node, use, init=init)
+            found = allocate(name, containers[name], places, use, init=init)
             if isinstance(found, Allocation):
                 use.resources = dict(found.resources)
                 score = score if init else found.score

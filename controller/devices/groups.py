@@ -4,7 +4,7 @@
 `gpugrp0`. Once the rest of a name is too short for another group and place, it is a leaf, even if it has a slash.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from shared.devices.info import GROUP_PREFIX, is_group_resource
@@ -12,21 +12,43 @@ from shared.devices.info import GROUP_PREFIX, is_group_resource
 
 @dataclass(slots=True)
 class Place:
-    """One place of a group: its leaves, the groups in it, and the names of all leaves at any depth."""
+    """One place of a group: its leaves, the groups in it, and the names of all leaves at any depth, all in order.
 
-    path: str
+    `rank` says where it is by the number of each place in its group, as in `/gpugrp0/0/gpu/3`. `around` has the ranks
+    of this place and of all that contain it. Places of one `kind` differ only in the names of places.
+    """
+
+    rank: str = ""
+    around: tuple[str, ...] = ("",)
     leaves: dict[str, str] = field(default_factory=dict)  # full names by name within this place
     groups: "dict[str, dict[str, Place]]" = field(default_factory=dict)  # by group and place
     names: list[str] = field(default_factory=list)
+    kind: int = 0  # set by `number_kinds`
+
+    def walk(self) -> "Iterator[Place]":
+        """Yield all places in this one, each after those in it."""
+        for places in self.groups.values():
+            for place in places.values():
+                yield from place.walk()
+        yield self
 
 
 def place_tree(names: Iterable[str]) -> Place:
     """Return the root of the tree; names outside `resource/group` are ignored."""
-    root = Place(GROUP_PREFIX.rstrip("/"))
-    for name in sorted(names):
-        if is_group_resource(name):
-            _add(root, name)
+    root = Place()
+    for parts in sorted(name.split("/") for name in names if is_group_resource(name)):
+        _add(root, "/".join(parts))
     return root
+
+
+def number_kinds(root: Place, kind_of: Callable[[str], Hashable], kinds: dict[Hashable, int]) -> None:
+    """Set the kind of each place; `kind_of` says in what leaves may differ, `kinds` has the numbers given so far."""
+    for place in root.walk():
+        leaves = tuple((leaf, kind_of(name)) for leaf, name in place.leaves.items())
+        groups = tuple(
+            (group, tuple(below.kind for below in places.values())) for group, places in place.groups.items()
+        )
+        place.kind = kinds.setdefault((leaves, groups), len(kinds))
 
 
 def _add(root: Place, name: str) -> None:
@@ -35,6 +57,9 @@ def _add(root: Place, name: str) -> None:
     while rest.count("/") > 1:
         group, index, rest = rest.split("/", 2)
         places = place.groups.setdefault(group, {})
-        place = places.setdefault(index, Place(f"{place.path}/{group}/{index}"))
+        if index not in places:
+            rank = f"{place.rank}/{group}/{len(places)}"
+            places[index] = Place(rank, (*place.around, rank))
+        place = places[index]
         place.names.append(name)
     place.leaves[rest] = name

@@ -434,9 +434,9 @@ def test_scheduling_does_not_change_its_arguments() -> None:
 
 def test_excessive_requests_end_with_a_reason() -> None:
     levels = [f"g0/{i}/g1/{j}/g2/{k}/x/{m}" for i in range(4) for j in range(4) for k in range(4) for m in range(4)]
-    node = a_node({f"{level}/cards": 1 for level in levels})
-    pod = a_pod(main={f"{level}/cards": 2 if level.endswith("3") else 1 for level in levels})
-    decision = schedule([node | {"name": f"n{i}", "used": named({f"{levels[0]}/cards": i})} for i in range(2)], pod)
+    node = a_node({f"{level}/size": 300 + i for i, level in enumerate(levels)})  # of equal places, one is searched
+    pod = a_pod(main={f"{level}/size": 600 if level.endswith("3") else 1 + i for i, level in enumerate(levels)})
+    decision = schedule([node | {"name": f"n{i}", "used": named({f"{levels[0]}/size": i})} for i in range(2)], pod)
     assert decision.node is None
     assert "no allocation found within" in str(decision.reasons["n0"][-1])
     huge = schedule([FLAT], PodInfo("p", running_containers={"m": ContainerInfo(requests={"nvidia.com/gpu": 2**62})}))
@@ -448,6 +448,27 @@ def test_a_pod_may_take_a_whole_node_of_64_cards() -> None:
     decision = schedule([a_node(dict.fromkeys(names, 1))], a_pod(main=dict.fromkeys(names, 1)))
     assert decision.scores == {"n": 1.0}
     assert set(got(decision)["main"].values()) == set(names)
+
+
+places = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=3), min_size=1, max_size=3)
+requests = st.dictionaries(
+    st.sampled_from([f"gpugrp0/{i}/gpu/{j}/memory" for i in "AB" for j in range(3)]), st.sampled_from([1, 2, 4])
+)
+
+
+@given(places, st.lists(requests, max_size=3), requests)
+def test_a_search_of_one_of_equal_places_finds_what_a_search_of_each_finds(
+    used: list[list[int]], running: list[dict[str, int]], init: dict[str, int]
+) -> None:
+    """A leaf with a name of its own makes each place different, and its share of all leaves is the same everywhere."""
+    cards = {f"gpugrp0/{i}/gpu/{i}{j}": use for i, each in enumerate(used) for j, use in enumerate(each)}
+    use = {f"{card}/memory": use for card, use in cards.items()}
+    equal = a_node(dict.fromkeys(use, 4), use)
+    different = a_node(dict.fromkeys(use, 4) | {f"{card}/tag{i}": 0 for i, card in enumerate(cards)}, use)
+    pod = a_pod({"init": init}, **{f"c{i}": each for i, each in enumerate(running)})
+    one, each = schedule([equal], pod), schedule([different], pod)
+    assert got(one) == got(each)
+    assert one.reasons == each.reasons
 
 
 def test_the_example_in_the_docs_runs() -> None:

@@ -118,13 +118,49 @@ def test_a_refusal_for_lack_of_time_is_not_remembered(accounts: DeviceAccounts) 
 
 def test_a_search_that_takes_too_many_steps_is_abandoned_and_reported() -> None:
     accounts = DeviceAccounts()
-    offered = {f"resource/group/g/{i}/h/{j}/x": 1 for i in range(60) for j in range(60)}
+    offered = {f"resource/group/g/{i}/h/{j}/x": 1 + 60 * i + j for i in range(60) for j in range(60)}
     accounts.node_changed(None, device_node("n", offered))
     asks = {f"resource/group/g/{i}/h/{j}/x": 1 for i in range(9) for j in range(9)} | {"resource/group/g/0/y": 1}
     began = monotonic()
     fit = evaluator_for(accounts).fits(requested_devices(device_pod("q", asks)), ["n"], LATER)[0]
     assert "no allocation found within 20000 steps" in fit.reason
     assert monotonic() - began < 30
+
+
+def _thousand_cards(*levels: str) -> dict[str, int]:
+    """1,024 cards in groups of 8, and those in groups of 8."""
+    groups = {"gpugrp1": 64, "gpugrp0": 8, "gpu": 1}
+    places = ("".join(f"{level}/{i // groups[level]}/" for level in levels) for i in range(1024))
+    return {f"resource/group/{place}cards": 1 for place in places}
+
+
+@pytest.mark.parametrize("levels", [("gpu",), ("gpugrp0", "gpu"), ("gpugrp1", "gpugrp0", "gpu")])
+@pytest.mark.parametrize("every", [1, 2, 3], ids=lambda every: f"one of {every} is free")
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {CARDS: 1},
+        {CARDS: 16},
+        {f"resource/group/gpugrp0/A/gpu/{i}/cards": 1 for i in range(2)},
+        {f"resource/group/gpugrp0/{i}/gpu/0/cards": 1 for i in range(8)},
+    ],
+    ids=["a card", "16 cards", "two in a group", "eight groups"],
+)
+def test_ordinary_requests_are_decided_on_a_node_with_1024_cards(
+    levels: tuple[str, ...], every: int, asks: dict[str, int]
+) -> None:
+    accounts, offered = DeviceAccounts(), _thousand_cards(*levels)
+    used = {name: 1 for i, name in enumerate(offered) if i * 7 % 11 % every}
+    accounts.node_changed(None, device_node("n", annotation=json.dumps({"allocatable": offered, "used": used})))
+    fit = evaluator_for(accounts).fits(requested_devices(device_pod("q", asks)), ["n"], LATER)[0]
+    assert fit.fits == (len(levels) > 1 or CARDS in asks), fit.reason
+    assert "steps" not in fit.reason
+
+
+def test_a_node_with_64_cards_can_be_taken_as_a_whole() -> None:
+    accounts = DeviceAccounts()
+    accounts.node_changed(None, device_node("n", dict(list(_thousand_cards("gpugrp1", "gpugrp0", "gpu").items())[:64])))
+    assert evaluator_for(accounts).fits(requested_devices(device_pod("q", {CARDS: 64})), ["n"], LATER)[0].fits
 
 
 def test_translation_counts_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
