@@ -39,6 +39,7 @@ class DeviceAccounts:
     _nodes: dict[str, NodeAccount] = field(default_factory=dict, init=False)
     _pods: dict[str, dict[str, PodInfo]] = field(default_factory=dict, init=False)  # by node and uid
     _assumed: dict[str, str] = field(default_factory=dict, init=False)  # the node by uid
+    _bound: set[str] = field(default_factory=set, init=False)  # uids of pods that the watch has seen on a node
     _changed: set[str] = field(default_factory=set, init=False)
 
     def node(self, name: str) -> NodeAccount | None:
@@ -90,14 +91,23 @@ class DeviceAccounts:
         self.pods_version = max(self.pods_version, version_of(known))
         if after is None or after.spec.node_name or after.has_ended:
             self._settle(uid, after)
-        old, new = _allocation(before), _allocation(after)
-        if old is not None and (new is None or old[0] != new[0]):
-            self._release(old[0], uid)
-        if after is not None and new is not None:
+        if after is not None and after.spec.node_name:
+            self._bound.add(uid)
+        else:
+            self._bound.discard(uid)
+        if before is not None and after is not None and _same_use(before, after):
+            return
+        new = _allocation(after)
+        if before is not None and (new is None or before.spec.node_name != new[0]):
+            self._release(before.spec.node_name, uid)
+        if new is not None:
             self._take(new[0], uid, new[1])
 
     def assume(self, uid: str, name: str, info: PodInfo) -> None:
-        """Count a pod on a node before its binding is seen."""
+        """Count a pod on a node before a binding of it is seen; does nothing if one was, perhaps of another replica."""
+        if uid in self._bound:
+            self.count_again(name)
+            return
         self.give_up(uid)
         self._assumed[uid] = name
         self._take(name, uid, info)
@@ -145,6 +155,14 @@ def version_of(pod: DevicePod) -> int:
 def _allocation(pod: DevicePod | None) -> tuple[str, PodInfo] | None:
     info = allocated_devices(pod) if pod is not None else None
     return (info.node_name, info) if info is not None else None
+
+
+def _same_use(before: DevicePod, after: DevicePod) -> bool:
+    return (
+        before.spec.node_name == after.spec.node_name
+        and before.has_ended == after.has_ended
+        and before.metadata.annotations.get(ANNOTATION) == after.metadata.annotations.get(ANNOTATION)
+    )
 
 
 def _same_devices(before: DeviceNode, after: DeviceNode) -> bool:

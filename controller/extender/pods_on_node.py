@@ -40,6 +40,11 @@ class PodsOnNode:
         """Return the newest resourceVersion of a live list, 0 if it is empty. Raises KubeError."""
         return max(map(version_of, await self._list()), default=0)
 
+    def node_of(self, pod: DevicePod) -> str:
+        """Return the node that a pod has by now, perhaps through another replica; empty if the cache has none."""
+        found = self.pods.get(pod.key)
+        return found.spec.node_name if found is not None and found.metadata.uid == pod.metadata.uid else ""
+
     async def reserved_for(self, entry: DeviceReservation) -> DevicePod | None:
         """Return a reservation's pod, from the cache or live; None if it is gone. Raises KubeError."""
         pod = self.pods.get(Key(entry.namespace, entry.name))

@@ -179,6 +179,8 @@ class DeviceReserver:
     ) -> DeviceReservation | NotBound:
         """Reserve the devices of the pod's current reservation, else free ones; return NotBound if there are none."""
         metadata = change.pod.metadata
+        if bound_to := pods.node_of(change.pod):
+            return NotBound(f"the pod is already on node {bound_to}")
         mine = kept.of_pod(metadata.uid) or reserved.of_pod(metadata.uid)
         is_repeated = False
         if mine is None or self.store.is_expired(reserved.node, mine):

@@ -80,6 +80,12 @@ class BindingServer(LeaseServer):
         pod["metadata"]["resourceVersion"] = "3"
         return pod
 
+    def change(self, name: str, change: Json) -> None:
+        """Change a pod."""
+        pod = self.pods[name]
+        pod |= change
+        pod["metadata"]["resourceVersion"] = str(int(pod["metadata"]["resourceVersion"]) + 1)
+
     async def answer(self, request: web.Request) -> web.Response:
         name = request.path.removesuffix("/binding").rpartition("/")[2]
         if request.path.endswith("/binding"):
@@ -96,8 +102,13 @@ class BindingServer(LeaseServer):
             await self.held[name].wait()
         if name in self.refusals:
             return status(self.refusals[name])
-        pod["spec"]["nodeName"], version = body["target"]["name"], int(pod["metadata"]["resourceVersion"])
-        pod["metadata"] |= {"annotations": body["metadata"]["annotations"], "resourceVersion": str(version + 1)}
+        if pod["spec"].get("nodeName"):
+            return status(_CONFLICT)
+        pod["spec"]["nodeName"], pod["metadata"]["annotations"] = (
+            body["target"]["name"],
+            body["metadata"]["annotations"],
+        )
+        self.change(name, {})
         return web.json_response({}, status=201)
 
 

@@ -76,6 +76,20 @@ def test_a_pod_whose_allocation_cannot_be_read_is_no_longer_assumed() -> None:
     assert users(accounts, "n") == set()
 
 
+def test_a_pod_that_is_known_to_be_on_a_node_is_not_assumed_elsewhere() -> None:
+    accounts, pod = accounts_with("n", "m"), bound_pod("p", "n", "a")
+    accounts.pod_changed(None, pod)
+    for node in ("n", "m"):
+        accounts.assume("uid-p", node, got(bound_pod("p", node, "b")))
+        accounts.give_up("uid-p")
+        account = accounts.node("n")
+        assert account is not None
+        assert account.pods == {"uid-p": got(pod)}
+        assert users(accounts, "m") == set()
+    accounts.pod_changed(pod, None)
+    assert users(accounts, "n") == set()
+
+
 def test_a_malformed_annotation_affects_only_its_own_node() -> None:
     accounts = DeviceAccounts()
     accounts.node_changed(None, device_node("bad", annotation='{"allocatable": {"resource/group/gpu/a/cards": -1}}'))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from tests.builders.devices import CARD, card, device_node
 from tests.builders.lease_server import BindingServer, LaterClock
 
 ONE = {card("a"): 1}
+TWO = {card("a"): 1, card("b"): 1}
 UNKNOWN_OUTCOME, REFUSED = 500, 422
 
 
@@ -171,6 +173,33 @@ async def test_a_second_attempt_that_is_refused_keeps_the_reservation_of_the_fir
     bench.server.refusals["p"] = REFUSED
     assert await bench.one.bind("p") != ""
     assert bench.reserved == ["p"]
+
+
+async def test_a_pod_that_another_replica_bound_meanwhile_keeps_counting(bench: Bench) -> None:
+    """The scheduler waits for 0.5 s and then asks again, perhaps another replica."""
+    slow, other = bench.replica(TWO), bench.replica(TWO)
+    assert await other.bind("r") == ""
+    may_decide = threading.Event()
+    busy = asyncio.create_task(slow.worker.run(lambda _: may_decide.wait(), 60))
+    await asyncio.sleep(0)
+    late = asyncio.create_task(slow.bind("p"))
+    await asyncio.sleep(0)
+    assert await other.bind("p") == ""
+    bench.server.change("r", {"status": {"phase": "Succeeded"}})
+    other.see("p", "r")
+    bench.server.refusals["q"] = REFUSED
+    await other.bind("q")  # removes the reservation of p
+    assert bench.reserved == []
+    slow.see("p", "r")
+    may_decide.set()
+    await busy
+    assert "already on node n" in await late
+    assert bench.reserved == []
+    (counted,) = slow.account.pods.values()
+    assert counted.running_containers["main"].allocate_from == {CARD: bench.card_of("p")}
+    del bench.server.refusals["q"]
+    assert await slow.bind("q") == ""
+    assert bench.card_of("q") != bench.card_of("p")
 
 
 async def test_unknown_keys_reach_the_pod_but_not_the_lease(bench: Bench) -> None:
