@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from controller.devices.group_scheduler import DoesNotFit, GroupScheduler
 from controller.devices.plugin import DeviceFit, DeviceScheduler
+from controller.devices.readable import unreadable
 from controller.devices.shortage import PluginFailure, Reason
 from shared.devices.info import NodeInfo, PodInfo
 from shared.plugin_loading import reason_of
@@ -41,7 +42,8 @@ class PluginChain:
     def fit(self, node_info: NodeInfo, pod_info: PodInfo) -> DeviceFit:
         """Ask all plugins whether a pod fits on a node, filling `allocate_from`.
 
-        A plugin that raises or returns an invalid answer refuses the node.
+        A plugin that raises or returns an invalid answer refuses the node. So does an allocation that could not be
+        read back.
         """
         reasons = list(self._failures.get(node_info.name, []))
         fits, score = not reasons, 0.0
@@ -49,6 +51,8 @@ class PluginChain:
             answer = _ask(plugin, node_info, pod_info)
             fits, score = fits and answer.fits, score + answer.score
             reasons += answer.reasons
+        if fits and (problem := unreadable(pod_info, node_info.name)):
+            fits, reasons = False, [problem]
         return DeviceFit(fits, tuple(reasons), score if fits else 0.0)
 
     def allocate(self, node_info: NodeInfo, pod_info: PodInfo) -> tuple[Reason, ...]:
@@ -65,7 +69,8 @@ class PluginChain:
                 return error.reasons
             except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
                 return tuple(_failure(plugin, f"pod_allocate failed: {reason_of(error)}").reasons)
-        return ()
+        problem = unreadable(pod_info, node_info.name)
+        return (problem,) if problem else ()
 
     def take(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
         """Have all plugins add a pod's use to `used`."""

@@ -17,13 +17,11 @@ from controller.devices.shortage import PluginFailure, Reason, SearchTooLong, fi
 from controller.extender.accounts import NodeAccount
 from controller.extender.decide import NodeFit
 from controller.extender.requested_devices import RequestedDevices
-from shared.devices.annotation import encode_pod_info, parse_pod_info
 from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 from shared.plugin_loading import reason_of
 
 MAX_STEPS = 20_000  # search steps per pod and kind of node: a few hundredths of a second
 _MAX_RESULTS = 50_000
-_MORE_CALLS = 400  # other readers of a nested text are deeper in calls, and the limit is on both together
 OUT_OF_TIME = "the time limit was reached before devices were found; the scheduler retries"
 _UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
 
@@ -132,7 +130,7 @@ class FitEvaluator:
         if reasons := self._chain.allocate(info, pod):
             return _printed(reasons)
         pod.node_name = name
-        return _unwritable(pod) or pod
+        return pod
 
     def _info_with(self, node: _Prepared, pods: Mapping[str, PodInfo]) -> NodeInfo:
         if pods == node.account.pods:
@@ -149,9 +147,7 @@ class FitEvaluator:
         info = copy_node(node.info) if self._plugins else node.info
         pod = pod_for(requested.info, node.info.name)
         fits, reasons, score = self._chain.fit(info, pod)
-        pod.node_name = node.info.name
-        refusal = _unwritable(pod) if fits else _printed(reasons)
-        fit = NodeFit(fits and not refusal, refusal, 0.0 if refusal else score)
+        fit = NodeFit(fits, "" if fits else _printed(reasons), score)
         if len(self._results) >= _MAX_RESULTS:
             self._results.clear()
         self._results[key] = fit
@@ -213,21 +209,6 @@ class FitEvaluator:
 def _digest(node: NodeInfo) -> bytes:
     """Return a digest of what the group scheduler sees of a node: a busy node has had thousands of states."""
     return hashlib.sha256(msgspec.json.encode(seen_devices(node), order="deterministic")).digest()
-
-
-def _unwritable(pod: PodInfo) -> str:
-    """Return why a pod's annotation with its allocation could not be read back, or an empty string.
-
-    Then its devices would not count as used. Translation makes more and longer names than a user may write.
-    """
-    try:
-        text = encode_pod_info(pod)
-        parse_pod_info(text)
-        if len(text) > _MORE_CALLS:
-            msgspec.json.decode("[" * _MORE_CALLS + text + "]" * _MORE_CALLS)
-    except Exception as error:  # noqa: BLE001 - plugins write anything
-        return first_of([f"its allocation could not be written to the pod: {reason_of(error)}"])
-    return ""
 
 
 def _printed(reasons: Iterable[Reason]) -> str:

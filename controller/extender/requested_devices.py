@@ -8,7 +8,7 @@ import msgspec
 from controller.devices.topology import TOPOLOGY
 from controller.devices.translation import CARDS
 from controller.extender.device_objects import DevicePod
-from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
+from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info, parse_pod_request
 from shared.devices.info import ContainerInfo, PodInfo, requests_devices
 
 
@@ -37,7 +37,8 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
     only a scheduler may write are ignored. Raises InvalidDeviceInfo.
     """
     text = pod.metadata.annotations.get(ANNOTATION, "")
-    written = parse_pod_info(text) if text else PodInfo()
+    parse = parse_pod_info if pod.spec.node_name else parse_pod_request  # on a node, it has the allocation, too
+    written = parse(text) if text else PodInfo()
     info = PodInfo(
         name=pod.metadata.name,
         requests=written.requests,

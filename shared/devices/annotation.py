@@ -13,6 +13,7 @@ from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 
 ANNOTATION = "KubeDevice/DeviceInfo"
 MAX_BYTES = 256 * 1024  # the API server's limit for all annotations of an object
+MAX_REQUEST_BYTES = 32 * 1024  # of what a user writes to a pod
 MAX_NODE_RESOURCES = 4096
 MAX_POD_RESOURCES = 256  # in one list
 MAX_CONTAINERS = 64
@@ -35,6 +36,17 @@ def parse_node_info(text: str | bytes) -> NodeInfo:
 def parse_pod_info(text: str | bytes) -> PodInfo:
     """Parse the annotation of a Pod."""
     return pod_info_from(_decoded(text))
+
+
+def parse_pod_request(text: str) -> PodInfo:
+    """Parse the annotation of a Pod as a user writes it, which may be much shorter than one with an allocation."""
+    size = len(text.encode())
+    if size > MAX_REQUEST_BYTES:
+        raise InvalidDeviceInfo(
+            f"the text has {size} bytes; a pod may write {MAX_REQUEST_BYTES}: shorten names, ask for cards by number "
+            "(nvidia.com/gpu), and put other data in another annotation"
+        )
+    return parse_pod_info(text)
 
 
 def node_info_from(value: object) -> NodeInfo:

@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.admission.errors import InvalidRequest
 from controller.admission.pods.pod_annotations import Json, annotations_of
-from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
+from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_request
 from shared.devices.info import ContainerInfo, requests_devices
 from shared.devices.scheduler import DEFAULT_SCHEDULER, DEVICES_RESOURCE, SCHEDULER_NAME
 
@@ -49,7 +49,7 @@ def _asks_for_devices(pod: Mapping[str, Any]) -> bool:
     if not text:
         return False
     try:
-        info = parse_pod_info(text)
+        info = parse_pod_request(text)
     except InvalidDeviceInfo as error:
         raise InvalidRequest(f"annotation {ANNOTATION}: {error}") from error
     spec = pod["spec"]

@@ -10,7 +10,7 @@ from rig.errors import CallRefused
 from rig.larder.programs import CONTROLLER, NAMESPACE
 from rig.larder.site import Site
 from rig.pods import Json, plain_pod
-from shared.devices.annotation import ANNOTATION
+from shared.devices.annotation import ANNOTATION, MAX_REQUEST_BYTES
 from shared.devices.scheduler import SCHEDULER_NAME
 from tests.builders.devices import CARD
 
@@ -62,6 +62,7 @@ _EVASIONS = {
     "white space": ('{\n\t"nodename"\n:"n"}', _BY_THE_SCHEDULER),
     "key twice": ('{"runningcontainer":{},"nodename":"","nodename":"n"}', _BY_THE_SCHEDULER),
     "deep": ('{"x":{"y":[{"nodename":"n"}]}}', _BY_THE_SCHEDULER),
+    "too long": (json.dumps({"x": "y" * MAX_REQUEST_BYTES}), "may have 32 KiB"),
     "not JSON": ('"nodename"', _BY_THE_SCHEDULER),
 }
 

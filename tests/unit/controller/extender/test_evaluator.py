@@ -250,6 +250,14 @@ def test_an_allocation_that_could_not_be_read_back_is_refused(
     assert reason in fit.reason
 
 
+def test_an_allocation_that_would_fill_the_lease_of_the_node_is_refused() -> None:
+    accounts = DeviceAccounts()
+    accounts.node_changed(None, device_node("n", {f"resource/group/g/{'y' * 400}/enumKind": 1}))
+    asks = {f"resource/group/g/{i}/enumKind": 1 for i in range(200)}
+    fit = evaluator_for(accounts).fits(requested_devices(device_pod("q", asks)), ["n"], LATER)[0]
+    assert "the limit is 65536; request fewer devices" in fit.reason
+
+
 def test_an_allocation_that_only_some_readers_could_read_back_is_refused(accounts: DeviceAccounts) -> None:
     text = f'{{"x": {"[" * 850}{"]" * 850}, "runningcontainer": {{"main": {{"requests": {{"{CARD}": 1}}}}}}}}'
     requested = requested_devices(device_pod("q", annotation=text))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from controller.extender.requested_devices import allocated_devices, requested_devices
-from shared.devices.annotation import InvalidDeviceInfo, encode_pod_info
+from shared.devices.annotation import MAX_REQUEST_BYTES, InvalidDeviceInfo, encode_pod_info
 from shared.devices.scheduler import DEVICES_RESOURCE
 from tests.builders.devices import CARD, bound_pod, card, device_pod
 
@@ -87,6 +87,15 @@ def test_a_request_for_a_container_that_the_pod_lacks_is_refused() -> None:
         requested_devices(
             device_pod("p", annotation=json.dumps({"runningcontainer": {"other": {"requests": {CARD: 1}}}}))
         )
+
+
+def test_what_a_user_writes_is_bounded_before_it_is_read_but_not_with_the_allocation() -> None:
+    text = json.dumps({"nodename": "n", "x": "y" * MAX_REQUEST_BYTES, "runningcontainer": {"main": {"requests": {}}}})
+    for broken in ("", "{"):
+        with pytest.raises(InvalidDeviceInfo, match="a pod may write 32768: shorten names"):
+            requested_devices(device_pod("p", annotation=text + broken))
+    assert requested_devices(device_pod("p", annotation=text, nodeName="n")).info.unknown
+    assert allocated_devices(device_pod("p", annotation=text, nodeName="n")) is not None
 
 
 def test_a_text_is_read_at_any_depth_or_refused() -> None:

@@ -10,7 +10,7 @@ from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InvalidRequest
 from controller.admission.pods.inject import inject
 from controller.admission.settings import AdmissionSettings
-from shared.devices.annotation import ANNOTATION
+from shared.devices.annotation import ANNOTATION, MAX_REQUEST_BYTES
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 from tests.builders.devices import CARD
 
@@ -75,12 +75,13 @@ def test_a_pod_that_is_bound_already_is_warned() -> None:
     ("annotation", "why"),
     [
         ("{", "the text is not JSON"),
+        (json.dumps({"x": "y" * MAX_REQUEST_BYTES}), "a pod may write 32768: shorten names"),
         ('{"runningcontainer": {"main": {"requests": {"a": -1}}}}', r"requests\['a'\] is -1"),
         ('{"runningcontainer": {"other": {"requests": {"a": 1}}}}', "no container 'other'"),
         ('{"initcontainer": {"main": {"requests": {"a": 1}}}}', "no container 'main'"),
-        ("[" * 100_000, "nested too deeply|not JSON"),
+        ("[" * 30_000, "nested too deeply|not JSON"),
     ],
-    ids=["json", "number", "container", "init", "depth"],
+    ids=["json", "size", "number", "container", "init", "depth"],
 )
 def test_a_malformed_annotation_is_refused(annotation: str, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):

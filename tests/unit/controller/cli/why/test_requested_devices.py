@@ -14,6 +14,7 @@ from controller.cli.why.observe_devices import DeviceObserver
 from controller.cli.why.pods import why_pod
 from controller.cli.why.view import ClusterView, DeviceScheduling, PodSurroundings
 from controller.cli.why.workloads import ObservedWorkload, why_workload
+from controller.devices.translation import CARDS
 from shared.api.meta import Condition
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import DEVICES_RESOURCE, NAMESPACE_LABEL
@@ -197,6 +198,11 @@ def test_what_the_closest_nodes_lack_is_named_if_no_node_could_hold_the_pod() ->
     assert "container main: resource/group/gpu/1/cards: requested 1, used 1, capacity 1; m: container main" in text
 
 
+def test_a_node_whose_allocation_could_not_be_written_to_the_pod_is_not_said_to_hold_it() -> None:
+    answer = why(pod(asks={CARDS: 1} | {f"x{i}": 1 for i in range(255)}), node("n", "a"))
+    assert "n: its allocation could not be written to the pod: " in found(answer, "NoNodeFits")
+
+
 def test_a_node_that_cannot_be_read_is_left_out_and_named() -> None:
     broken = node("bad", annotation='{"allocatable": []}')
     good = why(pod(), broken, node("n1", "a"))
@@ -206,8 +212,7 @@ def test_a_node_that_cannot_be_read_is_left_out_and_named() -> None:
 
 
 def test_a_pod_with_many_requests_is_tried_on_fewer_kinds_of_nodes() -> None:
-    requests = {f"resource/group/gpu/{i}/cards": 1 for i in range(100)}
-    many = {"runningcontainer": {f"c{c}": {"requests": requests} for c in range(60)}}
+    many = {"runningcontainer": {f"c{c}": {"requests": {CARDS: 99}} for c in range(60)}}
     asks = pod(json.dumps(many), containers=[{"name": name} for name in many["runningcontainer"]])
     nodes = [node(f"n{n}", annotation=json.dumps({"allocatable": {card("a"): 1, f"x{n}": 1}})) for n in range(100)]
     assert "(33 of 100 checked)" in found(why(asks, *nodes), "NoNodeFits")
