@@ -35,6 +35,8 @@ def load_schedulers(points: Iterable[EntryPoint] | None = None) -> LoadedSchedul
             if plugin.name in plugins:
                 raise name_twice(plugin.name)  # noqa: TRY301 - reported like any other failure
             plugins[plugin.name] = plugin
-        except Exception as error:  # noqa: BLE001 - third-party code; the others go on
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - third-party code: also SystemExit, or a panic in Rust
             failures[point.name] = f"{point.value} is left out: {reason_of(error)}"[:LONGEST_REASON]
     return LoadedSchedulers(tuple(plugins.values()), failures)
