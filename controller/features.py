@@ -302,15 +302,20 @@ def _extender(replica: Replica) -> Controller[Any]:
         for name, reason in loaded.failures.items():
             metrics.plugin_failed(name)
             replica.metrics.internal_errors.note("scheduler_plugin", RuntimeError(reason), plugin=name)
-        worker = DeviceWorker(accounts, loaded.plugins, clock, metrics.plugin_failed)
-        store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
-        informers.node_changed.listen(store.node_changed)
-        reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
-        binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver)
         refused = RefusedPods()
         waker = SchedulerWaker(
             replica.kube, replica.settings.namespace, refused, clock, replica.now, replica.metrics.internal_errors
         )
+
+        def dropped(plugin: str, _reason: str) -> None:
+            metrics.plugin_failed(plugin)
+            waker.plugin_dropped()
+
+        worker = DeviceWorker(accounts, loaded.plugins, clock, dropped)
+        store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
+        informers.node_changed.listen(store.node_changed)
+        reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
+        binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver)
         accounts.freed.listen(waker.devices_freed)
         service = ExtenderService(replica.cluster, worker, clock, refused)
         replica.apps[PREFIX] = lambda callers: ExtenderServer(

@@ -41,6 +41,6 @@ class ExtenderMetrics:
         """Count a reservation that another replica wrote first."""
         self._conflicts.inc()
 
-    def plugin_failed(self, plugin: str, _reason: str = "") -> None:
+    def plugin_failed(self, plugin: str) -> None:
         """Report a plugin that failed to load or is no longer called."""
         self._plugin_failed.labels(plugin).set(1)

@@ -3,7 +3,8 @@
 A change wakes the pods that wait in kube-scheduler, sometimes before our own watch delivers it. A pod refused at that
 moment would wait for another change, or for the scheduler's own flush after five minutes. So each replica remembers
 which pods it refused. If it then learns that devices are free, and the scheduler does not ask again on its own, the
-replica writes an object that kube-scheduler watches. That wakes the pods.
+replica writes an object that kube-scheduler watches. That wakes the pods. It also does so once after its start, for
+the pods that a replica before it refused, and when it stops calling a plugin that may have refused some.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from shared.kube.transport import Kube
 
 WAKE_UP = "larder-devices"
 FREED_ANNOTATION = "larder.dev/devices-freed"
-_LONGEST_LAG_S = 60.0  # of a watch
+_LONGEST_LAG_S = 300.0  # of a watch; after that, the scheduler asks again by itself
 _UNASKED_S = 1.0  # a scheduler that was woken by the change itself asks sooner
 _MOST_PODS = 10_000
 _ATTEMPTS = 8
@@ -36,12 +37,12 @@ def wake_up_path(namespace: str) -> str:
 
 @dataclass(slots=True)
 class RefusedPods:
-    """The pods that were refused within the last minute, and when the scheduler asked, in seconds of the clock."""
+    """The pods that were refused within five minutes, and when the scheduler asked, in seconds of the clock."""
 
     _asked_s: dict[str, float] = field(default_factory=dict, init=False)  # by uid, about oldest first
 
     def add(self, uid: str, asked_s: float) -> None:
-        """Record that a pod was refused; `asked_s` is when the question arrived."""
+        """Record that a pod was refused, or that it may be; `asked_s` is when the question arrived."""
         self._asked_s.pop(uid, None)
         self._asked_s[uid] = asked_s
         if len(self._asked_s) > _MOST_PODS:
@@ -67,6 +68,8 @@ class RefusedPods:
 class SchedulerWaker:
     """Wakes refused pods when devices become free, at most once a second, unless the scheduler asks by itself.
 
+    The first devices after the start wake them in any case.
+
     Args:
         kube: The connection.
         namespace: The release namespace, where the object is.
@@ -91,25 +94,36 @@ class SchedulerWaker:
         self._kube, self._path, self._refused = kube, wake_up_path(namespace), refused
         self._clock, self._now, self._errors, self._sleep = clock, now, errors, sleep
         self._freed_s = 0.0
+        self._others_refused = True  # somebody refused pods that are not in `refused`, and no longer does
         self._task: asyncio.Task[None] | None = None
 
     def devices_freed(self, _node: str) -> None:
         """Record that a node got new devices, or that a pod released some."""
         self._freed_s = self._clock()
-        if (self._task is None or self._task.done()) and self._refused.any_before(self._freed_s):
+        if (self._task is None or self._task.done()) and self._any_before(self._freed_s):
             self._task = asyncio.create_task(keep_running("scheduler_waker", self._wake, self._errors))
+
+    def plugin_dropped(self) -> None:
+        """Record that a plugin is no longer asked, which may have refused pods at any time."""
+        self._others_refused = True
+        self.devices_freed("")
+
+    def _any_before(self, moment_s: float) -> bool:
+        return self._others_refused or self._refused.any_before(moment_s)
 
     async def _wake(self) -> None:
         failures = 0
-        while failures < _ATTEMPTS and self._refused.any_before(freed_s := self._freed_s):
+        while failures < _ATTEMPTS and self._any_before(freed_s := self._freed_s):
             await self._sleep(_PAUSE.delay_s(failures) if failures else _UNASKED_S)
-            if not self._refused.any_before(freed_s):
+            if not self._any_before(freed_s):
                 continue
+            others_refused, self._others_refused = self._others_refused, False
             try:
                 annotations = {FREED_ANNOTATION: self._now().isoformat()}
                 await merge_patch(self._kube, self._path, {"metadata": {"annotations": annotations}})
             except KubeError as error:
                 failures += 1
+                self._others_refused |= others_refused
                 hint = "refused pods may wait up to five minutes; if the object is missing, helm upgrade recreates it"
                 _log.warning("scheduler_not_woken", object=self._path, error=str(error), hint=hint)
             else:

@@ -35,14 +35,16 @@ class ExtenderService:
 
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime."""
-        asked_s, uid = self.clock(), args.pod.metadata.uid
-        nodes = await self._scored(args.pod, _names(args), [])
-        if not nodes or any(fit.fits for _, fit, _ in nodes):
-            self.refused.remove(uid)
-        elif any(fit.reason == OUT_OF_TIME for _, fit, _ in nodes):
-            raise Unanswerable(OUT_OF_TIME)
-        else:
-            self.refused.add(uid, asked_s)
+        uid, is_refused = args.pod.metadata.uid, False
+        self.refused.add(uid, self.clock())  # at once, because devices may become free while the answer is computed
+        try:
+            nodes = await self._scored(args.pod, _names(args), [])
+            if any(fit.reason == OUT_OF_TIME for _, fit, _ in nodes) and not any(fit.fits for _, fit, _ in nodes):
+                raise Unanswerable(OUT_OF_TIME)
+            is_refused = bool(nodes) and not any(fit.fits for _, fit, _ in nodes)
+        finally:
+            if not is_refused:
+                self.refused.remove(uid)
         return filter_result(nodes)
 
     async def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:

@@ -54,6 +54,9 @@ async def waking(tmp_path: Path) -> AsyncIterator[Waking]:
         found.waker = SchedulerWaker(
             kube, "ns", found.refused, lambda: found.now_s, lambda: NOW, found.errors, found.sleep
         )
+        assert await found.freed() == 1, "an earlier replica may have refused pods"
+        found.written.clear()
+        found.now_s = 100.0
         yield found
 
 
@@ -78,8 +81,17 @@ async def test_nothing_is_written_if_the_scheduler_asks_by_itself(waking: Waking
 
 
 async def test_an_old_refusal_is_left_to_the_scheduler(waking: Waking) -> None:
-    waking.refused.add("p", 39.0)
+    waking.refused.add("p", -201.0)
     assert await waking.freed() == 0
+    waking.refused.add("p", -199.0)
+    assert await waking.freed() == 1
+
+
+async def test_pods_are_woken_whenever_a_plugin_is_dropped(waking: Waking) -> None:
+    waking.codes = [500]
+    waking.waker.plugin_dropped()
+    assert await waking.freed() == 1
+    assert await waking.freed() == 1
 
 
 async def test_devices_that_become_free_during_the_wait_count_as_well(waking: Waking) -> None:

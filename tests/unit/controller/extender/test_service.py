@@ -1,6 +1,8 @@
 """Pods with models: nodes that have them first, then those that fetch them, then those with room."""
 
+import asyncio
 import math
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -78,6 +80,21 @@ async def test_a_refused_pod_is_remembered_until_a_node_fits() -> None:
     assert found.refused.any_before(time.monotonic())
     await found.filter(args({CARD: 1}))
     assert not found.refused.any_before(time.monotonic())
+
+
+async def test_a_pod_counts_as_refused_while_the_answer_is_computed() -> None:
+    """Devices that become free meanwhile are in no answer, and the scheduler may have seen that before it asked."""
+    found, over = service(), threading.Event()
+    for count in (1, 2):
+        busy = asyncio.create_task(found.worker.run(lambda _: over.wait(), 60))
+        asking = asyncio.create_task(found.filter(args({CARD: count})))
+        await asyncio.sleep(0)
+        assert found.refused.any_before(time.monotonic())
+        over.set()
+        await busy
+        await asking
+        assert found.refused.any_before(time.monotonic()) == (count == 2)
+        over.clear()
 
 
 async def test_running_out_of_time_is_an_error_and_not_a_refusal() -> None:
