@@ -17,7 +17,8 @@ from controller.devices.shortage import Reason, SearchTooLong, Shortage
 from shared.devices.info import GROUP_PREFIX, ContainerInfo, is_group_resource
 
 MAX_STEPS = 100_000  # per pod and node: a few tenths of a second
-_PLACES_A_STEP = 16  # to look at them, or to count them as used
+_LOOKS_A_STEP = 8  # at places and leaves, to tell whether they are equal
+_USES_A_STEP = 4  # of places that count as used
 
 
 @dataclass
@@ -99,7 +100,7 @@ class _Search:
         chosen = max(tried, key=lambda each: each.preference)
         for each in tried:
             skipped = each.equal[:-1] if each is chosen or each.result else each.equal
-            self._spend(len(skipped) * len(each.outcome.used) // _PLACES_A_STEP)
+            self._spend(len(skipped) * len(each.outcome.used) // _USES_A_STEP)
             for _, place in skipped:
                 self._places.use_like(each.outcome, place)
         place = chosen.equal[-1][1]
@@ -116,7 +117,7 @@ class _Search:
         looked_at = self._places.looked_at
         for number, place in enumerate(places.values()):
             found[self._places.state(place, before.resources)].append((number, place))
-        self._spend(self._places.looked_at - looked_at + len(places) // _PLACES_A_STEP)
+        self._spend((self._places.looked_at - looked_at + len(places)) // _LOOKS_A_STEP)
         return found.items()
 
     def _try(self, required: Place, state: int, equal: Sequence[tuple[int, Place]], before: Allocation) -> _Tried:

@@ -6,7 +6,6 @@ they differ only in the names of places: in what they offer, in what others use,
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from controller.devices.groups import Place, number_kinds, place_tree
 from controller.devices.scorers import scorer_of
@@ -48,9 +47,10 @@ class PodPlaces:
     def __init__(self, node: NodeDevices) -> None:
         self.outcomes: dict[Hashable, PlaceOutcome] = {}
         self.required_kinds: dict[Hashable, int] = {}
-        self.looked_at = 0  # places, to tell whether they are equal
+        self.looked_at = 0  # places and leaves, to tell whether places are equal
         self.node = node
-        self._used: dict[str, None] = {}  # ranks, in the order in which they were added
+        self._used: set[str] = set()  # ranks
+        self._order: list[str] = []  # the same, in the order in which they were added
         self._touched: set[str] = set()  # ranks of places that are used or tried, and of those around them
         self._tried: set[str] = set()  # ranks of places in which resources were tried, and of those around them
         self._states: dict[Hashable, int] = {}
@@ -63,7 +63,8 @@ class PodPlaces:
     def use(self, place: Place) -> None:
         """Count a place as used."""
         if place.rank not in self._used:
-            self._used[place.rank] = None
+            self._used.add(place.rank)
+            self._order.append(place.rank)
             self._touch(place)
 
     def try_resources(self, names: Iterable[str]) -> None:
@@ -80,9 +81,9 @@ class PodPlaces:
             return place.kind
         if place.rank in self._known:
             return self._known[place.rank]
-        self.looked_at += 1
         used = tuple(resources.get(name, 0) for name in place.leaves.values())
         below = tuple(self.state(each, resources) for places in place.groups.values() for each in places.values())
+        self.looked_at += 4 + len(used) + len(below)
         if self.is_used(place) or any(used) or any(each < 0 for each in below):
             state = (place.kind, self.is_used(place), used, below)
             number = self._states.setdefault(state, -1 - len(self._states))
@@ -94,11 +95,11 @@ class PodPlaces:
 
     def used_now(self) -> int:
         """Return how many places are used."""
-        return len(self._used)
+        return len(self._order)
 
     def used_since(self, count: int, place: Place) -> tuple[str, ...]:
         """Return the places within a place that are used since there were `count`, by their ranks within it."""
-        return tuple(rank.removeprefix(place.rank) for rank in islice(self._used, count, None))
+        return tuple(rank.removeprefix(place.rank) for rank in self._order[count:])
 
     def use_like(self, outcome: PlaceOutcome, place: Place) -> None:
         """Count the places as used that a search in this place, which is equal to another, would have used."""
