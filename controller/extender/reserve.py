@@ -18,6 +18,7 @@ from controller.extender.requested_devices import RequestedDevices
 from controller.extender.reservations import DeviceReservation, DeviceReservations, ReservationStore
 from controller.extender.worker import DeviceWorker, NoAnswerInTime
 from shared.devices.info import PodInfo, with_unknown_of
+from shared.errors import LarderError
 from shared.kube.cache import Cache
 from shared.kube.errors import Conflict, KubeError, Refused
 from shared.kube.transport import Kube
@@ -28,7 +29,7 @@ _ALLOCATION_S = 2.0
 _log = structlog.get_logger("extender")
 
 
-class NotBound(Exception):
+class NotBound(LarderError):
     """The pod was not bound; the message reaches its events."""
 
 
@@ -114,11 +115,18 @@ class DeviceReserver:
             self.accounts.assume(uid, node, chosen)
 
     async def _commit(self, node: str, changes: Sequence[_Change]) -> Sequence[_Outcome]:
-        """Commit changes to a node in one write; one by one if the write is refused, or one of them causes an error."""
+        """Commit changes to a node in one write; one by one if the write is refused, or one of them causes an error.
+
+        If the worker does not answer in time, changes that do not need it are committed without the others.
+        """
         try:
             return await self._decide_and_write(node, changes)
+        except NoAnswerInTime as error:
+            others = [change for change in changes if not isinstance(change, _Reserve)]
+            outcomes = iter(await self._commit(node, others) if others else ())
+            return [error if isinstance(change, _Reserve) else next(outcomes) for change in changes]
         except Exception as error:  # noqa: BLE001 - it is raised again for the pod that causes it
-            is_shared = isinstance(error, (KubeError, NoAnswerInTime)) and not isinstance(error, Refused)
+            is_shared = isinstance(error, KubeError) and not isinstance(error, Refused)
             if is_shared or len(changes) == 1:
                 return [error] * len(changes)
         return [outcome for change in changes for outcome in await self._commit(node, [change])]

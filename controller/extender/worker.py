@@ -16,6 +16,7 @@ from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.evaluator import FitEvaluator
 from controller.extender.watched_plugin import Abandoned, PluginWatch, watched
 from shared.daemon_thread import start_daemon_thread
+from shared.errors import LarderError
 
 HANGS_S = 0.2
 ANSWER_S = 0.35  # below the httpTimeout of the scheduler, 0.5 s
@@ -25,7 +26,7 @@ Drop = Callable[[str, str], None]
 _log = structlog.get_logger("extender")
 
 
-class NoAnswerInTime(Exception):
+class NoAnswerInTime(LarderError):
     """The worker is busy, or a plugin hung; the scheduler tries the pod again."""
 
 

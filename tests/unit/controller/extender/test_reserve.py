@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -21,8 +22,9 @@ from controller.extender.reservations import (
     UnreadableReservations,
 )
 from controller.extender.reserve import DeviceReserver, NotBound
-from controller.extender.worker import DeviceWorker
+from controller.extender.worker import DeviceWorker, NoAnswerInTime
 from shared.devices.info import PodInfo
+from shared.errors import LarderError
 from shared.kube.cache import Cache
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
@@ -40,9 +42,9 @@ class Node:
         self.server, self.kube, self.accounts, self.conflicts = server, kube, DeviceAccounts(), 0
         self.accounts.node_changed(None, device_node("n", _CARDS))
         self.pods: Cache[DevicePod] = Cache(self.accounts.pod_changed)
-        worker = DeviceWorker(self.accounts, [], time.monotonic)
+        self.worker = DeviceWorker(self.accounts, [], time.monotonic)
         store = ReservationStore(kube, "ns", "me", clock)
-        self.reserver = DeviceReserver(kube, self.accounts, self.pods, worker, store, self._count)
+        self.reserver = DeviceReserver(kube, self.accounts, self.pods, self.worker, store, self._count)
 
     def _count(self) -> None:
         self.conflicts += 1
@@ -118,6 +120,35 @@ async def test_a_failed_binding_gives_back_only_its_own_reservation(node: Node) 
     assert set(node.account.pods) == {"uid-p", "uid-r"}
     again = await node.reserve("q")
     assert cards(again) == cards(found[1])
+
+
+async def test_devices_are_given_back_while_the_worker_is_busy(node: Node) -> None:
+    """A plugin may hang after the pods have been placed, and before their group is committed."""
+    over, given = threading.Event(), await node.reserve("p")
+    await node.server.asked.acquire()
+    node.server.may_write.clear()
+    first = asyncio.create_task(node.reserve("q"))
+    await node.server.asked.acquire()
+    second = asyncio.create_task(node.reserve("r"))
+    while len(node.account.pods) < 3:  # noqa: ASYNC110 - each is counted before it waits
+        await asyncio.sleep(0.001)
+    busy = asyncio.create_task(node.worker.run(lambda _: over.wait(), 60))
+    back = asyncio.create_task(node.reserver.give_back(given, node.account))
+    await asyncio.sleep(0)
+    node.server.may_write.set()
+    refused, *_ = await asyncio.gather(second, first, back, return_exceptions=True)
+    assert isinstance(refused, NoAnswerInTime)
+    assert node.server.written[-1] == {"q"}
+    over.set()
+    await busy
+
+
+async def test_a_node_that_is_deleted_before_its_lease_is_created_is_an_expected_error(node: Node) -> None:
+    account = node.account
+    node.accounts.node_changed(device_node("n"), None)
+    node.reserver.store.node_changed(device_node("n"), None)
+    with pytest.raises(LarderError, match="node n is gone"):
+        await node.reserver.ensure_lease(account)
 
 
 async def test_giving_back_an_earlier_attempt_keeps_a_later_reservation(node: Node) -> None:
