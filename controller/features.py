@@ -15,6 +15,7 @@ from controller.extender.bind import DeviceBinder
 from controller.extender.callers import extender_callers
 from controller.extender.controller import DeviceInformers, extender_controller
 from controller.extender.metrics import ExtenderMetrics
+from controller.extender.open_namespaces import OpenNamespaces
 from controller.extender.reconcile import DeviceNodeReconciler
 from controller.extender.refused_pods import RefusedPods, SchedulerWaker
 from controller.extender.reservations import ReservationStore
@@ -315,7 +316,9 @@ def _extender(replica: Replica) -> Controller[Any]:
         store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
         informers.node_changed.listen(store.node_changed)
         reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
-        binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver)
+        binder = DeviceBinder(
+            replica.kube, accounts, informers.pods, reserver, OpenNamespaces(replica.kube, clock).is_open
+        )
         accounts.freed.listen(waker.devices_freed)
         service = ExtenderService(replica.cluster, worker, clock, refused)
         replica.apps[PREFIX] = lambda callers: ExtenderServer(

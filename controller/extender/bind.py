@@ -1,5 +1,6 @@
 """Binds a pod to the node that the scheduler chose, and allocates its devices there."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import NoAnswerInTime
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, encode_pod_info
 from shared.devices.info import PodInfo
-from shared.devices.scheduler import SCHEDULER_NAME
+from shared.devices.scheduler import NAMESPACE_LABEL, SCHEDULER_NAME
 from shared.kube.cache import Cache
 from shared.kube.collection import get_object
 from shared.kube.errors import Conflict, KubeError, NotFound, Refused
@@ -23,6 +24,10 @@ from shared.kube.transport import Kube
 
 _TIMEOUT_S = 10.0
 _DEFINITE = (Conflict, NotFound, Refused)  # the pod was not bound by this request
+_CLOSED = (  # as in the policy
+    f"{SCHEDULER_NAME} is not enabled in namespace {{namespace}}; ask an administrator to run kubectl label namespace "
+    f"{{namespace}} {NAMESPACE_LABEL}=true"
+)
 _log = structlog.get_logger("extender")
 
 
@@ -34,6 +39,7 @@ class DeviceBinder:
     accounts: DeviceAccounts
     pods: Cache[DevicePod]
     reserver: DeviceReserver
+    is_open: Callable[[str], Awaitable[bool]]  # whether the policy for bindings lets us bind pods of a namespace
 
     async def bind(self, args: ExtenderBindingArgs) -> None:
         """Bind a pod. Raises NotBound."""
@@ -59,6 +65,8 @@ class DeviceBinder:
         if not requested:
             await self._write_binding(pod, args.node, None)
             return
+        if not await self.is_open(args.pod_namespace):
+            raise NotBound(_CLOSED.format(namespace=args.pod_namespace))
         reservation = await self.reserver.reserve(pod, requested, account)
         info = reservation.info
         try:

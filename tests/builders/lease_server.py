@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from controller.extender.reservations import RESERVED_ANNOTATION
+from shared.devices.scheduler import NAMESPACE_LABEL
 from tests.builders.api_server import listed
 from tests.builders.devices import Json, pod_json
 
+OPEN = {NAMESPACE_LABEL: "true"}
 _CONFLICT, _INVALID = 409, 422
 
 
@@ -73,6 +75,7 @@ class BindingServer(LeaseServer):
         self.refusals: dict[str, int] = {}
         self.held: dict[str, asyncio.Event] = {}
         self.unreadable: set[str] = set()
+        self.namespace_labels = OPEN
 
     def add(self, name: str, *arguments: object) -> Json:
         """Create a pod, as in `pod_json`, that is on no node."""
@@ -92,6 +95,8 @@ class BindingServer(LeaseServer):
             return await self._bind(self.pods[name], await request.json())
         if request.path.endswith("/pods"):
             return web.json_response(listed(*(pod for pod in self.pods.values() if pod["spec"].get("nodeName"))))
+        if request.path == f"/api/v1/namespaces/{name}":
+            return web.json_response({"metadata": {"name": name, "labels": self.namespace_labels}})
         if "/pods/" in request.path:
             return status(500) if name in self.unreadable else web.json_response(self.pods[name])
         return await super().answer(request)

@@ -62,7 +62,11 @@ def replica(
     worker = DeviceWorker(accounts, plugins, time.monotonic)
     store = ReservationStore(kube, NAMESPACE, name, clock)
     reserver = DeviceReserver(kube, accounts, pods, worker, store, lambda: conflicts.append(name))
-    binder = DeviceBinder(kube, accounts, pods, reserver)
+
+    async def is_open(_: str) -> bool:
+        return True
+
+    binder = DeviceBinder(kube, accounts, pods, reserver, is_open)
     return ExtenderReplica(accounts, pods, binder, worker, conflicts)
 
 

@@ -13,6 +13,7 @@ from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.bind import DeviceBinder
 from controller.extender.decide import NodeFit
 from controller.extender.device_objects import DevicePod
+from controller.extender.open_namespaces import OpenNamespaces
 from controller.extender.requested_devices import requested_devices
 from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION, ReservationStore
 from controller.extender.reserve import DeviceReserver, NotBound
@@ -24,7 +25,7 @@ from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.builders.api_server import connected
 from tests.builders.devices import CARD, card, device_node
-from tests.builders.lease_server import BindingServer, LaterClock
+from tests.builders.lease_server import OPEN, BindingServer, LaterClock
 
 ONE = {card("a"): 1}
 TWO = {card("a"): 1, card("b"): 1}
@@ -41,7 +42,10 @@ class Replica:
         self.worker = DeviceWorker(self.accounts, [], clock)
         store = ReservationStore(kube, "ns", f"replica-{id(self)}", clock)
         self.reserver = DeviceReserver(kube, self.accounts, self.pods, self.worker, store)
-        self._binder, self._clock = DeviceBinder(kube, self.accounts, self.pods, self.reserver), clock
+        self._binder, self._clock = (
+            DeviceBinder(kube, self.accounts, self.pods, self.reserver, OpenNamespaces(kube, clock).is_open),
+            clock,
+        )
 
     def see(self, *names: str) -> None:
         """Let the watch bring pods as they are."""
@@ -216,6 +220,20 @@ async def test_unknown_keys_reach_the_pod_but_not_the_lease(bench: Bench) -> Non
     written = json.loads(bench.server.pods["large"]["metadata"]["annotations"][ANNOTATION])
     assert len(written["x"]) == 30_000
     assert written["runningcontainer"]["main"]["z"] == [1]
+
+
+async def test_a_pod_of_a_namespace_that_is_not_open_takes_no_devices(bench: Bench) -> None:
+    bench.server.namespace_labels = {}
+    reason = await bench.one.bind("p")
+    assert "ask an administrator to run kubectl label namespace default larder.dev/device-scheduling=true" in reason
+    assert bench.server.lease is None
+    assert bench.one.counted == set()
+    bench.server.namespace_labels = OPEN
+    assert await bench.one.bind("q") == ""
+    bench.server.namespace_labels = {}
+    assert "no devices for the pod any more" in await bench.one.bind("p"), "the answer is remembered"
+    bench.clock.passed_s = 31
+    assert "not enabled in namespace" in await bench.one.bind("p")
 
 
 async def test_a_cancelled_binding_is_not_counted(bench: Bench) -> None:

@@ -17,6 +17,7 @@ from controller.extender.bind import DeviceBinder
 from controller.extender.callers import extender_callers, extender_key
 from controller.extender.device_objects import DevicePod
 from controller.extender.metrics import ExtenderMetrics
+from controller.extender.open_namespaces import OpenNamespaces
 from controller.extender.refused_pods import RefusedPods
 from controller.extender.reservations import ReservationStore
 from controller.extender.reserve import DeviceReserver
@@ -57,7 +58,8 @@ async def extender(tmp_path: Path) -> AsyncIterator[Extender]:
         cluster = ClusterState(NodeLimits(0, 0), time.monotonic)
         pods: Cache[DevicePod] = Cache(accounts.pod_changed)
         store = ReservationStore(kube, "ns", "me", time.monotonic)
-        binder = DeviceBinder(kube, accounts, pods, DeviceReserver(kube, accounts, pods, worker, store))
+        reserver = DeviceReserver(kube, accounts, pods, worker, store)
+        binder = DeviceBinder(kube, accounts, pods, reserver, OpenNamespaces(kube, time.monotonic).is_open)
         found = Extender(registry)
         server = ExtenderServer(
             ExtenderService(cluster, worker, time.monotonic, RefusedPods(), answer_s=60),
