@@ -45,10 +45,10 @@ class PodsOnNode:
         found = self.pods.get(pod.key)
         return found.spec.node_name if found is not None and found.metadata.uid == pod.metadata.uid else ""
 
-    async def reserved_for(self, entry: DeviceReservation) -> DevicePod | None:
-        """Return a reservation's pod, from the cache or live; None if it is gone. Raises KubeError."""
+    async def reserved_for(self, entry: DeviceReservation, *, live: bool = False) -> DevicePod | None:
+        """Return a reservation's pod, from the cache unless `live`; None if it is gone. Raises KubeError."""
         pod = self.pods.get(Key(entry.namespace, entry.name))
-        if pod is None or pod.metadata.uid != entry.uid:
+        if live or pod is None or pod.metadata.uid != entry.uid:
             pod = await get_object(self.kube, pod_path(entry.namespace, entry.name), DevicePod)
         return pod if pod is not None and pod.metadata.uid == entry.uid else None
 

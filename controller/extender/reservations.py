@@ -63,7 +63,8 @@ class DeviceReservation:
 class DeviceReservations:
     """The contents and resourceVersion of a node's Lease; the version is empty if there is no Lease yet.
 
-    A reservation is dropped once its pod is on the node. No such pod has a resourceVersion above `pods_seen`.
+    A reservation is dropped once its pod is on the node. No such pod has a resourceVersion above `pods_seen`, except
+    with `is_lost`: there is no Lease, or it could not be read, so which reservations were dropped is unknown.
     """
 
     node: str
@@ -71,6 +72,7 @@ class DeviceReservations:
     version: str = ""
     entries: tuple[DeviceReservation, ...] = ()
     pods_seen: int = 0
+    is_lost: bool = False
 
     def of_pod(self, uid: str) -> DeviceReservation | None:
         """Return the reservation of a pod."""
@@ -126,7 +128,8 @@ class ReservationStore:
         known = self._known.get(node)
         if live or known is None or known.node_uid != node_uid:
             found = await get_object(self.kube, self._path(node), Object)
-            known = DeviceReservations(node, node_uid) if found is None else self._read(node, node_uid, found)
+            nothing = DeviceReservations(node, node_uid, is_lost=True)
+            known = nothing if found is None else self._read(node, node_uid, found)
             self._known[node] = known
         first_seen = self._seen.setdefault(node, {})
         for entry in known.entries:
@@ -142,7 +145,7 @@ class ReservationStore:
             since_s = self._seen.setdefault(node, {}).setdefault(unreadable, self.clock())
             if self.clock() - since_s < EXPIRES_S:
                 raise
-            return DeviceReservations(node, node_uid, version=lease.metadata.resource_version)
+            return DeviceReservations(node, node_uid, version=lease.metadata.resource_version, is_lost=True)
 
     async def read_all(self) -> None:
         """Read the reservations of all nodes once, in a few requests instead of one per node. Raises KubeError."""
@@ -174,7 +177,8 @@ class ReservationStore:
                 body = await self.kube.request("POST", self._collection, body=self._lease(wanted), timeout_s=_TIMEOUT_S)
         except NotFound as error:
             raise Conflict(str(error)) from error
-        self._known[wanted.node] = replace(wanted, version=decode(body, Object).metadata.resource_version)
+        version = decode(body, Object).metadata.resource_version
+        self._known[wanted.node] = replace(wanted, version=version, is_lost=False)
         kept, seen = {_attempt_of(entry) for entry in wanted.entries}, self._seen.get(wanted.node, {})
         self._seen[wanted.node] = {attempt: at_s for attempt, at_s in seen.items() if attempt in kept}
 

@@ -159,8 +159,8 @@ class DeviceReserver:
         """Decide on the changes, and write if there is anything to write; return also whether there was."""
         pods = PodsOnNode(self.kube, self.accounts, self.pods, reserved.node)
         kept = await self._kept(reserved, changes, pods)
-        if not kept.version and not all(isinstance(change, _GiveBack) for change in changes):
-            kept = replace(kept, pods_seen=await pods.listed_version())  # the contents of an earlier Lease are lost
+        if reserved.is_lost and not all(isinstance(change, _GiveBack) for change in changes):
+            kept = replace(kept, pods_seen=await pods.listed_version())
         outcomes, must_write = list[_Outcome](), False
         for change in changes:
             outcome: _Outcome = None
@@ -232,14 +232,15 @@ class DeviceReserver:
         kept, seen = list[DeviceReservation](), reserved.pods_seen
         decided = {change.pod.metadata.uid for change in changes if isinstance(change, _Reserve)}
         for entry in reserved.entries:
-            if entry.uid in decided or self.store.is_expired(reserved.node, entry):
+            is_expired = self.store.is_expired(reserved.node, entry)
+            if entry.uid in decided and not is_expired:
                 continue
-            pod = await pods.reserved_for(entry)
+            pod = await pods.reserved_for(entry, live=is_expired)  # by now, the cache may be older than the binding
             if pod is None or pod.has_ended or pod.spec.node_name not in ("", reserved.node):
                 continue
             if pod.spec.node_name and version_of(pod):
                 seen = max(seen, version_of(pod))  # a cache this new has the pod on its node
-            else:
+            elif pod.spec.node_name or not is_expired:
                 kept.append(entry)
         return replace(reserved, entries=tuple(kept), pods_seen=seen)
 

@@ -134,6 +134,24 @@ async def test_a_device_in_doubt_is_free_again_after_two_minutes(bench: Bench) -
     assert bench.one.counted == {"uid-q"}
 
 
+async def test_a_replica_whose_watch_lags_by_minutes_sees_what_became_of_an_old_reservation(bench: Bench) -> None:
+    assert await bench.two.bind("p") == ""
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+    bench.clock.passed_s = EXPIRES_S + 1
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+    assert await bench.one.bind("p") != "", "it is on the node"
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+
+
+async def test_a_replica_whose_watch_lags_trusts_no_cache_after_an_unreadable_lease(bench: Bench) -> None:
+    assert await bench.two.bind("p") == ""
+    assert bench.server.lease is not None
+    bench.server.lease["metadata"]["annotations"][RESERVED_ANNOTATION] = "not JSON"
+    assert "cannot be read" in await bench.one.bind("q")
+    bench.clock.passed_s = EXPIRES_S + 1
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+
+
 async def test_each_attempt_to_bind_has_its_own_two_minutes(bench: Bench) -> None:
     bench.server.refusals["p"] = UNKNOWN_OUTCOME
     await bench.one.bind("p")
