@@ -9,22 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.extender.accounts import DeviceAccounts, NodeAccount
-from controller.extender.bind import DeviceBinder
 from controller.extender.decide import NodeFit
 from controller.extender.device_objects import DevicePod
-from controller.extender.open_namespaces import OpenNamespaces
 from controller.extender.requested_devices import requested_devices
-from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION, ReservationStore
-from controller.extender.reserve import DeviceReserver, NotBound
+from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION
 from controller.extender.wire import ExtenderBindingArgs
-from controller.extender.worker import DeviceWorker
 from shared.devices.annotation import ANNOTATION
-from shared.kube.cache import Cache
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.builders.api_server import connected
-from tests.builders.devices import CARD, card, device_node
+from tests.builders.device_replica import DeviceReplica
+from tests.builders.devices import CARD, card
 from tests.builders.lease_server import OPEN, BindingServer, LaterClock
 
 ONE = {card("a"): 1}
@@ -32,34 +27,23 @@ TWO = {card("a"): 1, card("b"): 1}
 UNKNOWN_OUTCOME, REFUSED = 500, 422
 
 
-class Replica:
+class Replica(DeviceReplica):
     """A replica that binds pods to the node `n`."""
 
     def __init__(self, server: BindingServer, kube: Kube, clock: LaterClock, cards: Mapping[str, int] = ONE) -> None:
-        self.server, self.accounts = server, DeviceAccounts()
-        self.accounts.node_changed(None, device_node("n", cards))
-        self.pods: Cache[DevicePod] = Cache(self.accounts.pod_changed)
-        self.worker = DeviceWorker(self.accounts, [], clock)
-        store = ReservationStore(kube, "ns", f"replica-{id(self)}", clock)
-        self.reserver = DeviceReserver(kube, self.accounts, self.pods, self.worker, store)
-        self._binder, self._clock = (
-            DeviceBinder(kube, self.accounts, self.pods, self.reserver, OpenNamespaces(kube, clock).is_open),
-            clock,
-        )
+        super().__init__(kube, f"replica-{id(self)}", clock=clock)
+        self._server, self._clock = server, clock
+        self.add_node(cards)
 
     def see(self, *names: str) -> None:
         """Let the watch bring pods as they are."""
         for name in names:
-            self.pods.upsert(msgspec.convert(self.server.pods[name], DevicePod))
+            self.pods.upsert(msgspec.convert(self._server.pods[name], DevicePod))
 
     async def bind(self, name: str) -> str:
         """Bind a pod; return the reason if it was not bound."""
         args = ExtenderBindingArgs(pod_name=name, pod_namespace="default", pod_uid=f"uid-{name}", node="n")
-        try:
-            await self._binder.bind(args)
-        except NotBound as error:
-            return str(error)
-        return ""
+        return await self.try_to_bind(args)
 
     async def fit(self, name: str) -> NodeFit:
         """Answer filter for one pod."""
@@ -67,12 +51,6 @@ class Replica:
         assert pod is not None
         requested, until = requested_devices(pod), self._clock() + 1
         return (await self.worker.run(lambda evaluator: evaluator.fits(requested, ["n"], until)))[0]
-
-    @property
-    def account(self) -> NodeAccount:
-        account = self.accounts.node("n")
-        assert account is not None
-        return account
 
     @property
     def counted(self) -> set[str]:

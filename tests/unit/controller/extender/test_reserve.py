@@ -10,50 +10,35 @@ from typing import Any
 
 import pytest
 
-from controller.extender.accounts import DeviceAccounts, NodeAccount
-from controller.extender.device_objects import DevicePod
 from controller.extender.evaluator import FitEvaluator
 from controller.extender.requested_devices import RequestedDevices, requested_devices
 from controller.extender.reservations import (
     EXPIRES_S,
     RESERVED_ANNOTATION,
     DeviceReservation,
-    ReservationStore,
     UnreadableReservations,
 )
-from controller.extender.reserve import DeviceReserver, NotBound
-from controller.extender.worker import DeviceWorker, NoAnswerInTime
+from controller.extender.reserve import NotBound
+from controller.extender.worker import NoAnswerInTime
 from shared.devices.info import PodInfo
 from shared.errors import LarderError
-from shared.kube.cache import Cache
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 from tests.builders.api_server import connected
+from tests.builders.device_replica import DeviceReplica
 from tests.builders.devices import CARD, Json, card, device_node, device_pod
 from tests.builders.lease_server import LaterClock, LeaseServer
 
 _CARDS = {card(place): 1 for place in "abcd"}
 
 
-class Node:
-    """A node with four cards, and the reserver of one replica."""
+class Node(DeviceReplica):
+    """A replica that knows a node with four cards."""
 
     def __init__(self, server: LeaseServer, kube: Kube, clock: Callable[[], float] = time.monotonic) -> None:
-        self.server, self.kube, self.accounts, self.conflicts = server, kube, DeviceAccounts(), 0
-        self.accounts.node_changed(None, device_node("n", _CARDS))
-        self.pods: Cache[DevicePod] = Cache(self.accounts.pod_changed)
-        self.worker = DeviceWorker(self.accounts, [], time.monotonic)
-        store = ReservationStore(kube, "ns", "me", clock)
-        self.reserver = DeviceReserver(kube, self.accounts, self.pods, self.worker, store, self._count)
-
-    def _count(self) -> None:
-        self.conflicts += 1
-
-    @property
-    def account(self) -> NodeAccount:
-        account = self.accounts.node("n")
-        assert account is not None
-        return account
+        super().__init__(kube, clock=clock)
+        self.server, self.kube = server, kube
+        self.add_node(_CARDS)
 
     async def reserve(self, name: str) -> DeviceReservation:
         pod = device_pod(name, {CARD: 1})
@@ -146,7 +131,7 @@ async def test_devices_are_given_back_while_the_worker_is_busy(node: Node) -> No
 async def test_a_node_that_is_deleted_before_its_lease_is_created_is_an_expected_error(node: Node) -> None:
     account = node.account
     node.accounts.node_changed(device_node("n"), None)
-    node.reserver.store.node_changed(device_node("n"), None)
+    node.store.node_changed(device_node("n"), None)
     with pytest.raises(LarderError, match="node n is gone"):
         await node.reserver.ensure_lease(account)
 
