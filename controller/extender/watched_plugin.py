@@ -57,11 +57,6 @@ class PluginWatch:
         except Exception as error:  # noqa: BLE001 - somebody else's code
             self._failed(plugin, f"{what} failed: {reason_of(error)}")
 
-    def hanging(self, longest_s: float) -> str:
-        """Return the plugin whose current call has taken at least `longest_s`, or an empty string."""
-        running = self.running
-        return running.plugin if running is not None and self._clock() - running.began_s >= longest_s else ""
-
 
 class WatchedPlugin:
     """A plugin whose calls are watched."""

@@ -14,7 +14,7 @@ import structlog
 from controller.devices.plugin import DeviceScheduler
 from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.evaluator import FitEvaluator
-from controller.extender.watched_plugin import Abandoned, PluginWatch, watched
+from controller.extender.watched_plugin import Abandoned, PluginWatch, RunningCall, watched
 from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError
 
@@ -100,6 +100,7 @@ class DeviceWorker:
     ) -> None:
         self._accounts, self._plugins, self._clock, self._dropped = accounts, list(plugins), clock, dropped
         self._thread = _Thread(self._plugins, clock)
+        self._suspect: tuple[RunningCall, float] | None = None  # a call that may hang, and since when that is known
 
     async def run(self, work: Callable[[FitEvaluator], T], within_s: float = ANSWER_S) -> T:
         """Return the evaluator's answer, after applying all changes. Raises NoAnswerInTime."""
@@ -120,13 +121,22 @@ class DeviceWorker:
             ) from None
 
     def _check(self, thread: _Thread) -> None:
-        """If a plugin hangs, continue without it in a new thread."""
-        name = thread.watch.hanging(HANGS_S)
-        if not name or thread is not self._thread:
+        """If a plugin hangs, continue without it in a new thread.
+
+        A call seems to hang as well if the whole program stood still. So it counts only if a later question finds the
+        same call still running.
+        """
+        call, now_s = thread.watch.running, self._clock()
+        if thread is not self._thread or call is None or now_s - call.began_s < HANGS_S:
             return
+        if self._suspect is None or self._suspect[0] is not call:
+            self._suspect = call, now_s
+        if now_s - self._suspect[1] < HANGS_S:
+            return
+        name = call.plugin
         thread.watch.abandoned = True
         self._plugins = [plugin for plugin in self._plugins if plugin.name != name]
-        reason = f"a call did not return within {HANGS_S} s"
+        reason = f"a call did not return within {now_s - call.began_s:.1f} s"
         _log.error("scheduler_plugin_dropped", plugin=name, reason=reason)
         self._dropped(name, reason)
         self._accounts.forget_changes()

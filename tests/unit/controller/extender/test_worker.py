@@ -13,6 +13,7 @@ from controller.extender.evaluator import FitEvaluator
 from controller.extender.requested_devices import requested_devices
 from controller.extender.worker import DeviceWorker, NoAnswerInTime
 from tests.builders.devices import CARD, ScriptedPlugin, bound_pod, card, device_node, device_pod
+from tests.builders.lease_server import LaterClock
 
 LATER = float("inf")
 ASKED = requested_devices(device_pod("q", {CARD: 1}))
@@ -158,6 +159,22 @@ async def test_a_plugin_that_hangs_is_dropped_and_the_others_continue(accounts: 
     assert (await worker.run(fits, 60)).fits
     assert good.asked == ["n"]
     assert dropped == ["odd"]
+
+
+async def test_no_plugin_is_dropped_because_the_program_stood_still(accounts: DeviceAccounts) -> None:
+    over, dropped, clock = threading.Event(), list[str](), LaterClock()
+    plugin = ScriptedPlugin(pod_fits_device=over.wait)
+    worker = DeviceWorker(accounts, [plugin], clock, lambda name, _: dropped.append(name))
+    asking = [asyncio.create_task(worker.run(fits, 0.1)) for _ in range(2)]
+    while not plugin.asked:  # noqa: ASYNC110 - another thread fills it
+        await asyncio.sleep(0.001)
+    clock.passed_s = 60
+    for each in asking:
+        with pytest.raises(NoAnswerInTime):
+            await each
+    over.set()
+    await worker.run(fits, 60)
+    assert dropped == []
 
 
 @pytest.mark.parametrize("deleted", ["while the call hangs", "after the plugin was dropped"])
