@@ -37,6 +37,7 @@ _LARGEST_BODY_BYTES = 4 * 2**20  # a pod, and the names of 5,000 nodes
 _LONGEST_BODY_S = 2.0
 _MOST_READING = 32
 _MOST_BINDING = 64
+_LONGEST_TURN_S = 0.5  # the httpTimeout of the scheduler
 _BAD_REQUEST, _NOT_FOUND, _NO_SUCH_METHOD, _TOO_LATE, _TOO_LARGE, _UNAVAILABLE = 400, 404, 405, 408, 413, 503
 _NOT_READY = "this replica is still reading the cluster"
 _log = structlog.get_logger("extender")
@@ -125,13 +126,19 @@ class ExtenderServer:
             return [], "failed"
 
     async def _bind(self, args: ExtenderBindingArgs) -> tuple[object, str]:
-        """Bind a pod."""
+        """Bind a pod, unless its turn comes when the scheduler has given up, perhaps for another node."""
         try:
-            async with self._binding:
-                await self._binder.bind(args)
+            async with asyncio.timeout(_LONGEST_TURN_S):
+                await self._binding.acquire()
+        except TimeoutError:
+            return ExtenderBindingResult(error=f"{_MOST_BINDING} pods are being bound; the scheduler retries"), "failed"
+        try:
+            await self._binder.bind(args)
         except NotBound as error:
             _log.info("not_bound", namespace=args.pod_namespace, pod=args.pod_name, error=str(error))
             return ExtenderBindingResult(error=str(error)), "refused"
+        finally:
+            self._binding.release()
         return ExtenderBindingResult(), "answered"
 
 

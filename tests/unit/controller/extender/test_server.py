@@ -23,6 +23,7 @@ from controller.extender.reservations import ReservationStore
 from controller.extender.reserve import DeviceReserver
 from controller.extender.server import ExtenderServer
 from controller.extender.service import ExtenderService
+from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import DeviceWorker
 from controller.manager.requests import CountRequests
 from controller.placement.groups import NodeLimits
@@ -110,6 +111,26 @@ async def test_a_failed_bind_returns_and_counts_the_error(extender: Extender) ->
         )
         == 1
     )
+
+
+async def test_a_pod_is_not_bound_after_the_scheduler_gave_up(
+    extender: Extender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, bound = asyncio.Event(), list[str]()
+
+    async def bind(_: DeviceBinder, args: ExtenderBindingArgs) -> None:
+        bound.append(args.pod_name)
+        await over.wait()
+
+    monkeypatch.setattr(DeviceBinder, "bind", bind)
+    bodies = [{"PodName": f"p{i}", "PodNamespace": "default", "PodUID": "u", "Node": "a"} for i in range(65)]
+    asking = [asyncio.create_task(extender.ask("bind", body)) for body in bodies]
+    done, _ = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+    assert [each.result().json() for each in done] == [{"Error": "64 pods are being bound; the scheduler retries"}]
+    over.set()
+    assert [each.result().json() for each in (await asyncio.wait(asking))[0] - done] == [{}] * 64
+    assert len(bound) == 64
+    assert (await extender.ask("bind", bodies[0])).json() == {}
 
 
 @pytest.mark.parametrize("key", ["wrong", KEY, extender_key(KEY)[:-1] + "0"])
