@@ -51,7 +51,7 @@ class PluginChain:
             answer = _ask(plugin, node_info, pod_info)
             fits, score = fits and answer.fits, score + answer.score
             reasons += answer.reasons
-        if fits and (problem := unreadable(pod_info, node_info.name)):
+        if fits and (problem := unreadable(pod_info)):
             fits, reasons = False, [problem]
         return DeviceFit(fits, tuple(reasons), score if fits else 0.0)
 
@@ -69,7 +69,7 @@ class PluginChain:
                 return error.reasons
             except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
                 return tuple(_failure(plugin, f"pod_allocate failed: {reason_of(error)}").reasons)
-        problem = unreadable(pod_info, node_info.name)
+        problem = unreadable(pod_info)
         return (problem,) if problem else ()
 
     def take(self, node_info: NodeInfo, pod_info: PodInfo) -> None:

@@ -10,16 +10,18 @@ from shared.devices.info import PodInfo, without_unknown
 from shared.plugin_loading import reason_of
 
 MAX_ALLOCATION_BYTES = 64 * 1024  # without unknown keys; those of all pods being bound to a node share one Lease
+_LONGEST_NAME = 253  # of a pod or a node
 _MORE_CALLS = 400  # other readers of a nested text are deeper in calls, and the limit is on both together
 
 
-def unreadable(pod: PodInfo, node_name: str) -> str:
-    """Return why a pod's annotation with its allocation on a node could not be read back, or an empty string.
+def unreadable(pod: PodInfo) -> str:
+    """Return why a pod's annotation with its allocation could not be read back, or an empty string.
 
-    Then its devices would not count as used. Translation makes more and longer names than a user may write.
+    Then its devices would not count as used. Translation makes more and longer names than a user may write. The answer
+    does not depend on the names of pod and node, because it is kept for equal ones.
     """
     try:
-        _read_back(replace(pod, node_name=node_name))
+        _read_back(replace(pod, name=pod.name.ljust(_LONGEST_NAME), node_name=" " * _LONGEST_NAME))
     except Exception as error:  # noqa: BLE001 - plugins write anything
         return first_of([f"its allocation could not be written to the pod: {reason_of(error)}"])
     return ""

@@ -258,6 +258,22 @@ def test_an_allocation_that_would_fill_the_lease_of_the_node_is_refused() -> Non
     assert "the limit is 65536; request fewer devices" in fit.reason
 
 
+def test_whether_an_allocation_can_be_written_does_not_depend_on_names() -> None:
+    """The answer for one pod and node is kept for all that are equal."""
+    nodes, accounts = ["n", "n" * 253], DeviceAccounts()
+    for node in nodes:
+        accounts.node_changed(None, device_node(node, {f"resource/group/g/{'y' * 400}/enumKind": 1}))
+    evaluator, found = evaluator_for(accounts), set[bool]()
+    for count in range(110, 130):
+        for letters in range(0, 500, 100):
+            asks = {f"resource/group/g/{i}/enumKind": 1 for i in range(count)} | {"x" * letters: 1}
+            pods = [requested_devices(device_pod(name, asks)) for name in ("p", "p" * 253)]
+            written = {isinstance(evaluator.allocate(pod, node, {}), PodInfo) for pod in pods for node in nodes}
+            assert len(written) == 1
+            found |= written
+    assert found == {True, False}
+
+
 def test_an_allocation_that_only_some_readers_could_read_back_is_refused(accounts: DeviceAccounts) -> None:
     text = f'{{"x": {"[" * 850}{"]" * 850}, "runningcontainer": {{"main": {{"requests": {{"{CARD}": 1}}}}}}}}'
     requested = requested_devices(device_pod("q", annotation=text))
