@@ -50,7 +50,7 @@ class FitEvaluator:
         self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float], known_to_plugins: Iterable[str] = ()
     ) -> None:
         self._plugins, self._clock = tuple(plugins), clock
-        self._from_before = set(known_to_plugins)
+        self._known_to_plugins, self._is_new = set(known_to_plugins), True
         self._groups = GroupScheduler()
         self._chain = PluginChain(self._plugins, self._groups)
         self._nodes: dict[str, _Prepared] = {}
@@ -61,16 +61,17 @@ class FitEvaluator:
 
     def sync(self, changes: Mapping[str, NodeAccount | None]) -> None:
         """Apply changes to nodes, and forget deleted ones; the first changes have every node."""
-        while self._from_before:  # only at the first call
-            if changes.get(name := self._from_before.pop()) is None:
-                self._chain.remove_node(name)
+        if self._is_new:
+            for name in [name for name in self._known_to_plugins if changes.get(name) is None]:
+                self._remove_from_plugins(name)
+            self._is_new = False
         for name, account in changes.items():
             self._apply(name, account)
 
     @property
     def node_names(self) -> list[str]:
-        """The nodes that the plugins were told of."""
-        return list(self._nodes)
+        """The nodes that the plugins were told of, also by earlier evaluators."""
+        return list(self._known_to_plugins)
 
     def fits(self, requested: RequestedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
         """Return whether the pod fits on each node; nodes not evaluated by `until` count as not fitting."""
@@ -175,12 +176,17 @@ class FitEvaluator:
 
     def _remove(self, name: str) -> None:
         if self._nodes.pop(name, None) is not None:
-            self._chain.remove_node(name)
+            self._remove_from_plugins(name)
             self._trees += 1
+
+    def _remove_from_plugins(self, name: str) -> None:
+        self._chain.remove_node(name)
+        self._known_to_plugins.discard(name)
 
     def _add(self, account: NodeAccount) -> None:
         base = copy_node(account.advertised)
         node = self._nodes[account.name] = _Prepared(account, base, base)
+        self._known_to_plugins.add(account.name)
         self._chain.add_node(base)
         self._trees += 1
         node.info = copy_node(base)

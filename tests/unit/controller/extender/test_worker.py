@@ -201,6 +201,22 @@ async def test_a_node_deleted_around_a_hanging_call_is_removed_from_the_other_pl
     asking.cancel()  # the abandoned thread never answers
 
 
+async def test_nodes_are_removed_from_the_last_of_several_plugins_that_hang(accounts: DeviceAccounts) -> None:
+    accounts.node_changed(None, device_node("m", {card("a"): 1}))
+    over, dropped, good = threading.Event(), list[str](), ScriptedPlugin("good")
+    hanging = [ScriptedPlugin("1", pod_fits_device=over.wait), ScriptedPlugin("2", remove_node=over.wait)]
+    worker = DeviceWorker(accounts, [*hanging, good], time.monotonic, lambda name, _: dropped.append(name))
+    for count in (1, 2):
+        while len(dropped) < count:
+            with pytest.raises(NoAnswerInTime):
+                await worker.run(fits)
+        for name in ("n", "m"):
+            accounts.node_changed(device_node(name), None)
+    assert not (await worker.run(fits, 60)).fits
+    assert good.added == []
+    over.set()
+
+
 async def test_a_slow_evaluation_drops_no_plugin(accounts: DeviceAccounts) -> None:
     """Many calls are slow, or the search is: no single call hangs."""
     dropped, over = list[str](), threading.Event()
