@@ -91,7 +91,7 @@ async def _keep_alive(kubeconfig: Path, specs: Sequence[NodeSpec], beat_s: float
 
 def _hub(arguments: argparse.Namespace) -> int:
     ends = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before the hub starts threads: only this one takes them
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before threads start, so that only this thread receives them
     with Hub(arguments.state, port=arguments.port) as hub:
         for folder in sorted(path for path in arguments.root.glob("*/*") if path.is_dir()):
             name = folder.relative_to(arguments.root).as_posix()

@@ -25,7 +25,7 @@ class Api:
     def call(
         self, method: str, path: str, body: object = None, content_type: str = "application/json"
     ) -> dict[str, Any]:
-        """Return the JSON of a response; raises CallRefused with its message, or httpx.HTTPError without one."""
+        """Return the JSON of a response; raises CallRefused if it is an error, httpx.HTTPError if there is none."""
         response = self._http.request(method, path, json=body, headers={"Content-Type": content_type})
         if response.is_error:
             raise CallRefused(f"{method} {path}: {response.status_code} {_message(response)}", response.status_code)
@@ -41,7 +41,7 @@ class Api:
         return self.call("POST", path, body)
 
     def ensure(self, path: str, body: object) -> dict[str, Any] | None:
-        """Create an object unless one of its name exists; return the new one, or None."""
+        """Create an object unless one with its name exists; return the new object, or None."""
         try:
             return self.create(path, body)
         except CallRefused as refusal:

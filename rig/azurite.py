@@ -1,4 +1,4 @@
-"""Azurite, the Azure storage emulator of Microsoft: a Node package, only available on machines with npm."""
+"""Azurite, Microsoft's emulator of Azure storage: an npm package, so only available on machines with npm."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ _PROGRAM = Path("node_modules", ".bin", "azurite-blob")
 
 
 def locate(env: Mapping[str, str]) -> Path | None:
-    """Return the program in the cache; None if it is missing or there is no Node to run it."""
+    """Return the program in the cache; None if it or Node.js is missing."""
     program = _place(env) / _PROGRAM
     return program if program.exists() and shutil.which("node", path=env.get("PATH")) else None
 
 
 def ensure(env: Mapping[str, str], notify: Notify) -> None:
-    """Install this version into the cache if npm can fetch it; else report what is left out."""
+    """Install this version into the cache if npm can fetch it; otherwise report that its tests are skipped."""
     npm = shutil.which("npm", path=env.get("PATH"))
     if npm is None:
         notify("no npm on PATH: skipping azurite and the tests that need it")

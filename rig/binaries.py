@@ -28,7 +28,7 @@ KUEUE_VERSION = "0.15.0"
 class Binary:
     """One program: its file name, its version without `v`, the Go package to compile, and build tags.
 
-    `pinned_by` is a module (`path@version`) whose replaced libraries it takes, so that Go compiles them once for both.
+    `pinned_by` is a module (`path@version`) whose replace directives apply, so that Go compiles shared libraries once.
     """
 
     name: str
@@ -80,9 +80,9 @@ KUBERNETES = (*CONTROL_PLANE, KUBELET, KUBE_PROXY)
 ALL = (ETCD, *CONTROL_PLANE, VERSITYGW)
 SOURCES = (FAKE_GCS, REGISTRY)  # only for tests of sources
 OPERATORS = (KSERVE, KARPENTER, LWS, JOBSET, KUEUE)
-SET_UP = (*ALL, HELM, *SOURCES, *OPERATORS)  # what is not in ALL is only for tests; the demo works without it
+SET_UP = (*ALL, HELM, *SOURCES, *OPERATORS)  # those beyond ALL are only for tests; the demo works without them
 NODE = (KUBELET, KUBE_PROXY, CONTAINERD, CONTAINERD_SHIM, CTR, COREDNS)  # for tests on a real node, which need root
-NODE_SET_UP = (*NODE, LOCAL_PATH)  # and storage, for tests of volumes that a class provisions
+NODE_SET_UP = (*NODE, LOCAL_PATH)  # with a storage provisioner, for tests of dynamically provisioned volumes
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ MIRROR = "LARDER_KUBE_MIRROR"
 
 
 def setup(env: Mapping[str, str], notify: Notify, wanted: Sequence[Binary] = ALL) -> Binaries:
-    """Return all programs, building or fetching missing ones; raises SetupFailed with what, where, why and the fix."""
+    """Return all programs, building or fetching missing ones; raises SetupFailed, which says how to fix it."""
     if missing(env, wanted):
         cache = cache_dir(env)
         with locked(cache, notify):  # another setup may have built them while we waited
@@ -28,7 +28,7 @@ def setup(env: Mapping[str, str], notify: Notify, wanted: Sequence[Binary] = ALL
 
 
 def ensure(absent: Iterable[Binary], env: Mapping[str, str], cache: Path, notify: Notify) -> None:
-    """Put programs into the cache: those of Kubernetes from the mirror if one is set, the rest compiled."""
+    """Put programs into the cache: fetch those of Kubernetes from the mirror if one is set, and compile the others."""
     base = env.get(MIRROR, "")
     prebuilt = [binary for binary in absent if base and binary in KUBERNETES]
     for binary in prebuilt:

@@ -17,7 +17,7 @@ _WORKSPACE = "work-"
 
 @contextmanager
 def locked(cache: Path, notify: Notify) -> Iterator[None]:
-    """Hold the lock of the cache; waits for another holder."""
+    """Hold the lock of the cache, after waiting for any other setup that holds it."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / "lock").open("a")
@@ -29,7 +29,7 @@ def locked(cache: Path, notify: Notify) -> Iterator[None]:
         except BlockingIOError:
             notify(f"waiting for another setup, which holds {cache / 'lock'} ...")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in cache.glob(f"{_WORKSPACE}*"):  # left by a killed run, because we hold the lock
+        for left in cache.glob(f"{_WORKSPACE}*"):  # we hold the lock, so their run was killed
             shutil.rmtree(left, ignore_errors=True)
         yield
 
@@ -49,5 +49,5 @@ def install(binary: Binary, built: Path, cache: Path) -> Path:
     place = cached(binary, cache)
     place.parent.mkdir(parents=True, exist_ok=True)
     built.chmod(0o755)
-    os.replace(built, place)  # noqa: PTH105 - says what it is about: an atomic replacement
+    os.replace(built, place)  # noqa: PTH105 - the name says what matters: an atomic replacement
     return place

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("agent", "controller", "rig", "shared")
-# Names that may stand twice, each with its reason; an unnecessary one is an error.
+# Names that may be used twice, each with its reason; an unnecessary exception is an error.
 EXCEPTIONS: Mapping[str, str] = {
     "Unreachable": "the name of an error is its reason, which is the same for a source and for the API server",
 }

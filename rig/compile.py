@@ -1,4 +1,4 @@
-"""Compiles programs from Go modules: one module of ours per project, one `go build` for all its programs."""
+"""Compiles programs from Go modules: one generated go.mod per project, one `go build` for all its programs."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ _HELM_VERSION = "helm.sh/helm/v4/internal/version.version"
 _GO_LINE = "1.26.0"
 _PINNING = (*KUBERNETES, KSERVE)  # their go.mod has replace directives, which Go honours only in the main module
 
-# Other projects: the part of the package path that is the module.
+# The start of each package path that is the path of its module.
 _MODULES = (
     "go.etcd.io/etcd/server/v3",
     "github.com/containerd/containerd/v2",
@@ -81,7 +81,7 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, not
 
 
 def go_mod(module: str, version: str, requirements: str) -> str:
-    """Return a go.mod that requires one module; `requirements` is the go.mod whose replace directives hold for it.
+    """Return a go.mod that requires one module; `requirements` is the go.mod whose replace directives it needs.
 
     Kubernetes requires its staging modules as v0.0.0, which exists only in its repository; each is published as v0.x.y.
     """
@@ -101,7 +101,7 @@ def _replacement(fields: Sequence[str]) -> Sequence[str]:
 
 
 def link_flags(binary: Binary) -> str:
-    """Return the linker flags: no symbols, and for Kubernetes its version, without which clients refuse it."""
+    """Return the linker flags: no symbols, and the version of Helm or Kubernetes, without which clients refuse it."""
     if binary == HELM:
         return f"-s -w -X {_HELM_VERSION}=v{binary.version}"
     if binary not in KUBERNETES:
@@ -134,7 +134,7 @@ def download_module(module: str, names: str, work: Path, tools: Toolchain, notif
 
 
 def _count_packages(wanted: Sequence[Binary], names: str, work: Path, tools: Toolchain, notify: progress.Notify) -> int:
-    """Download what the programs need and return the number of packages in them."""
+    """Download the modules of the programs and return the number of packages to compile, at most."""
     argv = [str(tools.go), "list", "-mod=mod", "-deps", "-f", "package {{.ImportPath}}", *tags(wanted[0])]
     argv += [binary.package for binary in wanted]
     step = progress.Step(f"fetching the modules of {names}", argv, work, tools.env, counted_prefix="package ")

@@ -21,7 +21,7 @@ _READY_S = 120.0
 _STOP_GRACE_S = 2.0
 _CONTROLLER_MANAGER = "kube-controller-manager"
 _FOLLOWERS = (_CONTROLLER_MANAGER, "kube-scheduler")
-_ENV = {"GOGC": "400"}  # memory for time: at the default, a quarter of what they do is garbage collection
+_ENV = {"GOGC": "400"}  # more memory for less CPU: by default, a quarter of their CPU time is garbage collection
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class Options:
     Args:
         node_lost_after_s: Seconds without a heartbeat after which a node becomes NotReady.
         scheduler_config: A KubeSchedulerConfiguration file.
-        enter: A prefix of every command line; may move the programs into another network if its loopback ports are
+        enter: A prefix of every command line. It may enter another network namespace, whose loopback ports must then be
             forwarded to ours.
-        address: Where real nodes reach the API server in that case.
-        authorization: Modes of the API server. Since 1.36, `Node` never gets ready without resource.k8s.io/v1.
+        address: The address at which real nodes reach the API server in that namespace.
+        authorization: Authorization modes. Since 1.36, the API server never becomes ready with `Node` but without
+            resource.k8s.io/v1.
     """
 
     node_lost_after_s: float = 6.0
@@ -125,11 +126,11 @@ class ControlPlane(Running):
         self.resume_apiserver()
 
     def stop_controller_manager(self) -> None:
-        """Kill the program that binds claims, creates pods of Deployments, and watches nodes."""
+        """Kill the controller manager, which binds claims, creates the pods of Deployments, and watches nodes."""
         self._processes.pop(_CONTROLLER_MANAGER).kill()
 
     def resume_controller_manager(self) -> None:
-        """Start it again, and wait until it is healthy."""
+        """Start the controller manager again, and wait until it is healthy."""
         self._wait_follower(_CONTROLLER_MANAGER, self._start_follower(_CONTROLLER_MANAGER))
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), path: Path | None = None, url: str = "") -> Path:
@@ -158,7 +159,7 @@ class ControlPlane(Running):
         return Api(self.url, self.client_context(), token)
 
     def server_certificate(self, dns: Sequence[str] = (), ips: Sequence[str] = (LOOPBACK,)) -> Pair:
-        """Return a server certificate by the same authority, for our webhooks and APIs."""
+        """Return a server certificate that the cluster's CA signs, for our webhooks and APIs."""
         return self._authority.issue(dns[0] if dns else ips[0], dns=dns, ips=ips)
 
     def _apiserver_flags(self) -> list[str]:
@@ -166,7 +167,7 @@ class ControlPlane(Running):
         return flags.apiserver(self._files, self.server[1], self._etcd_url, options.address, options.authorization)
 
     def client_context(self) -> ssl.SSLContext:
-        """Return what verifies the servers of this control plane."""
+        """Return a TLS context that trusts the servers of this control plane."""
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def _write_credentials(self) -> None:

@@ -73,15 +73,15 @@ def apiserver(
     """Return the arguments of the API server: RBAC, admission by webhooks and policies, as in a cluster.
 
     Args:
-        files: Its certificates and keys.
-        port: Where it listens.
-        etcd_url: Where etcd listens.
-        address: Where nodes reach it; loopback without real nodes.
+        files: The certificates and keys.
+        port: The port to listen on.
+        etcd_url: The client URL of etcd.
+        address: The address for nodes; loopback if there are no real nodes.
         authorization: The modes of authorization.
     """
     return [
         f"--etcd-servers={etcd_url}",
-        *(_alone() if address == LOOPBACK else _with_nodes(files, address)),
+        *(_without_nodes() if address == LOOPBACK else _with_nodes(files, address)),
         f"--secure-port={port}",
         f"--tls-cert-file={files.public('serving')}",
         f"--tls-private-key-file={files.private('serving')}",
@@ -96,7 +96,7 @@ def apiserver(
     ]
 
 
-def _alone() -> list[str]:
+def _without_nodes() -> list[str]:
     return [
         f"--bind-address={LOOPBACK}",
         f"--advertise-address={LOOPBACK}",
@@ -109,7 +109,7 @@ def _with_nodes(files: Files, address: str) -> list[str]:
         "--bind-address=0.0.0.0",
         f"--advertise-address={address}",
         "--allow-privileged=true",
-        "--enable-aggregator-routing=true",  # calls webhook pods directly, as no kube-proxy runs beside it
+        "--enable-aggregator-routing=true",  # calls webhook pods directly, because no kube-proxy runs beside it
         f"--kubelet-client-certificate={files.public('kubelet-client')}",
         f"--kubelet-client-key={files.private('kubelet-client')}",
         f"--kubelet-certificate-authority={files.public('ca')}",

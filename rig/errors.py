@@ -2,8 +2,8 @@
 
 LarderError (shared.errors)
 └── NeedsAction
-    ├── SetupFailed      a binary could be neither found, built nor fetched
-    ├── MissingBinaries  nothing was set up, and the caller must not build now
+    ├── SetupFailed      a binary could not be found, built or fetched
+    ├── MissingBinaries  binaries are missing, and the caller does not build them
     ├── StartFailed      a program ended, or was not ready in time
     ├── CallRefused      the API server answered a request of the rig with an error
     └── HelmFailed       helm ended with an error
@@ -13,7 +13,7 @@ from shared.errors import NeedsAction
 
 
 class SetupFailed(NeedsAction):
-    """A binary could be neither found, built nor fetched; the message says what to do."""
+    """A binary could not be found, built or fetched; the message says what to do."""
 
 
 class MissingBinaries(NeedsAction):

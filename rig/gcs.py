@@ -20,7 +20,7 @@ _PASSED_ON = ("content-type", "content-range", "etag", "x-goog-generation")
 class Gcs(Running):
     """A running server; use as a context manager.
 
-    The server itself admits everybody, so a gate in front of it, at `endpoint`, restricts `private` buckets to tokens
+    The server itself checks no tokens, so a gate in front of it, at `endpoint`, restricts `private` buckets to tokens
     of `account`.
     """
 

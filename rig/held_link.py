@@ -1,4 +1,4 @@
-"""A TCP link to the API server that can hold back what the server sends, as when watches reach a busy machine late."""
+"""A TCP link that can delay what the API server sends, as if watch events reached a busy machine late."""
 
 import socket
 import socketserver
@@ -14,7 +14,7 @@ _BLOCK_BYTES = 64 * 1024
 
 
 class HeldLink(Running):
-    """A running link; use as a context manager. `to` says where it leads."""
+    """A running link; use as a context manager. `to` sets its destination."""
 
     def __init__(self) -> None:
         self._passing = threading.Event()
@@ -30,7 +30,7 @@ class HeldLink(Running):
         self._server.daemon_threads = True
 
     def to(self, url: str) -> str:
-        """Lead to the host and port of this URL, and return the URL of the link."""
+        """Forward new connections to the host and port of this URL, and return the URL of the link."""
         parts = urlsplit(url)
         self._far = (str(parts.hostname), int(parts.port or 443))
         return parts._replace(netloc=f"{LOOPBACK}:{self._server.server_address[1]}").geturl()
@@ -47,7 +47,7 @@ class HeldLink(Running):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep everything from the server until the end of the block, then deliver it."""
+        """Hold back everything that the server sends until the end of the block, then deliver it."""
         self._passing.clear()
         try:
             yield

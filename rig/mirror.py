@@ -59,7 +59,7 @@ def _download(http: httpx.Client, url: str, target: Path) -> str:
 
 def _refuse_missing(response: httpx.Response, url: str) -> None:
     if response.status_code == httpx.codes.NOT_FOUND:
-        raise SetupFailed(f"{url} is not there (404); {_way_out()}")
+        raise SetupFailed(f"{url} does not exist (404); {_way_out()}")
     response.raise_for_status()
 
 

@@ -168,5 +168,5 @@ def _readme(shape: Shape) -> str:
     return (
         "---\nlicense: apache-2.0\nlibrary_name: transformers\npipeline_tag: text-generation\n---\n"
         f"# A small Llama\n\n{shape.layers} layers of width {shape.width} with random weights: "
-        "valid in every file, and of no use but to try how models travel.\n"
+        "every file is valid, but the model is only useful for testing how models are delivered.\n"
     )

@@ -1,4 +1,4 @@
-"""Files of a Go module beside the program compiled from it: CRDs and configuration, copied into the cache."""
+"""Copies files from the Go module of a program into the cache, such as CRDs and configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from rig.progress import Notify
 
 @dataclass(frozen=True)
 class ModuleFiles:
-    """The files below `root` of the module that match one of the patterns, each of which must match at least one."""
+    """The files below `root` of a program's module that match the patterns; each pattern must match at least one."""
 
     binary: Binary
     root: str
     patterns: tuple[str, ...]
 
     def find(self, env: Mapping[str, str]) -> Path:
-        """Return their folder; raises MissingBinaries, which says how to get it."""
+        """Return the directory of the files; raises MissingBinaries, which says how to get them."""
         if not (place := self._place(env)).is_dir():
             name = self.binary.name
             raise MissingBinaries(
@@ -54,9 +54,7 @@ class ModuleFiles:
         for path in found:
             copied = target / path.relative_to(source)
             copied.parent.mkdir(parents=True, exist_ok=True)
-            copied.write_bytes(
-                path.read_bytes()
-            )  # the Go module cache is read-only, and copying the mode would keep that
+            copied.write_bytes(path.read_bytes())  # without the mode: files of the Go module cache are read-only
 
     def _place(self, env: Mapping[str, str]) -> Path:
         return cache_dir(env) / "bin" / self.binary.folder / "config"

@@ -1,9 +1,9 @@
-"""A bucket mounted as files with the limits of Mountpoint for Amazon S3, by FUSE, for the time of one command.
+"""A bucket mounted through FUSE while one command runs, with the limits of Mountpoint for Amazon S3.
 
     unshare --mount --map-root-user python -m rig.mounted_bucket BUCKET DIRECTORY COMMAND...
 
-A new file is written from its start to its end and has its content once it is closed. Nothing links, renames,
-truncates or changes attributes, and an existing file is not written to. The objects are the files below BUCKET.
+New files are written from start to end and have their content once closed. Links, renames, truncation, changes of
+attributes, and writes to existing files fail. The objects are the files below BUCKET.
 https://github.com/awslabs/mountpoint-s3/blob/main/doc/SEMANTICS.md
 """
 
@@ -33,7 +33,7 @@ _NO_SUID_NO_DEVICES = 2 | 4
 
 
 class _Refused(Exception):
-    """An error number for the caller."""
+    """Fails a request with an error number."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class _Upload:
 
 
 class Bucket:
-    """Answers the kernel's requests; nodes are paths below the root, numbered as the kernel first sees them."""
+    """Answers the kernel's requests; nodes are paths below the root, numbered in the order of their first lookup."""
 
     def __init__(self, root: Path) -> None:
         self._paths = {1: root}
@@ -63,7 +63,7 @@ class Bucket:
         }  # fmt: skip
 
     def answer(self, operation: int, node: int, body: bytes) -> tuple[int, bytes]:
-        """Return an error number, 0 for success, and the answer."""
+        """Return an error number (0 for success) and the answer."""
         act = self._operations.get(operation)
         if act is None:
             return errno.ENOSYS, b""
@@ -146,7 +146,7 @@ class Bucket:
         return struct.pack("<II", size, 0)
 
     def _flush(self, path: Path, body: bytes) -> bytes:
-        """Complete what was written; a shell closes a copy of its descriptor before it writes."""
+        """Complete the file unless it is empty: a shell closes a copy of its descriptor before it writes."""
         (handle,) = struct.unpack_from("<Q", body)
         upload = self._uploads.get(handle)
         return self._complete(path, body) if upload is not None and upload.body else b""
@@ -188,7 +188,7 @@ def _entries(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def mounted(target: Path) -> int:
-    """Mount at a directory, and return the descriptor of the kernel's requests."""
+    """Mount a FUSE file system at a directory, and return the descriptor that delivers the kernel's requests."""
     device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}".encode()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -215,7 +215,7 @@ def serve(device: int, bucket: Bucket) -> None:
 
 
 def main(root: str, target: str, *command: str) -> int:
-    """Run a command beside the mounted bucket, and return its exit code."""
+    """Mount the bucket, run a command, and return its exit code."""
     device = mounted(Path(target))
     threading.Thread(target=serve, args=(device, Bucket(Path(root))), daemon=True).start()
     return subprocess.run(command, check=False).returncode

@@ -92,7 +92,7 @@ def signing_pair() -> Pair:
 
 
 def _subject(common_name: str, organizations: Sequence[str]) -> x509.Name:
-    """Return a subject whose common name may exceed the 64 characters of X.520, as users of kubelets do."""
+    """Return a subject whose common name may exceed the 64 characters of X.520, as the user names of kubelets do."""
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=False)])
 

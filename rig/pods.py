@@ -1,4 +1,4 @@
-"""Pods as their authors write them: plain, naming a base model, or created by KServe."""
+"""Pods before admission: plain ones, pods that name a base model, and pods that KServe creates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def base_model_pod(name: str, model: str, *containers: str) -> Json:
 
 
 def kserve_pod(name: str, uri: str, enable: str = "true", annotations: Mapping[str, str] | None = None) -> Json:
-    """Return a pod as KServe leaves it: the initializer fills an emptyDir that the server reads."""
+    """Return a pod as KServe creates it: the initializer fills an emptyDir that the server reads."""
     pod = plain_pod(name, {ENABLE_CACHE: enable, KSERVE_URI: uri} | dict(annotations or {}), "kserve-container")
     pod["metadata"]["labels"] = {"serving.kserve.io/inferenceservice": name}
     pod["spec"]["volumes"] = [{"name": "kserve-provision-location", "emptyDir": {}}]

@@ -1,4 +1,4 @@
-"""Free ports on loopback, each given to one of the rigs that run on this machine."""
+"""Free ports on loopback, each reserved for one of the rigs that run on this machine."""
 
 import fcntl
 import os
@@ -16,11 +16,11 @@ LOOPBACK = "127.0.0.1"
 # ports of docs/tutorials, which tests use as they are.
 RANGE = range(20_000, 30_000)
 _TRIES = 200
-_given = set[int]()  # by this process: their programs may not listen yet, or be stopped for a while
+_given = set[int]()  # by this process; their programs may not listen yet, or may be stopped for a while
 
 
 def free_port(candidates: Iterable[int] | None = None) -> int:
-    """Return an unused port, never the same twice, nor one that another rig was given while that rig runs.
+    """Return an unused port that neither this process nor another running rig has been given.
 
     Programs that are not ours may still take it first.
     """
@@ -39,8 +39,8 @@ def free_port(candidates: Iterable[int] | None = None) -> int:
 
 
 def _reserve(port: int) -> bool:
-    """Lock a port's byte of a file until this process ends; return whether no other rig of this user holds it."""
-    with suppress(BlockingIOError, PermissionError):  # lockf names either
+    """Lock the port's byte in a file until this process ends; return False if another rig of this user holds it."""
+    with suppress(BlockingIOError, PermissionError):  # lockf raises either
         fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
         return True
     return False
@@ -48,6 +48,6 @@ def _reserve(port: int) -> bool:
 
 @cache
 def _reservations() -> int:
-    """Return the file of the locks, which stays open: closing it anywhere in a process ends all its locks."""
+    """Return the descriptor of the lock file, which stays open: closing it would release all locks of the process."""
     path = Path(tempfile.gettempdir()) / f"larder-rig-ports-{os.getuid()}"
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -52,7 +52,7 @@ class Process:
         return self._child.poll()
 
     def wait_ready(self, condition: Callable[[], bool], timeout_s: float, what: str = "ready") -> None:
-        """Wait until the condition holds; raises StartFailed with the end of the log if it ended or took too long."""
+        """Wait until the condition holds; raises StartFailed with the end of the log if it exits or times out."""
         began = time.monotonic()
         while not condition():
             if self.exit_code is not None:
@@ -64,7 +64,7 @@ class Process:
             _pause(time.monotonic() - began)
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
-        """Stop it by TERM, and by KILL after `grace_s` seconds; harmless if it has ended."""
+        """Stop it with TERM, then with KILL after `grace_s` seconds; harmless if it has ended."""
         if self.exit_code is not None:
             return
         self._child.terminate()
@@ -97,7 +97,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
 
 
 def _pause(waited_s: float) -> None:
-    """Sleep until the next look: longer in longer waits, where looking often costs more than it saves."""
+    """Sleep until the next check: longer in longer waits, where frequent checks cost more than they save."""
     time.sleep(min(max(_POLL_S, waited_s / 10), _LONGEST_POLL_S))
 
 

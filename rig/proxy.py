@@ -34,7 +34,7 @@ class HttpProxy(Running):
 
     @property
     def host(self) -> str:
-        """HOST:PORT."""
+        """The address of the proxy as HOST:PORT."""
         return f"{LOOPBACK}:{self._server.server_address[1]}"
 
     def start(self) -> None:

@@ -25,15 +25,15 @@ FORBIDDEN = frozenset((
 _CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today"), ("uuid", "uuid4")}
 # Imports of pure modules that are not followed, each with its reason; an unnecessary one is an error.
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
-    ("agent.store.overhead", "agent.store.snapshot"): "takes the form of a snapshot's mark, to know its size",
-    ("agent.store.overhead", "agent.store.tree"): "takes two functions on sizes and paths",
-    ("controller.cli.support.summary", "controller.cli.status.show"): "has the table written into a string",
-    ("controller.cli.why.models", "controller.state.kinds.ownership"): "takes the name of an annotation",
+    ("agent.store.overhead", "agent.store.snapshot"): "encodes a snapshot's completion mark, to know its size",
+    ("agent.store.overhead", "agent.store.tree"): "uses two pure functions on sizes and paths",
+    ("controller.cli.support.summary", "controller.cli.status.show"): "writes the table into a string",
+    ("controller.cli.why.models", "controller.state.kinds.ownership"): "uses the name of an annotation",
 }
 
 
 def is_pure(module: str, head: str) -> bool:
-    """Return whether a module claims to be pure, by its name or by the docstring at its head."""
+    """Return whether a module claims to be pure, by its name or in its docstring."""
     *folders, name = module.split(".")
     return name in NAMES or any(folder in FOLDERS for folder in (*folders, name)) or bool(SAYS_SO.search(head))
 

@@ -61,7 +61,7 @@ class Registry(Running):
         return self.push_manifest(repository, tag, layers)
 
     def push_model_pack(self, repository: str, tag: str, layers: Mapping[str, tuple[str, bytes]]) -> str:
-        """Push a ModelPack: by path, a form (`raw`, `tar`, `tar+gzip`) and bytes. Return the digest of the manifest."""
+        """Push a ModelPack of layers by path, each `raw`, `tar` or `tar+gzip`; return the digest of its manifest."""
         pushed = [
             self.push_blob(repository, body, f"application/vnd.cncf.model.weight.v1.{form}")
             | {"annotations": {FILE_PATH: path}}
@@ -79,7 +79,7 @@ class Registry(Running):
         return {"mediaType": media_type, "digest": digest, "size": len(body)}
 
     def push_manifest(self, repository: str, tag: str, layers: list[dict[str, Any]], **more: object) -> str:
-        """Push a manifest of layers that exist, and return its digest."""
+        """Push a manifest of existing layers, and return its digest."""
         config = self.push_blob(repository, b"{}", _EMPTY)
         manifest = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": layers, **more}
         return self.put(repository, tag, json.dumps(manifest).encode(), str(manifest["mediaType"]))

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from rig.scripted_http import ScriptedRequest, reply
 
 SERVICE = ISSUER = "rig"
-_BITS, _KEY_ID, _GOOD_S = 2048, "rig", 300
+_BITS, _KEY_ID, _LIFETIME_S = 2048, "rig", 300
 
 
 class RegistryTokens:
@@ -38,7 +38,7 @@ class RegistryTokens:
         path.write_text(json.dumps({"keys": [{"kty": "RSA", "kid": _KEY_ID, "alg": "RS256", "use": "sig"} | parts]}))
 
     def answer(self, asked: ScriptedRequest) -> bytes:
-        """Answer a request for a token; a wrong password gets none."""
+        """Return the response to a request for a token; a wrong password gets status 401."""
         authorization = asked.headers.get("authorization", "")
         account = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
         if authorization and authorization != f"Basic {account}":
@@ -52,7 +52,7 @@ class RegistryTokens:
         """Return a signed token for these actions on a repository."""
         now = int(time.time())
         claims = {
-            "iss": ISSUER, "aud": SERVICE, "sub": self.user, "nbf": now - 1, "iat": now, "exp": now + _GOOD_S,
+            "iss": ISSUER, "aud": SERVICE, "sub": self.user, "nbf": now - 1, "iat": now, "exp": now + _LIFETIME_S,
             "jti": secrets.token_hex(8), "access": [{"type": "repository", "name": repository, "actions": actions}],
         }  # fmt: skip
         head = {"alg": "RS256", "typ": "JWT", "kid": _KEY_ID}

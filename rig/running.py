@@ -1,4 +1,4 @@
-"""Components of the rig that run for the time of a `with` block."""
+"""Components of the rig that run during a `with` block."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType

@@ -23,11 +23,11 @@ class S3(Running):
     """A running S3 server; use as a context manager. Objects are below `state`/buckets.
 
     Args:
-        enter: A prefix of the command line; may move the server into another network if its loopback port is forwarded
-            to ours.
-        host: The address of the server in that network.
+        enter: A prefix of the command line. It may enter another network namespace, whose loopback port must then be
+            forwarded to ours.
+        host: The address of the server in that namespace.
         virtual: A domain for bucket host names (BUCKET.`virtual`).
-        certificate: A PEM file of chain and key, to serve TLS; `put` does not work then.
+        certificate: A PEM file with the certificate chain and the key, to serve TLS; `put` does not work then.
     """
 
     region = "us-east-1"
@@ -98,7 +98,7 @@ class S3(Running):
             )
 
     def forget_checksums(self, bucket: str, key: str) -> None:
-        """Remove the checksum of an object, like one stored before stores added checksums: only the ETag remains."""
+        """Remove the checksum of an object, as for older objects, which have only an ETag."""
         (self._state / "metadata" / bucket / key / "meta" / "checksums").unlink()
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
@@ -111,7 +111,7 @@ class S3(Running):
 
     @property
     def _near(self) -> str:
-        """The address at which this process reaches it."""
+        """The address at which this process reaches the server."""
         return f"{self._scheme}://{LOOPBACK}:{self.port}"
 
     def _answers(self) -> bool:
@@ -120,7 +120,7 @@ class S3(Running):
                 f"{self._near}{_HEALTH}",
                 timeout=_TIMEOUT_S,
                 trust_env=False,
-                verify=False,  # noqa: S501 - it is ours
+                verify=False,  # noqa: S501 - the server is ours
             ).is_success
         except httpx.HTTPError:
             return False

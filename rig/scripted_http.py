@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server that sends exactly the given bytes, so that it can lie, break off and stall."""
+"""An HTTP/1.1 server that sends exactly the given bytes, so that responses can be false, truncated or stalled."""
 
 import socket
 import ssl
@@ -59,7 +59,7 @@ class ScriptedServer:
         """Close all connections, as servers do with idle ones."""
         for connection in self._open:
             with suppress(OSError):
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # TLS's own would drop what its thread is using
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # not TLS's own: its thread still uses it
 
     def close(self) -> None:
         """Stop listening and end all threads."""
@@ -86,7 +86,7 @@ class ScriptedServer:
                 thread.start()
 
     def _wrapped(self, connection: socket.socket) -> socket.socket:
-        """Return the connection with TLS if there is any, before the handshake; `connection` is of no use then."""
+        """Return the connection to use instead: with TLS, if configured, whose handshake has not begun."""
         if self._tls is None:
             return connection
         return self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)

@@ -64,7 +64,7 @@ def serve(app: App, folder: Path) -> Iterator[WebhookServer]:
 
 
 def _recorded(app: App, calls: Calls) -> App:
-    """Return the application wrapped in a recorder of request bodies."""
+    """Return the application wrapped so that the requests of reviews are recorded."""
 
     async def recorder(scope: Message, receive: Receive, send: Send) -> None:
         body = b""

@@ -16,12 +16,12 @@ Json = dict[str, Any]
 
 
 def webhooks_at(manifests: Path, name: str, url: str, ca_pem: bytes) -> list[Json]:
-    """Return the configurations in a file of manifests, renamed and aimed at a URL.
+    """Return the configurations in a file of manifests, renamed and pointed at a URL.
 
     Args:
         manifests: The file.
-        name: Name of every configuration; those of kubebuilder are all named alike.
-        url: Where the program listens.
+        name: The name of every configuration; kubebuilder gives all of them the same name.
+        url: The address of the program.
         ca_pem: The CA of its certificate.
     """
     found = [document for document in yaml.load_all(manifests.read_text(), yaml.CSafeLoader) if document]

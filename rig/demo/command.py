@@ -1,4 +1,4 @@
-"""The command: sets up, runs the components in a separate process, shows what happens, then stops or keeps them."""
+"""Runs the demo: starts the components in a separate process, shows each step, then stops or keeps them."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ _GRACE_S = 20.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the demo; returns 0 if every step was seen to work."""
+    """Run the demo; returns 0 if every step worked."""
     parser = argparse.ArgumentParser(prog="larder demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave the demo running and print its KUBECONFIG")
     parser.add_argument("--stop", metavar="PID", type=int, help="stop a demo that was left running")
@@ -84,8 +84,8 @@ def _stop(pid: int) -> int:
     command = Path(f"/proc/{pid}/cmdline")
     if not command.exists() or b"rig.demo.holder" not in command.read_bytes():
         sys.stderr.write(
-            f"NotFound: process {pid} is not a demo; `larder demo --keep` prints the number of the process it "
-            "leaves running\n"
+            f"NotFound: process {pid} is not a demo; `larder demo --keep` prints the process ID of the demo that "
+            "it leaves running\n"
         )
         return 1
     state = Path(command.read_bytes().split(b"\0")[-2].decode())

@@ -1,4 +1,4 @@
-"""Runs all components of the demo until a signal ends it: `python -m rig.demo.holder DIR`."""
+"""Runs all components of the demo until SIGTERM or SIGINT: `python -m rig.demo.holder DIR`."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _SIZE_BYTES = 24 * 2**20
 
 
 def main(state: Path) -> int:
-    """Start everything, report it in `ready.json`, and stop everything on SIGTERM or SIGINT."""
+    """Start everything, write the addresses to `ready.json`, and stop everything on SIGTERM or SIGINT."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -1,4 +1,4 @@
-"""The objects that the demo declares: those of the specs, with its own names and URIs."""
+"""The objects that the demo creates, with their names and URIs."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ def secret(access_key: str, secret_key: str, namespace: str) -> Json:
 
 
 def advertised(node: str) -> Json:
-    """Return what the agent would write on a node with two pairs of linked GPUs."""
+    """Return the patch that an agent would apply to a Node with two pairs of linked GPUs."""
     cards = [f"resource/group/gpugrp0/{card // 2}/gpu/{card}/cards" for card in range(4)]
     return {
         "metadata": {"annotations": {ANNOTATION: json.dumps({"name": node, "allocatable": dict.fromkeys(cards, 1)})}}
@@ -67,7 +67,7 @@ def pods() -> list[Json]:
 
 
 def pod_with_linked_gpus(name: str, count: int) -> Json:
-    """Return a pod that requests GPUs of one link."""
+    """Return a pod that requests GPUs that are linked to each other."""
     cards = [f"resource/group/gpugrp0/A/gpu/{card}/cards" for card in range(count)]
     return plain_pod(
         name, {ANNOTATION: json.dumps({"runningcontainer": {"main": {"requests": dict.fromkeys(cards, 1)}}})}

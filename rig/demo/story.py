@@ -1,4 +1,4 @@
-"""The steps of the demo; every step fails loudly if it is not seen to work."""
+"""The steps of the demo, each of which raises an error if it does not work."""
 
 import asyncio
 import difflib
@@ -36,7 +36,7 @@ _SHOWN = ("nodeName", "nodeSelector", "initContainers", "containers", "volumes")
 
 
 def show(console: Console, kubeconfig: Path) -> None:
-    """Tell the whole story. Raises StartFailed if a step does not happen."""
+    """Run and show all steps. Raises StartFailed if a step does not work."""
     asyncio.run(_show(console, kubeconfig))
 
 
@@ -138,7 +138,7 @@ async def _allocate(console: Console, kube: Kube, pod: Json) -> None:
 
 
 async def _refuse(console: Console, kube: Kube, pod: Json) -> None:
-    """Create a pod that no node can hold, and show why."""
+    """Create a pod that fits no node, and show why."""
     refused = await _create(kube, pod, _refused, "refused")
     console.print(f"\n   pod {pod['metadata']['name']} waits: {refused['message']}", markup=False)
 
@@ -150,7 +150,7 @@ async def _refused(kube: Kube, name: str) -> Json | None:
 
 
 async def _create(kube: Kube, pod: Json, look: Callable[[Kube, str], Awaitable[Json | None]], state: str) -> Json:
-    """Create a pod, and return what `look` finds once it is in that state."""
+    """Create a pod, and return the first result of `look`; `state` is for the error message."""
     name = pod["metadata"]["name"]
     await kube.request("POST", _PODS, body=pod)
     return await _until(lambda: look(kube, name), _PLACED_S, f"pod {name} to be {state}")

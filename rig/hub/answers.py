@@ -15,7 +15,7 @@ _BEARER = "Bearer "
 
 @dataclass(frozen=True)
 class Answer:
-    """A response: status, headers, and a body of bytes or the content of an entry."""
+    """A response: status, headers, and a body: bytes, or a file of a repository."""
 
     status: HTTPStatus
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def answer(asked: HubRequest, repositories: Repositories, places: Places) -> Ans
     repository = repositories.get(f"{owner}/{name}")
     if refusal := refuse(repository, asked.token, repositories.known_tokens()):
         return refusal
-    assert repository is not None  # noqa: S101 - refuse() answers for those that are not there
+    assert repository is not None  # noqa: S101 - refuse() has answered for missing repositories
     commit = repository.commit_of(rest[0])
     if commit is None:
         return _error(HTTPStatus.NOT_FOUND, "RevisionNotFound", f"Invalid rev id: {rest[0]}")

@@ -55,7 +55,7 @@ class Faults:
         self._cleared = threading.Event()
 
     def add(self, fault: Fault, path: str = "*", times: int | None = None) -> None:
-        """Activate a fault, with precedence over the present ones."""
+        """Activate a fault, which takes precedence over earlier ones."""
         with self._lock:
             self._rules.insert(0, Rule(fault, path, times))
 

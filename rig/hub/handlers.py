@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing, because the journal records requests."""
 
     def do_GET(self) -> None:
-        """Record the request, refuse it if a fault says so, else answer it."""
+        """Record the request, and answer it or inject a refusal."""
         parts = urlsplit(self.path)
         authorization = self.headers.get("Authorization")
         seen = JournalEntry(self.host, self.command, parts.path, parts.query, authorization, self.headers.get("Range"))
@@ -164,7 +164,7 @@ class HubHandler(_Handler):
 
 
 class StoreHandler(_Handler):
-    """Handles requests to the store: a signed link grants access, and an extra token is refused, as by S3."""
+    """Handles requests to the store: a signed link grants access, and an extra token is refused, as S3 does."""
 
     host = "cdn"
 

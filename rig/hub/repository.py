@@ -76,12 +76,12 @@ class Repositories:
         return next((entry for commit in commits for entry in commit.values() if entry.sha256 == sha256), None)
 
     def known_tokens(self) -> set[str]:
-        """Return all tokens that open any repository."""
+        """Return all tokens that grant access to any repository."""
         with self._lock:
             return {token for one in self._repositories.values() for token in one.access.tokens or ()}
 
     def push(self, name: str, folder: Path, branch: str = "main", access: RepositoryAccess | None = None) -> str:
-        """Commit the files of a directory, move the branch there and return the commit; `access` None changes none."""
+        """Commit the files of a directory, move the branch there and return the commit; None keeps the access."""
         entries = {entry.path: entry for entry in (self._add(folder, path) for path in _files(folder))}
         with self._lock:
             repository = self._repositories.setdefault(name, Repository(RepositoryAccess()))

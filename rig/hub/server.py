@@ -19,8 +19,8 @@ _POLL_S = 0.05
 class Hub(Running):
     """A running hub; use as a context manager. `state` is the directory of pushed files.
 
-    Its sockets are created at once, in the network of the calling thread. `store_url` names another server to which
-    large files are redirected, by digest.
+    The constructor creates its sockets, in the network of the calling thread. `store_url` names another server to
+    which requests for large files are redirected, by digest.
     """
 
     def __init__(self, state: Path, *, host: str = LOOPBACK, port: int | None = None, store_url: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The objects of KServe in a cluster: its own manifests, changed as little as running beside the cluster requires."""
+"""The objects of KServe in a cluster: its own manifests, changed only as far as running outside it requires."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ def definitions(folder: Path) -> list[Json]:
 
 
 def configuration(folder: Path) -> Json:
-    """Return the ConfigMap: the values of KServe, for Deployments instead of Knative and without an ingress."""
+    """Return KServe's ConfigMap, changed to use Deployments instead of Knative and no ingress."""
     (found,) = _read(folder / "configmap" / "inferenceservice.yaml")
     data = {key: text for key, text in found["data"].items() if key != "_example"}
     data["deploy"] = json.dumps({"defaultDeploymentMode": "Standard"})
@@ -43,7 +43,7 @@ def configuration(folder: Path) -> Json:
 
 
 def defaults(folder: Path) -> list[Json]:
-    """Return the runtime for scikit-learn models, and the container that downloads."""
+    """Return the runtime for scikit-learn models, and the download container."""
     runtime, container = (
         folder / "runtimes" / "kserve-sklearnserver.yaml",
         folder / "storagecontainers" / "default.yaml",

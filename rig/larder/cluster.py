@@ -35,7 +35,7 @@ _IN_FORCE_S = 120.0
 class LarderOptions:
     """Options: the sources, and settings of the two programs as environment variables.
 
-    Controllers reach the API server by `link`, if there is one.
+    Controllers reach the API server through `link`, if there is one.
     """
 
     sources: Sources = field(default_factory=Sources)
@@ -88,12 +88,12 @@ class LarderCluster(Running):
                 program.process.stop()
 
     def aim_webhooks(self, controller: ControllerProgram) -> None:
-        """Send admission to one replica, as the Service does in a cluster, and wait until it is called."""
+        """Point the webhooks at one replica, as the Service does in a cluster; wait until the API server calls it."""
         self._asked = controller
         address, key, wait_s = AtUrl(controller.url), ADMISSION_KEY, ADMISSION_TIMEOUT_S
         settings = WebhookSettings(address, self.plane.ca_pem, key, NAMESPACE, STORE_ROOT, timeout_s=wait_s)
         objects.install_webhooks(self.api, settings)
-        wait_until(lambda: self._asks(controller), _IN_FORCE_S, f"the API server to ask {controller.name}")
+        wait_until(lambda: self._is_called(controller), _IN_FORCE_S, f"the API server to call {controller.name}")
 
     def leader(self) -> ControllerProgram | None:
         """Return the leading replica; None if none leads now."""
@@ -101,8 +101,8 @@ class LarderCluster(Running):
         name = str(lease["spec"].get("holderIdentity", "")).partition("_")[0]
         return next((c for c in self.controllers if c.name == name), None)
 
-    def _asks(self, controller: ControllerProgram) -> bool:
-        """Return whether a replica gets to refuse a group: new webhooks take time to reach the API server."""
+    def _is_called(self, controller: ControllerProgram) -> bool:
+        """Return whether the API server calls a replica; it takes a while to load new webhooks."""
         name = f"probe-{uuid.uuid4().hex[:8]}"
         with suppress(CallRefused):
             self.api.create(*objects.refused_group(name))
@@ -126,7 +126,7 @@ class LarderCluster(Running):
 
     @contextmanager
     def without_agent(self, name: str) -> Iterator[AgentProgram]:
-        """Stop the agent of a node, and start it again at the end."""
+        """Stop the agent of a node, and start it again after the block."""
         program = self.agents[name]
         program.process.stop()
         try:
@@ -135,7 +135,7 @@ class LarderCluster(Running):
             self.start_agent(name)
 
     def restore(self) -> None:
-        """Start every program that has ended, and send admission to the first replica again."""
+        """Start every program that has ended, and point the webhooks at the first replica again."""
         ended = [program for program in self.controllers if program.process.exit_code is not None]
         for controller in ended:
             controller.start()

@@ -25,7 +25,7 @@ _STATE = {"ModelCache": "storageStatus", "ClusterModelCache": "storageStatus"}
 class ClusterDriver(ABC):
     """Drives a cluster: its sources, and the actions of users; models are first written to `folder`.
 
-    Waits take five minutes at most unless given otherwise, and end with StartFailed naming what was awaited.
+    Waits take five minutes at most unless given otherwise, and then raise StartFailed, which names the condition.
     """
 
     hub: Hub
@@ -86,7 +86,7 @@ class ClusterDriver(ABC):
         self.api.delete(path_of(kind, name))
 
     def delete_unused(self, kind: str, name: str) -> None:
-        """Delete a model whose users are gone, as soon as admission has seen that."""
+        """Delete a model whose users are gone, as soon as admission no longer sees them."""
 
         def is_deleted() -> bool:
             try:
@@ -161,7 +161,7 @@ class ClusterDriver(ABC):
             messages[:] = [str(one["message"]) for one in states if one.get("reason") == reason]
             return bool(messages)
 
-        self.until(reported, f"{kind} {name} to say {reason}", within_s)
+        self.until(reported, f"{kind} {name} to report {reason}", within_s)
         return messages[0]
 
     def labels(self, node: str) -> dict[str, str]:
@@ -190,7 +190,7 @@ class ClusterDriver(ABC):
     def events(self, name: str) -> list[Json]:
         """Return the Events about objects of this name, in all namespaces.
 
-        Some Events name no object: a slow API server emits them about its default ServiceCIDR.
+        The API server filters them by name. Some Events have none: a slow API server emits them about its ServiceCIDR.
         """
         found: list[Json] = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.name={name}")["items"]
         return found

@@ -29,7 +29,7 @@ def python(module: str, *arguments: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Sources:
-    """The source settings that the administrator of this installation makes."""
+    """The source settings of this installation."""
 
     hf_endpoint: str = ""
     s3_endpoint: str = ""
@@ -57,7 +57,7 @@ class _OurProgram:
 
     @property
     def started(self) -> bool:
-        """Whether it was ever started."""
+        """Whether the program was ever started."""
         return self._process is not None
 
     @property
@@ -86,7 +86,7 @@ class ControllerProgram(_OurProgram):
         return self._state / "ca.crt"
 
     def start(self) -> None:
-        """Start it with a token of its service account, and wait until it is ready."""
+        """Start the controller with a token of its service account, and wait until it is ready."""
         self._state.mkdir(parents=True, exist_ok=True)
         pair = self._plane.server_certificate(dns=[f"larder.{NAMESPACE}.svc"])
         certificate, key = self._state / "tls.crt", self._state / "tls.key"
@@ -139,7 +139,7 @@ class AgentProgram(_OurProgram):
         return self._state / "token"
 
     def start(self, api_url: str, api_ca: Path, *, wait: bool = True) -> None:
-        """Start it, with a new pod unless its own still exists, and wait until it is ready."""
+        """Start the agent, with a new pod unless its own still exists, and wait until it is ready."""
         self._state.mkdir(parents=True, exist_ok=True)
         self.root.mkdir(exist_ok=True)
         api = self._plane.api
@@ -165,17 +165,17 @@ class AgentProgram(_OurProgram):
             self._process.wait_ready(lambda: answers(self.port), _READY_S)
 
     def remove(self) -> None:
-        """Remove it and its pod, as when the DaemonSet leaves the node."""
+        """Stop the agent and delete its pod, as when the DaemonSet no longer selects the node."""
         self.process.stop()
         if self._pod is not None:
             agents.delete_agent_pod(self._plane.api, self._pod)
             self._pod = None
 
     def wipe(self) -> None:
-        """Empty the disk of the node, as when it is replaced."""
+        """Empty the store, as when the disk of the node is replaced."""
         for folder in sorted(self.root.rglob("*"), reverse=True):
             if folder.is_dir() and not folder.is_symlink():
-                os.chmod(folder, 0o755)  # noqa: PTH101, S103 - directories of snapshots refuse removal otherwise
+                os.chmod(folder, 0o755)  # noqa: PTH101, S103 - the read-only directories of snapshots cannot be emptied otherwise
         shutil.rmtree(self.root)
         self.root.mkdir()
 

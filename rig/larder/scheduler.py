@@ -16,11 +16,11 @@ from rig.running import Running
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 
 _READY_S = 120.0
-_ALTERNATIVES = {"name": "DynamicResources", "weight": 100}  # of claims, as with dra.enabled
+_ALTERNATIVES = {"name": "DynamicResources", "weight": 100}  # scores the alternatives of ResourceClaims
 
 
 class LarderScheduler(Running):
-    """Asks one replica of the controller, where a cluster has a Service."""
+    """The scheduler; its extender is one replica of the controller, where a cluster has a Service."""
 
     def __init__(self, binaries: Binaries, plane: ControlPlane, controller: ControllerProgram, state: Path) -> None:
         self._binaries, self._plane, self._controller, self._state = binaries, plane, controller, state
@@ -28,17 +28,17 @@ class LarderScheduler(Running):
 
     @property
     def log(self) -> Path:
-        """What it printed."""
+        """The log of the scheduler."""
         return self._state / "larder-scheduler.log"
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The process id of the scheduler."""
         assert self._process is not None  # noqa: S101 - a property of the running program
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, and wait until it is healthy."""
+        """Start the scheduler, and wait until it is healthy."""
         self._state.mkdir(parents=True, exist_ok=True)
         files, port = flags.Files(self._plane.state), free_port()
         kubeconfig = self._plane.kubeconfig_for("system:kube-scheduler")
@@ -50,13 +50,13 @@ class LarderScheduler(Running):
         self._process.wait_ready(partial(flags.healthy, url, self._plane.client_context()), _READY_S)
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the scheduler."""
         if self._process is not None:
             self._process.stop()
 
 
 def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[str, Any]:
-    """Return the configuration of the chart, for one replica."""
+    """Return the chart's configuration of the scheduler, with one replica as its extender."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

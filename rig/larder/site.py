@@ -43,7 +43,7 @@ class Site(ClusterDriver):
         return found[0]
 
     def listed(self, model: str) -> dict[str, tuple[Json, Json]]:
-        """Return by node the entry of a model (one revision) and its status ({} if none yet), read at one moment."""
+        """Return a model's entry and its status ({} if none yet) by node, in one read; the model has one revision."""
         found: dict[str, tuple[Json, Json]] = {}
         for node in self.api.get(KINDS["ModelNode"])["items"]:
             statuses = {(s["id"], s["revision"]): s for s in node.get("status", {}).get("entries", [])}
@@ -55,7 +55,7 @@ class Site(ClusterDriver):
     def pod(self, body: Json, behind: str = "") -> Json:
         """Create a pod and return it as admitted.
 
-        `behind` is the message of a replica that refuses because its cache is behind; the request is repeated then.
+        `behind` is the message of a replica whose cache is behind; the request is repeated while refusals contain it.
         """
         made: list[Json] = []
 
@@ -71,7 +71,7 @@ class Site(ClusterDriver):
         return made[0]
 
     def pod_node(self, name: str) -> str:
-        """Return the node that the scheduler chose; empty before."""
+        """Return the node that the scheduler chose; empty if it has not chosen yet."""
         return str(self.api.get(f"{_PODS}/{name}")["spec"].get("nodeName", ""))
 
     def delete_pod(self, name: str) -> None:

@@ -47,7 +47,7 @@ Address: TypeAlias = AtUrl | AtService
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """What differs between installations; `ca_bundle` is PEM, `key` the secret part of the path."""
+    """The settings that differ between installations; `ca_bundle` is PEM, `key` the secret part of the path."""
 
     address: Address
     ca_bundle: bytes
@@ -60,7 +60,7 @@ class WebhookSettings:
 
 
 def mutating_configuration(settings: WebhookSettings) -> Json:
-    """Return the MutatingWebhookConfiguration: pods and Jobs with our keys, and debuggers of pods with a model."""
+    """Return the MutatingWebhookConfiguration: pods and Jobs that use models, and debuggers of pods with a model."""
     pods = _webhook(settings, "pods.larder.dev", MUTATE_PATH) | {
         "rules": [_rule("", "v1", "pods", ["CREATE"], "Namespaced")],
         "namespaceSelector": _elsewhere(settings.release_namespace),
@@ -83,7 +83,7 @@ def mutating_configuration(settings: WebhookSettings) -> Json:
 
 
 def injector_configuration(settings: WebhookSettings) -> Json:
-    """Return the MutatingWebhookConfiguration for pods that name Models; without this server they start without."""
+    """Return the MutatingWebhookConfiguration for pods that name Models; they start without them if it fails."""
     injector = _webhook(settings, "model-injector.models.example.com", INJECT_PATH) | {
         "failurePolicy": "Ignore",
         "timeoutSeconds": 10,
@@ -164,7 +164,7 @@ def _rule(group: str, version: str, resource: str, operations: list[str], scope:
 
 
 def _elsewhere(release_namespace: str) -> Json:
-    """Return a selector for all namespaces but the cluster's and ours, whose pods must start without this server."""
+    """Return a selector of namespaces that excludes kube-system and ours, whose pods must start without this server."""
     names = list(dict.fromkeys(["kube-system", release_namespace]))
     return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names}]}
 

@@ -1,4 +1,4 @@
-"""The programs of a node, searched where the rig finds its others."""
+"""The programs of a node, found in the same places as the other programs of the rig."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

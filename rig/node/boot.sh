@@ -1,5 +1,5 @@
 #!/bin/sh
-# Turns fresh namespaces into a bare machine. What is written outside its disk stays in memory and goes with them.
+# Turns new namespaces into a bare machine. Files outside its disk are kept in memory and vanish with the namespaces.
 # Arguments: the directory that is the disk, the machine's name, and the directories that are on the disk.
 set -eu
 disk=$1 name=$2

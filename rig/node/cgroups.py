@@ -1,4 +1,4 @@
-"""The control groups for the pods of a node: one of ours in every hierarchy, removed without trace."""
+"""The control groups for the pods of a node: one group per machine in every hierarchy, removed with the machine."""
 
 import os
 from contextlib import suppress
@@ -65,6 +65,6 @@ def _delegate(root: Path) -> None:
 def _left(group: Path) -> bool:
     """Remove what can be removed now, and return whether anything is left."""
     for folder, _, _ in os.walk(group, topdown=False):
-        with suppress(OSError):  # a killed process may take a while to go
+        with suppress(OSError):  # a killed process may take a while to exit
             Path(folder).rmdir()
     return group.exists()

@@ -69,7 +69,7 @@ class NodeCluster(Running):
 
     @property
     def host(self) -> str:
-        """The address at which nodes and pods reach what runs beside the control plane (see `Lan.network`)."""
+        """The address at which nodes and pods reach programs beside the control plane (see `Lan.network`)."""
         return GATEWAY
 
     def machine(self, node: str) -> Machine:
@@ -120,7 +120,7 @@ class NodeCluster(Running):
         node.processes["kubelet"].kill()
         self._start_kubelet(node)
         self.wait_node(name)
-        node.processes["kubelet"].wait_ready(lambda: self._knows_its_pods(name), _NODE_READY_S, "told of its pods")
+        node.processes["kubelet"].wait_ready(lambda: self._knows_its_pods(name), _NODE_READY_S, "aware of its pods")
 
     def wait_node(self, name: str) -> None:
         """Wait until kubelet answers and has reported the node Ready after this call."""
@@ -189,14 +189,14 @@ class NodeCluster(Running):
         return ready_since(node, since) and self.api.answers(f"/api/v1/nodes/{name}/proxy/healthz")
 
     def _knows_its_pods(self, name: str) -> bool:
-        """Tell whether kubelet lists every pod of its node; until then it says that a pod does not exist."""
+        """Return whether kubelet lists every pod of its node; until then it reports that a pod does not exist."""
         known = self.api.get(f"/api/v1/nodes/{name}/proxy/pods")["items"] or []
         bound = self.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName={name}")["items"]
         return {pod["metadata"]["uid"] for pod in bound} <= {pod["metadata"]["uid"] for pod in known}
 
 
 def ready_since(node: dict[str, Any], since: float) -> bool:
-    """Return whether a Node is Ready by a heartbeat after `since`, in seconds since 1970."""
+    """Return whether a heartbeat after `since`, in seconds since 1970, reports a Node Ready."""
     for condition in node.get("status", {}).get("conditions", []):
         if condition["type"] == "Ready":
             beat = time.mktime(time.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone

@@ -19,7 +19,7 @@ REQUIRED = "LARDER_E2E"  # set to "required", it makes missing real nodes an err
 _MB = 1_000_000
 
 
-def add_to(commands: Any) -> None:  # noqa: ANN401 - argparse keeps the type of its sub-commands to itself
+def add_to(commands: Any) -> None:  # noqa: ANN401 - the type of subparsers is private in argparse
     """Add the command and its subcommands."""
     node = commands.add_parser(
         "node", help="run real nodes with kubelet, containerd and pods (needs root)", description=__doc__
@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:  # noqa: ANN401 - argparse keeps the type of 
     setup.add_argument(
         "--if-possible",
         action="store_true",
-        help=f"if this machine cannot have nodes, only say so; an error if {REQUIRED}=required is set",
+        help=f"do not fail if this machine cannot run nodes, unless {REQUIRED}=required is set",
     )
     setup.set_defaults(run=_setup)
     build = below.add_parser("images", help="build the images; print their size and how long they take to start")

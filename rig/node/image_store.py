@@ -13,7 +13,7 @@ from rig.binaries import CONTAINERD_VERSION
 from rig.cache import locked
 from rig.node.namespaces import command
 
-_KEPT = 4  # the clusters of a run have that many sets of images
+_KEPT = 4  # the clusters of a test run use that many sets of images
 _CP = "/bin/cp"
 _IMAGES, _FILES = "images.json", "files"
 
@@ -26,10 +26,10 @@ class ImageStores:
 
     @contextmanager
     def prepared(self, archives: Sequence[Path], target: Path) -> Iterator[list[Path]]:
-        """Fill the directory of a stopped containerd with the images that are kept, and yield the archives of others.
+        """Fill the directory of a stopped containerd with the kept images, and yield the archives of the missing ones.
 
-        The block imports those and stops containerd again; then the directory is kept. Other programs on this machine
-        wait until then, so an image is unpacked once.
+        The block imports the missing ones and stops containerd again; then the directory is kept. Other programs on
+        this machine wait until then, so each image is unpacked once.
         """
         with locked(self._cache, print):
             if missing := self._clone(archives, target):
@@ -50,7 +50,7 @@ class ImageStores:
         return [archive for archive in archives if archive.name not in present]
 
     def _keep(self, archives: Sequence[Path], source: Path) -> None:
-        """Keep a copy of a directory, and remove those that were used least recently."""
+        """Keep a copy of a directory, and remove the least recently used copies."""
         self._folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="new-", dir=self._folder))
         (made / _FILES).mkdir()
@@ -69,7 +69,7 @@ class ImageStores:
 
 
 def _names(archives: Sequence[Path]) -> set[str]:
-    """Return what tells sets of images apart: file names, which end with the digests of the images."""
+    """Return the names that identify a set of images: their file names, which end with digests, and the version."""
     return {archive.name for archive in archives} | {f"containerd {CONTAINERD_VERSION}"}
 
 

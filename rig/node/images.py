@@ -1,4 +1,4 @@
-"""The images for nodes: those of the project, that of the examples, and a small one for sandboxes and workloads."""
+"""The images for nodes: the project's, the model server of the examples, and a small one for simple workloads."""
 
 import hashlib
 import os
@@ -72,7 +72,7 @@ def ensure_base(cache: Path, notify: progress.Notify, suite: str = _SUITE) -> Pa
 
 
 def build_all(cache: Path, notify: progress.Notify, *, with_model_server: bool = False) -> list[Path]:
-    """Return the archives that the nodes of a cluster load; of all programs on this machine, one builds at a time."""
+    """Return the archives that the nodes of a cluster load; only one program on this machine builds at a time."""
     buildah = Buildah(cache)
     with locked(cache, notify):
         archives = [_build_sandbox(buildah), *build_project(buildah, cache, notify).values()]
@@ -117,7 +117,7 @@ def build_project(buildah: Buildah, cache: Path, notify: progress.Notify) -> dic
 
 
 def build_model_server(buildah: Buildah, cache: Path, notify: progress.Notify) -> Path:
-    """Return the image of examples/model-server, built once for each content of that folder."""
+    """Return the image of examples/model-server, built again only when that folder changes."""
     content = b"\0".join(path.read_bytes() for path in sorted(_SERVER.iterdir()) if path.is_file())
     key = hashlib.sha256(content).hexdigest()[:16]
     if not buildah.archived(MODEL_SERVER, key).exists():
@@ -129,7 +129,7 @@ def build_model_server(buildah: Buildah, cache: Path, notify: progress.Notify) -
 
 
 def measure(buildah: Buildah, tag: str) -> ImageCost:
-    """Return the cost of an image; its start is that of Python with all imports of the program."""
+    """Return the cost of an image; the time to start is that of Python importing the whole program."""
     with tempfile.TemporaryDirectory() as folder:
         size = buildah.compressed_bytes(tag, Path(folder) / "oci")
     imports = f"import {_PROGRAMS[tag]}.__main__"
@@ -137,7 +137,7 @@ def measure(buildah: Buildah, tag: str) -> ImageCost:
 
 
 def _build_base(buildah: Buildah, cache: Path, notify: progress.Notify, suite: str) -> str:
-    """Return the tag of a base image, which is built first if need be."""
+    """Return the tag of a base image, after building it if it is missing."""
     tag = BASE.replace(_SUITE, suite)
     if not buildah.has(tag):
         base = ensure_base(cache, notify, suite)

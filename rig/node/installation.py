@@ -1,4 +1,4 @@
-"""Larder installed by its charts on real nodes, with the actions that only real pods allow."""
+"""Larder installed by its charts on real nodes, with the actions that need real pods."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,7 +126,7 @@ class Installation(ClusterDriver):
             collection: the path of its kind, with `{}` for the namespace.
             body: the object.
             namespace: its namespace.
-            label: the label of its pods that has its name as value.
+            label: the label that has its name as value on its pods.
         """
         path, name = collection.format(namespace), body["metadata"]["name"]
         created: Json = self.api.create(path, body)
@@ -142,9 +142,9 @@ class Installation(ClusterDriver):
             self.until(lambda w=workload: not self.pods(w.selector, w.namespace), f"the end of {workload.path}")  # type: ignore[misc]
 
     def pod_on_claim(self, claim: str, namespace: str, mounts: Sequence[Json] = (), **pod_spec: Any) -> Json:  # noqa: ANN401 - a pod's fields
-        """Run a pod that mounts a claim, as its user wrote it, and return it.
+        """Run a pod whose author mounts a claim, and return it.
 
-        The claim is the pod's volume `m`, mounted at /m and wherever `mounts` say.
+        The claim is the pod's volume `m`, mounted at /m and as `mounts` specify.
         """
         container = {**_SLEEPER, "volumeMounts": [{"name": "m", "mountPath": "/m"}, *mounts]}
         volume = {"name": "m", "persistentVolumeClaim": {"claimName": claim}}
@@ -159,7 +159,7 @@ class Installation(ClusterDriver):
         return self.running(name, namespace)
 
     def running(self, workload: str, namespace: str = "default", within_s: float | None = None) -> Json:
-        """Wait until the pod of a workload, which has its name as label `app`, is Ready, and return it."""
+        """Wait until a pod of a workload, which is its label `app`, is Ready, and return it."""
         found: list[Json] = []
 
         def ready() -> bool:
@@ -206,7 +206,7 @@ class Installation(ClusterDriver):
 
 
 def is_pod_ready(pod: Json) -> bool:
-    """Return whether a pod is Ready and not deleted."""
+    """Return whether a pod is Ready and not being deleted."""
     conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", [])}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 

@@ -22,7 +22,7 @@ _DNS_READY_S = 60.0
 def start_kubelet(
     machine: Machine, plane: ControlPlane, binaries: NodeBinaries, settings: Mapping[str, Any]
 ) -> Process:
-    """Start kubelet, which registers its Node if there is none; `settings` override its rig configuration."""
+    """Start kubelet, which registers its Node if there is none; `settings` override the rig's configuration."""
     folder = machine.disk / "etc"
     pair = plane.server_certificate(dns=[machine.name], ips=[machine.addresses.ip])
     certificate, key = folder / "kubelet.pem", folder / "kubelet.key"

@@ -13,7 +13,7 @@ _READY_S = 60.0
 
 
 class Lan(Running):
-    """The namespace, held open by an idle process; everything in it goes when its last process ends.
+    """The namespace, held open by an idle process; the kernel removes it after its last process.
 
     Use as a context manager.
     """
@@ -25,7 +25,7 @@ class Lan(Running):
     @property
     def network(self) -> Path:
         """The file of the network namespace."""
-        assert self._holder is not None  # noqa: S101 - asked for by what runs in it
+        assert self._holder is not None  # noqa: S101 - only programs in the namespace need it
         return network_of(self._holder.pid)
 
     @property
@@ -70,5 +70,5 @@ class Lan(Running):
 
 
 def forward(enter: Sequence[str]) -> None:
-    """Enable forwarding in a network."""
+    """Enable IP forwarding in a network namespace."""
     command([*enter, programs.SYSCTL, "-qw", "net.ipv4.ip_forward=1"])

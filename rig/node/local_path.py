@@ -1,4 +1,4 @@
-"""A storage class with a real provisioner: directories of the nodes, made when the first pod comes."""
+"""A storage class with a real provisioner: directories on the nodes, created when the first pod is scheduled."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class LocalPath(Running):
     """The provisioner as a process beside the cluster, whose helper pods run on the nodes; use as a context manager.
 
     Args:
-        api: A client with every right.
+        api: A client with all rights.
         kubeconfig: The kubeconfig of an administrator.
         state: Directory for its files, its log and the volumes, seen by nodes under the same path.
     """

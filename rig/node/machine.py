@@ -53,7 +53,7 @@ class Machine:
         self._lan.attach(self.addresses, self._init)
 
     def shut(self) -> None:
-        """Kill everything that runs on it at once, like a power failure; the disk stays."""
+        """Kill all processes of the machine at once, like a power failure; the disk stays."""
         if self._holder is None:
             return
         self._holder.kill()
@@ -61,7 +61,7 @@ class Machine:
         if init:
             wait_until(lambda: not Path(f"/proc/{init}").exists(), _BOOT_S, f"the end of machine {self.name}")
         while self._processes:
-            self._processes.pop().kill()  # their remains outside the namespaces
+            self._processes.pop().kill()  # nsenter, which runs outside the namespaces
         cgroups.remove(self.cgroup)
 
     def discard(self) -> None:
@@ -69,14 +69,14 @@ class Machine:
         shutil.rmtree(self.disk / "var", ignore_errors=True)
 
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
-        """Start a program on it; killing the returned process kills the program."""
+        """Start a program on the machine; killing the returned process kills the program."""
         inside = [*self._enter, programs.SETPRIV, "--pdeathsig=KILL", "--", *argv]
         process = Process(Program(name, inside, env or {}), self.log(name))
         self._processes.append(process)
         return process
 
     def run(self, argv: Sequence[str], stdin: str = "") -> str:
-        """Run a short program on it and return its output; raises StartFailed with the error."""
+        """Run a short program on the machine and return its output; raises StartFailed with the error."""
         return command([*self._enter, *argv], stdin)
 
     @property

@@ -20,9 +20,9 @@ class PortForward(Running):
     def __init__(self, network: Path, ports: Sequence[int]) -> None:
         self._network = network
         self._listeners = [_listen(port) for port in ports]
-        self._carriers: set[asyncio.Task[None]] = set()  # the event loop alone would garbage-collect waiting tasks
+        self._carriers: set[asyncio.Task[None]] = set()  # the event loop has only weak references to tasks
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="door")
+        self._thread = threading.Thread(target=self._run, name="port-forward")
 
     def start(self) -> None:
         """Accept connections."""

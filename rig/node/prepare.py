@@ -1,4 +1,4 @@
-"""The requirements of real nodes: privileges, Debian packages, compiled programs, images that cost time."""
+"""The requirements of real nodes: privileges, Debian packages, compiled programs, images that take long to build."""
 
 import os
 import subprocess
@@ -24,22 +24,22 @@ _INOTIFY_INSTANCES = 1024
 
 
 def obstacles(user: int | None = None) -> list[str]:
-    """Return why this machine cannot have real nodes for `user` (default: us), whatever is installed."""
+    """Return why this machine cannot have real nodes for `user` (default: the current one), whatever is installed."""
     if sys.platform != "linux":
         return ["kubelet needs Linux"]
     if (os.geteuid() if user is None else user) != 0:
         return ["namespaces and kubelet need root; run it as root"]
     found = []
     if not cgroups.writable():
-        found.append(f"control groups cannot be made below {cgroups.ROOT}")
+        found.append(f"control groups cannot be created below {cgroups.ROOT}")
     trial = [programs.UNSHARE, "--mount", "--net", "/bin/true"]
     if Path(programs.UNSHARE).exists() and subprocess.run(trial, capture_output=True, check=False).returncode:
         found.append("the kernel refuses new namespaces; a container needs CAP_SYS_ADMIN")
     return found
 
 
-def hindrances(env: Mapping[str, str], user: int | None = None) -> list[str]:
-    """Return why `user` (default: us) has no real nodes here, each with a fix; empty if they can run."""
+def unmet_requirements(env: Mapping[str, str], user: int | None = None) -> list[str]:
+    """Return why real nodes cannot run for `user` (default: the current one), with fixes; empty if they can."""
     if found := obstacles(user):
         return found
     if absent := programs.missing():
@@ -57,7 +57,7 @@ def tools(env: Mapping[str, str]) -> Tools:
 
 
 def setup(env: Mapping[str, str], notify: Notify) -> Tools:
-    """Install everything that is missing; raises SetupFailed with what, why and the fix."""
+    """Install everything that is missing; raises SetupFailed, which says how to fix it."""
     if os.geteuid() != 0:
         raise SetupFailed("real nodes need root: run this as root, or skip the tests in tests/e2e")
     _install_packages(programs.missing(), env, notify)
@@ -75,7 +75,7 @@ def setup(env: Mapping[str, str], notify: Notify) -> Tools:
 
 
 def _raise_inotify_limit(notify: Notify) -> None:
-    """Allow several control planes, kubelets and agents at once; the kernel's default of 128 ends kubelets."""
+    """Allow several control planes, kubelets and agents at once; with the kernel's default of 128, kubelets exit."""
     if int(_INOTIFY.read_text()) >= _INOTIFY_INSTANCES:
         return
     try:

@@ -1,4 +1,4 @@
-"""The machines behind the Nodes that Karpenter's provider creates, which are objects alone."""
+"""The machines behind the Nodes that Karpenter's provider creates, which are only API objects."""
 
 import threading
 from concurrent.futures import Future
@@ -28,7 +28,7 @@ class RentedMachines(Running):
         self._work = start_daemon_thread(self._follow, "rented-machines")
 
     def stop(self) -> None:
-        """Scrap every machine, and raise what kept one from booting."""
+        """Scrap every machine; raises the error that kept one from booting."""
         self._stop.set()
         if self._work is not None:
             self._work.result(_STOP_S)

@@ -12,7 +12,7 @@ _FILLER = f"{_MOUNTED}/filler"
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """Its size, and the free bytes below which kubelet reports pressure and below which it evicts."""
+    """The size of a disk, and the free bytes below which kubelet reports pressure and below which it evicts."""
 
     size_bytes: int
     pressure_bytes: int
@@ -27,7 +27,7 @@ class SmallDisk:
         machine.run(["/bin/sh", "-euc", "\n".join(lines)])
 
     def leave_free(self, machine: Machine, free_bytes: int) -> None:
-        """Fill the disk with a foreign file until only `free_bytes` are left, or shrink that file."""
+        """Fill the disk with a filler file until only `free_bytes` are left, or shrink that file."""
         machine.run(["/bin/rm", "-f", _FILLER])
         left = int(machine.run([programs.DF, "--output=avail", "--block-size=1", _MOUNTED]).split()[-1])
         if left > free_bytes:

@@ -13,7 +13,7 @@ from rig.s3 import S3
 
 @contextmanager
 def sources_on(cluster: NodeCluster, state: Path) -> Iterator[tuple[Hub, S3]]:
-    """Serve both for a block; their data is below `state`."""
+    """Serve both during a block; their data is below `state`."""
     with within_network(cluster.lan.network):
         hub = Hub(state / "hub", host=cluster.host)
     s3 = S3(cluster.tools.plane, state / "s3", enter=cluster.lan.enter, host=cluster.host)

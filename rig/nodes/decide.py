@@ -10,26 +10,26 @@ from shared.kube.objects import Object
 
 AGENT_LABEL = ("app.kubernetes.io/component", "agent")
 PROBE_ANNOTATION = "rig/probe-port"
-NEVER_STARTS = "rig/never-starts"  # as a pod whose volume cannot be mounted
+NEVER_STARTS = "rig/never-starts"  # like a pod whose volume cannot be mounted
 
 _FINISHED = ("Succeeded", "Failed")
 _JOB_TRACKING = "batch.kubernetes.io/job-tracking"  # the Job controller removes it once the pod has ended
 
 
 class BoundPod(Object, frozen=True, kw_only=True):
-    """A pod; the rig reads little of it and keeps the rest."""
+    """A pod with plain dictionaries, because the rig reads only a few fields."""
 
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
     @property
     def node(self) -> str:
-        """The node to which it is bound; empty before."""
+        """The node to which the pod is bound; empty if none."""
         return str(self.spec.get("nodeName", ""))
 
     @property
     def ready(self) -> bool:
-        """Whether it is Ready."""
+        """Whether the pod is Ready."""
         return is_ready(self.status.get("conditions", []))
 
 
@@ -40,7 +40,7 @@ class Leave:
 
 @dataclass(frozen=True)
 class Release:
-    """Delete the object, because its containers are gone."""
+    """Delete the pod's object, because its containers are gone."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class FakeKubelet:
     def __post_init__(self) -> None:
         self._nodes: Cache[HeartbeatNode] = Cache(self._node_changed)
         self._pods: Cache[BoundPod] = Cache(self._pod_changed)
-        self._queue: WorkQueue[Key] = WorkQueue(_complain)
+        self._queue: WorkQueue[Key] = WorkQueue(_log_retry)
 
     async def run(self) -> None:
         """Send heartbeats and watch nodes and pods, until cancelled."""
@@ -73,7 +73,7 @@ class FakeKubelet:
         await self.revive(spec.name)
 
     def lose(self, name: str) -> None:
-        """Stop the heartbeat of a node: Kubernetes will mark it NotReady, and its pods are no longer served."""
+        """Stop the heartbeat of a node: Kubernetes will mark it NotReady, and its pods no longer change."""
         self._alive.discard(name)
 
     async def revive(self, name: str) -> None:
@@ -124,7 +124,7 @@ class FakeKubelet:
             self._queue.add(after.key)
 
     async def _serve(self, key: Key, http: httpx.AsyncClient) -> float | None:
-        """Advance one node (a key without namespace) or pod; return when to look at it again."""
+        """Advance one node (a key without namespace) or pod; return the seconds until the next check, None for none."""
         if not key.namespace:
             if key.name in self._alive and not manifests.is_ready(self._conditions(key.name)):
                 await self._report(key.name, self._conditions(key.name))
@@ -157,7 +157,7 @@ async def _answers(http: httpx.AsyncClient, port: int) -> bool:
         return False
 
 
-def _complain(key: Key, error: Exception, delay_s: float) -> None:
+def _log_retry(key: Key, error: Exception, delay_s: float) -> None:
     _log.warning("%s/%s: %s; retrying in %.1f s", key.namespace, key.name, error, delay_s)
 
 

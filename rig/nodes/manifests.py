@@ -34,7 +34,7 @@ def node(spec: NodeSpec) -> dict[str, Any]:
 
 
 def status(spec: NodeSpec, conditions: list[dict[str, Any]], now: dt.datetime) -> dict[str, Any]:
-    """Return a merge patch for the status of the Node: resources, and Ready beside the conditions of others."""
+    """Return a merge patch for the status of the Node: resources, and Ready in addition to others' conditions."""
     resources = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods), "ephemeral-storage": "100Gi"}
     ready = {
         "type": "Ready",

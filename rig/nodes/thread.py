@@ -51,7 +51,7 @@ class Nodes:
     @contextlib.contextmanager
     def lost(self, name: str) -> Iterator[None]:
         """Stop the heartbeat of a node, and resume it at the end."""
-        self._call(_soon(self._kubelet, name))
+        self._call(_lose(self._kubelet, name))
         try:
             yield
         finally:
@@ -86,5 +86,5 @@ class Nodes:
             await asyncio.gather(beating, ended, return_exceptions=True)
 
 
-async def _soon(kubelet: FakeKubelet, name: str) -> None:
+async def _lose(kubelet: FakeKubelet, name: str) -> None:
     kubelet.lose(name)

@@ -1,1 +1,1 @@
-"""Operators of others with a configuration file, as processes beside the control plane."""
+"""Third-party operators that read a configuration file, as processes beside the control plane."""

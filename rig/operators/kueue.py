@@ -1,4 +1,4 @@
-"""Kueue, which admits Jobs and pods to the quota of a queue and chooses the flavor of their nodes."""
+"""Kueue, which admits Jobs and pods to the quota of a queue and assigns them a resource flavor."""
 
 from rig.binaries import KUEUE
 from rig.module_files import ModuleFiles

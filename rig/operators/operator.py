@@ -31,11 +31,11 @@ class OperatorRelease:
 
     Args:
         binary: The program.
-        files: Its files, of which those in a folder `crd` are CRDs and `webhook/manifests.yaml` the webhooks.
+        files: Its files: the CRDs in a folder `crd`, and the webhooks in `webhook/manifests.yaml`.
         api: The apiVersion of its configuration.
-        settings: What the configuration has besides addresses and certificates.
-        pods: A label of the pods that its webhooks for pods are for.
-        converts: The kinds whose versions its webhook converts; the others differ in nothing but the version.
+        settings: The fields of the configuration other than addresses and certificates.
+        pods: The label of the pods that it manages; its webhooks for pods are limited to these.
+        converts: The kinds whose versions its webhook converts; the versions of other kinds have the same fields.
         etc: A directory below /etc, from which it reads a certificate whatever its configuration says.
     """
 
@@ -96,7 +96,7 @@ class Operator(Running):
         return api.answers(group_version) and any(r["kind"] == kind for r in api.get(group_version)["resources"])
 
     def _confine_to_own_pods(self, configuration: Json) -> None:
-        """Leave other pods alone, as the operator's own installation does by a patch of its manifests."""
+        """Limit webhooks for pods to the operator's own, as its installation does by patching its manifests."""
         for webhook in configuration["webhooks"]:
             if any("pods" in rule["resources"] for rule in webhook["rules"]):
                 asked = [{"key": self._release.pods, "operator": "Exists"}]
@@ -123,7 +123,7 @@ class Operator(Running):
         self._process.wait_ready(lambda: answers(probe), _READY_S)
 
     def _with_etc(self) -> list[str]:
-        """Return the start of a command line whose program sees, as /etc, only the certificate that it insists on."""
+        """Return a command prefix that replaces /etc by a directory with only the certificate that it needs there."""
         if not self._release.etc:
             return []
         self._write_certificate((own := self._state / "etc") / self._release.etc)

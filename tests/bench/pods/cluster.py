@@ -12,7 +12,7 @@ from rig.node import images
 from rig.node.buildah import Buildah, Recipe
 from rig.node.cluster import NodeCluster
 from rig.node.installation import Installation
-from rig.node.prepare import hindrances, tools
+from rig.node.prepare import tools, unmet_requirements
 from rig.node.sources import sources_on
 from rig.progress import Notify
 from tests.bench.pods.contenders import INITIALIZER, BenchModel
@@ -27,7 +27,7 @@ _IMAGE = Path(__file__).with_name("initializer")
 @contextmanager
 def bench_cluster(work: Path, notify: Notify) -> Iterator[Installation]:
     """Start everything for a block. Raises SetupFailed where this machine cannot have real nodes."""
-    if found := hindrances(os.environ):
+    if found := unmet_requirements(os.environ):
         raise SetupFailed(f"pods need a real node: {'; '.join(found)}")
     cache = cache_dir(os.environ)
     archives, buildah = images.build_all(cache, notify), Buildah(cache)

@@ -10,13 +10,13 @@ from rig.node.addresses import GATEWAY
 from rig.node.lan import Lan
 from rig.node.namespaces import OWN, within_network
 from rig.node.port_forward import PortForward
-from rig.node.prepare import hindrances
+from rig.node.prepare import unmet_requirements
 from rig.ports import LOOPBACK, free_port
 
 
 @pytest.fixture
 def lan(tmp_path: Path) -> Iterator[Lan]:
-    if found := hindrances(os.environ):
+    if found := unmet_requirements(os.environ):
         pytest.skip(f"NOT TESTED, networks of one's own: {'; '.join(found)}")
     lan = Lan(tmp_path)
     lan.start()

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rig.errors import SetupFailed
-from rig.golang import Found, build_env, choose, look, parse_version
+from rig.golang import Found, build_env, choose, find_on_path, parse_version
 
 PINNED = Found(Path("/cache/go"), "go1.26.6")
 
@@ -50,13 +50,13 @@ def test_the_pinned_go_is_installed_if_none_on_the_path_is_new_enough(found: Fou
 
 def test_the_go_on_path_reports_its_version_without_fetching_a_toolchain(tmp_path: Path) -> None:
     _go(tmp_path, 'echo "go1.26.1 $GOTOOLCHAIN"')
-    assert look({"PATH": str(tmp_path)}) == Found(tmp_path / "go", "go1.26.1 local")
+    assert find_on_path({"PATH": str(tmp_path)}) == Found(tmp_path / "go", "go1.26.1 local")
 
 
 def test_a_go_that_does_not_run_is_ignored(tmp_path: Path) -> None:
     _go(tmp_path, "exit 1")
-    assert look({"PATH": str(tmp_path)}) is None
-    assert look({"PATH": str(tmp_path / "nowhere")}) is None
+    assert find_on_path({"PATH": str(tmp_path)}) is None
+    assert find_on_path({"PATH": str(tmp_path / "nowhere")}) is None
 
 
 def test_a_build_keeps_user_settings_that_do_not_change_its_result(tmp_path: Path) -> None:

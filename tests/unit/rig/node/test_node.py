@@ -11,7 +11,7 @@ from rig.node import binaries, cgroups, containerd
 from rig.node.addresses import GATEWAY, NodeAddresses
 from rig.node.cluster import ready_since
 from rig.node.image_store import ImageStores
-from rig.node.prepare import hindrances
+from rig.node.prepare import unmet_requirements
 
 
 def test_nodes_have_addresses_of_their_own() -> None:
@@ -35,7 +35,7 @@ def test_every_node_program_has_a_go_module_and_a_missing_one_is_named(tmp_path:
 
 
 def test_users_other_than_root_get_a_clear_error() -> None:
-    (reason,) = hindrances({}, user=1000)
+    (reason,) = unmet_requirements({}, user=1000)
     assert "root" in reason
 
 
