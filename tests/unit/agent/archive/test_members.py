@@ -122,7 +122,7 @@ def test_files_and_links_become_members_with_their_contents_path_and_directories
         ([file("a", 10**240)], "than any disk can hold"),
     ],
 )
-def test_one_unsafe_member_has_the_whole_archive_refused(entries: list[ArchiveEntry], phrase: str) -> None:
+def test_a_single_unsafe_member_fails_the_whole_archive(entries: list[ArchiveEntry], phrase: str) -> None:
     with pytest.raises(UnsafePath, match=phrase):
         decide_members([file("good"), *entries], LIMITS)
 
@@ -136,7 +136,7 @@ def test_listing_stops_at_the_limits_of_bytes_and_members() -> None:
 
     def endless(size: int) -> object:
         for number in range(1_000_000):
-            assert number < 20, "it was read on"
+            assert number < 20, "the list was read beyond the limit"
             yield file(str(number), size)
 
     with pytest.raises(Oversize) as raised:

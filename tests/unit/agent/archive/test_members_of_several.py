@@ -1,4 +1,4 @@
-"""Several archives of one model: their files must be able to stand together, under limits for all of them."""
+"""Several archives of one model: their files must not conflict, and the limits apply to all of them together."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_a_conflict_with_a_file_outside_the_archives_is_refused() -> None:
         check_together({"": ["w"], "a.tar": ["w"]}, LIMITS)
 
 
-def test_the_limit_of_members_holds_over_all_archives() -> None:
+def test_the_member_limit_applies_to_all_archives_together() -> None:
     totals, limits = ArchiveTotals(), UnpackLimits(100, 4)
     decide_members([ArchiveEntry("d", MemberType.DIRECTORY), *entries("a", "b")], limits, totals)
     decide_members(entries("c"), limits, totals)
@@ -72,7 +72,7 @@ def test_archives_and_the_files_beside_them_share_one_limit() -> None:
         check_together({"": ["e/a"], "a.tar": ["d/b"], "b.tar": ["d/c"]}, UnpackLimits(0, 4))
 
 
-def test_the_limit_of_bytes_holds_over_all_archives() -> None:
+def test_the_size_limit_applies_to_all_archives_together() -> None:
     totals, limits = ArchiveTotals(), UnpackLimits(100, 9)
     decide_members(entries("a", size=60), limits, totals)
     decide_members(entries("b", size=40), limits, totals)

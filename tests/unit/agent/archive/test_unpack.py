@@ -29,7 +29,7 @@ MAKERS: dict[Kind, Callable[[Mapping[str, bytes]], bytes]] = {Kind.TAR: tar, Kin
 
 
 def unpack(body: bytes, kind: Kind, limits: UnpackLimits = LIMITS) -> dict[str, bytes]:
-    """Return every file by path, those that are other names of one included."""
+    """Return the content of every file by path, including links."""
     return unpack_from(io.BytesIO(body), kind, limits)
 
 
@@ -45,7 +45,7 @@ def unpack_from(file: BinaryIO, kind: Kind, limits: UnpackLimits) -> dict[str, b
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_files_come_out_with_their_digests(kind: Kind) -> None:
+def test_files_are_unpacked_with_their_digests(kind: Kind) -> None:
     assert unpack(MAKERS[kind](FILES), kind) == FILES
 
 
@@ -91,7 +91,7 @@ def test_links_within_the_archive_are_unpacked_as_their_targets() -> None:
     ],
     ids=lambda info: f"{info.type!r} {info.name} {info.linkname}",
 )
-def test_one_unsafe_member_at_the_end_has_the_whole_archive_refused(bad: tarfile.TarInfo) -> None:
+def test_a_single_unsafe_member_at_the_end_fails_the_whole_archive(bad: tarfile.TarInfo) -> None:
     with pytest.raises(UnsafePath):
         list_archive(io.BytesIO(tar(FILES, bad)), Kind.TAR, LIMITS)
 
@@ -282,7 +282,7 @@ def test_endless_extension_headers_are_refused() -> None:
         list_archive(io.BytesIO(pax(b"") * 5_000 + tar(FILES)), Kind.TAR, LIMITS)
 
 
-def test_headers_for_all_members_do_not_fill_the_memory() -> None:
+def test_global_headers_use_bounded_memory() -> None:
     parts = [
         pax(record(b"k%d" % number, b"x" * 100_000), tarfile.XGLTYPE) + tar({str(number): b""})[:512]
         for number in range(20)
@@ -296,7 +296,7 @@ def test_a_pax_header_of_very_many_digits_is_refused() -> None:
         list_archive(io.BytesIO(pax(b"1" * 200_000) + tar(FILES)), Kind.TAR, LIMITS)
 
 
-def test_the_extents_of_a_sparse_file_do_not_fill_the_memory() -> None:
+def test_the_extents_of_a_sparse_file_use_bounded_memory() -> None:
     header = bytearray(member("holes", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
     header[482] = 1  # more extents follow
     header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:]))
@@ -320,7 +320,7 @@ def test_members_of_a_zip_that_share_bytes_are_refused() -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_zip_packed_in_a_way_whose_memory_it_chooses_is_refused(method: int) -> None:
+def test_a_zip_with_a_compression_method_of_unbounded_memory_is_refused(method: int) -> None:
     with pytest.raises(UnsafePath, match="create it with deflate"):
         list_archive(io.BytesIO(zipped(FILES, method=method)), Kind.ZIP, LIMITS)
 

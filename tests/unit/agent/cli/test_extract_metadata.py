@@ -1,4 +1,4 @@
-"""What is read beneath a mounted claim, and what never is."""
+"""Which files are read below a mounted claim, and which never are."""
 
 import io
 import json
@@ -124,7 +124,7 @@ def test_the_existence_of_a_model_is_reported_before_it_is_read(claim: Path) -> 
     run_extract(str(claim), "models/llama", config, out)
     read = decode_reading(out.getvalue().strip())
     assert read.found
-    assert read.metadata is None or read.metadata.model_type != "llama", "the early word stood there by then"
+    assert read.metadata is None or read.metadata.model_type != "llama", "the early result was written before the read"
     (claim / "models" / "llama").rename(claim / "models" / "moved")
     found, _ = read_claim(str(claim), "models/moved", (claim / "models" / "moved" / "config.json").unlink)
     assert found.reason == "MetadataMissing"

@@ -1,4 +1,4 @@
-"""`larder fill` puts exactly one revision on a claim, and says in its report how that ended."""
+"""`larder fill` puts exactly one revision on a claim, and reports the outcome."""
 
 import io
 import json
@@ -25,7 +25,7 @@ FILES = {"config.json": b"{}", "weights.safetensors": os.urandom(2**20), "sub/to
 
 
 class Claim:
-    """A claim, and what runs on it."""
+    """A claim, and the command that fills it."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.model = root, root / "model"
@@ -65,7 +65,7 @@ def test_the_model_is_complete_readable_and_marked(claim: Claim) -> None:
     assert claim.report == DownloadReport(revision=revision, downloaded_bytes=size)
     mark = json.loads((claim.root / COMPLETED).read_text())
     assert (mark["revision"], mark["files"]) == (revision, len(FILES))
-    assert {p.stat().st_mode & 0o777 for p in claim.model.rglob("*") if p.is_file()} == {0o644}, "pods of any user read"
+    assert {p.stat().st_mode & 0o777 for p in claim.model.rglob("*") if p.is_file()} == {0o644}, "any user may read"
 
 
 def test_a_second_run_transfers_nothing(claim: Claim) -> None:

@@ -1,4 +1,4 @@
-"""Which lists of files may be placed below a target at all."""
+"""Which file names may be placed below a target."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from shared.manifest import File, Manifest
 
 
 def listed(*paths: str) -> Manifest:
-    """Return a list that no builder looked at, as a plugin's source may give one."""
+    """Return a list of files that no constructor has checked, as a plugin's source may return it."""
     return Manifest("plugin://m", "", tuple(File(path, 1, "") for path in paths))
 
 

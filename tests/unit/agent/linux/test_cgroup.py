@@ -1,4 +1,4 @@
-"""What the page cache may keep, by the files in which the kernel tells it."""
+"""How much the page cache may keep, according to the kernel's files."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def test_limits_of_cgroup_version_1_are_honoured(proc: Path, groups: Path) -> No
     limit(groups / "memory" / "pod" / "memory.limit_in_bytes", GIB)
     limit(groups / "memory" / "memory.limit_in_bytes", 2**63 - 4096)
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == GIB
-    (proc / "self" / "cgroup").write_text("8:memory:/of/the/node\n")  # a path that is not to be seen in the container
+    (proc / "self" / "cgroup").write_text("8:memory:/of/the/node\n")  # a path that is not visible in the container
     limit(groups / "memory" / "memory.limit_in_bytes", 3 * GIB)
     assert cache_bytes(lambda: AVAILABLE_BYTES, proc, groups) == 3 * GIB
 

@@ -29,7 +29,7 @@ OF_GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C
 
 
 def arenas(*arguments: str) -> int:
-    """How many arenas a process with eight threads ends with."""
+    """Return how many arenas a process with eight threads has at its end."""
     argv = [sys.executable, "-c", THREADS, *arguments]
     return subprocess.run(argv, capture_output=True, text=True, check=True).stderr.count("Arena ")  # noqa: S603 - our own text
 

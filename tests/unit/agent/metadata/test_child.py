@@ -1,4 +1,4 @@
-"""Which of an archive's files are the model: those of the one directory, whatever was packed beside it."""
+"""Which of an archive's files are the model: those of its only directory, apart from junk beside it."""
 
 from pathlib import Path
 

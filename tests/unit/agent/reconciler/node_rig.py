@@ -44,12 +44,12 @@ from shared.manifest import Manifest
 from shared.sources.settings import SourceSettings
 
 NODE_UID = "node-1"
-_TURNS = 60  # at most; no chain of callbacks here is that long
+_TURNS = 60  # more than the longest chain of callbacks here
 T = TypeVar("T")
 
 
 class StepThreads(Executor):
-    """Threads in which nothing happens until the test says so."""
+    """An executor that runs nothing until the test calls `run`."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
@@ -60,7 +60,7 @@ class StepThreads(Executor):
         return future
 
     def run(self, index: int) -> None:
-        """Do one of the works that wait."""
+        """Run one of the waiting jobs."""
         future, work = self.waiting.pop(index % len(self.waiting))
         if not future.set_running_or_notify_cancel():
             return
@@ -73,7 +73,7 @@ class StepThreads(Executor):
 
 
 class Answers:
-    """Calls that wait for their answers."""
+    """Calls to the APIs that wait for the test to answer them."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[asyncio.Future[None], type[Exception]]] = []
@@ -86,7 +86,7 @@ class Answers:
         return answer()
 
     def give(self, index: int, error: Exception | None, *, fails: bool) -> None:
-        """Let one call have its answer, or this error, or fail as it may."""
+        """Answer one call, or fail it with `error`, or else with the failure that it allows."""
         waiter, failure = self.waiting.pop(index % len(self.waiting))
         if waiter.done():
             return
@@ -99,7 +99,7 @@ class Answers:
 
 
 class Cluster:
-    """The API server's half: one Node and its ModelNode."""
+    """The API server: one Node and its ModelNode."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -121,7 +121,7 @@ class Cluster:
 
 
 class Controller:
-    """The controller's half: manifests by digest, no credentials."""
+    """The controller's API: manifests by digest, no credentials."""
 
     def __init__(self, answers: Answers, manifests: Mapping[str, Manifest]) -> None:
         self._answers, self._manifests = answers, manifests
@@ -135,7 +135,7 @@ class Controller:
 
 
 class QuickDisk(RealDisk):
-    """A disk that syncs nothing, for no test here pulls the plug; with `fault` set, the next question meets a bug."""
+    """A disk without syncs, because no test here loses power; `fault` makes the next `free_bytes` raise."""
 
     fault: Exception | None = None
 
@@ -146,7 +146,7 @@ class QuickDisk(RealDisk):
         """Do nothing."""
 
     def free_bytes(self, path: Path) -> int:
-        """Return what is free, or fail once as told."""
+        """Return the free bytes, or raise `fault` once."""
         if error := self.fault:
             self.fault = None
             raise error
@@ -219,36 +219,36 @@ class NodeRig:
             await keep_running("loop", lambda: self.reconciler.run(self.executor), errors, _no_sleep)
 
     def clock(self) -> float:
-        """Return the seconds that the test made pass."""
+        """Return the time, in seconds, which only the test advances."""
         return self.now_s
 
     def turn(self) -> None:
-        """Let everything happen that can happen without the test."""
+        """Run the event loop until the agent waits for the test."""
         self.loop.run_until_complete(_yield_often())
 
     def deliver(self) -> None:
-        """Let the agent see the ModelNode as it is now."""
+        """Deliver the present ModelNode to the agent."""
         self.reconciler.set_model_node(self.cluster.model_node)
         self.turn()
 
     def work(self, index: int) -> None:
-        """Let one of the works in threads come to its end."""
+        """Run one of the jobs in threads to its end."""
         self.threads.run(index)
         self.turn()
 
     def answer(self, index: int, error: Exception | None = None, *, fails: bool = False) -> None:
-        """Let one of the calls have its answer, or fail."""
+        """Answer one of the calls, or fail it."""
         self.answers.give(index, error, fails=fails)
         self.turn()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now_s += seconds
         self.reconciler.wake()
         self.turn()
 
     def rest(self) -> None:
-        """Answer everything well until nothing is left to do."""
+        """Let all jobs and calls succeed until nothing is left to do."""
         for _ in range(2000):
             if self.threads.waiting:
                 self.work(0)
@@ -259,7 +259,7 @@ class NodeRig:
         raise AssertionError("the agent does not come to rest")
 
     def close(self) -> None:
-        """End the agent."""
+        """Stop the agent."""
         self.main.cancel()
         self.turn()
         self.loop.close()

@@ -1,4 +1,4 @@
-"""What the controller is told while downloads and removals run."""
+"""The progress that is reported to the controller while downloads and removals run."""
 
 from agent.reconciler.activity import COMPLETE, DOWNLOAD, Activity, DownloadResult, RemovalProgress
 

@@ -129,7 +129,7 @@ def test_a_download_that_is_no_longer_wanted_is_stopped(state: str) -> None:
     assert Forget(KEY) in decide(observation(wanted_entry, works={KEY: Reserved(DIGEST)}))
 
 
-def test_the_download_of_a_deleted_entry_is_stopped_and_its_files_stay() -> None:
+def test_the_download_of_a_deleted_entry_is_stopped_and_its_files_are_kept() -> None:
     assert decide(observation(works={KEY: Fetching(DIGEST)}, held={KEY: SOUND}, labels=both())) == [Stop(KEY)]
     assert decide(observation(held={KEY: SOUND}, labels=both())) == []
 
@@ -164,7 +164,7 @@ def test_a_snapshot_of_another_manifest_is_replaced() -> None:
     assert decide(observation(entry(), held={KEY: HeldSnapshot(OTHER)}, labels=both())) == [Prepare(entry())]
 
 
-def test_a_reservation_that_is_no_longer_needed_is_given_back() -> None:
+def test_a_reservation_that_is_no_longer_needed_is_released() -> None:
     repaired = observation(entry(), held={KEY: SOUND}, labels=both(), works={KEY: Reserved(DIGEST)})
     assert decide(repaired) == [Forget(KEY)]
 

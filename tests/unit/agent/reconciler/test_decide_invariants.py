@@ -1,4 +1,4 @@
-"""What no decision may ever do, whatever is observed; and that deciding and acting settles."""
+"""Invariants of every decision, and the convergence of repeated decisions."""
 
 from dataclasses import replace
 from typing import Any, assert_never
@@ -227,7 +227,7 @@ INVARIANTS = (
 @settings(max_examples=200)
 @given(observations())
 def test_no_decision_breaks_an_invariant(observation: Observation) -> None:
-    """All are checked on one decision, because drawing an observation takes far longer than looking at it."""
+    """All invariants are checked on one decision, because drawing an observation takes far longer than a check."""
     actions = decide(observation)
     for check in INVARIANTS:
         check(observation, actions)
@@ -258,7 +258,7 @@ def test_repeated_decisions_converge_on_the_state_that_the_model_node_wants(obse
 
 
 def settle(observation: Observation) -> Observation:
-    """Let every job end well and every wait pass, until there is nothing left to decide."""
+    """Let every job succeed and every wait elapse, until there is nothing left to decide."""
     observation = replace(observation, failures={})
     for _ in range(60):
         ended = _end_jobs(observation)

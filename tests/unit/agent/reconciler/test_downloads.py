@@ -1,4 +1,4 @@
-"""Every ending of a download: how it is counted, and what becomes of the entry."""
+"""Every outcome of a download: how it is counted, and the resulting state of the entry."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +19,12 @@ KEY: Key = ("llama", "r1")
 
 
 class AnyBug(Exception):
-    """A mistake of ours."""
+    """An error that the code does not expect."""
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[NodeRig]:
-    """A node whose only entry is about to ask for credentials."""
+    """A node whose only entry is about to request credentials."""
     source = tmp_path / "source"
     source.mkdir()
     (source / "model.bin").write_bytes(bytes(5000))
@@ -39,7 +39,7 @@ def rig(tmp_path: Path) -> Iterator[NodeRig]:
     rig.deliver()
     while not rig.activity.running:
         step(rig)
-    with structlog.testing.capture_logs():  # the traceback of a bug, in colour, takes most of the time
+    with structlog.testing.capture_logs():  # formatting the coloured traceback of a bug would take most of the time
         yield rig
     rig.close()
 
@@ -53,7 +53,7 @@ def step(rig: NodeRig) -> None:
 
 
 def stop_midway(rig: NodeRig, out_of_space: InsufficientStorage | None = None) -> None:
-    """Let the source send next to nothing, and stop the download."""
+    """Let the source send almost nothing, and stop the download."""
     rig.executor.downloads.downloader.rate_limiter.set_rate(1)
     rig.answer(0)
     rig.executor.downloads.stop_all(out_of_space)
@@ -85,7 +85,7 @@ def test_a_download_that_is_not_wanted_any_more_stops_without_a_failure(rig: Nod
 
 def test_a_download_on_a_full_disk_waits_for_space(rig: NodeRig) -> None:
     stop_midway(rig, InsufficientStorage("others have written to it"))
-    rig.executor.downloads.stop_all()  # the reason stays
+    rig.executor.downloads.stop_all()  # the reason is kept
     assert end(rig) == DownloadResult(FAILED, "InsufficientStorage")
     failure = rig.cache.failures[KEY]
     assert failure.cause.message == "others have written to it"

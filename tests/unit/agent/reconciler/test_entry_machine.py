@@ -1,4 +1,4 @@
-"""No sequence of specs, ends of work, failures and stops ends the agent, or leaves its node other than it is told."""
+"""No sequence of specs, results, failures and stops ends the agent, or leaves its node different from the spec."""
 
 import shutil
 import tempfile
@@ -24,11 +24,11 @@ STATES = ["Present", "Present", "Present", "Draining", "Absent", "Frozen"]
 
 
 class AnyBug(Exception):
-    """A mistake of ours, wherever it is met."""
+    """An error that the code does not expect, anywhere."""
 
 
 class RequestedSelection(TypedDict):
-    """What an entry of the spec is made from."""
+    """The fields that vary between entries of the spec."""
 
     key: Key
     state: str
@@ -57,7 +57,7 @@ class EntryMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.quiet = structlog.testing.capture_logs()  # a traceback of each bug, in colour, takes most of the time
+        self.quiet = structlog.testing.capture_logs()  # formatting tracebacks would take most of the time
         self.quiet.__enter__()
         self.folder = Path(tempfile.mkdtemp(prefix="entries-"))
         self.offered = {key: [self._offer(key, count) for count in (1, 2)] for key in KEYS}
@@ -67,7 +67,7 @@ class EntryMachine(RuleBasedStateMachine):
         self.bugs = 0
 
     def _offer(self, key: Key, count: int) -> Manifest:
-        """Put a model of `count` files where a source has it."""
+        """Add a model of `count` files to the source."""
         directory = self.folder / "source" / "-".join(key)
         directory.mkdir(parents=True, exist_ok=True)
         files = []
@@ -76,7 +76,7 @@ class EntryMachine(RuleBasedStateMachine):
             files.append(File(f"{number}.bin", SIZE))
         return build_manifest(f"local://{directory}", key[1], files)
 
-    # What happens to the agent.
+    # Events.
 
     @initialize(wanted=st.lists(entries, min_size=1, max_size=3, unique_by=lambda e: e["key"]))
     def begin(self, wanted: list[RequestedSelection]) -> None:
@@ -177,7 +177,7 @@ class EntryMachine(RuleBasedStateMachine):
             self.rig.reconciler.scanner.request_scan()
             self.rig.turn()
 
-    # What must hold all the time.
+    # Invariants.
 
     @invariant()
     def the_agent_lives(self) -> None:
@@ -192,7 +192,7 @@ class EntryMachine(RuleBasedStateMachine):
         assert len(self.rig.activity.running) <= self.rig.slots
 
     def teardown(self) -> None:
-        """Let everything settle: then the disk, the labels and the promises are what the last spec says."""
+        """Let the agent settle, and check that disk, labels and reservations match the last spec."""
         try:
             self._settle()
             self._check()

@@ -1,4 +1,4 @@
-"""Which unpacked snapshots are read, what an agent knows of its predecessor, and how little is reported about many."""
+"""Which unpacked snapshots are read, what an agent takes over from its predecessor, and the limit of the status."""
 
 from dataclasses import replace
 from typing import Any
@@ -78,7 +78,7 @@ def test_metadata_is_reported_with_its_entry_unless_the_files_have_changed() -> 
 
 
 def reported(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
-    """A cache after the ModelNode came that an earlier agent wrote."""
+    """A cache that has received a ModelNode with the status of an earlier agent."""
     cache, status = StateCache(), EntryStatus(id="llama", revision="r1", metadata=found)
     known = ModelNodeStatus(node_uid=node_uid, entries=[status, msgspec.structs.replace(status, id="gone")])
     cache.set_model_node(msgspec.structs.replace(model_node([entry()]), status=known), 100.0)

@@ -1,4 +1,4 @@
-"""An error in the agent's own code around a reading costs that model its metadata, and is counted."""
+"""After an error in the agent's own code, one model lacks its metadata, and the error is counted."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -50,7 +50,7 @@ def test_a_snapshot_that_no_entry_names_keeps_its_labels_and_gets_none() -> None
     assert label_changes(observation(held={KEY: SOUND}, labels=[SNAPSHOT])) == {}
 
 
-def test_draining_drops_the_ready_label_alone_and_keeps_new_pods_away() -> None:
+def test_draining_drops_only_the_ready_label_and_keeps_new_pods_away() -> None:
     changes = label_changes(observation(entry(state="Draining"), held={KEY: SOUND}, labels=both()))
     assert changes == {READY: None, DRAINING: "true"}
 
@@ -72,7 +72,7 @@ def test_the_label_of_draining_is_removed_when_the_model_is_wanted_again_or_its_
     assert label_changes(wanted) == {DRAINING: None, READY: "true"}
     assert label_changes(observation(held={KEY: SOUND}, labels=[DRAINING])) == {DRAINING: None}
     unknown = observation(held={KEY: SOUND}, labels=[DRAINING], synced=False, model_node=None)
-    assert label_changes(unknown) == {}, "a new agent does not know yet what it was removing"
+    assert label_changes(unknown) == {}, "a new agent does not know yet what the previous one was removing"
 
 
 def test_a_draining_model_on_a_claim_or_without_files_has_no_label() -> None:

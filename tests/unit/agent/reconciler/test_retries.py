@@ -25,7 +25,7 @@ def test_a_failure_that_needs_action_is_retried_within_the_hour() -> None:
     assert LATEST.delay_s(AuthDenied("x"), 9) == 60 * 60
 
 
-def test_the_wait_a_server_asks_for_is_honoured() -> None:
+def test_the_wait_that_a_server_requests_is_honoured() -> None:
     assert EARLIEST.delay_s(RateLimited("x", 90), 1) == 90
     assert LATEST.delay_s(RateLimited("x", 90), 5) <= 120
     assert EARLIEST.delay_s(RateLimited("x", 0), 1) == 1

@@ -29,7 +29,7 @@ def tainted(*entries: Entry, state: StartupTaintState = TAINT, **fields: object)
 
 
 def failing(of: Entry, for_s: float, reason: str = "InsufficientStorage") -> Failure:
-    """A failure that began so long ago."""
+    """A failure that began `for_s` seconds ago."""
     return replace(failure(of, NOW_S + 60, reason), since_s=NOW_S - for_s)
 
 
@@ -101,7 +101,7 @@ def test_the_taint_waits_a_limited_time_for_namespaced_models(works: dict[Key, W
         ("team_slow (not complete yet)",)
     )
     shared = tainted(slow, entry(), works=works, state=late)
-    assert startup_taint_removal(shared) is None, "a cluster-scoped model is still waited for"
+    assert startup_taint_removal(shared) is None, "the taint still waits for a cluster-scoped model"
     assert startup_taint_removal(tainted(slow, state=replace(TAINT, rule=replace(rule, namespaced_s=0)))) is not None
 
 
@@ -117,7 +117,7 @@ def test_a_failing_model_does_not_end_the_wait_for_the_others() -> None:
     assert startup_taint_removal(tainted(bad, good, failures={KEY: failing(bad, 6000)})) is None
 
 
-def test_a_download_whose_bytes_arrive_is_waited_for_however_long_it_failed_before() -> None:
+def test_the_taint_waits_for_a_download_that_receives_bytes_however_long_it_failed_before() -> None:
     wanted, works = entry(), {KEY: Fetching(DIGEST, has_received=True)}
     assert startup_taint_removal(tainted(wanted, works=works, failures={KEY: failing(wanted, 6000)})) is None
     stuck = {KEY: Fetching(DIGEST)}

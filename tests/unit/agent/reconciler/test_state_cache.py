@@ -13,11 +13,11 @@ from tests.builders.observations import entry, failure, model_node
 
 KEY = ("llama", "r1")
 
-BLOCK = 4096  # a snapshot's files are in blocks, beside three of its own
+BLOCK = 4096  # a snapshot takes whole blocks for its files, and three more
 
 
 def short() -> StateCache:
-    """A cache with one entry that does not fit, and one that failed otherwise."""
+    """A cache with one entry that does not fit, and one that failed for another reason."""
     cache = StateCache()
     other = entry("other")
     cache.set_model_node(model_node([entry(), other], storage_limit=10), 0.0)
@@ -99,7 +99,7 @@ def test_unfinished_files_may_be_dropped_only_if_the_node_may_evict_and_all_plan
     cache.plans = {KEY: PLAN}
     assert cache.unfinished_to_keep() is None  # the policy is Never
     cache.set_model_node(model_node([entry(), entry("here")], eviction_policy=LEAST_RECENTLY_USED), 0.0)
-    assert cache.unfinished_to_keep() is None  # of the second nothing is known
+    assert cache.unfinished_to_keep() is None  # the plan of the second is not known
     cache.set_held({("here", "r1"): snapshot("here", a=1)})
     assert cache.unfinished_to_keep() == [PLAN]
     cache.set_held({("here", "r1"): replace(snapshot("here", a=1), damaged=("a",))})
@@ -120,7 +120,7 @@ def test_forgetting_a_plan_lets_waiting_downloads_retry() -> None:
 
 
 def waiting(shortage: int, space: Space) -> StateCache:
-    """A cache with an entry that lacks so many bytes, after a look at the disk."""
+    """A cache with an entry that lacks `shortage` bytes, after the disk was measured."""
     cache = StateCache()
     cache.set_model_node(model_node([entry()], storage_limit=10), 0.0)
     cache.set_space(space, 0.0)
@@ -136,7 +136,7 @@ def test_a_measurement_without_enough_new_space_triggers_no_retry() -> None:
         assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S
 
 
-def test_a_waiting_download_retries_when_something_left_the_store() -> None:
+def test_a_waiting_download_retries_when_files_were_removed_from_the_store() -> None:
     cache = waiting(500, Space(used=100, disk_free=1000))
     cache.set_space(Space(used=120, disk_free=1000), 3.0)
     cache.set_space(Space(used=110, disk_free=1000), 6.0)
@@ -172,7 +172,7 @@ def test_a_failed_reservation_is_retried_after_five_minutes_at_the_latest() -> N
     assert cache.failures[KEY].due_s == 300.0
 
 
-def test_arrived_bytes_count_before_the_next_look_at_the_disk() -> None:
+def test_received_bytes_count_before_the_next_measurement_of_the_disk() -> None:
     cache = StateCache(space=Space(used=60, disk_free=100))
     cache.set_held({("a", "r1"): snapshot("a", shared=40, own=7)})
     cache.add_snapshot(("b", "r1"), snapshot("b", shared=40, large=50))
@@ -180,7 +180,7 @@ def test_arrived_bytes_count_before_the_next_look_at_the_disk() -> None:
     assert cache.frees == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 4 * BLOCK}
 
 
-def test_arrived_bytes_are_not_counted_twice() -> None:
+def test_received_bytes_are_not_counted_twice() -> None:
     cache = StateCache(space=Space(used=120, disk_free=100))
     cache.add_snapshot(KEY, snapshot("llama", large=50))
     assert (cache.space.used, cache.space.disk_free) == (120, 100)

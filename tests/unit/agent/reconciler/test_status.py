@@ -128,7 +128,7 @@ def test_absent_is_reported_when_the_files_are_gone() -> None:
 def test_a_removal_reports_its_progress() -> None:
     def message(work: Removing) -> str:
         status = only(entry_statuses(observation(entry(state="Absent"), works={KEY: work})))
-        assert (status.phase, status.reason) == ("Draining", ""), "no transition, and so no write of its own"
+        assert (status.phase, status.reason) == ("Draining", ""), "not a transition, so not written at once"
         return status.message
 
     assert message(Removing(3 * 2**30, 10 * 2**30)) == "3.0 GiB of at most 10.0 GiB are gone"

@@ -84,7 +84,7 @@ def test_a_figure_counts_as_changed_only_beyond_a_step(
 
 
 class Node(Objects):
-    """A ModelNode that counts what is written to it."""
+    """A ModelNode that counts its writes."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -102,7 +102,7 @@ class Node(Objects):
 
 
 class Rounds:
-    """A reporter whose looks at the figures the test makes, on a clock of the test's own."""
+    """A status writer whose rounds and clock the test controls."""
 
     def __init__(self, kube: Kube, node: Node) -> None:
         self.now, self.node = 0.0, node
@@ -110,8 +110,8 @@ class Rounds:
             kube, "n", now=lambda: NOW, clock=lambda: self.now, uniform=lambda _, high: high
         )
 
-    async def look(self, offered: ModelNodeStatus, at_s: float) -> int:
-        """Offer a status and let the reporter look; return how many writes there were by then."""
+    async def offer(self, offered: ModelNodeStatus, at_s: float) -> int:
+        """Offer a status and run a round; return the number of writes so far."""
         self.now = at_s
         self.status_writer.offer(offered)
         await self.status_writer._write()
@@ -132,24 +132,24 @@ def rounds(kube_node: tuple[Kube, Node]) -> Rounds:
 
 async def test_small_changes_of_free_disk_space_are_written_every_ten_minutes(rounds: Rounds) -> None:
     free = [500 * GIB - i * 2**20 for i in range(200)]
-    assert await rounds.look(status(entry("Ready"), disk_free=free[0]), 0) == 1
-    assert await rounds.look(status(entry("Ready"), disk_free=free[1]), 30) == 2, "figures follow a transition"
+    assert await rounds.offer(status(entry("Ready"), disk_free=free[0]), 0) == 1
+    assert await rounds.offer(status(entry("Ready"), disk_free=free[1]), 30) == 2, "changed figures are written"
     for turn in range(2, 21):
-        assert await rounds.look(status(entry("Ready"), disk_free=free[turn]), 30.0 * turn) == 2
-    assert await rounds.look(status(entry("Ready"), disk_free=free[21]), 630) == 3, "any difference, ten minutes later"
+        assert await rounds.offer(status(entry("Ready"), disk_free=free[turn]), 30.0 * turn) == 2
+    assert await rounds.offer(status(entry("Ready"), disk_free=free[21]), 630) == 3, "written ten minutes later"
     assert rounds.node.written[-1]["diskFree"] == free[21]
 
 
 async def test_the_progress_of_a_download_is_written_at_most_every_three_minutes(rounds: Rounds) -> None:
-    writes = [await rounds.look(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
+    writes = [await rounds.offer(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
     assert writes[-1] <= 2 + 660 // 180
     assert writes[8] == 3
 
 
 async def test_a_transition_is_written_at_once_and_only_once(rounds: Rounds) -> None:
-    assert await rounds.look(status(entry("Downloading")), 0) == 1
-    assert await rounds.look(status(entry("Ready")), 1) == 2
-    assert await rounds.look(status(entry("Ready")), 10_000) == 2, "what is written already is not written again"
+    assert await rounds.offer(status(entry("Downloading")), 0) == 1
+    assert await rounds.offer(status(entry("Ready")), 1) == 2
+    assert await rounds.offer(status(entry("Ready")), 10_000) == 2, "an unchanged status is not written again"
 
 
 async def test_the_writer_writes_an_offered_status(rounds: Rounds) -> None:
@@ -162,12 +162,12 @@ async def test_the_writer_writes_an_offered_status(rounds: Rounds) -> None:
 
 async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - the server of the test tells nobody
+        while not holds():  # noqa: ASYNC110 - the server of the test gives no signal
             await asyncio.sleep(0.01)
 
 
 async def test_a_thousand_transitions_are_batched_into_few_writes(kube_node: tuple[Kube, Node]) -> None:
-    """Counted on a clock that moves with the reporter's own waits, and with a transition in each of them."""
+    """The clock advances only with the writer's waits; a transition happens in each of them."""
     kube, node = kube_node
     waits: list[float] = []
     ready, all_ready = 0, asyncio.Event()
@@ -178,7 +178,7 @@ async def test_a_thousand_transitions_are_batched_into_few_writes(kube_node: tup
             all_ready.set()
             await asyncio.Event().wait()  # until it is cancelled, so that no other write is counted
         waits.append(seconds)
-        ready += max(1, round(20 * seconds))  # twenty entries a second become Ready
+        ready += max(1, round(20 * seconds))  # twenty entries become Ready per second
         status_writer.offer(many(ready))
         await asyncio.sleep(0)
 

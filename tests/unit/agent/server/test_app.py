@@ -19,7 +19,7 @@ WORLD = observation(
 
 
 class Extended:
-    """A part of the agent that is switched on."""
+    """An optional part of the agent that is enabled."""
 
     collector = DeviceCollector(lambda: DeviceReport(1, ("models",)), {})
 

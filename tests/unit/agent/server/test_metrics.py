@@ -1,4 +1,4 @@
-"""What a scrape of an agent shows, from an observation and from what its downloads did."""
+"""The metrics of an agent, from an observation and from its downloads."""
 
 import pytest
 from prometheus_client import generate_latest

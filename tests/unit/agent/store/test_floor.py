@@ -21,7 +21,7 @@ def test_a_floor_may_be_bytes_a_percentage_or_auto(text: str, expected: int) -> 
 def test_the_automatic_floor_of_the_root_disk_is_above_the_kubelet_eviction_threshold() -> None:
     assert Floor().bytes_of(1000 * GIB, on_root_disk=True) == 150 * GIB
     assert Floor().bytes_of(2 * GIB, on_root_disk=True) == GIB
-    assert Floor(size_bytes=5).bytes_of(1000 * GIB, on_root_disk=True) == 5  # who says a number means it
+    assert Floor(size_bytes=5).bytes_of(1000 * GIB, on_root_disk=True) == 5  # an explicit number is used as it is
 
 
 @pytest.mark.parametrize("text", ["", "-1", "100%", "a%", "half", "5 %"])

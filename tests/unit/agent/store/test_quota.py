@@ -1,4 +1,4 @@
-"""The arithmetic of room, driven through any order of reservations, arrivals, discards, removals and new limits."""
+"""The arithmetic of reservations, under any order of reservations, writes, discards, removals and new limits."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,30 +14,30 @@ shares = st.floats(0, 1)
 
 
 class Quota(RuleBasedStateMachine):
-    """A disk of 1000 bytes with downloads that write only what they were promised, and a limit that may change."""
+    """A disk of 1000 bytes with downloads that write only what they have reserved, and a limit that may change."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ledger = Ledger()
         self.limit, self.floor, self.others = 800, 50, 0
         self.stored = 0  # of complete models
-        self.open: dict[str, int] = {}  # what each is still promised, by our own count
-        self.came: dict[str, int] = {}  # what is on the disk of it
+        self.open: dict[str, int] = {}  # the rest of each reservation, as the test counts it
+        self.came: dict[str, int] = {}  # the bytes on the disk
         self.lowered = False
 
     @property
     def used(self) -> int:
-        """What the disk shows of ours."""
+        """The bytes that the store uses on the disk."""
         return self.stored + sum(self.came.values())
 
     @property
     def capacity(self) -> StoreCapacity:
-        """What a reservation is decided from."""
+        """The values that decide about a reservation."""
         return StoreCapacity(self.used, self.limit, DISK - self.used - self.others, self.floor)
 
     @rule(key=keys, size=sizes)
     def ask(self, key: str, size: int) -> None:
-        """Ask for the rest of a model; it is granted in full or not at all."""
+        """Reserve the rest of a model, in full or not at all."""
         need = max(0, size - self.came.get(key, 0))
         if not why_refused(need, self.ledger.reserved(excluding=key), self.capacity):
             self.ledger.reserve(key, need)
@@ -46,7 +46,7 @@ class Quota(RuleBasedStateMachine):
 
     @rule(key=keys, share=shares)
     def write(self, key: str, share: float) -> None:
-        """Some of what was promised arrives."""
+        """Receive some of the reserved bytes."""
         size = int(self.open.get(key, 0) * share)
         self.ledger.arrived(key, size)
         if key in self.open:
@@ -55,7 +55,7 @@ class Quota(RuleBasedStateMachine):
 
     @rule(key=keys)
     def discard(self, key: str) -> None:
-        """All that came of a model was wrong: it comes again under the same promise."""
+        """Discard all received bytes of a model, which are reserved again."""
         if key in self.open:
             size, self.came[key] = self.came[key], 0
             self.ledger.arrived(key, -size)
@@ -63,39 +63,39 @@ class Quota(RuleBasedStateMachine):
 
     @rule(key=keys)
     def end(self, key: str) -> None:
-        """A download ends, complete or not; its bytes stay."""
+        """End a download, complete or not; its bytes stay."""
         self.ledger.release(key)
         self.open.pop(key, None)
 
     @rule(key=keys)
     def commit_and_remove(self, key: str) -> None:
-        """A model goes from the disk."""
+        """Remove a model from the disk."""
         self.end(key)
         self.came.pop(key, None)
 
     @rule(limit=st.integers(1, 1200))
     def change_limit(self, limit: int) -> None:
-        """The administrator changes his mind; what is promised already stays promised."""
+        """Change the limit; existing reservations stay."""
         self.lowered = self.lowered or limit < self.used + sum(self.open.values())
         self.limit = limit
 
     @precondition(lambda self: self.lowered and self.used + sum(self.open.values()) <= self.limit)
     @rule()
     def level_again(self) -> None:
-        """Enough was removed since the limit was lowered."""
+        """Note that enough was removed since the limit was lowered."""
         self.lowered = False
 
     @invariant()
-    def promises_are_those_that_were_made(self) -> None:
-        """No promise is lost, none is left over."""
+    def reservations_are_those_that_were_made(self) -> None:
+        """No reservation is lost, and none is left over."""
         for key in KEYS:
             others = sum(size for name, size in self.open.items() if name != key)
             assert self.ledger.reserved(excluding=key) == others
         assert self.ledger.reserved() == sum(self.open.values())
 
     @invariant()
-    def what_is_promised_fits(self) -> None:
-        """Neither limit nor floor is crossed, whatever arrives of it."""
+    def reservations_fit(self) -> None:
+        """Neither limit nor floor is crossed, even if all reserved bytes arrive."""
         total = self.used + self.ledger.reserved()
         assert self.lowered or total <= self.limit
         assert total + self.floor <= DISK

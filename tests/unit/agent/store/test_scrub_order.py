@@ -12,7 +12,7 @@ def test_a_pass_continues_in_name_order_after_the_last_blob(found: set[str], aft
     assert ahead == sorted(name for name in found if name > after)
 
 
-def test_a_blob_that_is_not_finished_in_three_tries_waits_for_the_next_pass() -> None:
+def test_a_blob_that_is_not_finished_in_three_attempts_waits_for_the_next_pass() -> None:
     assert blobs_ahead("abc", Position("a", tries=2)) == ["b", "c"]
     assert blobs_ahead("abc", Position("a", tries=3)) == ["c"]
     assert blobs_ahead("abc", Position("c", tries=3)) == []

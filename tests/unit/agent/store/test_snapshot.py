@@ -1,4 +1,4 @@
-"""What `.completed` records about archives, also to and from versions that know only one."""
+"""What `.completed` records about archives, and its compatibility with versions that support only one."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ ARCHIVES = {name: CompletedFile(name, 9, SHA[name], f"sha256:{SHA[name]}") for n
 CONFIG = CompletedFile("config.json", 2, SHA["config.json"], f"sha256:{SHA['config.json']}")
 ONE = ArchiveContents(ARCHIVES["a.tar"], (MEMBERS["a"],))
 TWO = ArchiveContents(ARCHIVES["b.tar"], (MEMBERS["b"],))
-# As every version wrote it before there were several archives in a model.
+# The format before a model could have several archives.
 OLD = (
     b'{"id":"m","revision":"r","uri":"hf://o/m@r","manifest":"d","files":[{"path":"a","size":1,"sha256":"%s"}],'
     b'"archive":{"path":"a.tar","size":9,"sha256":"%s","digest":"sha256:%s"}}'
@@ -64,7 +64,7 @@ def test_several_archives_and_a_file_beside_them_are_read_back_as_written(tmp_pa
     assert ["-" in keys[path] for path in ("a", "b", "config.json")] == [True, True, False]
 
 
-def test_a_single_archive_and_the_file_beside_it_are_told_apart(tmp_path: Path, place: Path) -> None:
+def test_a_single_archive_and_the_file_beside_it_are_distinguished(tmp_path: Path, place: Path) -> None:
     mark = completed_of(manifest(ARCHIVES["a.tar"], CONFIG), "m", {"config.json": CONFIG.sha256}, (ONE,))
     snapshot = read_snapshot(Layout(tmp_path), written(place, mark.encode()))
     assert snapshot is not None

@@ -1,4 +1,4 @@
-"""Digests over the digests of parts, whatever pieces the bytes come in."""
+"""Digests over the digests of parts, independent of the pieces in which bytes arrive."""
 
 import hashlib
 import zlib
@@ -22,14 +22,14 @@ DIGESTS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def digest_of(algorithm: str, body: bytes, part_bytes: int) -> str:
-    """Return what a store keeps of a body that came in such parts."""
+    """Return the digest that an object store keeps for a body uploaded in parts of this size."""
     parts = [body[start : start + part_bytes] for start in range(0, len(body), part_bytes)]
     over = DIGESTS[algorithm](b"".join(map(DIGESTS[algorithm], parts)))
     return f"{algorithm}-parts:{over.hex()}-{len(parts)}-{part_bytes}"
 
 
 def fed(digest: str, body: bytes, size_bytes: int, ends: Iterable[int] = ()) -> Check:
-    """Return a check that took a body in pieces that end there."""
+    """Return a check that was fed a body in pieces with these ends."""
     check, start = Check(File("f", size_bytes, digest)), 0
     for end in (*sorted(ends), len(body)):
         check.feed(memoryview(body)[start:end])
@@ -77,7 +77,7 @@ def test_the_digest_of_parts_matches_a_value_computed_by_openssl() -> None:
     "value", ["", "zz-1-9", "%s", "%s-1", "%s-1-0", "%s-1-09", "%s-01-9", "%s-1-9-9", "%s-2-5 ", "%s-1-1", "%s-2-9"]
 )
 def test_a_malformed_value_never_matches(value: str) -> None:
-    """It is held against that of one part, whose bytes are not looked at one by one."""
+    """It is compared with the digest of the body as a single part."""
     body = b"123456789"
     over = digest_of("crc32", body, 9).partition(":")[2].partition("-")[0]
     with pytest.raises(DigestMismatch, match=f"got {over}-1-9 "):

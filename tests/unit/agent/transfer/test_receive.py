@@ -1,4 +1,4 @@
-"""How a segment is received from a server that ignores Range: the clock is that of its bytes."""
+"""Segments from a server that ignores Range; the clock advances with the bytes that it sends."""
 
 import tempfile
 import threading
@@ -85,7 +85,7 @@ def path_of(slow: Slow, progress: Progress | None = None, rate_limiter: RateLimi
 
 
 def test_time_spent_on_skipped_bytes_does_not_count_against_the_wanted_ones(segmented: SegmentedFile) -> None:
-    """All of it takes a minute and a half, and what comes after is no slower than what came before."""
+    """The skipping takes a minute and a half, and the wanted bytes are no slower than the skipped ones."""
     slow, segment, progress = Slow(rate=11_000), second_half(segmented), Progress()
     receive(path_of(slow, progress), segmented, segment, memoryview(bytearray(2**18)))
     assert segmented.missing_bytes == 0
@@ -115,7 +115,7 @@ def test_a_stop_ends_the_skipping_of_bytes(segmented: SegmentedFile) -> None:
 def test_skipping_draws_from_the_rate_limit_in_small_steps(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1e6), second_half(segmented)
     path = path_of(slow, rate_limiter=RateLimiter(rate=1e-3, clock=lambda: slow.now))
-    slow.now = 1e9  # the bucket is full: one grain, on credit
+    slow.now = 1e9  # the bucket is full: one more grain, on credit
     slow.before_pass = path.stop.set
     with pytest.raises(Stopped):
         receive(path, segmented, segment, memoryview(bytearray(2**14)))

@@ -16,7 +16,7 @@ def retry_budget(clock: Clock) -> SharedRetryBudget:
     return SharedRetryBudget(POLICY, Timing(clock, lambda _, most: most))
 
 
-def test_waits_longer_each_time_and_gives_up() -> None:
+def test_pauses_grow_until_the_budget_is_exhausted() -> None:
     clock = Clock()
     tried = retry_budget(clock)
     for expected in (1.0, 2.0):
@@ -62,18 +62,18 @@ def requests_of(cut_bytes: int, size: int, *, seconds: float = 10**9, receivers:
 
 @pytest.mark.parametrize("receivers", [1, 4, 16])
 @pytest.mark.parametrize("cut_bytes", [1, 1000, 4096, 10_000])
-def test_a_server_that_cuts_every_answer_early_is_not_hammered(cut_bytes: int, receivers: int) -> None:
+def test_requests_to_a_server_that_truncates_every_response_early_become_rare(cut_bytes: int, receivers: int) -> None:
     asked, _ = requests_of(cut_bytes, 10**12, seconds=70, receivers=receivers)
     assert 5 * receivers <= asked <= 100 * receivers
 
 
-def test_a_server_that_cuts_long_answers_is_asked_again_without_delay() -> None:
+def test_a_server_that_truncates_long_responses_gets_the_next_request_without_delay() -> None:
     asked, waited_s = requests_of(50 * 10**6, 5 * 10**9)
     assert asked == 100
     assert waited_s < 0.1
 
 
-def test_frequent_cuts_still_allow_the_lowest_acceptable_rate() -> None:
+def test_frequently_truncated_responses_still_allow_the_lowest_acceptable_rate() -> None:
     _, waited_s = requests_of(16 * 1024, 10**7)
     assert 10**7 / waited_s >= LEAST_RATE * 0.9
 
@@ -157,7 +157,7 @@ def waits(policy: RetryPolicy, failure: Callable[[float], LarderError | None], r
 @pytest.mark.parametrize("receivers", [1, 4])
 @pytest.mark.parametrize("after_s", [0, 5, 30, 60])
 @pytest.mark.parametrize("policy", [RetryPolicy(), COMMAND_POLICY], ids=["agent", "command line"])
-def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
+def test_a_download_waits_a_minute_if_the_server_requests_it(
     policy: RetryPolicy, after_s: float, receivers: int
 ) -> None:
     starting = [Unreachable("just started"), None]
@@ -168,7 +168,7 @@ def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
     assert waits(policy, failure, receivers) <= 60 + after_s + 2 * policy.cap_s
 
 
-def test_a_server_that_is_down_briefly_is_waited_for() -> None:
+def test_a_download_waits_for_a_server_that_is_down_briefly() -> None:
     assert waits(COMMAND_POLICY, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
     with pytest.raises(Unreachable):
         waits(COMMAND_POLICY, lambda now: Unreachable("down") if now < 60 else None, 1)

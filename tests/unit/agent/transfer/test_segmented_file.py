@@ -20,7 +20,7 @@ from shared.manifest import File
 
 KEY = "0" * 64
 SOON_S = 60
-SEVERAL_LOOKS_S = 0.5  # the hashing thread looks every 0.2 s
+SEVERAL_LOOKS_S = 0.5  # the hashing thread checks every 0.2 s
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def test_segments_in_any_order_give_the_whole_file(size: int, steps: list[tuple[
         held = list(segmented.partial.held)
         reported = list(held_ranges(segmented.partial.path.parent, KEY, size, digest=True))
         assert list(ByteRanges([*held, *reported])) == held
-        assert reported == held or not segmented.missing_bytes  # of a whole file the last bytes need not be reported
+        assert reported == held or not segmented.missing_bytes  # the last bytes of a whole file need not be reported
         while segment := segmented.take_segment():
             put(segmented, segment, size)
             segmented.give_back(segment)
@@ -94,7 +94,7 @@ def test_a_kill_loses_at_most_128_kib_per_connection(tmp_path: Path) -> None:
                 put(segmented, segment, step)
         reported = held_ranges(
             tmp_path, KEY, size, digest=True
-        ).size_bytes  # what the next process finds after a kill now
+        ).size_bytes  # what the next process would find after a kill at this moment
         assert segmented.partial.held.size_bytes - reported <= len(segments) * 2**17
 
 
@@ -180,7 +180,7 @@ def writing_late(segmented: SegmentedFile, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_starting_over_waits_for_running_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the old bytes could come over the new ones, which are hashed from memory."""
+    """Otherwise the old bytes could overwrite the new ones, which are hashed from memory."""
     with begun(1000) as segmented, ThreadPoolExecutor() as threads:
         before = segmented.hashing
         with writing_late(segmented, monkeypatch) as may_write:
@@ -196,7 +196,7 @@ def test_starting_over_waits_for_running_writes(monkeypatch: pytest.MonkeyPatch)
         assert taken(segmented.take_segment()).left == ByteRange(0, 1000)
 
 
-def test_two_threads_may_start_over_at_once_and_giving_up_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_may_start_over_at_once_and_the_end_of_retries_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
     with begun(1000) as segmented, ThreadPoolExecutor() as threads:
         before = segmented.hashing
         with writing_late(segmented, monkeypatch) as may_write:
@@ -209,7 +209,7 @@ def test_two_threads_may_start_over_at_once_and_giving_up_is_final(monkeypatch: 
 
 
 def test_a_finished_file_is_not_started_over() -> None:
-    """It may be a blob already, which would be emptied."""
+    """The file may already be a blob, which would be emptied."""
     with begun(1000) as segmented:
         before = segmented.hashing
         segmented.discard()
@@ -251,7 +251,7 @@ def test_every_byte_is_hashed_once_in_order_by_any_thread(size: int, steps: list
 
 
 def catch_up(segmented: SegmentedFile) -> int:
-    """Hash what is here and not hashed, as the hashing thread does; return how many bytes these were."""
+    """Hash the bytes that are present but not hashed, as the hashing thread does; return their number."""
     hashing = segmented.hashing
     unhashed = segmented.unhashed(hashing, threading.Event())
     assert unhashed is not None

@@ -1,13 +1,13 @@
 from agent.transfer.stall_detector import StallDetector
 
 
-def test_a_body_below_the_least_rate_is_abandoned_after_a_window() -> None:
+def test_a_body_below_the_minimum_rate_is_abandoned_after_a_window() -> None:
     pace = StallDetector(least_rate=1000, window_s=10)
     assert [pace.observe(500, 1.0) for _ in range(9)] == [None] * 9
     assert pace.observe(500, 1.0) == 500
 
 
-def test_a_body_at_the_least_rate_is_not_abandoned() -> None:
+def test_a_body_at_the_minimum_rate_is_not_abandoned() -> None:
     pace = StallDetector(least_rate=1000, window_s=10)
     assert [pace.observe(1000, 1.0) for _ in range(50)] == [None] * 50
 
