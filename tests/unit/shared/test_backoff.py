@@ -27,7 +27,7 @@ def test_spreads_over_the_upper_half() -> None:
 
 @settings(deadline=None)
 @given(failures=st.integers(1, 10**6), asked_s=st.floats(0, 10**6))
-def test_a_server_gets_the_time_that_it_asked_for_and_little_more(failures: int, asked_s: float) -> None:
+def test_the_wait_is_the_time_that_the_server_requested_and_little_more(failures: int, asked_s: float) -> None:
     latest = Backoff(1, 60, uniform=lambda _, high: high)
     earliest = Backoff(1, 60, uniform=lambda low, _: low)
     assert earliest.delay_s(failures, asked_s) >= asked_s

@@ -1,4 +1,4 @@
-"""Whom a program trusts while the certificates of another are renewed."""
+"""Which CAs a program trusts while the certificates of another are renewed."""
 
 import os
 import ssl
@@ -58,7 +58,7 @@ def test_rewriting_the_file_with_the_same_ca_keeps_the_previous_one_trusted(tmp_
     put(tmp_path / "ca.crt", second)
     assert reloader.context() is not context
     put(tmp_path / "ca.crt", second)
-    assert accepts(reloader.context(), first), "what came before is still the first"
+    assert accepts(reloader.context(), first), "the first CA is still the previous one"
 
 
 def test_every_ca_in_a_bundle_is_trusted(tmp_path: Path) -> None:

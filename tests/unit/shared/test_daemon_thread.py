@@ -1,4 +1,4 @@
-"""Blocking work on threads that nobody waits for."""
+"""Blocking work on daemon threads, which the exit of the program does not wait for."""
 
 import asyncio
 import subprocess
@@ -48,5 +48,5 @@ async def test_a_cancelled_caller_does_not_stop_the_thread() -> None:
     await asyncio.to_thread(done.wait)
 
 
-def test_a_thread_that_never_ends_does_not_keep_the_program_from_ending() -> None:
+def test_a_thread_that_never_ends_does_not_keep_the_program_running() -> None:
     subprocess.run([sys.executable, "-c", _STUCK], check=True, timeout=60)  # noqa: S603 - our own code

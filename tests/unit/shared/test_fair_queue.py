@@ -1,4 +1,4 @@
-"""Flows take turns, and within a flow nobody overtakes."""
+"""Flows take turns, and the items of a flow keep their order."""
 
 from collections import Counter, defaultdict
 
@@ -25,7 +25,7 @@ def test_a_blocked_flow_is_skipped_and_keeps_its_place() -> None:
     assert [queue.pop(), queue.pop(), queue.pop()] == ["a", "c", None]
 
 
-def test_an_item_can_be_taken_out() -> None:
+def test_an_item_can_be_removed() -> None:
     queue: FairQueue[str, int] = FairQueue()
     queue.push("a", 1)
     assert queue.remove("a", 1)

@@ -7,7 +7,7 @@ from shared.internal_errors import InternalErrors, keep_running
 
 
 class Loop:
-    """A loop that breaks a few times, then runs on."""
+    """A loop that fails a few times, and then keeps running."""
 
     def __init__(self, breaks: int) -> None:
         self.breaks, self.begun, self.running = breaks, 0, asyncio.Event()

@@ -1,4 +1,4 @@
-"""What is loaded when first used must be there then: a wrong name would else be found by a download."""
+"""Imports inside functions must succeed: otherwise, only a download would reveal a wrong name."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ _INDENTED = re.compile(r"^[ \t].*\bimport\b", re.MULTILINE)
 
 
 def late_imports() -> Iterator[tuple[str, str]]:
-    """Module and name of every import that stands in a function of the agent or of what it shares."""
+    """Return module and name of every import inside a function of `agent` or `shared`."""
     for file in sorted(path for package in ("agent", "shared") for path in (ROOT / package).rglob("*.py")):
         text = file.read_text()
         for function in ast.walk(ast.parse(text)) if _INDENTED.search(text) else ():
@@ -40,7 +40,7 @@ def test_late_imports_are_found() -> None:
 
 @pytest.mark.parametrize(("module", "name"), FOUND)
 def test_every_late_import_succeeds(module: str, name: str) -> None:
-    if name and not hasattr(import_module(module), name):  # then it is a module of the package
+    if name and not hasattr(import_module(module), name):  # otherwise it is a module of the package
         import_module(f"{module}.{name}")
 
 

@@ -1,4 +1,4 @@
-"""What all kinds of plugins share."""
+"""The loading of plugins, for all kinds of them."""
 
 from importlib.metadata import EntryPoint
 
@@ -7,12 +7,12 @@ import pytest
 from shared.plugin_loading import in_order, installed_points, require
 
 
-def test_entry_points_come_in_the_order_of_their_names() -> None:
+def test_entry_points_are_returned_in_the_order_of_their_names() -> None:
     points = [EntryPoint(name, "x:y", "g") for name in ("b", "a", "c")]
     assert [point.name for point in in_order(points)] == ["a", "b", "c"]
 
 
-def test_only_those_of_the_group_are_found() -> None:
+def test_only_entry_points_of_the_group_are_found() -> None:
     names = [point.name for point in installed_points("console_scripts")]
     assert "larder" in names
     assert names == sorted(names)

@@ -1,4 +1,4 @@
-"""How much may be taken by when."""
+"""How many tokens may be taken, and when."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def test_tokens_accrue_up_to_the_burst() -> None:
     assert bucket.wait_s(10.0, 100.0) == 0.0
     assert bucket.tokens == 10.0
     assert bucket.draw(25.0, 100.0) == 0.0, "on credit, because the bucket is full"
-    assert bucket.draw(1.0, 100.0) == pytest.approx(8.0), "the credit comes first"
+    assert bucket.draw(1.0, 100.0) == pytest.approx(8.0), "the debt is repaid first"
 
 
 def test_tokens_given_back_fit_into_the_bucket() -> None:
@@ -50,10 +50,10 @@ def test_tokens_given_back_fit_into_the_bucket() -> None:
 def test_a_changed_rate_counts_from_now_on() -> None:
     bucket = TokenBucket(rate=1.0, burst=10.0, filled_at=0.0)
     bucket.change(rate=5.0, burst=4.0, now=3.0)
-    assert bucket.tokens == 3.0, "what had accrued at the old rate"
+    assert bucket.tokens == 3.0, "the tokens that had accrued at the old rate"
     assert bucket.wait_s(4.0, 3.0) == pytest.approx(0.2)
     bucket.change(rate=5.0, burst=2.0, now=10.0)
-    assert bucket.tokens == 2.0, "what fits"
+    assert bucket.tokens == 2.0, "the tokens that fit"
 
 
 def test_a_clock_set_back_adds_nothing() -> None:

@@ -1,4 +1,4 @@
-"""The definitions in `crds/` are those of the Structs, and are such as the API server takes."""
+"""The definitions in `crds/` match the Structs, and meet the requirements of the API server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_every_list_text_and_map_has_a_bound(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=kind)
-def test_ome_manifests_keep_what_we_do_not_know_at_every_depth(definition: Definition) -> None:
+def test_unknown_fields_of_ome_manifests_are_kept_at_every_depth(definition: Definition) -> None:
     opened = [bool(s.get(KEPT)) for p, s in schemas(root(definition)) if s.get("properties") and p]
     assert all(opened) is definition.open_spec
 

@@ -1,4 +1,4 @@
-"""What an agent reports stays small whatever was read, and what is reported is checked as a stranger's word."""
+"""The metadata that an agent reports has a bounded size, and is checked as untrusted input."""
 
 import msgspec
 import pytest
@@ -45,7 +45,7 @@ def test_a_report_stays_within_its_size_limit_and_its_schema(found: Metadata) ->
     report = reported(decoded, "i" * 20)
     body = msgspec.json.encode(report)
     assert len(body) <= MAX_BYTES
-    assert msgspec.json.decode(body, type=UnpackedMetadata) == report, "what the schema bounds is checked here too"
+    assert msgspec.json.decode(body, type=UnpackedMetadata) == report, "the bounds of the schema are checked here too"
     again = reading_of(report).metadata
     assert again
     assert again.parameters == found.parameters

@@ -1,4 +1,4 @@
-"""The annotation is read within limits, keeps what it does not know, and never has what is Kubernetes' own."""
+"""The annotation is read within limits, keeps unknown fields, and never has resources of Kubernetes itself."""
 
 import json
 from contextlib import suppress

@@ -113,7 +113,7 @@ def test_special_addresses_are_refused_by_kind(address: str, why: str) -> None:
 @given(inner=st.ip_addresses(v=4) | _REFUSED_IPV4, embedding=st.sampled_from(sorted(EMBEDDINGS)))
 @example(inner=IPv4Address("169.254.169.254"), embedding="compatible")
 def test_an_address_that_is_refused_is_refused_in_every_embedding(inner: IPv4Address, embedding: str) -> None:
-    # What begins with zeros may be bits of a longer prefix, or the end of an address behind a shorter one.
+    # Leading zeros may be bits of a longer prefix, or the end of an address behind a shorter one.
     assume(embedding not in LOCAL_NAT64 or inner not in ip_network("0.0.0.0/8"))
     address = EMBEDDINGS[embedding](inner)
     assert not why_refused(inner, ()) or why_refused(address, ())

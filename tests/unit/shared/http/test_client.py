@@ -12,7 +12,7 @@ from shared.sources.settings import SourceSettings
 
 Serve = Callable[[Answer], ScriptedServer]
 LOOPBACK = SourceSettings(allow_addresses=("127.0.0.0/8",), connect_timeout_s=30)
-HASTY = replace(LOOPBACK, read_timeout_s=3)  # what comes at all comes sooner, on a busy machine too
+HASTY = replace(LOOPBACK, read_timeout_s=3)  # responses arrive sooner, even on a busy machine
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How much a connection waits for at a time: much only where round trips are short."""
+"""How many bytes a read waits for: many only if round trips are short."""
 
 import socket
 from collections.abc import Iterator

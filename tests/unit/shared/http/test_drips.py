@@ -1,4 +1,4 @@
-"""Answers that come byte by byte, or have no end."""
+"""Responses that arrive byte by byte, or never end."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ Drip = Callable[..., Connection]
 
 @pytest.fixture
 def drip() -> Iterator[Drip]:
-    """Return a wire with a time-out (of a second) to which these parts come, one every 0.05 s, until the test ends."""
+    """Return a connection with a time-out (one second), which receives one of these parts every 0.05 s."""
     ended, ends, threads = threading.Event(), list[socket.socket](), list[threading.Thread]()
 
     def send(far: socket.socket, parts: Iterator[bytes]) -> None:
@@ -55,7 +55,7 @@ def test_endless_trailers_are_not_waited_for(drip: Drip) -> None:
     body = body_of(CHUNKED, drip(iter([b"1\r\na\r\n0\r\n", *[b"X: y\r\n"] * 1000])))
     buffer = memoryview(bytearray(10))
     assert [body.read_once(buffer), body.read_once(buffer), body.read_once(buffer)] == [1, 0, 0]
-    assert not body.ended  # so that the connection is not used again
+    assert not body.ended  # so that the connection is not reused
 
 
 @pytest.mark.parametrize("size", [b"zz", b"-5", b"+5", b"0x5", b"1_0", b"", b"f" * 16])

@@ -1,4 +1,4 @@
-"""What is said where the API server gives no answer: where, why and what to do, without class names."""
+"""Messages about an API server that does not answer: where, why and what to do, without class names."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def message_of(tmp_path: Path, server: str, **cluster: str) -> str:
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Start a server that answers every connection with these bytes and closes it; give its port."""
+    """Start a server that answers every connection with these bytes and closes it; return its port."""
     async with AsyncExitStack() as stack:
 
         async def start(answer: bytes, context: ssl.SSLContext | None = None) -> int:

@@ -16,7 +16,7 @@ NOWHERE = Path("/nonexistent")
 
 
 def make_fresh(access: Access) -> None:
-    """Let the token's minute be over at once."""
+    """Make the token expire at once, instead of after a minute."""
     assert isinstance(access.authorization, TokenFile)
     access.authorization.fresh_s = 0
 

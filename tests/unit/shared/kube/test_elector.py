@@ -20,7 +20,7 @@ def now() -> float:
 
 @dataclass
 class FailingLock:
-    """A memory lock that stops working at a given moment, in one of the ways that a network has."""
+    """A lock in memory that fails from a given moment on, in one of the ways in which networks fail."""
 
     lock: MemoryLock
     from_s: float
@@ -86,7 +86,7 @@ async def test_a_standby_takes_over_within_one_retry_after_the_leader_ends() -> 
     second.cancel()
 
 
-@pytest.mark.parametrize("seed", range(10))  # the waits decide how close to the deadline the last attempt begins
+@pytest.mark.parametrize("seed", range(10))  # the intervals determine how close to the deadline the last attempt begins
 @pytest.mark.parametrize("how", ["refused", "hangs"])
 async def test_a_leader_cut_off_from_the_lock_stops_working_within_the_deadline(how: str, seed: int) -> None:
     record, ticks, troubles = LockRecord(), list[float](), list[str]()
@@ -150,7 +150,7 @@ class SlowLock:
     failures: int = 0
 
     async def acquire(self) -> bool:
-        """As a server does: what was asked is done, also where nobody waits for the answer any more."""
+        """Acquire as a server would: even if the caller no longer waits for the response."""
         return await asyncio.shield(asyncio.create_task(self._acquire()))
 
     async def _acquire(self) -> bool:
@@ -166,7 +166,7 @@ class SlowLock:
 
 
 async def ended(running: "asyncio.Task[None]", cancels: int = 1) -> None:
-    """Cancel as a program that ends does, once or more often."""
+    """Cancel a task as an ending program does, this many times."""
     for _ in range(cancels):
         running.cancel()
         await asyncio.sleep(0.01)
@@ -213,7 +213,7 @@ async def test_the_lease_is_released_after_the_work_has_ended() -> None:
     assert (holders, record.holder) == (["a"], "")
 
 
-async def test_a_hanging_lock_does_not_keep_the_program_from_ending() -> None:
+async def test_a_hanging_lock_does_not_keep_the_program_running() -> None:
     record, ticks = LockRecord(), list[float]()
     elector = Elector(FailingLock(lock(record, "a"), now() + 20, "hangs"), ticking(ticks), DEADLINE_S, RETRY_S)
     running = asyncio.create_task(elector.run())

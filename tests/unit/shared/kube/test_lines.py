@@ -15,12 +15,12 @@ async def arriving(chunks: Sequence[bytes]) -> AsyncIterator[bytes]:
 
 @settings(deadline=None)  # a busy machine is not a failure
 @given(st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"z", b"\n")), max_size=12))
-async def test_however_the_bytes_arrive_the_lines_are_the_same(chunks: list[bytes]) -> None:
+async def test_lines_do_not_depend_on_how_the_bytes_arrive(chunks: list[bytes]) -> None:
     lines = [line async for line in split_lines(arriving(chunks), 10_000)]
     assert lines == b"".join(chunks).split(b"\n")[:-1]
 
 
-async def test_a_line_of_many_megabytes_passes() -> None:
+async def test_a_line_of_many_megabytes_is_accepted() -> None:
     chunks = [b"x" * 65_536] * 100 + [b"\n"]
     assert [len(line) async for line in split_lines(arriving(chunks), 32 * 2**20)] == [6_553_600]
 

@@ -1,4 +1,4 @@
-"""A minute of every fault in no time: the waits of the reflector drive the clock, the sockets are real."""
+"""A simulated minute of every fault: the waits of the reflector advance the clock, and the sockets are real."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ class Numbered(Object, frozen=True, kw_only=True):
 
 
 class Recorder:
-    """A server's script and a clock that only waiting moves."""
+    """A scripted server, and a clock that only waits advance."""
 
     def __init__(self, watch: Handler) -> None:
         self.watch = watch
@@ -162,7 +162,7 @@ async def test_an_endless_fault_neither_stops_the_reflector_nor_floods_the_serve
     assert len(cluster.queries) < 3 * MINUTE_S, "hot loop"
     assert set(cluster.names()) >= {"m0", "m1", "m2"}
     deleted = [before.metadata.name for before, after in cluster.changes if before and not after]
-    assert set(deleted) <= {"m666"}, "a deletion was told of what every list has"
+    assert set(deleted) <= {"m666"}, "an object that every list has was reported as deleted"
     assert max(cluster.waits) <= 2
     assert cluster.troubles
 
@@ -194,7 +194,7 @@ async def test_a_busy_server_is_not_asked_before_its_stated_time(
     assert all(least_s <= wait_s <= most_s for wait_s in cluster.waits)
 
 
-async def test_the_wait_a_server_asks_for_is_honoured_up_to_half_a_minute(serve: Serve) -> None:
+async def test_the_wait_that_a_server_requests_is_honoured_up_to_half_a_minute(serve: Serve) -> None:
     cluster = Recorder(status(429, "<html>", Retry_After="3600"))
     async with cluster.reflected(serve):
         await cluster.a_minute_passed.wait()

@@ -36,7 +36,7 @@ async def test_a_key_added_twice_is_queued_once() -> None:
     assert len(queue) == 3
 
 
-async def test_a_key_added_while_in_hand_is_served_once_more_and_never_at_the_same_time() -> None:
+async def test_a_key_added_while_it_is_served_is_served_once_more_but_not_concurrently() -> None:
     queue: WorkQueue[str] = WorkQueue(no_error)
     turns: list[tuple[float, float]] = []
 
@@ -45,7 +45,7 @@ async def test_a_key_added_while_in_hand_is_served_once_more_and_never_at_the_sa
         for _ in range(5):
             queue.add(key)
         if len(turns) == 1:
-            queue._dirty.discard(key)  # the last turn asks for no other
+            queue._dirty.discard(key)  # the last turn requests no other
         await asyncio.sleep(1)
         turns.append((began, now()))
 
@@ -69,7 +69,7 @@ async def test_different_keys_are_served_at_the_same_time_by_as_many_workers() -
     assert [round(at - began[0], 3) for at in began] == [0, 0, 1, 1]
 
 
-async def test_a_failing_key_comes_back_with_growing_delays_and_others_continue() -> None:
+async def test_a_failing_key_is_retried_with_growing_delays_and_others_continue() -> None:
     waits: list[float] = []
     queue: WorkQueue[str] = WorkQueue(lambda _key, _error, wait_s: waits.append(wait_s), Backoff(1, 8, lambda _, b: b))
     served: list[tuple[str, float]] = []

@@ -1,4 +1,4 @@
-"""Numbers of parameters without headers: by an index, else by the size of the weights."""
+"""Numbers of parameters without headers: from an index, or else from the size of the weights."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_the_estimate_is_near_the_published_number(
 
 
 def sparse(folder: Path, config: dict[str, Any], size_bytes: int) -> Metadata:
-    """Return what is read of a model whose weights are a hole of this size."""
+    """Return the metadata of a model whose weights are a sparse file of this size."""
     (folder / "pytorch_model.bin").touch()
     os.truncate(folder / "pytorch_model.bin", size_bytes)
     (folder / "config.json").write_text(json.dumps(config))
@@ -63,7 +63,7 @@ def sparse(folder: Path, config: dict[str, Any], size_bytes: int) -> Metadata:
         ({"torch_dtype": "float32"}, "pytorch_model.fp16.bin", 20),
         ({"torch_dtype": "float7"}, "pytorch_model.bin", None),
         ({"quantization_config": {"quant_method": "unheard-of"}}, "pytorch_model.bin", None),
-        # tables that are larger than all there is count for nothing
+        # embedding tables larger than the whole file are ignored
         (quantized(quant_method="fp8"), "pytorch_model.bin", 40),
         # an ONNX graph may keep its weights in files of any name
         ({"torch_dtype": "float32"}, "model.onnx", None),
@@ -80,7 +80,7 @@ def test_no_parameters_are_estimated_without_weights() -> None:
     assert read(config_json=config_of("llama-3.1")).parameters is None
 
 
-def test_all_shards_of_a_set_count_once_and_second_copies_do_not() -> None:
+def test_all_shards_of_a_set_count_once_and_further_copies_do_not() -> None:
     again = {"consolidated.00.pth": bytes(40), "optimizer.bin": bytes(99)}
     found = read_files({"config.json": LLAMA, **SHARDS, **again})
     assert (found.parameters, found.weight_bytes) == (20, 40)

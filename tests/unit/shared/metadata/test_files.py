@@ -1,4 +1,4 @@
-"""The port to a model's files: a directory, a source, the twin."""
+"""The port to a model's files: a directory, a source, and the in-memory twin."""
 
 import os
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path: Path) -> None:
 
 
 def broken_model(tmp_path: Path, *names: str) -> Path:
-    """Write a model with links of these names that lead nowhere, and one out of it."""
+    """Write a model with dangling links of these names, and one that leads out of it."""
     model = tmp_path / "model"
     (model / "text").mkdir(parents=True)
     (model / "config.json").write_text('{"model_type": "llama"}')

@@ -1,4 +1,4 @@
-"""JSON of strangers: what is refused names the file and the field."""
+"""Untrusted JSON: a refusal names the file and the field."""
 
 import copy
 import json
@@ -144,7 +144,7 @@ def test_any_bytes_are_read_or_refused(file: str, body: bytes) -> None:
 
 @pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\", b'\\"a', b'"\\', b'{"', b'"":'])
 def test_an_unterminated_text_is_scanned_only_once(unit: bytes) -> None:
-    """Sixteen MiB end at all: what begins again at each quote does not within a day."""
+    """Sixteen MiB are scanned in time; a scan that restarts at each quote would take more than a day."""
     with pytest.raises(MetadataError):
         parse_json("config.json", (b'{"a": "' + unit * (16 * 2**20))[: 16 * 2**20])
 

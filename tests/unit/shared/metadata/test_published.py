@@ -1,4 +1,4 @@
-"""What published configurations say, in `data`: a case a layout, with the values of its model card."""
+"""Published configurations from `data`, one case per layout, with the values of the model card."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ TEXT, SEES = ("TEXT_TO_TEXT",), ("IMAGE_TEXT_TO_TEXT", "TEXT_TO_TEXT")
 FILMS = ("IMAGE_TEXT_TO_TEXT", "VIDEO_TEXT_TO_TEXT", "TEXT_TO_TEXT")
 AUDIO = ("IMAGE_TEXT_TO_TEXT", "AUDIO_TEXT_TO_TEXT", "TEXT_TO_TEXT")
 
-# name: (context, layers, heads, kv heads, bytes a token), what else is told
+# name: (context, layers, heads, kv heads, bytes per token), other values
 CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "llama-1": ((2048, 32, 32, 32, 2 * 32 * 32 * 128 * 2), {"dtype": "float16", "capabilities": TEXT}),
     "llama-2": ((4096, 80, 64, 8, 2 * 80 * 8 * 128 * 2), {}),
@@ -46,7 +46,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "glm-4-v": ((8192, 40, 32, 2, 2 * 40 * 2 * 128 * 2), {"capabilities": SEES, "dtype": "bfloat16"}),
     "glm-4.6": ((202752, 92, 96, 8, 2 * 92 * 8 * 128 * 2), {"experts": 160, "experts_active": 8}),
     "qwen-vl": ((8192, 32, 32, 32, 2 * 32 * 32 * 128 * 2), {"capabilities": SEES}),
-    # 15 of 35 layers look at what an earlier one keeps
+    # 15 of 35 layers use the cache of an earlier one
     "gemma-3n": ((32768, 35, 8, 2, 2 * 20 * 2 * 256 * 2),
         {"capabilities": AUDIO, "dtype": "bfloat16", "vocabulary_size": 262400}),
     "minimax": ((10240000, 80, 64, 8, 2 * 10 * 8 * 128 * 2), {"experts": 32}),
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "ernie-4.5": ((131072, 28, 20, 4, 2 * 28 * 4 * 128 * 2), {"experts": 64, "experts_active": 6}),
     "hunyuan": ((32768, 32, 32, 8, 2 * 32 * 8 * 128 * 2), {"experts": 64, "experts_active": 8}),
     "seed-oss": ((524288, 64, 80, 8, 2 * 64 * 8 * 128 * 2), {}),
-    # a token's keys stand beside a state space in each layer
+    # each layer has a KV cache beside a state space
     "falcon-h1": ((262144, 44, 12, 2, 2 * 44 * 2 * 128 * 2), {}),
     "jamba-1.5": ((262144, 72, 64, 8, 2 * 9 * 8 * 128 * 2), {"quantization": "fp8", "experts": 16}),
     "lfm-2": ((128000, 16, 32, 8, 2 * 6 * 8 * 64 * 2), {}),
@@ -82,7 +82,7 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "bloom": ((2048, 30, 32, 32, 2 * 30 * 32 * 128 * 2), {}),
     "gpt-oss": ((131072, 24, 64, 8, 2 * 24 * 8 * 64 * 2), {"quantization": "mxfp4", "experts_active": 4}),
     "dbrx": ((32768, 40, 48, 8, 2 * 40 * 8 * 128 * 2), {"experts": 16}),
-    # 8192 positions are what it was first trained on; 131072 is what it takes
+    # it was first trained with 8192 positions, and accepts 131072
     "command-r": ((131072, 40, 64, 64, 2 * 40 * 64 * 128 * 2), {}),
     "exaone": ((4096, 32, 32, 8, 2 * 32 * 8 * 128 * 2), {}),
     "granite": ((None, 40, 12, 4, 2 * 4 * 4 * 128 * 2), {"experts": 64}),
@@ -94,10 +94,10 @@ CASES: dict[str, tuple[tuple[int | None, ...], dict[str, Any]]] = {
     "gte": ((8192, 12, 12, 12, None), {}),
     "bge-reranker": ((512, 12, 12, 12, None), {"capabilities": ("RERANK",)}),
     "t5": ((512, 12, 12, 12, 2 * 12 * 12 * 64 * 2), {"capabilities": TEXT}),
-    # 4 layers decode
+    # only the 4 layers of the decoder count
     "whisper": ((448, 32, 20, 20, 2 * 4 * 20 * 64 * 2), {"capabilities": ("AUDIO_TO_TEXT", "AUDIO_TRANSLATION")}),
     "siglip-2": ((64, 12, 12, 12, None), {"capabilities": ("EMBEDDING",)}),
-    # by its authors' own form, whose tower is another model, named and not stored
+    # in its authors' own format; its vision tower is another model, which is named but not included
     "llava-1.5": ((4096, 32, 32, 32, 2 * 32 * 32 * 128 * 2), {"capabilities": SEES}),
     "llava-next": ((32768, 32, 32, 8, 2 * 32 * 8 * 128 * 2), {}),
 }  # fmt: skip

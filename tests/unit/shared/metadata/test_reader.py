@@ -1,4 +1,4 @@
-"""What a model's files come to."""
+"""The metadata that is read from a model's files."""
 
 from typing import Any
 

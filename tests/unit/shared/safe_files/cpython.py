@@ -1,4 +1,4 @@
-"""What CPython's own unpickler makes of bytes, while every name in them brings the same harmless class."""
+"""The behaviour of CPython's own unpickler, with every name in the data replaced by the same harmless class."""
 
 import io
 import pickle
@@ -14,7 +14,7 @@ _MORE_BYTES = 512 * 2**20
 
 
 class Recording(type):
-    """A class that notes when somebody calls it, or makes an object of it."""
+    """A metaclass that records calls of its classes."""
 
     calls = 0
 
@@ -24,18 +24,18 @@ class Recording(type):
 
 
 class Stub(metaclass=Recording):
-    """Stands for everything that a pickle names."""
+    """Replaces everything that a pickle names."""
 
     def __new__(cls, *_: object, **__: object) -> Any:
         Recording.calls += 1
         return cls
 
 
-VALUES = {("sys", "version_info"): (), ("os", "name"): "posix"}  # what a name brings need not be a class
+VALUES = {("sys", "version_info"): (), ("os", "name"): "posix"}  # a name need not refer to a class
 
 
 class Watched(pickle.Unpickler):
-    """CPython's unpickler, which finds the same harmless class under each other name that a module may have."""
+    """CPython's unpickler, which resolves all names to the same harmless class."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
@@ -50,7 +50,7 @@ class Watched(pickle.Unpickler):
 
 @contextmanager
 def _little_memory() -> Iterator[None]:
-    """Let an allocation of gigabytes fail: an index in a pickle makes CPython fill a memo of that length."""
+    """Make allocations of gigabytes fail: an index in a pickle makes CPython fill a memo of that length."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used_bytes + _MORE_BYTES, before[1]))
@@ -61,7 +61,7 @@ def _little_memory() -> Iterator[None]:
 
 
 def is_dangerous(data: bytes) -> bool:
-    """Return whether CPython calls something, or comes to an end and has imported what is there to be imported."""
+    """Return whether CPython calls something, or reaches the end after an import."""
     watched, before = Watched(data), Recording.calls
     try:
         with _little_memory():

@@ -1,10 +1,10 @@
-"""One question of the tests: is a file refused under each name that is accepted at all?"""
+"""Whether a file is refused under every name that could be accepted."""
 
 import io
 
 from shared.safe_files.kinds import why_unsafe
 
-# One of each kind, and some that only a text may have.
+# One name of each kind, and some that only texts may have.
 NAMES = (
     "model.safetensors", "model.gguf", "model.onnx", "model.onnx_data", "model.tflite", "model.bin", "model.npy",
     "tokenizer.model", "picture.png", "config.json", "README", "modeling_x.py", "vocab.txt", "weights", "model.pt",

@@ -100,7 +100,7 @@ def test_text_that_is_a_valid_pickle_with_a_global_is_found() -> None:
     assert is_found(b"can\nbe\n.\nand\n")
 
 
-# Programs are drawn from a seed and not by hypothesis, which would take ten times as long as what is tested.
+# Programs are drawn from a seed: drawing them with hypothesis would take ten times as long as the tests.
 NUMBERS = (
     b"0",
     b"1",
@@ -228,7 +228,7 @@ def test_a_pickle_with_endless_lines_is_read_only_up_to_a_limit(line: bytes) -> 
 
 
 def test_a_long_one_line_safetensors_header_is_not_mistaken_for_a_pickle() -> None:
-    """As 0x50, the length's first byte, is PERSID, and the header has no end of a line."""
+    """The first byte of the length is 0x50, which is PERSID, and the header has no line break."""
     data = (0x654350).to_bytes(8, "little") + b" " * 0x654350
     assert not is_pickle(io.BytesIO(data + b"\n\0"), len(data) + 2)
 

@@ -1,4 +1,4 @@
-"""Ways to hide a pickle that usual readers find all the same; nothing here is ever unpickled."""
+"""Ways to hide a pickle that its readers would still find; nothing here is ever unpickled."""
 
 import bz2
 import gzip
@@ -25,9 +25,9 @@ from tests.unit.shared.safe_files.refusal import NAMES, accepting_names, why
 
 
 def xz_with_the_largest_window(data: bytes) -> bytes:
-    """Return what preset 9 makes of short data, without the 700 MB that it takes."""
+    """Return the output of preset 9 for short data, without the 700 MB of memory that it needs."""
     packed = bytearray(lzma.compress(data, preset=0))
-    if packed[12]:  # the header of a block; there is none where there is no data
+    if packed[12]:  # the header of a block; empty data has none
         end = 12 + 4 * packed[12]
         packed[16] = 28  # 64 MiB
         packed[end : end + 4] = struct.pack("<I", zlib.crc32(packed[12:end]))
@@ -142,7 +142,7 @@ def test_no_archive_is_accepted_behind_any_prefix(prefix: bytes, comment: bytes,
 
 @pytest.mark.parametrize("behind", [65_536, 65_537, 69_584, 100_000])
 def test_an_archive_followed_by_more_bytes_than_a_zip_comment_can_hold_is_refused(behind: int) -> None:
-    """CPython looks one byte further than a zip needs, and torch's reader four thousand."""
+    """CPython searches one byte further than a zip needs, and torch's reader four thousand."""
     archive = zipped({"a.npy": b"\x93NUMPY", "b/data.pkl": PICKLE})
     assert accepting_names(archive + bytes(behind)) == []
     assert accepting_names(b"x" + archive + bytes(behind)) == []
@@ -169,7 +169,7 @@ def test_an_hdf5_signature_amid_tensor_data_is_accepted() -> None:
 
 @pytest.mark.parametrize("flags", range(0, 256, 5))
 def test_gzip_is_recognised_whatever_its_flags(flags: int) -> None:
-    """Readers differ in which flags they refuse, and few compare the sum of a header."""
+    """Readers differ in the flags that they refuse, and few verify the checksum of a header."""
     assert why(b"\x1f\x8b\x08" + bytes((flags,)) + gzip.compress(PICKLE)[4:], "m.onnx_data") == "is compressed"
 
 
@@ -214,7 +214,7 @@ def test_offsets_beyond_any_file_size_are_refused_without_a_disk_error(tmp_path:
     for data in (archive[:-22] + record + locator + archive[-22:], beyond, struct.pack("<Q", far) + bytes(100)):
         path = tmp_path / "model.safetensors"
         path.write_bytes(data)
-        with path.open("rb") as file:  # seeking beyond what a file system counts fails on a disk, not in memory
+        with path.open("rb") as file:  # such a seek fails on a disk, not in memory
             assert why_unsafe(path.name, file, len(data))
 
 
@@ -260,8 +260,8 @@ def test_a_safetensors_length_that_begins_like_a_pickle_is_accepted(header_bytes
     assert why(safetensors(b"0" * 300 + CALL, header_bytes), "m.safetensors") == ""
 
 
-def test_gguf_whose_number_of_tensors_is_a_pickle() -> None:
-    """`GGUF` is BINFLOAT of eight bytes to an unpickler; what follows is the author's."""
+def test_gguf_whose_number_of_tensors_is_a_pickle_is_refused() -> None:
+    """To an unpickler, `GGUF` begins a BINFLOAT of eight bytes; the author chooses the rest."""
     (count,) = struct.unpack("<Q", b"\x03V" + bytes(6))
     data = b"GGUF" + struct.pack("<IQQ", 3, count, 24) + b"\n" + CALL
     assert is_dangerous(data)
@@ -269,7 +269,7 @@ def test_gguf_whose_number_of_tensors_is_a_pickle() -> None:
     assert why(b"GGUF" + struct.pack("<IQQ", 3, 291, 24) + b"\n" + CALL, "m.gguf") == ""
 
 
-def test_a_picture_whose_height_is_a_pickle() -> None:
+def test_a_picture_whose_height_is_a_pickle_is_refused() -> None:
     assert why(b"GIF89a" + b"\x10\x00\x10c" + b"os\nsystem\n)R.", "a.gif") == "is a pickle"
     assert why(b"GIF89a" + b"\x10\x00\x10\x00" + b"os\nsystem\n)R.", "a.gif") == ""
 
@@ -282,7 +282,7 @@ def test_memory_is_not_allocated_for_the_sizes_that_a_file_declares() -> None:
         data[0] = 0x5A
         assert accepting_names(bytes(data)) == []
     for far in (b"B" + struct.pack("<I", 2**31), b"\x8e" + struct.pack("<Q", 2**40), b"\x96" + b"\x7f" * 8):
-        assert why(b"N" + far + CALL, "m.onnx_data") == ""  # which CPython cannot read either
+        assert why(b"N" + far + CALL, "m.onnx_data") == ""  # CPython cannot read these either
     assert why(b"Nr" + b"\xff" * 4 + CALL, "m.onnx_data") == "is a pickle"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
 

@@ -26,7 +26,7 @@ LOCAL = Path(__file__).parents[4]
 
 
 class Attack:
-    """Would call something when it is loaded."""
+    """Calls a function when it is unpickled."""
 
     def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
         return os.system, ("true",)
@@ -85,18 +85,18 @@ class TestPickles:
         "code",
         [
             b"cos\nsystem\n(S'true'\ntR.",
-            b"cos\nsystem\n(S'true'\ntRbroken from here on",  # it has run by then
+            b"cos\nsystem\n(S'true'\ntRbroken from here on",  # the code has run by then
             b"(S'true'\nios\nsystem\n.",
             b"(cos\nsystem\nS'true'\no.",
             b"(I1\nI2\ntp0\n0cos\nsystem\np1\n0g1\n(S'true'\ntR",
             b"(lp0\nI0x10\na0cos\nsystem\n(S'true'\ntR.",
-            b"V" + b"x" * 200_000 + b"\n0cos\nsystem\n(S'true'\ntR.",  # behind a long line
-            b"V" + b"x" * 20_000_000 + b"\n0cos\nsystem\n(S'true'\ntR.",  # that is longer than any is read
-            b"B" + struct.pack("<i", 2**21) + bytes(2**21) + b"0cos\nsystem\n(S'true'\ntR.",  # behind a long value
+            b"V" + b"x" * 200_000 + b"\n0cos\nsystem\n(S'true'\ntR.",  # after a long line
+            b"V" + b"x" * 20_000_000 + b"\n0cos\nsystem\n(S'true'\ntR.",  # longer than the longest line that is read
+            b"B" + struct.pack("<i", 2**21) + bytes(2**21) + b"0cos\nsystem\n(S'true'\ntR.",  # after a long value
             b"N0" * 50_000 + b"cos\nsystem\n)R.",
             b"\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.",  # without a header
             b"\x80\x04cos\nsystem\nnot even called",  # an import runs code as well
-            b"csys\nmodules\nS'os'\nNs.",  # a change of what a module has
+            b"csys\nmodules\nS'os'\nNs.",  # changes an attribute of a module
             b"cos\nsystem\n}b.",
             b"S'os'\nS'system'\n\x93)R",
         ],
@@ -136,13 +136,13 @@ class TestPickles:
             assert why(data, "m.onnx_data") == "", seed
 
     def test_quantized_tensor_bytes_are_not_mistaken_for_a_pickle(self) -> None:
-        """As 0x82, EXT1, which brings nothing in any program that registers no extensions."""
+        """Such as 0x82, EXT1, which has no effect in a program that registers no extensions."""
         for byte in range(256):
             assert why(bytes((0x82, byte, 0x7F, 0x81)) + TENSORS, "m.onnx_data") == "", byte
         assert why(b"\x83\1\1)R" + TENSORS, "m.onnx_data") == why(b"\x84\1\0\0\0)R" + TENSORS, "m.onnx_data") == ""
 
 
-# What popular repositories have, with what begins such a file.
+# Files of popular repositories, and the bytes that they begin with.
 ACCEPTED: dict[str, bytes] = {
     ".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n",
     "README.md": b"---\nlicense: mit\n---\n# Model\n",
@@ -213,7 +213,7 @@ ACCEPTED: dict[str, bytes] = {
     "names.npy": npy("'<U5'", TENSORS[:40], 1, "(2,)"),
     "empty.npy": npy("'<f4'", b"", 1, "(0, 7)"),
     "figures/benchmark.png": PNG,
-    "figures/a.jpg": PNG,  # a wrong ending of a picture is common
+    "figures/a.jpg": PNG,  # pictures with the wrong suffix are common
     "assets/logo.jpeg": JPEG,
     "assets/logo.webp": b"RIFF\x24\x00\x00\x00WEBPVP8 ",
     "assets/demo.gif": b"GIF89a\x58\x02\x40\x01\xf7",
@@ -227,7 +227,7 @@ ACCEPTED: dict[str, bytes] = {
     "examples/b.mov": b"\0\x01\x0c\x20moov\0\0\0\x6cmvhd",
     "assets/logo.avif": b"\0\0\0\x1cftypavif",
 }
-# What else they have: a pickle, or what its loader may take for one, or code, or nobody knows.
+# Other files of popular repositories: pickles, files that loaders may take for pickles, code, and unknown formats.
 REFUSED: dict[str, bytes] = {
     "pytorch_model.bin": TENSORS,
     "consolidated.00.pth": TENSORS,
@@ -281,7 +281,7 @@ class TestKinds:
         assert why(b"", name) == ""
 
     def test_content_that_does_not_match_its_file_name_is_refused(self) -> None:
-        """One kind's content under another's name is refused, pictures under a name of no kind included."""
+        """The content of one kind under the name of another is refused, and so are pictures under names of no kind."""
         names = ("model.safetensors", "model.tflite", "model.bin", "tokenizer.model")
         binary = {name: ACCEPTED[name] for name in names}
         for own, data in {**binary, "a.gguf": GGUF, "a.onnx": ONNX, "a.png": PNG}.items():
@@ -357,7 +357,7 @@ class TestKinds:
             assert why(path.read_bytes(), path.name) == "", path
 
     def test_a_large_file_is_not_read_through(self, tmp_path: Path) -> None:
-        """A sparse file of more bytes than could be read."""
+        """The file is sparse and larger than could be read."""
         header = json.dumps({"w": {"dtype": "U8", "shape": [2**40], "data_offsets": [0, 2**40]}}).encode()
         for name, start, size in (
             ("m.safetensors", struct.pack("<Q", len(header)) + header, 8 + len(header) + 2**40),

@@ -1,4 +1,4 @@
-"""Listings of the shapes that repositories of hubs have; sizes in bytes, in the proportions of the real ones."""
+"""Listings like those of real repositories on hubs; sizes in bytes, in the proportions of the real ones."""
 
 from collections.abc import Iterable, Mapping
 
@@ -106,7 +106,7 @@ def test_copies_are_found_separately_in_each_folder_of_a_diffusion_pipeline() ->
             "unet/diffusion_pytorch_model.non_ema.bin": unet,  # no copy of it in safetensors
             "text_encoder/model.safetensors": text,
             "text_encoder/pytorch_model.bin": text,
-            "vae/diffusion_pytorch_model.bin": 334_707_217,  # nor of this one, for it is another folder
+            "vae/diffusion_pytorch_model.bin": 334_707_217,  # nor of this one, which is in another folder
             "v1-5-pruned.ckpt": 7_703_807_346,
             "v1-5-pruned.safetensors": 7_703_324_286,
             "v1-5-pruned-emaonly.ckpt": 4_265_380_512,

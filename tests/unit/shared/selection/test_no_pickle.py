@@ -1,4 +1,4 @@
-"""The flag that nodes check by: in the manifest, and when it is tried again."""
+"""The flag in the manifest that makes nodes check for pickles, and retries after a refusal."""
 
 import random
 

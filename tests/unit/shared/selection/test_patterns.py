@@ -22,7 +22,7 @@ def test_patterns_match_the_same_files_as_huggingface_hub(
     ("path", "pattern", "fits"),
     [
         ("model.safetensors", "*.safetensors", True),
-        ("unet/model.safetensors", "*.safetensors", True),  # a star goes over slashes
+        ("unet/model.safetensors", "*.safetensors", True),  # a star also matches slashes
         ("unet/model.safetensors", "unet/", True),
         ("unet", "unet/", False),
         ("unet2/x", "unet/", False),

@@ -1,4 +1,4 @@
-"""Names and patterns of strangers are compared within bounds."""
+"""Untrusted names and patterns are compared within bounds."""
 
 import pytest
 

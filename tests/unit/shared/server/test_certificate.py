@@ -1,4 +1,4 @@
-"""Until when a certificate is valid, against the end that it was issued with."""
+"""The expiry that is read from a certificate equals the one that it was issued with."""
 
 from datetime import UTC, datetime, timedelta
 

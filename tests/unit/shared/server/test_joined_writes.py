@@ -1,4 +1,4 @@
-"""What is sent together, and when."""
+"""Which writes are sent together, and when."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from shared.server.joined_writes import JoinedWrites
 
 
 class Recorder(asyncio.Transport):
-    """Keeps what is sent, and the end as an empty piece."""
+    """Records the sent pieces, and the end as an empty piece."""
 
     def __init__(self) -> None:
         super().__init__({"peername": "peer"})

@@ -69,7 +69,7 @@ def echo() -> FastAPI:
 
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:
-    """Wait for the end of a connection that brings nothing more."""
+    """Return whether the server closes the connection without sending anything more."""
     async with asyncio.timeout(60):
         try:
             return await reader.read() == b""
@@ -102,7 +102,7 @@ async def test_two_hundred_idle_connections_do_not_stop_reviews(tmp_path: Path) 
                 url = f"https://{LOOPBACK}:{port}{path_with(ADMISSION_KEY, VALIDATE_PATH)}"
                 answer = await http.post(url, json=REVIEW, extensions=extensions)
                 assert answer.json()["response"] == {"uid": "1", "allowed": True}
-        assert await is_closed(opened[0][0]), "the one that waited for longest has made room"
+        assert await is_closed(opened[0][0]), "the connection that had been idle longest was closed"
         await hang_up(opened)
 
 
@@ -133,7 +133,7 @@ async def test_a_connection_whose_request_never_completes_is_closed(sent: bytes)
 
 
 async def test_a_connection_whose_second_request_trickles_in_is_closed() -> None:
-    """What comes in meanwhile does not win it more time."""
+    """Bytes that arrive meanwhile do not extend the time limit."""
     async with serving(echo(), ServerLimits(request_s=1)) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
@@ -157,12 +157,12 @@ async def test_whole_requests_are_answered_one_after_the_other_however_long_the_
 
     @app.post("/")
     async def slow(request: Request) -> int:
-        await asyncio.sleep(1.2)  # more than a request may take to arrive
+        await asyncio.sleep(1.2)  # longer than a request may take to arrive
         return len(await request.body())
 
     async with serving(app, limits) as port, httpx.AsyncClient(trust_env=False, timeout=60) as http:
         assert [(await http.post(f"http://{LOOPBACK}:{port}/", content=b"x" * n)).json() for n in (0, 7)] == [0, 7]
-    assert limits.waiting == {}, "nothing is kept of connections that are gone"
+    assert limits.waiting == {}, "closed connections leave nothing behind"
 
 
 async def test_a_forwarded_for_header_does_not_change_the_clients_address() -> None:

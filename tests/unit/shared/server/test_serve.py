@@ -80,7 +80,7 @@ async def test_a_certificate_without_its_matching_key_does_not_replace_the_serve
     async with _serving(tls) as port:
         await _until_shown(first, port, authority)
         tls.certificate.write_bytes(authority.issue(NAME, dns=[NAME]).public_pem)
-        await asyncio.sleep(0.2)  # ten looks at the files; the state under test is that nothing changes
+        await asyncio.sleep(0.2)  # ten checks of the files; the test expects no change
         assert await _serial(port, authority) == first
         tls.private_key.unlink()
         third = _write(authority, tls)

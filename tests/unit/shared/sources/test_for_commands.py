@@ -1,4 +1,4 @@
-"""How long the commands of a person wait for a source: time is an argument."""
+"""How long interactive commands wait for a source; time is an argument."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def ends(answer: Answer, chance: float = 0.5) -> tuple[float, int, LarderError |
 
 @pytest.mark.parametrize("chance", [0.0, 0.99])
 @pytest.mark.parametrize("after_s", [0, 1, 5, 30, 45, 60])
-def test_a_source_that_asks_to_wait_for_a_minute_is_waited_for(after_s: float, chance: float) -> None:
+def test_a_command_waits_a_minute_if_the_source_requests_it(after_s: float, chance: float) -> None:
     end_s, asked, failure = ends(lambda now: asks(after_s) if now < 60 else None, chance)
     assert failure is None
     assert 60 <= end_s <= 60 + after_s + 10
@@ -80,7 +80,7 @@ def test_a_server_that_alternates_between_pauses_and_failures_is_abandoned() -> 
 
 
 def lost_after(failure: Callable[[int], LarderError | None], came: Callable[[int], bool] = lambda _: False) -> int:
-    """Return after how many seconds of looking hope is lost; 1000 where it never is."""
+    """Return after how many seconds of checks the command gives up; 1000 if it never does."""
     hope = StallDeadline(0)
     for second in range(1000):
         if came(second):
@@ -100,11 +100,11 @@ def test_the_stall_deadline_extends_by_the_requested_wait_only() -> None:
     assert lost_after(lambda _: asks(3600)) == POLICY.rate_limit_timeout_s + STALL_TIMEOUT_S
 
 
-def test_arriving_bytes_reset_the_stall_deadline() -> None:
+def test_received_bytes_reset_the_stall_deadline() -> None:
     assert lost_after(lambda _: None, lambda second: second == 30) == 30 + STALL_TIMEOUT_S
     assert lost_after(lambda _: asks(5), lambda second: second % 100 == 0) == 1000
 
 
-def test_bytes_of_another_file_shorten_no_wait() -> None:
+def test_bytes_of_another_file_do_not_shorten_a_wait() -> None:
     once = asks(100)
     assert lost_after(lambda _: once, lambda second: second == 10) == 100 + STALL_TIMEOUT_S

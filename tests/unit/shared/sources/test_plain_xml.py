@@ -1,4 +1,4 @@
-"""No XML of a stranger declares anything, and no parser sees one that was not looked at."""
+"""Untrusted XML with declarations is refused, and no parser gets XML that was not checked."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,7 @@ from shared.sources.plain_xml import MAX_TAGS, plain_xml
 ROOT = Path(__file__).parents[4]
 BOMB = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><l>&b;</l>'
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "cp037")
-# Where XML is parsed, and by what; each hands its parser only what `plain_xml` returned.
+# The modules that parse XML, and their parsers; each passes only the result of `plain_xml` to its parser.
 PARSERS = {"xml", "lxml", "defusedxml", "xmltodict", "boto3", "botocore"}
 READERS = {"shared/sources/azure/listing.py", "shared/sources/s3/listing.py"}
 

@@ -19,7 +19,7 @@ from shared.sources.retry import MIN_PROGRESS_BYTES, RetryBudget, RetryPolicy, p
 
 
 def draw(chance: float) -> Uniform:
-    """Return a draw that is always at the same place between its bounds."""
+    """Return a random function that always returns the same point between its bounds."""
     return lambda least, most: least + (most - least) * chance
 
 
@@ -39,7 +39,7 @@ POLICY = RetryPolicy(attempts=6, timeout_s=120, first_s=0.5, cap_s=30)
         SourceChanged("g"),
     ],
 )
-def test_a_failure_that_a_retry_cannot_mend_is_raised_at_once(error: LarderError) -> None:
+def test_a_failure_that_a_retry_cannot_resolve_is_raised_at_once(error: LarderError) -> None:
     assert pause_before_retry(POLICY, error, 1, 0, MIDDLE) is None
 
 

@@ -85,7 +85,7 @@ def test_credentials_of_the_shell_are_granted_to_the_default_hosts() -> None:
     assert "'t'" not in repr(found)
 
 
-def test_variables_that_name_files_bring_their_text(tmp_path: Path) -> None:
+def test_variables_that_name_files_are_replaced_by_the_text_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"auths": {}}')
     (tmp_path / "key.json").write_text("{}")
     environ = {"DOCKER_CONFIG": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "key.json")}
@@ -107,7 +107,7 @@ def test_a_missing_ca_bundle_is_reported_with_the_variable_that_names_it(tmp_pat
     assert settings_from_environ({name: str(tmp_path)}).ca_bundle == str(tmp_path)
 
 
-def test_certificates_of_s3_are_for_s3_alone(tmp_path: Path) -> None:
+def test_the_ca_bundle_for_s3_is_used_only_for_s3(tmp_path: Path) -> None:
     settings = settings_from_environ({"AWS_CA_BUNDLE": str(tmp_path)})
     assert (settings.s3_ca_bundle, settings.ca_bundle) == (str(tmp_path), None)
     with pytest.raises(ValueError, match=r"^AWS_CA_BUNDLE: there is no /nope"):

@@ -1,4 +1,4 @@
-"""Headers of GGUF: what is read, what is refused."""
+"""Headers of GGUF: which are read, and which are refused."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Headers of safetensors: what is counted, what is refused."""
+"""Headers of safetensors: which tensors are counted, and which headers are refused."""
 
 import json
 import threading

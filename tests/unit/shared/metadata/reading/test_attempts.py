@@ -1,4 +1,4 @@
-"""What an interrupted reading waits for, and when it is given up."""
+"""How long an interrupted reading waits, and when it is abandoned."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Objects that are none."""
+"""Invalid descriptions of objects."""
 
 from collections.abc import Callable
 

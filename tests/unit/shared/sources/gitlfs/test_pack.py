@@ -1,4 +1,4 @@
-"""Packs that nobody would send by mistake."""
+"""Malformed and hostile packs."""
 
 import itertools
 import zlib

@@ -1,4 +1,4 @@
-"""A hub that lists what is none, never ends, or does not answer."""
+"""Hubs with invalid or endless listings, and hubs that do not answer."""
 
 import json
 import ssl

@@ -69,7 +69,7 @@ def test_the_signature_matches_the_published_example() -> None:
 
 
 class Bucket:
-    """Answers as the service's documentation says; listings have two objects a page."""
+    """Answers as documented for the service; listings have two objects per page."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files

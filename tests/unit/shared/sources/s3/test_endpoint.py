@@ -1,4 +1,4 @@
-"""Which server a bucket is asked at: the administrator's, the one that a Secret names, or AWS."""
+"""The server of a bucket: the administrator's, the one that a Secret names, or AWS."""
 
 import socket
 from math import inf

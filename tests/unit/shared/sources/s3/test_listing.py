@@ -1,4 +1,4 @@
-"""A store that lists what is none, or refuses to."""
+"""Stores with invalid or refused listings."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def listing(*keys: str, size: str = "1", more: str = "") -> bytes:
 
 
 def store(listed: bytes, described: bytes = b"") -> Answer:
-    """Return a store that has nothing of the URI's own name."""
+    """Return a store without an object that has the URI's own name."""
 
     def answer(asked: ScriptedRequest) -> bytes:
         if "list-type" in asked.target:

@@ -1,4 +1,4 @@
-"""Objects that came in parts: what a store reports about these, and how it is used."""
+"""Objects uploaded in parts: what a store reports about the parts, and how that is used."""
 
 import base64
 import hashlib
@@ -95,7 +95,7 @@ def test_the_part_length_is_read_only_from_a_consistent_answer(
 
 
 def decided(size_bytes: int, count: int, lengths: dict[int, int]) -> tuple[str, list[int]]:
-    """Return the digest, and which parts were asked for."""
+    """Return the digest, and the numbers of the requested parts."""
     asked: list[int] = []
 
     def length_of(number: int) -> int:
@@ -115,7 +115,7 @@ def decided(size_bytes: int, count: int, lengths: dict[int, int]) -> tuple[str, 
         (15, 3, {1: 5, 3: 5}, 5, [1, 3]),
         (15, 3, {1: 7, 3: 3}, 0, [1, 3]),
         (13, 3, {1: 5}, 0, [1, 3]),
-        (13, 3, {1: 13, 3: 13}, 0, [1]),  # a server that does not know of parts
+        (13, 3, {1: 13, 3: 13}, 0, [1]),  # a server without support for parts
         (8, 2, {1: 8}, 0, [1]),
         (5, 1, {1: 4}, 0, [1]),
         (11, 2, {1: 5}, 0, [1]),
@@ -156,7 +156,7 @@ def head(checksum: str = "", kind: str = "") -> bytes:
 def resolved(
     serve: Serve, whole: bytes, part: Callable[[ScriptedRequest], bytes]
 ) -> tuple[File, list[str], ScriptedServer]:
-    """Return the one file of a store, and what of it was asked for."""
+    """Return the one file of a store, and the requests for it."""
     server = serve(lambda asked: part(asked) if "partNumber" in asked.target else whole)
     source = S3Source(parse_uri("s3://bkt/m.bin"), ANONYMOUS, SourceSettings(s3_endpoint=server.url, read_timeout_s=30))
     try:

@@ -116,9 +116,7 @@ def test_a_throttled_request_reports_how_long_to_wait_and_until_when(
 
 
 @pytest.mark.parametrize("act", [S3Source.resolve, lambda source: source.open(File("f", 3))], ids=["list", "open"])
-def test_a_bucket_that_says_slow_down_is_given_the_time_that_it_requests(
-    serve: Serve, act: Callable[[S3Source], object]
-) -> None:
+def test_slow_down_responses_delay_the_next_request_as_stated(serve: Serve, act: Callable[[S3Source], object]) -> None:
     slow_down = reply(503, b"<Error><Code>SlowDown</Code></Error>", Retry_After="30")
     server = serve(lambda asked: reply(404) if asked.method == "HEAD" else slow_down)
     source = S3Source(parse_uri("s3://bucket/p"), ANONYMOUS, SourceSettings(s3_endpoint=server.url))
@@ -201,7 +199,7 @@ def test_signs_for_the_configured_endpoint_and_never_sends_the_secret_key(serve:
     assert "s3cret" not in str(asked)
 
 
-def test_asks_unsigned_without_keys(serve: Serve) -> None:
+def test_requests_without_keys_are_unsigned(serve: Serve) -> None:
     asked = open_from(serve(lambda _: reply(200, b"abc")), ANONYMOUS)
     assert not {"authorization", "x-amz-security-token", "x-amz-date"} & set(asked.headers)
 

@@ -1,4 +1,4 @@
-"""Signatures of S3 requests, held against the published example and another implementation."""
+"""Signatures of S3 requests, compared with the published example and another implementation."""
 
 import calendar
 from datetime import UTC, datetime
