@@ -9,7 +9,7 @@ from tests.builders.api_server import Objects, serving
 
 @pytest.fixture
 def objects() -> Objects:
-    """What the API server has; put objects in by their path."""
+    """The objects of the API server; add objects by their path."""
     return Objects()
 
 

@@ -1,4 +1,4 @@
-"""What pods are told about the source of a Model."""
+"""The variables that describe the source of a Model to pods."""
 
 from collections.abc import Mapping
 
@@ -38,4 +38,4 @@ def test_the_variables_of_a_model_state_the_type_and_location_of_its_source(
     spec = ModelSpec(source=source, storage=StorageSpec(storage_class="c", size="1Gi"))
     found = injectable_model(Model(metadata=meta("m", namespace="team"), spec=spec))
     assert (found.source_type, found.source) == (kind, stated)
-    assert (found.phase, found.usable) == ("Pending", False), "it has no status yet"
+    assert (found.phase, found.usable) == ("Pending", False), "the Model has no status yet"

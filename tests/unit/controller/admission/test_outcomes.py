@@ -1,4 +1,4 @@
-"""What the endpoints report about each review besides the answer."""
+"""The outcomes of reviews that the endpoints report in metrics."""
 
 import json
 from collections.abc import Collection, Sequence

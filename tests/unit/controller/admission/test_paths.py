@@ -1,4 +1,4 @@
-"""Where a model may be mounted, and what reaches into the store."""
+"""Which paths a model may be mounted at, and which host paths reach the store."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_system_directories_of_the_container_are_refused(path: str) -> None:
     ],
 )
 def test_directories_that_programs_load_code_from_are_refused(path: str) -> None:
-    """Its author would run code in the pods of others."""
+    """Otherwise, the author of a model could run code in the pods of others."""
     with pytest.raises(InvalidPath, match="use a separate directory such as /opt/ml/model"):
         checked_mount_path(path)
 

@@ -159,7 +159,7 @@ async def test_deleting_a_model_in_use_is_refused_with_its_users(catalog: Memory
 
 
 class BrokenCatalog(MemoryCatalog):
-    """A catalog whose live read fails, in a way that is known or not."""
+    """A catalog whose live read fails with an expected or an unexpected error."""
 
     error: Exception = Unreachable("GET /api/v1/pods: connection reset")
 
@@ -279,7 +279,7 @@ async def test_a_review_of_the_largest_size_is_answered(catalog: MemoryCatalog) 
 
 @pytest.mark.parametrize("values", ["[],", "{},", "0,"])
 async def test_a_review_with_too_many_values_is_refused_before_decoding(values: str, catalog: MemoryCatalog) -> None:
-    """Each takes thirty times as much memory as its text."""
+    """Each value takes thirty times as much memory as its text."""
     body = json.dumps(admission_review("Pod", object=plain_pod("p"))).encode()
     many = f'"volumes": [{values * 200_000}0], "containers"'.encode()
     response = await _post(catalog, "/mutate-pods", body.replace(b'"containers"', many, 1))

@@ -1,4 +1,4 @@
-"""The agents' API: who is known, what is given, and which answer every failure has."""
+"""The agents' API: authentication, the data that it gives, and the response to every failure."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -49,7 +49,7 @@ def review(audience: str = "larder", username: str = AGENT, **extra: str) -> Jso
 
 
 class Api:
-    """A replica's API over a cluster state and an API server, with a clock of its own."""
+    """A replica's API over a cluster state and an API server, with its own clock."""
 
     def __init__(self, kube: Kube, objects: Objects) -> None:
         self.now = 0.0
@@ -254,7 +254,7 @@ async def test_a_node_that_exceeds_its_rate_is_told_when_to_retry(api: Api) -> N
         answers = [await ask(api) for _ in range(3 * burst)]
     assert [a.status_code for a in answers] == [200] * burst + [429] * 2 * burst
     assert (answers[-1].json()["reason"], answers[-1].headers["retry-after"]) == ("RateLimited", "1")
-    assert reviews(api) == burst, "what is refused costs no review"
+    assert reviews(api) == burst, "refused requests cost no review"
     limited = [line for line in logs if line["event"] == "rate_limited"]
     assert [(line["what"], line["sender"]) for line in limited] == [("credentials", "a")]
     assert "aaa.bbb.ccc" not in str(logs)
@@ -293,7 +293,7 @@ async def test_a_flood_of_bad_tokens_does_not_affect_reviews(api: Api) -> None:
     codes = [(await ask(api, f"bad.{i}", path)).status_code for i in range(100) for path in _PATHS]
     assert codes == [401] * INVALID_TOKENS.burst + [429] * (len(codes) - INVALID_TOKENS.burst)
     assert reviews(api) == 1 + INVALID_TOKENS.burst
-    assert (await api.report({"entries": []})).status_code == 204, "a token that is known is no part of it"
+    assert (await api.report({"entries": []})).status_code == 204, "a cached token is not affected"
     api.now = 1.0
     assert [(await ask(api, f"bad.{i}")).status_code for i in range(2)] == [401, 429]
 

@@ -1,4 +1,4 @@
-"""Which pods wait for a claim that another one has."""
+"""Which pods wait for a claim that another pod uses."""
 
 from dataclasses import replace
 
@@ -49,9 +49,9 @@ def test_a_second_pod_of_a_claim_for_one_pod_waits_for_the_first() -> None:
     assert waits(RWOP, second, first) == [("b", "a")]
     (wait,) = waits_of(RWOP, [first, second])
     assert wait.message == "pod b waits: PVC data is ReadWriteOncePod and in use by pod a on node n1"
-    assert waits(RWOP, first, pod("c", "n1", MOUNTING)) == [("c", "a")], "one that names its node itself"
-    assert waits(RWOP, second) == [], "it waits for something else"
-    assert waits(RWOP, first, pod("b", "")) == [], "nobody has looked at it yet"
+    assert waits(RWOP, first, pod("c", "n1", MOUNTING)) == [("c", "a")], "the pod names its node itself"
+    assert waits(RWOP, second) == [], "the pod waits for something else"
+    assert waits(RWOP, first, pod("b", "")) == [], "the scheduler has not tried the pod yet"
 
 
 def test_a_pod_on_another_node_than_the_volume_s_waits() -> None:
@@ -59,9 +59,9 @@ def test_a_pod_on_another_node_than_the_volume_s_waits() -> None:
     assert waits(RWO, far, first) == [("b", "a")]
     (wait,) = waits_of(RWO, [first, far])
     assert wait.message == "pod b on node n2 waits: PVC data is ReadWriteOnce and in use by pod a on node n1"
-    assert waits(RWO, first, pod("b", "n1", MOUNTING)) == [], "on the same node it is merely on its way"
-    assert waits(RWO, first, pod("b", "n2", STARTED)) == [], "its volume can be on both"
-    assert waits(RWO, first, pod("b", "", NOWHERE)) == [], "the scheduler knows nothing of volumes that are held"
+    assert waits(RWO, first, pod("b", "n1", MOUNTING)) == [], "on the same node, the pod is only starting"
+    assert waits(RWO, first, pod("b", "n2", STARTED)) == [], "the volume can be on both nodes"
+    assert waits(RWO, first, pod("b", "", NOWHERE)) == [], "the scheduler does not know about attached volumes"
     assert waits(claim(), far, first) == []
 
 
@@ -89,7 +89,7 @@ def test_the_model_reports_waiting_pods_and_stays_ready() -> None:
     assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod and in use by pod a on node n1 (1 more")
     assert takes_pods(ready)
     (again,) = (a for a in actions if isinstance(a, Requeue))
-    assert again.after_s <= 10, "nobody tells when the volume is mounted"
+    assert again.after_s <= 10, "there is no signal when the volume is mounted"
     assert reported(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
 
 

@@ -1,4 +1,4 @@
-"""Who is looked at when a claim or a Job's pod changes."""
+"""Which models are reconciled when a claim or a Job's pod changes."""
 
 import pytest
 

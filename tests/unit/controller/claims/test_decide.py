@@ -1,4 +1,4 @@
-"""What is done and told in each state of a claim and of its Job."""
+"""The actions and reports in each state of a claim and of its Job."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -48,7 +48,7 @@ def ready(seen: ClaimView) -> tuple[str, str, str]:
 
 
 def takes(seen: ClaimView) -> bool:
-    """Return what admission makes of the answer."""
+    """Return whether admission accepts a pod with the reported status."""
     return takes_pods(reported(decide(seen, NOW)).claim_result.ready)
 
 
@@ -86,10 +86,10 @@ def test_an_unbound_wait_for_first_consumer_claim_gets_a_job_and_admits_the_firs
     seen = model(claim=claim("Pending", volume=""), waits_for_consumer=True)
     assert ready(seen) == ("In_Transit", "False", "WaitForFirstConsumer")
     assert len(starts(seen)) == 1
-    assert takes(seen), "where the Job finds no node, a pod has to bind it"
+    assert takes(seen), "if the Job finds no node, a pod has to bind the claim"
     bound = replace(seen, claim=claim(), waits_for_consumer=False, job=job())
     assert ready(bound) == ("In_Transit", "False", "Reading")
-    assert not takes(bound), "the look follows the first pod"
+    assert not takes(bound), "the claim is read after the first pod"
     skipped = replace(seen, skip=True)
     assert ready(skipped) == ("In_Transit", "False", "WaitForFirstConsumer")
     assert starts(skipped) == []
@@ -105,7 +105,7 @@ def test_pods_wait_while_the_controller_may_not_read_the_claim() -> None:
     assert "persistentvolumeclaims" in reported(decide(seen, NOW)).claim_result.ready.message
     assert not takes(seen)
     (again,) = (a.after_s for a in decide(seen, NOW) if isinstance(a, Requeue))
-    assert again <= 60, "nobody tells when the right is given"
+    assert again <= 60, "there is no signal when the permission is granted"
 
 
 def test_a_lost_permission_does_not_block_pods_of_a_model_already_read() -> None:
@@ -222,7 +222,7 @@ def test_an_unchecked_model_is_never_usable_however_often_its_job_gives_up() -> 
         now += timedelta(minutes=wait_minutes)
         assert [a for a in decide(seen, now) if isinstance(a, StartJob)]
         assert reported(decide(seen, now)).claim_result.ready.reason == "DeadlineExceeded", (
-            "it says the same while one tries"
+            "the reason is the same while a Job tries again"
         )
         seen = after(replace(seen, job=job(LATE)), now)
     assert ready(read(seen, now=now + timedelta(minutes=15))) == ("Ready", "True", "OnClaim")
@@ -240,7 +240,7 @@ def test_a_later_job_that_fails_does_not_change_whether_the_model_was_found() ->
     assert ready(after(replace(asked, job=job(LATE))))[0] == "Ready"
     gone = read(model(), MISSING)
     late = after(replace(gone, job=job(LATE)), NOW + timedelta(minutes=15))
-    assert ready(late)[0] == "Failed", "nobody has found it since"
+    assert ready(late)[0] == "Failed", "no Job has found the path since"
 
 
 def test_a_model_is_ready_without_a_reading_when_the_user_skips_it_or_wrote_every_field() -> None:
@@ -257,7 +257,7 @@ def test_pods_wait_while_the_first_reading_is_blocked(reason: str) -> None:
 
 
 def with_metadata(reason: str) -> BaseModelStatus:
-    """A status that says so of a Job that runs."""
+    """A status that reports this reason for a running Job."""
     reported = Condition(type="Metadata", status="Unknown", reason=reason, message="m", last_transition_time="t")
     return BaseModelStatus(conditions=[reported])
 
@@ -304,7 +304,7 @@ def test_labels_of_namespaces_are_checked_more_often() -> None:
 
     settled, refused = read(model()), model(allowed=False)
     assert idle_s(settled, requires_label=True) < idle_s(settled, requires_label=False)
-    assert idle_s(refused, requires_label=True) < idle_s(settled, requires_label=True), "somebody waits for the label"
+    assert idle_s(refused, requires_label=True) < idle_s(settled, requires_label=True), "a model waits for the label"
 
 
 def test_nodes_hold_nothing_once_the_model_is_on_a_claim() -> None:

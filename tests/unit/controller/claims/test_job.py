@@ -1,4 +1,4 @@
-"""The Job is one that the strictest namespace takes, and that nobody can turn to something else."""
+"""The strictest namespace accepts the Job, and nobody can misuse it."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ def test_the_job_can_only_read_the_claim() -> None:
     assert "serviceAccountName" not in spec
     assert spec["volumes"] == [{"name": "claim", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}}]
     assert container["volumeMounts"] == [{"name": "claim", "mountPath": "/claim", "readOnly": True}]
-    assert "subPath" not in container["volumeMounts"][0]  # kubelet would make a missing one on the user's claim
-    assert "fsGroup" not in spec["securityContext"]  # kubelet would give the user's files to it
+    assert "subPath" not in container["volumeMounts"][0]  # kubelet would create a missing directory on the user's claim
+    assert "fsGroup" not in spec["securityContext"]  # kubelet would change the group of the user's files
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 

@@ -1,4 +1,4 @@
-"""What the states of a Job and its pods mean; the states are as the API server showed them."""
+"""The outcomes of Jobs; their states are recorded from a real API server."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_a_job_without_a_result_fails_with_a_reason(
 ) -> None:
     outcome = outcome_of(job(end), pods, NOW)
     assert isinstance(outcome, Reading)
-    looked = True if reason == "ResultMalformed" else None  # that word comes from a program that ran to its end
+    looked = True if reason == "ResultMalformed" else None  # only a program that ran to its end writes a result
     assert (outcome.reason, outcome.metadata, outcome.found) == (reason, None, looked)
     assert outcome.message
 

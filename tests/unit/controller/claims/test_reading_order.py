@@ -1,4 +1,4 @@
-"""When files are read, how often, and which fields of a spec that fills."""
+"""When and how often files are read, and which fields of a spec a reading fills."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The options that every command about a cluster has, and how such a command ends."""
+"""The options that all commands about a cluster have, and their exit codes."""
 
 import argparse
 import json
@@ -55,7 +55,7 @@ def test_the_options_for_one_and_for_all_namespaces_are_mutually_exclusive(tmp_p
         parsed(tmp_path, "-A", "-n", "mine")
 
 
-def test_a_namespace_is_a_name_and_no_path(tmp_path: Path) -> None:
+def test_a_namespace_must_not_be_a_path(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         parsed(tmp_path, "-n", "../x")
 

@@ -19,7 +19,7 @@ def lines_at(width: int, *rows: tuple[str, ...]) -> list[str]:
     return ["  ".join(line).rstrip() for row in rows for line in layout.lines(row)]
 
 
-def test_every_column_is_shown_where_there_is_space() -> None:
+def test_every_column_is_shown_if_there_is_space() -> None:
     assert lines_at(0, ROW) == lines_at(200, ROW) == lines_at(110, ROW) == [
         f"{NAME}  In_Transit  38/40  95%   134.2 GiB  InsufficientStorage"
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How a download Job ended, by what it and its pods report."""
+"""The outcome of a download Job, from its own status and its pods' reports."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def reason(found: Outcome) -> str:
 def test_the_result_of_a_succeeded_pod_counts_before_its_job_is_complete() -> None:
     done = pod("Succeeded", report(revision="r1", downloaded_bytes=3, reused_bytes=4))
     assert outcome(job(type="Complete", status="True"), done) == DownloadCompleted("r1", 3, 4)
-    assert outcome(job(), done) == DownloadCompleted("r1", 3, 4), "the Job says so a moment later"
+    assert outcome(job(), done) == DownloadCompleted("r1", 3, 4), "the Job's status follows a moment later"
 
 
 @pytest.mark.parametrize("message", ["", "rubbish", report(reason="AuthDenied", message="no")])
@@ -74,7 +74,7 @@ def test_the_newest_pod_that_gave_a_reason_counts() -> None:
     assert reason(outcome(job(**FAILED), old, new, pod("Failed", created=3))) == "RateLimited"
 
 
-def test_a_job_that_took_too_long_without_a_reason_of_its_pods() -> None:
+def test_a_failed_job_without_a_reason_of_its_pods_has_the_reason_of_the_job() -> None:
     assert reason(outcome(job(**FAILED | {"reason": "DeadlineExceeded"}))) == "DeadlineExceeded"
     assert reason(outcome(job(**FAILED))) == "JobFailed"
 

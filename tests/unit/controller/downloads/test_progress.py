@@ -1,4 +1,4 @@
-"""The controller asks pods how far they are without waiting for them."""
+"""The controller reads the progress of pods without waiting for them."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -18,7 +18,7 @@ KEY = ("m", "r1")
 
 
 class Cluster:
-    """Nodes with an agent each in a group that lets one download at a time; `kube` has what a takeover reads."""
+    """Nodes with agents in a group that lets one download at a time; `kube` has the objects that a takeover reads."""
 
     def __init__(self, kube: Kube, *names: str, most: int = 1) -> None:
         self.now = 0.0
@@ -42,14 +42,14 @@ class Cluster:
             self.write(name, granted=name == "a")  # the watch catches up
 
     def write(self, name: str, phase: str = "", *, granted: bool | None = None, since: str = "") -> None:
-        """What the controller and the agent of a node have written; a spec says by default what was decided."""
+        """Write spec and status of a node; by default, the spec has the decided grant."""
         wanted_entry: Entry = entry("m", granted=name in self.granted if granted is None else granted, since=since)
         self.cluster.model_nodes.upsert(
             model_node(name, wanted_entry, reported=[entry_status("m", phase)] if phase else [])
         )
 
     async def look(self) -> set[str]:
-        """Give it a turn, and return who may download."""
+        """Run one reconcile, and return the nodes that may download."""
         self.asked.clear()
         self.again_s = await self.turn.reconcile()
         return set(self.granted)
@@ -66,7 +66,7 @@ async def two(objects: Objects, tmp_path: Path) -> AsyncIterator[Cluster]:
         yield Cluster(kube, "a", "b")
 
 
-async def test_one_node_downloads_at_a_time_and_the_next_once_the_grant_is_given_back(two: Cluster) -> None:
+async def test_one_node_downloads_at_a_time_and_the_next_once_the_grant_is_released(two: Cluster) -> None:
     two.write("a", "Waiting")
     two.write("b", "Waiting")
     assert await two.look() == {"a"}
@@ -74,7 +74,7 @@ async def test_one_node_downloads_at_a_time_and_the_next_once_the_grant_is_given
     two.write("a", "Downloading")
     assert await two.look() == {"a"}
     two.write("a", "Ready", granted=True)
-    assert await two.look() == set()  # told to give it back; the write may be on its way
+    assert await two.look() == set()  # the grant is withdrawn, but the spec may not be written yet
     assert two.asked == ["a"]
     assert two.again_s == 0.5
     two.write("a", "Ready", granted=False)
@@ -92,7 +92,7 @@ async def test_a_failed_entry_keeps_the_slot_until_its_spec_is_written(two: Clus
 
 
 async def test_an_old_progress_report_does_not_keep_a_node_from_a_grant(two: Cluster) -> None:
-    """An agent tells progress only while it downloads: the last report of an earlier model is old by then."""
+    """An agent reports progress only while it downloads, so the last report of an earlier model is old by then."""
     two.write("a", "Waiting")
     two.progress.report("a", [EntryProgress("old", "r1", 10, 10)], {("old", "r1"): 10})
     two.now = 100_000
@@ -179,7 +179,7 @@ async def test_grants_of_an_earlier_term_are_forgotten(two: Cluster, objects: Ob
     two.write("a", "Waiting")
     assert await two.look() == {"a"}
     objects.objects[PATH] = listed()
-    await two.turn.take_over()  # another led meanwhile, took a's turn, and gave it to b
+    await two.turn.take_over()  # meanwhile, another leader moved the grant from a to b
     two.write("a", "Waiting", granted=False)
     two.write("b", "Downloading", granted=True)
     assert await two.look() == {"b"}

@@ -1,4 +1,4 @@
-"""What is said of the pods that a service misses."""
+"""What is reported about the missing pods of a service."""
 
 from dataclasses import replace
 from typing import Any
@@ -46,7 +46,7 @@ def found(seen: ServiceView, *conditions: str) -> Blocker | None:
 def test_the_first_pod_with_a_problem_is_reported(status: PodStatus, reason: str, phrase: str) -> None:
     seen = replace(view(), pods=(pod("fine"), pod("p", status)))
     assert found(seen) == Blocker(reason, phrase)
-    assert found(seen, "Progressing=False") == Blocker(reason, phrase), "rather than that it takes long"
+    assert found(seen, "Progressing=False") == Blocker(reason, phrase), "rather than the long start"
 
 
 def test_a_pod_that_ends_is_not_a_problem() -> None:

@@ -1,4 +1,4 @@
-"""Who is looked at when a service, its Deployment, its model or a pod changes."""
+"""Which keys are queued when a service, its Deployment, its model or a pod changes."""
 
 import msgspec
 import pytest
@@ -53,7 +53,7 @@ def test_the_end_of_the_last_user_wakes_a_model_that_waits_for_it(cluster: Clust
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
     woken.take()
     cluster.users.remove(user.key)
-    assert woken.take() == set(), "a model that is there to stay waits for nobody"
+    assert woken.take() == set(), "only a model that is being deleted waits for its users"
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
     cluster.users.upsert(user)
     woken.take()

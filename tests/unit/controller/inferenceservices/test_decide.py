@@ -1,4 +1,4 @@
-"""What is applied for a service, and what is left to others."""
+"""Which fields and objects are applied for a service, and which are left to others."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ SOMEBODY_ELSES = Meta(name="svc", uid="theirs")
 
 
 def named(actions: list[Action]) -> list[str]:
-    """What is done, in order: `Service`, `Deployment`, `number` (of its replicas), `-Kind` for what is removed."""
+    """The actions, in order: `Service`, `Deployment`, `number` (of its replicas), `-Kind` for a deletion."""
     return [_name(action) for action in actions]
 
 

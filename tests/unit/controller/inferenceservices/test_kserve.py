@@ -30,7 +30,7 @@ LONGER = demand("longer", kind="ClusterModelCache", uri="s3://bkt/models/llama",
         ("s3://bkt/models/gemma", ["team/s"]),
         ("s3://bkt/models2", []),
         ("s3://bkt/models/llama", []),
-        ("s3://bkt/models/llama/part", ["team/s"]),  # admission takes the shorter one where the longer lacks the part
+        ("s3://bkt/models/llama/part", ["team/s"]),  # admission takes the shorter URI if the longer one lacks the part
         ("nonsense", []),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_service_does_not_use_a_cache_that_lacks_its_path() -> None:
 
     assert users(CACHE, "s3://bkt/models/absent") == []
     assert users(CACHE, "s3://bkt/models/unknown") == ["team/s"]
-    assert users(CACHE, "s3://bkt/models/llama/part") == [], "the longer one is known to have it"
+    assert users(CACHE, "s3://bkt/models/llama/part") == [], "the cache with the longer URI is known to have the part"
     assert users(LONGER, "s3://bkt/models/llama/part") == ["team/s"]
 
 

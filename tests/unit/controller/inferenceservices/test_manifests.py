@@ -1,4 +1,4 @@
-"""What a service's objects say."""
+"""The manifests of a service's objects."""
 
 import copy
 from typing import Any
@@ -21,7 +21,7 @@ def test_each_object_is_owned_by_and_named_after_its_service() -> None:
     for manifest in (deployment_of(made, READY, replicas=1), kube_service_of(made), autoscaler_of(made)):
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("InferenceService", "svc-1", True)
-        assert owner["blockOwnerDeletion"] is False, "that would ask for a right on finalizers"
+        assert owner["blockOwnerDeletion"] is False, "blockOwnerDeletion would require a permission on finalizers"
         assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == ("svc", "team")
 
 
@@ -39,7 +39,7 @@ def test_the_users_template_gets_the_label_and_annotations_that_request_the_mode
         "larder.dev/model-container": "main",
         "larder.dev/serves": "m@r1",
     }
-    assert written["metadata"]["labels"] == {"mine": "yes"}, "what was decoded is not changed"
+    assert written["metadata"]["labels"] == {"mine": "yes"}, "the decoded object is not changed"
 
 
 def test_a_user_cannot_override_larders_own_labels() -> None:

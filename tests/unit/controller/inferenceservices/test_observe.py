@@ -1,4 +1,4 @@
-"""What is known of a service's model, from memory, and of what has its name, live."""
+"""What a reconcile of a service observes: its model from the cache, and the objects of its name live."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -86,7 +86,7 @@ async def test_a_ready_model_is_served_with_its_revision(observer: ServiceObserv
 async def test_a_model_that_pods_cannot_use_has_a_reason(observer: ServiceObserver, cluster: ClusterState) -> None:
     assert known(observer) == ("ModelNotFound", "")
     cluster.cluster_base_models.upsert(model(ready="False"))
-    assert known(observer) == ("Why", "m@r1"), "its own words"
+    assert known(observer) == ("Why", "m@r1"), "the model's own message"
     cluster.cluster_base_models.upsert(model(ready="False", serving=""))
     assert known(observer) == ("ModelNotReady", "")
     cluster.cluster_base_models.upsert(model(deletion_timestamp="2026-01-01T00:00:00Z"))
@@ -198,7 +198,7 @@ async def test_a_longer_cache_takes_over_kserve_services_only_if_pods_can_use_it
     cluster.groups.upsert(group("g", {"a": "1"}))
     cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     cluster.caches.upsert(longer("g"))
-    assert await users("c") == ["team/s"], "its group has no node"
+    assert await users("c") == ["team/s"], "the group of the longer cache has no node"
     cluster.nodes.upsert(node("n", {"a": "1"}))
     assert (await users("c"), await users("longer")) == ([], ["team/s"])
     for of_no_use in (longer("g", revision=""), longer("g", deletion_timestamp="t"), longer("none")):
@@ -241,4 +241,4 @@ async def test_for_a_model_of_a_namespace_only_the_services_there_are_listed(
         objects.objects[INFERENCE_SERVICE.path_in(namespace)] = listed(raw(of_model))
     assert await observer.catalog.services_of("ModelCache", "team", "llama") == ["team/s"]
     assert await observer.catalog.services_of("BaseModel", "team", "b") == ["team/z"]
-    assert all("/namespaces/team/" in asked for asked in objects.asked), "what others have costs nothing"
+    assert all("/namespaces/team/" in asked for asked in objects.asked), "services of other namespaces are not read"

@@ -1,4 +1,4 @@
-"""Events that are written once an hour."""
+"""Events that are written at most once per hour."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -19,7 +19,7 @@ OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o
 
 
 class PodRecorder:
-    """Pod events, the clock that they go by, and who was told what."""
+    """Pod events, their clock, and the Events that were posted."""
 
     def __init__(self, events: PodEvents, clock: Clock, posted: list[Json]) -> None:
         self.events, self.clock, self._posted = events, clock, posted
@@ -49,7 +49,7 @@ def pods(count: int = 1) -> tuple[Pod, ...]:
     return tuple(Pod(metadata=metadata) for metadata in owned)
 
 
-async def test_an_event_is_repeated_hourly_and_on_news_at_once(recorder: PodRecorder) -> None:
+async def test_an_event_is_repeated_hourly_and_at_once_if_its_message_changes(recorder: PodRecorder) -> None:
     for news in ("10 %", "10 %", "20 %"):
         await recorder.events.report("key", pods(), "Waiting", "m", news=news, owners=False)
     assert recorder.take() == [("p0", "Waiting"), ("p0", "Waiting")]

@@ -1,4 +1,4 @@
-"""How often objects of a crowded namespace are looked at."""
+"""How often objects of a crowded namespace are checked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests are counted by what a program serves, never by what somebody asks for."""
+"""Requests are counted by the template of their route, never by the requested path."""
 
 from collections import Counter
 

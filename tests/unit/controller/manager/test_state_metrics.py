@@ -1,4 +1,4 @@
-"""What the leader reports about models, nodes, grants and its queue, and that no other replica does."""
+"""The leader exports metrics about models, nodes, grants and its queue; other replicas do not."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Which keys a watch enqueues whose objects nothing caches."""
+"""Which keys are enqueued by a watch without a cache."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""For every kind of change exactly those are looked at again that it concerns."""
+"""Every kind of change queues exactly the keys that it affects."""
 
 import pytest
 
@@ -216,7 +216,7 @@ def test_changes_of_many_nodes_are_gathered_for_a_moment() -> None:
             cluster.nodes.upsert(node(f"n{i}"))
         waits.clear()
         cluster.model_nodes.upsert(model_node("n0", entry("llama"), reported=[entry_status("llama", f"phase {count}")]))
-        assert set(waits) == {min(count * 0.0005, 2.0), 0.0005}, "the node's own turn waits by the number of models"
+        assert set(waits) == {min(count * 0.0005, 2.0), 0.0005}, "the delay of a node grows with the models"
 
 
 def waits(model: str = "llama", revision: str = "r1") -> set[QueueKey]:

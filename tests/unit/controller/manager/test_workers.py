@@ -1,4 +1,4 @@
-"""A turn that breaks costs its key alone, and is seen."""
+"""A failing reconcile affects only its key, and is reported."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from tests.readers.metrics import samples
 
 
 class RecordingReconciler:
-    """What stands for a kind's reconciler: one name breaks it."""
+    """A reconciler that records its keys, and fails for one name."""
 
     def __init__(self) -> None:
         self.served: list[str] = []

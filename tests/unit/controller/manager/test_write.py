@@ -1,4 +1,4 @@
-"""What a write keeps of the object that it changes."""
+"""Which fields of an object a write of its status keeps."""
 
 from controller.manager.write import merged
 from shared.api.base_model import BaseModelStatus

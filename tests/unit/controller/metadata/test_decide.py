@@ -1,4 +1,4 @@
-"""When a model on nodes is read, what that fills, and what is reported."""
+"""When the metadata of a model on nodes is read, which fields it fills, and what is reported."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -87,7 +87,7 @@ def test_an_estimated_size_is_marked_until_the_parameters_are_counted() -> None:
     assert guessed.status.metadata.parameters_estimated
     away = read(moved(guessed, "r2"), AWAY)
     assert away.status.metadata
-    assert away.status.metadata.parameters_estimated, "what is known is of earlier files"
+    assert away.status.metadata.parameters_estimated, "the known metadata is that of earlier files"
     counted = read(moved(guessed, "r2"))
     assert counted.status.metadata
     assert not counted.status.metadata.parameters_estimated
@@ -165,7 +165,7 @@ def test_metadata_of_earlier_files_is_removed_if_the_new_ones_describe_no_model(
     assert "the fields of the spec can be set by hand" in write.condition.message
     for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):
         assert "by hand" not in reported(decide(seen, NOW)).condition.message, (
-            "a cache has no such fields; a source comes back"
+            "a cache has no such fields, and the source is unreachable only for a while"
         )
 
 
@@ -231,7 +231,7 @@ def test_an_interrupted_reading_is_retried_with_growing_pauses_and_finally_aband
         now += timedelta(seconds=again.after_s + 1)
         assert reads(seen, (now - NOW).total_seconds())
         seen = read(seen, killed, now)
-    assert len(waits) == 7, "the eighth is the last"
+    assert len(waits) == 7, "the eighth attempt is the last"
     assert all(0.7 * m < wait < 1.3 * m for wait, m in zip(waits, (10, 20, 40, 80, 160, 320, 360), strict=True))
     assert reported(decide(seen, now)).condition.reason == "MetadataFailed"
     assert not reads(seen, 1e9)

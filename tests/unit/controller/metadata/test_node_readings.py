@@ -1,4 +1,4 @@
-"""What counts of the words of nodes: values while all agree, and none for good once two do not."""
+"""Metadata that nodes report counts while all agree, and never again once two differ."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -24,7 +24,7 @@ KILLED = Reading(reason="MetadataInterrupted", message="it was killed from outsi
 
 
 def heard(seen: MetadataView, **reports: Reading) -> MetadataView:
-    """Return the model after a turn in which nodes said this."""
+    """Return the model after a reconcile with these reports of nodes."""
     readings = tuple(NodeReading(node, reading) for node, reading in sorted(reports.items()))
     done = after(replace(seen, readings=readings))
     stored = msgspec.json.decode(msgspec.json.encode(done.status), type=BaseModelStatus)
@@ -152,7 +152,7 @@ READINGS = {"llama": READ, "mistral": OTHER, "broken": BROKEN, "killed": KILLED,
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.sampled_from(sorted(READINGS))), max_size=8))
-def test_values_never_come_back_once_two_nodes_differed(rounds: list[dict[str, str]]) -> None:
+def test_values_are_not_used_again_after_two_nodes_differed(rounds: list[dict[str, str]]) -> None:
     seen, torn = read(view(spec={"vendor": "v"}), EMPTY), False
     for readings in rounds:
         torn = torn or {"llama", "mistral"} <= set(readings.values())
@@ -163,4 +163,4 @@ def test_values_never_come_back_once_two_nodes_differed(rounds: list[dict[str, s
         if torn:
             assert (seen.spec, seen.status.metadata.reason) == ({"vendor": "v"}, "MetadataConflict")
         again = merge_readings(seen.status.metadata, [NodeReading(*r) for r in sorted(reports.items())], NOW)
-        assert again == seen.status.metadata, "what is said twice is no news"
+        assert again == seen.status.metadata, "a repeated report changes nothing"

@@ -1,4 +1,4 @@
-"""Readings beside the queue: one a list of files, kept until it is written, ended with the leadership."""
+"""Readings outside the queue: one per list of files, kept until it is written, stopped with the leadership."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ ONE = "an identity"
 
 
 class ReaderRig:
-    """A reader, what it says is done, and the API server's ConfigMaps."""
+    """A reader, the readings that it reports as done, and the API server's ConfigMaps."""
 
     def __init__(self, kube: Kube, objects: Objects, settings: SourceSettings) -> None:
         self.objects, self.done, self.now = objects, asyncio.Queue[ModelKey](), 1000.0

@@ -125,7 +125,7 @@ def test_a_source_that_drips_is_abandoned_after_its_time() -> None:
 
 
 class FromTheStart(MemorySource):
-    """As a server that ignores Range, and takes a hundred seconds of `now` for each 4 KiB before the part."""
+    """A server that ignores Range, and takes a hundred seconds of `now` for each 4 KiB before the part."""
 
     passed_bytes, now = 0, 0.0
 
@@ -151,7 +151,7 @@ class FromTheStartBody(MemoryBody):
         return super().readinto(buffer)
 
 
-def test_a_server_that_ignores_ranges_is_read_past_as_long_as_there_is_time() -> None:
+def test_bytes_before_the_range_of_a_server_that_ignores_ranges_are_skipped_within_the_time_limit() -> None:
     source = FromTheStart({"model.safetensors": safetensors({f"tensor.{n}": ("BF16", (1,)) for n in range(2000)})})
     reading = read_remote(source, source.resolve(), 0, ReadBudget(lambda: source.now, 1e6))
     assert reading.metadata

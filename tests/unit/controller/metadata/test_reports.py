@@ -1,4 +1,4 @@
-"""Which node's report on unpacked files counts: one that should hold the model, has it, and read it as we would."""
+"""A node's report on unpacked files counts if the node should have the model, has it, and has the same reader."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ OTHER = msgspec.structs.replace(REPORT, values=UnpackedValues(model_type="mistra
 
 
 def cluster(**reported: dict[str, Any]) -> ClusterState:
-    """A cluster in which nodes that are listed say something of the model `m`; `told` changes what one says."""
+    """A cluster whose nodes report metadata of the model `m`; `told` changes the report of one."""
     seen = fresh_cluster()
     seen.caches.upsert(cache("m"))
     for name, fields in reported.items():

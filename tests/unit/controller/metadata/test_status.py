@@ -1,4 +1,4 @@
-"""Metadata in a status, and in a line."""
+"""Metadata in a status, and as a single line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What wakes a ModelCache: itself, its claim, and the pods of its download."""
+"""Which changes queue a ModelCache: those of itself, of its claim, and of the pods of its download."""
 
 import msgspec
 import pytest

@@ -103,7 +103,7 @@ def test_the_progress_of_a_download_is_reported_and_never_decreases() -> None:
         job=job(),
         pods=(pod("Running"),),
     )
-    assert written(later).fields["percent"] == 40, "a pod that says nothing takes nothing back"
+    assert written(later).fields["percent"] == 40, "a pod without progress does not reset it"
 
 
 def test_a_complete_download_makes_the_cache_ready_on_the_uid_of_its_claim() -> None:
@@ -135,7 +135,7 @@ def test_a_terminating_claim_is_reported_and_waited_for() -> None:
     for seen in (view(claim=going), view(cache(status=READY), claim=going)):
         assert written(seen).reason == "ClaimTerminating"
         assert not has(ProvisionStorage, seen)
-        assert has(DeleteJob, replace(seen, job=job())), "the pods of which keep the claim"
+        assert has(DeleteJob, replace(seen, job=job())), "whose pods keep the claim"
 
 
 def test_a_foreign_claim_is_left_alone() -> None:
@@ -185,7 +185,7 @@ def test_a_failed_download_is_reported_and_retried_after_a_pause(reason: str, st
     assert (write.state, write.reason, write.is_stalled, write.fields["attempts"]) == ("Failed", reason, stalled, 1)
     assert Requeue(pause_s) in actions(seen)
     after = view(cache(status=status_of(seen.cache, write, STAMP)), claim=claim())
-    assert result(after, seconds=pause_s - 1) == ("Failed", reason), "until the pause is over"
+    assert result(after, seconds=pause_s - 1) == ("Failed", reason), "no Job is created until the pause is over"
     assert not has(StartDownload, after, seconds=pause_s - 1)
     assert one(StartDownload, after, seconds=pause_s + 1).order.job != current_job(seen)
 
@@ -305,7 +305,7 @@ def test_a_download_that_is_no_longer_allowed_is_stopped(reason: str) -> None:
     refused = view(claim=claim(), job=job(), problems=((reason, "no"),))
     assert has(DeleteJob, refused)
     assert result(refused) == ("Failed", reason)
-    assert not has(DeleteJob, replace(refused, job=job("Complete"))), "its report is kept"
+    assert not has(DeleteJob, replace(refused, job=job("Complete"))), "the Job's report is kept"
 
 
 def test_a_download_whose_secret_is_gone_is_stopped_with_a_remedy() -> None:
@@ -357,7 +357,7 @@ def test_the_job_claim_and_volume_of_an_unused_deleted_cache_are_deleted() -> No
     volume = view(gone, users=(), volume=_volume())
     assert has(DeleteCacheVolume, volume)
     assert actions(view(gone, users=())) == [RemoveFinalizer()]
-    assert has(RemoveFinalizer, free, seconds=601), "a claim that stays holds nothing up for ever"
+    assert has(RemoveFinalizer, free, seconds=601), "a claim that is not deleted does not block the cache forever"
 
 
 def _volume() -> Any:
@@ -370,7 +370,7 @@ def test_a_volume_of_a_claim_that_is_gone_is_recreated() -> None:
     assert one(DeleteCacheVolume, seen).seen == released.metadata
     assert not has(ProvisionStorage, seen)
     assert result(seen) == ("Pending", "Provisioning")
-    assert has(ProvisionStorage, view(volume=_volume())), "a volume that waits for its claim stays"
+    assert has(ProvisionStorage, view(volume=_volume())), "a volume that waits for its claim is kept"
 
 
 def test_a_foreign_claim_is_never_deleted() -> None:

@@ -1,4 +1,4 @@
-"""The Job of a download is one that the strictest namespace takes, and gets no more than it needs."""
+"""The strictest namespace accepts the Job of a download, which gets no more than it needs."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_certificates_of_private_sources_come_from_the_namespaces_own_config_map
     assert names["SSL_CERT_FILE"] == "/etc/larder/sources/ca-bundle.crt"
 
 
-def test_secrets_of_the_administrator_stay_out() -> None:
+def test_secrets_of_the_administrator_are_not_given_to_the_job() -> None:
     environ = {
         "HF_ENDPOINT": "https://hub", "HTTPS_PROXY": "http://user:pass@proxy:3128", "NO_PROXY": "10.0.0.0/8",
         "AWS_SECRET_ACCESS_KEY": "s", "HF_TOKEN": "t", "LARDER_CA": "/x",

@@ -1,4 +1,4 @@
-"""What a decision on a ModelCache is based on, and how much is read for it."""
+"""What a decision about a ModelCache is based on, and how much is read for it."""
 
 from pathlib import Path
 from typing import Any, cast

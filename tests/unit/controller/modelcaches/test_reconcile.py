@@ -1,4 +1,4 @@
-"""What a reconcile of a ModelCache does where ModelCaches are switched off."""
+"""What a reconcile of a ModelCache does while ModelCaches are disabled."""
 
 from pathlib import Path
 from typing import Any, cast

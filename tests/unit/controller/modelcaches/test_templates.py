@@ -1,4 +1,4 @@
-"""What pvcSpec and pvSpec may change, and what is made of them."""
+"""Which fields pvcSpec and pvSpec may set, and the resulting claims and volumes."""
 
 from typing import Any
 

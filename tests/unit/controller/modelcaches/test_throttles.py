@@ -1,4 +1,4 @@
-"""The throttles of node groups hold for downloads on claims."""
+"""The throttles of node groups apply to downloads to claims."""
 
 from datetime import timedelta
 

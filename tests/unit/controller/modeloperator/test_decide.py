@@ -1,4 +1,4 @@
-"""The state machine of Models, as its specification draws it."""
+"""The state machine of Models, as in its specification."""
 
 from datetime import timedelta
 from typing import Any

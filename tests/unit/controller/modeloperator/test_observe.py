@@ -1,4 +1,4 @@
-"""What is known of the Models of a namespace."""
+"""What a reconcile observes about the Models of a namespace."""
 
 from typing import Any, cast
 

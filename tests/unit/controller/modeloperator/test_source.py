@@ -1,4 +1,4 @@
-"""What a Model's source means to a download."""
+"""The URI, settings and keys that a download gets from a Model's source."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the metrics of Models count."""
+"""The metrics of Models."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""When sources are looked at: spread, seldom, and not where a server asked to be left alone."""
+"""When sources are checked for drift: spread over the period, and not while a server has requested a pause."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ PERIOD_S = 3600.0
 
 @dataclass
 class Looking:
-    """A watch on a clock of its own that waits the middle of every range, and what the sources answer."""
+    """A drift watch with its own clock, which always waits for the middle of a range, and scripted sources."""
 
     period_s: float = PERIOD_S
     now: float = 1000.0
@@ -43,7 +43,7 @@ class Looking:
             raise answer
         return answer
 
-    async def look(self, name: str, uri: str = "") -> None:
+    async def check(self, name: str, uri: str = "") -> None:
         asked = demand(name, uri)
         self.watch.start(ModelKey("ClusterModelCache", "", name), asked)
         async with asyncio.timeout(60):
@@ -86,7 +86,7 @@ async def test_the_first_drift_check_is_spread_over_the_period_and_period_zero_d
 
 async def test_the_upstream_revision_is_known_until_it_is_reset() -> None:
     looking = Looking()
-    await looking.look("m")
+    await looking.check("m")
     seen = looking.watch.upstream_of("uid-m", "hf://org/m@main")
     assert seen is not None
     assert (seen.revision, seen.failure) == (COMMIT, None)
@@ -112,23 +112,23 @@ async def test_a_drift_check_under_way_is_discarded_when_the_source_is_resolved(
 
 async def test_a_failure_is_checked_again_soon_and_a_refusal_after_a_period() -> None:
     looking = Looking(answers={"uid-m": Unreachable("no route"), "uid-n": AuthDenied("no")})
-    await looking.look("m")
-    await looking.look("n")
+    await looking.check("m")
+    await looking.check("n")
     assert (looking.message("m"), looking.watch.next_check_in_s("uid-m")) == ("Unreachable", 900)
     assert (looking.message("n"), looking.watch.next_check_in_s("uid-n")) == ("AuthDenied", PERIOD_S)
 
 
 async def test_a_rate_limit_pauses_the_drift_checks_of_all_models_of_that_server() -> None:
     looking = Looking(answers={"uid-m": RateLimited("slower", 2000.0)})
-    await looking.look("m")
+    await looking.check("m")
     assert (looking.message("m"), looking.watch.next_check_in_s("uid-m")) == ("RateLimited", 2200)
-    await looking.look("n")
+    await looking.check("n")
     assert looking.asked == ["uid-m"]
     assert looking.watch.next_check_in_s("uid-n") == 2500
-    await looking.look("s", "s3://bucket/prefix")
+    await looking.check("s", "s3://bucket/prefix")
     assert looking.asked == ["uid-m", "uid-s"]
     looking.now += 2500
-    await looking.look("n")
+    await looking.check("n")
     assert looking.asked == ["uid-m", "uid-s", "uid-n"]
 
 
@@ -153,6 +153,6 @@ async def test_at_most_two_drift_checks_run_at_a_time() -> None:
 
 async def test_the_upstream_revision_is_forgotten_when_leadership_is_lost() -> None:
     looking = Looking()
-    await looking.look("m")
+    await looking.check("m")
     await looking.watch.stop()
     assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None

@@ -1,4 +1,4 @@
-"""What kstatus makes of models, services and groups in the states of their lives."""
+"""The kstatus of models, services and groups in each of their states."""
 
 from dataclasses import replace
 from typing import Any
@@ -156,7 +156,7 @@ def test_conditions_that_no_longer_hold_are_removed_and_foreign_ones_are_kept() 
     ]  # fmt: skip
     found = {c.type: c for c in with_conditions(before, [ConditionUpdate("Ready", "True", "R", "m")], STAMP, 7)}
     assert found.keys() == {"Ready", "Drifted", "Theirs"}
-    assert found["Drifted"].observed_generation == 7, "it holds for what was seen last"
+    assert found["Drifted"].observed_generation == 7, "it applies to the last observed generation"
     assert found["Theirs"] == before[-1]
 
 

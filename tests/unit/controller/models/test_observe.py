@@ -1,4 +1,4 @@
-"""What a turn for a model is told, all of it from memory."""
+"""What a reconcile of a model observes, all of it from the cache."""
 
 import msgspec
 

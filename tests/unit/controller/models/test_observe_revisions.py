@@ -1,4 +1,4 @@
-"""What a reconcile of a model sees of its revisions: the newest of those who share it, and what is on its way out."""
+"""What a reconcile observes about a model's revisions: the newest of all that share it, and pending removals."""
 
 import msgspec
 
@@ -100,7 +100,7 @@ async def test_pending_removals_name_the_pods_that_keep_old_files(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
-    assert view(observer, CACHE).removals == (), "nobody has looked for users yet"
+    assert view(observer, CACHE).removals == (), "users have not been listed yet"
     cluster.users.upsert(pod("p", "a", [("m", "r0")]))
     cluster.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p",)),)

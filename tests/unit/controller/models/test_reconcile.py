@@ -1,4 +1,4 @@
-"""What is known of an object is dropped with it, however it is deleted and whoever queried its source."""
+"""The state kept for an object is dropped with it, however it is deleted and whoever queried its source."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -31,7 +31,7 @@ PERIOD_S = 1000.0
 
 
 class ReconcilerRig:
-    """A reconciler of one cluster state, whose watch for drift knows of an object once it was looked at."""
+    """A reconciler of one cluster state, whose drift watch knows an object once it was checked."""
 
     def __init__(self, reconciler: ModelReconciler, cluster: ClusterState) -> None:
         self.reconciler, self.cluster = reconciler, cluster

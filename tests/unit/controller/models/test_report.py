@@ -1,4 +1,4 @@
-"""What a user sees of a model, with the exact messages."""
+"""The status of a model, with the exact messages."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -122,7 +122,7 @@ def test_every_list_of_nodes_is_capped_and_the_counts_are_not() -> None:
     lists = (status.nodes, status.node_status, status.nodes_ready, status.nodes_failed)
     assert [len(listed) for listed in lists] == [100] * 4
     assert (status.nodes_total, status.nodes_ready_count, status.nodes_failed_count) == (450, 150, 150)
-    assert {n.phase for n in status.nodes} == {"Failed"}, "those that fail come before those that are on their way"
+    assert {n.phase for n in status.nodes} == {"Failed"}, "failing nodes come before those that are downloading"
     few = base(view(*[node(f"r{i:04}", "Ready") for i in range(100)]))
     assert (len(few.nodes), len(few.nodes_ready)) == (100, 100)
 
@@ -153,10 +153,10 @@ def test_the_serving_revision_changes_once_every_live_node_has_the_new_one() -> 
     assert report(view(node("a", "Ready"), holding("b", "Downloading"), serving="r1")).serving == "r1"
     assert report(view(holding("a", "Ready"), holding("b", ready=False), serving="r1")).serving == "r2"
     assert report(view(node("a", "Ready"), node("b", "Ready"), serving="r1")).serving == "r2"
-    assert report(view(serving="r1")).serving == "r2", "the next node will have r2 alone"
+    assert report(view(serving="r1")).serving == "r2", "the next node will only have r2"
     assert report(view(node("a"), serving="")).serving == "r2"
     assert report(view(node("a", "Downloading"), serving="r1")).serving == "r1"
-    assert report(view(node("a", "Ready"), node("b", "Downloading"), serving="r1")).serving == "r2", "nobody has r1"
+    assert report(view(node("a", "Ready"), node("b", "Downloading"), serving="r1")).serving == "r2", "no node has r1"
     assert report(view(resolution=None, serving="r1")).serving == "r1"
 
 
@@ -205,7 +205,7 @@ def test_a_conflict_resolves_nothing() -> None:
     assert kinds(replace(seen, conflict=replace(seen.demand, uid="u0"))) == [WriteStatus]
 
 
-def test_deletion_waits_for_the_nodes_but_not_for_ever() -> None:
+def test_deletion_waits_a_limited_time_for_the_nodes() -> None:
     deleted: dict[str, Any] = {"deleted_at": STAMP, "remaining": ("a", "b")}
     waiting = decide(view(node("a", "Ready"), **deleted), NOW, 600)
     assert [type(a) for a in waiting] == [WriteStatus, Requeue]

@@ -1,4 +1,4 @@
-"""One question a model and generation, asked beside the queue, and again in due time."""
+"""One resolution per model and generation, outside the queue, with delayed retries."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ KEY = ModelKey("ClusterModelCache", "", "m")
 
 
 class Asking:
-    """A resolver on a clock of its own that waits the longest of every range, and what it says is done."""
+    """A resolver with its own clock, which always waits for the end of a range, and the resolutions that it reports."""
 
     def __init__(self, kube: Kube, hub: str) -> None:
         self.now = 1000.0
@@ -163,7 +163,7 @@ async def test_an_invalid_answer_of_the_hub_is_reported_and_retried(asking: Aski
     assert asking.waits_s() > 0
 
 
-async def test_a_source_that_keeps_changing_is_asked_with_growing_delays(
+async def test_a_source_that_keeps_changing_is_resolved_with_growing_delays(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Resolver, "_resolve", _resolved)

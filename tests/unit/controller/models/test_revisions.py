@@ -1,4 +1,4 @@
-"""Revisions: what is asked, what is recorded, and what the conditions say."""
+"""Revisions: when sources are queried, what is recorded, and what the conditions report."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ NO_ROOM = {"reason": "InsufficientStorage", "message": "needs 5 GiB, has 1 GiB o
 
 
 def serving(name: str, phase: str = "", *, old: str = "Ready", **fields: Any) -> TargetNode:
-    """A node that has revision r1, and stands somewhere with r2."""
+    """A node that has revision r1, and r2 in this phase."""
     reported = EntryStatus(id="m", revision="r1", phase=old)
     return replace(node(name, phase, **fields), serving=reported, revisions=("r1",))
 
@@ -40,7 +40,7 @@ def kinds(seen: ModelView) -> list[type]:
 def test_a_refresh_resolves_the_source_again_until_it_is_answered() -> None:
     assert kinds(view(node("a", "Ready"), refresh="1")) == [Resolve, WriteStatus]
     assert kinds(view(node("a", "Ready"), refresh="1", refreshed="1")) == [WriteStatus]
-    assert kinds(view(node("a", "Ready"), refreshed="1")) == [WriteStatus], "taken away again"
+    assert kinds(view(node("a", "Ready"), refreshed="1")) == [WriteStatus], "the annotation was removed again"
     assert kinds(view(node("a", "Ready"), refresh="1", may_resolve=False)) == [WriteStatus]
     assert kinds(view(refresh="1", disabled=True)) == [WriteStatus]
 
@@ -68,7 +68,7 @@ def test_only_a_following_model_resolves_a_drifted_source() -> None:
 
 def test_an_answer_that_contradicts_the_last_drift_check_is_recorded() -> None:
     seen = view(node("a", "Ready"), follows=True, upstream="r3", answer=ResolverAnswer(R2))
-    assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "else it would be asked again and again"
+    assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "otherwise, the source would be queried endlessly"
 
 
 def test_a_due_drift_check_is_replaced_by_a_requested_refresh() -> None:
@@ -96,10 +96,10 @@ def test_the_drifted_condition_keeps_its_last_result_through_failed_checks_and_t
     assert lost.upstream_revision == "r3"
     assert ready(lost) == ("True", "Stocked")
     restarted = cache(replace(moved, status=lost), lost, LATER)
-    assert reported(restarted, "Drifted") == reported(lost, "Drifted"), "nobody has looked since"
+    assert reported(restarted, "Drifted") == reported(lost, "Drifted"), "no check has run since"
     back = cache(replace(moved, upstream=Upstream("r2"), status=lost), lost, LATER)
     assert reported(back, "Drifted").status == "False"
-    assert not [c for c in cache(view(node("a", "Ready"))).conditions if c.type == "Drifted"], "never looked at"
+    assert not [c for c in cache(view(node("a", "Ready"))).conditions if c.type == "Drifted"], "never checked"
     elsewhere = cache(replace(view(resolution=None, upstream="r3"), status=first), first, LATER)
     assert reported(elsewhere, "Drifted").status == "False"
 
@@ -191,7 +191,7 @@ def test_the_removing_condition_names_the_pods_in_the_way_and_the_removed_bytes(
     assert (removing.status, removing.reason) == ("True", "InUse")
     assert "r0 on a: kept while in use by ns/p1, ns/p2, ns/p3 and 1 more" in removing.message
     assert "r0 on b: 3.0 GiB of at most 10.0 GiB are gone" in removing.message
-    assert isinstance(decide(seen, NOW, 600)[-1], Requeue), "pods end without a word to the model"
+    assert isinstance(decide(seen, NOW, 600)[-1], Requeue), "the end of a pod does not queue the model"
     gone = cache(replace(view(node("a", "Ready")), status=status), status, LATER)
     assert (reported(gone, "Removing").status, reported(gone, "Removing").reason) == ("False", "Gone")
     deleted = view(deleted_at=STAMP, remaining=("b",), removals=(going,), deleting=True)
@@ -250,7 +250,7 @@ def views(draw: st.DrawFn) -> ModelView:
 
 @given(views())
 def test_a_recorded_answer_is_not_recorded_again_and_ends_its_refresh(seen: ModelView) -> None:
-    """Whatever is recorded is not recorded again, and leaves no drift and no refresh that it answers."""
+    """A recorded answer is not recorded again, and ends the drift and the refresh that it answers."""
     for action in decide(seen, NOW, 600):
         if not isinstance(action, RecordResolution) or seen.answer is None:
             continue

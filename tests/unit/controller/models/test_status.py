@@ -1,4 +1,4 @@
-"""What the statuses of models print for kubectl."""
+"""The columns that kubectl prints from the statuses of models."""
 
 import pytest
 

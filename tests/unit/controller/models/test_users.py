@@ -1,4 +1,4 @@
-"""A model that is being deleted stays while it has users, and says who they are."""
+"""A model that is being deleted is kept while it has users, and reports them."""
 
 from dataclasses import replace
 from datetime import timedelta

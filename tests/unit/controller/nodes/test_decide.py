@@ -94,7 +94,7 @@ def test_an_old_revision_stays_while_it_is_held_for_pods_without_a_node() -> Non
     both = spec_of(entry(revision="r0", granted=True), entry(granted=True))
     new = demand(serving="r1")
     kept = next(a for a in decide(replace(view(new, spec=both), held={("m", "r0"): 42.0}), NOW, PACE))
-    assert isinstance(kept, Write)  # the claims alone
+    assert isinstance(kept, Write)  # only the claims
     assert {e.state for e in kept.spec.entries} == {"Present"}
     again = replace(view(new, spec=kept.spec), held={("m", "r0"): 42.0})
     assert decide(again, NOW, PACE) == [Requeue(42.0)]
@@ -139,7 +139,7 @@ def test_an_unresolved_model_creates_no_entry() -> None:
 
 
 def test_a_claim_never_creates_an_entry() -> None:
-    # placement keeps claims away; a demand on one has no resolution either
+    # placement excludes claims, and a demand on a claim has no resolution
     assert decide(view(demand(on_claim=True, resolution=None), spec=spec_of()), NOW, PACE) == []
 
 
@@ -160,7 +160,7 @@ def test_an_unused_entry_drains_and_is_then_removed() -> None:
     assert draining.state == "Draining"
 
     silent = view(spec=spec_of(draining), statuses=[entry_status("Ready")])
-    assert decide(silent, NOW + timedelta(seconds=60), PACE) == []  # the agent's word will come as a change
+    assert decide(silent, NOW + timedelta(seconds=60), PACE) == []  # the agent's acknowledgement arrives as a change
 
     seen = view(spec=spec_of(draining), statuses=[entry_status("Draining", "Draining")])
     acknowledged = replace(seen, acknowledged={KEY: NOW + timedelta(seconds=5)})
@@ -292,7 +292,7 @@ def test_a_waiting_or_ready_entry_loses_a_grant_that_no_longer_holds(phase: str)
     assert not written(decide(replace(reported, granted=False), NOW, PACE))[KEY].granted
 
 
-def test_of_thousands_of_unknown_snapshots_a_hundred_are_confirmed_at_a_time() -> None:
+def test_at_most_a_hundred_unknown_snapshots_are_confirmed_at_a_time() -> None:
     keys = [("m", f"r{i:04d}") for i in range(4000)]
     reported = view(spec=spec_of(), statuses=[entry_status("Unknown", "", key) for key in keys])
     asked = entries_to_confirm(reported, NOW, PACE)
@@ -302,7 +302,7 @@ def test_of_thousands_of_unknown_snapshots_a_hundred_are_confirmed_at_a_time() -
     assert {e.state for e in entries.values()} == {"Draining"}
     assert len(entries) == 100
     later = view(spec=spec_of(*entries.values()), statuses=[entry_status("Unknown", "", key) for key in keys])
-    assert entries_to_confirm(later, NOW, PACE) == frozenset(), "no more before some have gone"
+    assert entries_to_confirm(later, NOW, PACE) == frozenset(), "no more until some are removed"
     left = view(spec=spec_of(*list(entries.values())[:40]), statuses=[entry_status("Unknown", "", key) for key in keys])
     assert len(entries_to_confirm(left, NOW, PACE)) == 60
 
@@ -330,7 +330,7 @@ def test_a_held_entry_stays_unchanged(state: str) -> None:
     )
     for moment in (NOW, NOW + timedelta(hours=1)):
         assert decide(held, moment, PACE) == []
-    assert decide(replace(held, retained=RetainedObjects()), NOW, PACE) != [], "only because it is held"
+    assert decide(replace(held, retained=RetainedObjects()), NOW, PACE) != [], "the entry stays only because it is held"
 
 
 def test_a_held_entry_gets_no_grant_of_its_own() -> None:

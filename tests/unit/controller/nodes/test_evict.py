@@ -1,4 +1,4 @@
-"""Evictions, step by step, and played out against an agent in memory."""
+"""Evictions step by step, simulated with an agent in memory."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,14 +38,14 @@ def demand(name: str, size: int, **fields: Any) -> Demand:
 
 @dataclass
 class Play:
-    """A controller and an agent in turns, on one node. Sizes are bytes, no two models share a file."""
+    """Simulates a controller and an agent that alternate on one node. Sizes are in bytes; models share no files."""
 
     limit: int
     demands: dict[str, Demand] = field(default_factory=dict)
-    used_by: dict[EntryKey, tuple[str, ...]] = field(default_factory=dict)  # as a live list of pods has it
-    watched: bool = True  # whether memory has those pods too
+    used_by: dict[EntryKey, tuple[str, ...]] = field(default_factory=dict)  # as in a live list of pods
+    watched: bool = True  # whether the cache has those pods too
     pinned_live: set[EntryKey] = field(default_factory=set)
-    lags: bool = False  # figures are told a turn later than phases
+    lags: bool = False  # figures are reported one step later than phases
     figures: int = 0
     evicts: bool = True
     refused: RetainedObjects = field(default_factory=RetainedObjects)
@@ -87,7 +87,7 @@ class Play:
         )
 
     def control(self) -> list[Action]:
-        """One turn of the controller."""
+        """Run one step of the controller."""
         view = self.view()
         actions = decide(view, self.now, PACE)
         while actions in ([ListUsers()], [ConfirmUnwanted()]):
@@ -117,7 +117,7 @@ class Play:
             assert 0 < shortage <= sum(self.held[e.key] for e in gone)
 
     def fill(self) -> None:
-        """One turn of the agent."""
+        """Run one step of the agent."""
         self.figures = sum(self.held.values())
         named = {e.key for e in self.spec.entries}
         self.statuses = {k: s for k, s in self.statuses.items() if k in named}
@@ -161,7 +161,7 @@ class Play:
 
 
 def full(**play: Any) -> Play:
-    """A node that one model fills, long unused, and another that wants its room."""
+    """A node that is full with one model, long unused, and another model that needs the space."""
     found = Play(100, **play)
     found.want("old", 90)
     found.go_on(2)
@@ -422,7 +422,7 @@ def test_an_evicted_reserved_model_leaves_no_entry_once_its_object_is_deleted() 
 
 
 def removal_during_a_shortage() -> Play:
-    """Two models fill the node; nobody wants `unwanted` any more when `new` comes, which fits in place of either."""
+    """Two models fill the node; `unwanted` is no longer wanted when `new` is added, which fits in place of either."""
     play = Play(100)
     play.want("unwanted", 50)
     play.want("idle", 50)
@@ -498,7 +498,7 @@ def test_an_agent_restart_during_an_eviction_does_not_cause_a_second_one() -> No
     play.statuses[("old", "r1")] = msgspec.structs.replace(
         play.statuses[("old", "r1")], phase="Ready", observed="Present"
     )
-    play.acknowledged.clear()  # nor does a controller know since when
+    play.acknowledged.clear()  # and a new controller does not know how long it has been idle
     play.go_on()
     assert (play.phase("new"), play.evicted) == ("Ready", {"old": 1})
 
@@ -514,7 +514,7 @@ def test_models_do_not_evict_each_other_endlessly(
     found: Sequence[tuple[int, int, bool, int]],
     lags: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    """Whatever comes when: each is evicted once at most while nobody changes anything, and then all is quiet."""
+    """Without changes of objects, each model is evicted at most once, and then nothing more happens."""
     play = Play(120, lags=lags)
     for wave in range(4):
         for number, (size, priority, pinned, arrives) in enumerate(found):
@@ -536,7 +536,7 @@ def test_models_do_not_evict_each_other_endlessly(
 def test_models_in_use_or_pinned_are_never_evicted(
     found: Sequence[tuple[int, int, bool, int]], events: Sequence[tuple[int, bool, bool]]
 ) -> None:
-    """Pods come and go, known to memory or not; `Play` looks at every eviction."""
+    """Pods come and go, whether the cache has them or not; `Play` checks every eviction."""
     play = Play(120)
     for number, (size, priority, pinned, _) in enumerate(found):
         play.want(f"m{number}", size, priority=priority, pinned=pinned)

@@ -1,4 +1,4 @@
-"""What a turn for a node is told, from memory and from live reads."""
+"""What a reconcile of a node observes, from the cache and from live reads."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -68,7 +68,7 @@ def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView
 async def test_only_nodes_of_limited_groups_wait_for_a_grant(observer: NodeObserver, cluster: ClusterState) -> None:
     assert view(observer).granted
     cluster.groups.upsert(group("gpus", {"pool": "gpu"}, max_concurrent_nodes=1))
-    assert not view(observer).granted  # also before anybody has counted who downloads
+    assert not view(observer).granted  # even before the downloading nodes have been counted
     assert view(observer, "a").granted
 
 
@@ -180,7 +180,7 @@ def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> A
 
 
 async def closed(observer: NodeObserver, now: datetime = NOW) -> NodeView:
-    """The view with what the driver offers."""
+    """The view with the devices that the driver offers."""
     return await observer.with_offers(view(observer, now=now), now)
 
 
@@ -205,7 +205,7 @@ async def test_a_drain_is_acknowledged_once_the_driver_no_longer_offers_the_mode
     assert view(observer, now=later + timedelta(seconds=9)).acknowledged == {KEY: later}
 
 
-async def test_a_driver_that_keeps_offering_is_waited_for_two_minutes(
+async def test_a_drain_waits_two_minutes_for_a_driver_that_keeps_offering_the_model(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.model_nodes.upsert(drains())

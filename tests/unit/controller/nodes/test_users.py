@@ -24,7 +24,7 @@ def mounting(path: str) -> Json:
 
 
 def admitted(key: tuple[str, str]) -> Json:
-    """Return what admission makes of a pod, of this release and of every one before."""
+    """Return a pod as the admission of this release and of all earlier ones changes it."""
     return selecting(ready_label(key[0]), snapshot_label(*key)) | mounting(f"{ROOT}/{snapshot_path(*key)}")
 
 

@@ -95,7 +95,7 @@ def test_an_invalid_pattern_is_refused_at_start(wrong: str) -> None:
         parse_allowed(f"hf://,{wrong}")
 
 
-def test_an_empty_list_allows_claims_alone() -> None:
+def test_an_empty_list_allows_only_claims() -> None:
     assert parse_allowed("") == AllowedSources(())
     assert not parse_allowed("").allows(parse_uri("hf://o/m"))
 

@@ -1,4 +1,4 @@
-"""The files that a model asks for: of its own words, and of the cluster's."""
+"""The file selection of a model, from its own spec and from the cluster's default."""
 
 from typing import Any
 

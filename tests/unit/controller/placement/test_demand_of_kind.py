@@ -48,7 +48,7 @@ def test_a_long_affinity_is_refused_from_namespaces_but_not_from_administrators(
     assert (demand.node_affinity, demand.invalid, demand.placeable) == ({}, LONG_AFFINITY, False)
     ours = msgspec.structs.replace(base("m", "hf://o/m"), spec=BaseModelSpec(storage=storage))
     demand = base_model_demand("ClusterBaseModel", ours)
-    assert (demand.node_affinity, demand.placeable) == (affinity, True), "an administrator knows what that costs"
+    assert (demand.node_affinity, demand.placeable) == (affinity, True), "administrators are trusted with the cost"
 
 
 def test_an_invalid_priority_counts_as_zero() -> None:

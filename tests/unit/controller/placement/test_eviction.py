@@ -1,4 +1,4 @@
-"""Which models go to make room, and which come back."""
+"""Which models are evicted to make space, and which return."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -143,7 +143,7 @@ def test_a_plan_does_not_depend_on_the_order_of_a_list(found: list[Candidate], s
 def test_the_most_valuable_victim_cannot_be_replaced_by_less_valuable_ones(
     found: list[Candidate], shortage: int
 ) -> None:
-    """The dearest victim could not be replaced by what comes before it."""
+    """The most valuable victim could not be replaced by the candidates before it."""
     victims = plan_eviction(shortage, found).victims
     if victims:
         able = eviction_order(found)

@@ -1,4 +1,4 @@
-"""How namespaces share the room of a ModelNode."""
+"""How namespaces share the space of a ModelNode."""
 
 from collections import Counter
 from typing import Any
@@ -62,7 +62,7 @@ def test_a_refusal_states_the_numbers_and_a_remedy() -> None:
 
 
 def test_names_and_uris_of_any_length_keep_the_spec_small() -> None:
-    """Two thousand models whose every text is as long as an author can make it."""
+    """Two thousand models, each with texts of the maximum length."""
     long = [
         entry(f"{'n' * 58}{i % 50:05}", f"{'m' * 248}{i:05}", uri="https://host/" + 2000 * '"', priority=-(10**9))
         for i in range(2000)
@@ -97,10 +97,12 @@ def test_the_limits_hold_and_every_namespace_gets_a_place(
     if capacity.entries > len(listed) + len({namespace_of(e.id) for e in wanted}):
         holders = {namespace_of(e.id) for e in [*listed, *found]}
         small = {namespace_of(e.id) for e in wanted if size_of(e) + size <= capacity.size_bytes}
-        assert small <= holders, "whoever has nothing gets something while there is room"
+        assert small <= holders, "every namespace gets some while there is space"
     stable = refuse_beyond_shares([*listed, *found], [e for e in wanted if e.key in refused], capacity)
     counts = Counter(namespace_of(e.id) for e in [*listed, *found])
-    assert all(not counts[namespace_of(key[0])] or key in stable for key in refused), "a second look lets nobody in"
+    assert all(not counts[namespace_of(key[0])] or key in stable for key in refused), (
+        "a second pass admits nothing more"
+    )
 
 
 @given(pile, st.randoms(use_true_random=False), rooms)

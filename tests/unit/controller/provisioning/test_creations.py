@@ -1,4 +1,4 @@
-"""What a reconciler learns about what it has created."""
+"""The results of creations that a reconciler gets."""
 
 import asyncio
 

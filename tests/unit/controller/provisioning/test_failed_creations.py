@@ -1,4 +1,4 @@
-"""When a creation that failed is tried again."""
+"""When a failed creation is retried."""
 
 from controller.provisioning.failed_creations import FailedCreations
 from shared.kube.errors import Refused, Unreachable

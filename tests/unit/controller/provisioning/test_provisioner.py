@@ -19,7 +19,7 @@ Create = Callable[[], Awaitable[None]]
 
 
 class Rig:
-    """A provisioner and what it did."""
+    """A provisioner and a record of its actions."""
 
     def __init__(
         self,
@@ -302,7 +302,7 @@ async def test_during_an_outage_only_the_failed_requests_are_retried() -> None:
     for number in range(50):
         rig.ask(number, creating(number), flow=number)
     await rig.until(lambda: bool(rig.failed))
-    assert set(tried[MAX_IN_FLIGHT:]) <= set(range(MAX_IN_FLIGHT))  # those that were under way, and then one at a time
+    assert set(tried[MAX_IN_FLIGHT:]) <= set(range(MAX_IN_FLIGHT))  # those that were running, and then one at a time
     is_down = False
     await rig.until(lambda: len(rig.created) == 50)
     await rig.end()
@@ -327,7 +327,7 @@ async def test_an_outage_costs_few_attempts_with_growing_pauses_and_ends_within_
 
 
 @pytest.mark.looptime
-async def test_a_server_that_requests_a_pause_gets_it() -> None:
+async def test_a_pause_that_the_server_requests_is_respected() -> None:
     rig, loop = Rig(), asyncio.get_running_loop()
     begun = loop.time()
     rig.ask("a", raising(Busy("too many requests", 20, 429)), flow="a")
@@ -425,8 +425,8 @@ async def test_a_namespace_cannot_fill_the_memory_with_requests() -> None:
     rig = Rig(rate=1e-6, burst=1e-6)
     assert all(rig.ask(key, flow="flood") for key in range(MAX_PER_FLOW))
     assert not rig.ask("more", flow="flood")
-    assert rig.ask(0, flow="flood"), "one that waits already still does"
+    assert rig.ask(0, flow="flood"), "a waiting request keeps its place"
     assert rig.ask("other", flow="victim")
     rig.provisioner.withdraw(7)
-    assert rig.ask("more", flow="flood"), "its place is free again"
+    assert rig.ask("more", flow="flood"), "the place is free again"
     await rig.end()

@@ -43,7 +43,7 @@ def test_failures_of_attempts_that_ran_at_the_same_time_count_once() -> None:
     assert outage.resumes_at_s > first + 1
 
 
-def test_a_server_may_ask_for_a_longer_pause_but_not_for_an_endless_one() -> None:
+def test_a_server_may_request_a_longer_but_not_an_endless_pause() -> None:
     for asked_s, longest_s in ((50.0, 60.0), (86_400.0, 130.0)):
         outage = ServerOutage(Backoff(first_s=1, cap_s=2))
         outage.note(Busy("429 TooManyRequests: too many requests", asked_s, 429), begun_s=0, now_s=0)

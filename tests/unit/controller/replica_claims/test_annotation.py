@@ -1,4 +1,4 @@
-"""The templates in an annotation, which anyone who may create a pod writes."""
+"""The templates in an annotation, which anyone who may create pods can write."""
 
 import json
 import time

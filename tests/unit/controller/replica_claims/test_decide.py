@@ -1,4 +1,4 @@
-"""What happens next to a pod that was given claims."""
+"""The next actions for a pod with claims from templates."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_missing_claims_are_created_and_reported_without_a_warning() -> None:
     assert (reported(actions), actions[-1]) == (("WaitingForClaims", False), LOOK_AGAIN)
 
 
-def test_a_claim_being_deleted_is_waited_for() -> None:
+def test_a_pod_waits_until_a_claim_being_deleted_is_gone() -> None:
     actions = next_steps(LEAVING)
     assert (reported(actions), actions[-1]) == (("ClaimTerminating", True), LOOK_AGAIN)
     assert [a.claim for a in next_steps(LEAVING, MISSING) if isinstance(a, CreateClaim)] == [MISSING]

@@ -1,4 +1,4 @@
-"""Whose a volume is: the pod's own, or one that admission made from a template."""
+"""Whether a volume is the pod's own or was added by admission from a template."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ MOUNTED = {"data-db-0", "own-db-0"}
 
 
 def pod_of_a_stateful_set(**annotations: str) -> Json:
-    """Return a pod that has a claim of its StatefulSet's under the name that a template would give."""
+    """Return a pod with a claim of its StatefulSet that has the name which a template would give."""
     pod = pod_template([template("data"), template("own")], "data", "own")
     reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": True}
     pod["metadata"] |= {"name": "db-0", "ownerReferences": [reference]}
@@ -55,8 +55,8 @@ def test_admission_replaces_a_record_that_someone_else_wrote() -> None:
     ("record", "mounted", "given"),
     [
         ("data", MOUNTED, ["data"]),
-        ("data,own", {"data-db-0"}, ["data"]),  # nobody can make a pod wait for what it does not mount
-        ("theirs", MOUNTED | {"theirs-db-0"}, []),  # nor for a claim without a template
+        ("data,own", {"data-db-0"}, ["data"]),  # a pod cannot be made to wait for a claim that it does not mount
+        ("theirs", MOUNTED | {"theirs-db-0"}, []),  # or for a claim without a template
         ("", MOUNTED, []),
         (",,," * 50_000, MOUNTED, []),
         (None, MOUNTED, ["data", "own"]),

@@ -1,4 +1,4 @@
-"""The name that a pod shares with those that replace it."""
+"""The identity that a pod shares with its replacements."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_the_identity_of_a_pod_follows_from_its_controller_and_index(
         ("train-x7k2p", {JOB_INDEX: "-1"}, owner("Job")),
         ("train-x7k2p", {JOB_INDEX: "1/../2"}, owner("Job")),
         ("train-x7k2p", {JOB_INDEX: "1" * 10}, owner("Job")),
-        ("train-x7k2p", {JOB_INDEX: "\u0663"}, owner("Job")),  # a digit, but not one that a name may have
+        ("train-x7k2p", {JOB_INDEX: "\u0663"}, owner("Job")),  # a digit, but not one that is allowed in names
         ("web-5c9-x7k2p", {}, owner("ReplicaSet", "web-5c9")),
         ("other-0", {}, owner("StatefulSet", "db")),
         ("", {}, owner("StatefulSet", "db")),

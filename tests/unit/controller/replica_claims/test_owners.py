@@ -1,4 +1,4 @@
-"""The workload that owns claims, found upwards through references that a tenant may have written."""
+"""The workload that owns claims, found through owner references that a tenant may have written."""
 
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ async def test_an_unreadable_controller_is_reported_with_the_chart_value_to_set(
     assert (found.reason, "volumeClaimTemplates.workloads" in found.message) == (NOT_READABLE, True)
 
 
-async def test_controllers_in_a_circle_end(tmp_path: Path) -> None:
+async def test_a_cycle_of_controllers_does_not_loop_forever(tmp_path: Path) -> None:
     server = chain(("Job", "a"), ("JobSet", "b"), ("Job", "a"))
     server.objects[f"{PATHS['Job'][1]}/a"]["metadata"]["ownerReferences"] = [reference("JobSet", "b")]
     found = await owner_of(server, tmp_path, reference("Job", "a"))
@@ -137,7 +137,7 @@ async def test_a_forged_reference_does_not_affect_lookups_of_the_real_workload(t
         forged = reference("Job", "none", uid="uid-Job-train")
         for _ in range(500):
             assert isinstance(await owners.of("team", forged), NoWorkload)
-        assert len(server.asked) == 1, "what is not there is not read again and again"
+        assert len(server.asked) == 1, "a missing object is not read repeatedly"
         assert isinstance(await owners.of("team", reference("Job", "train")), ClaimOwner)
         assert isinstance(await owners.of("elsewhere", reference("Job", "train")), NoWorkload)
         assert isinstance(await owners.of("team", reference("Job", "train", uid="x" * 100_000)), NoWorkload)

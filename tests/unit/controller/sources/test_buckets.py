@@ -6,7 +6,7 @@ from tests.builders.clock import Clock
 
 
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=200), st.integers(1, 10), st.sampled_from([0.5, 1.0, 7.0]))
-def test_no_more_is_taken_than_the_burst_and_the_rate_allow(pauses: list[float], burst: int, per_s: float) -> None:
+def test_burst_and_rate_limit_the_tokens_that_are_taken(pauses: list[float], burst: int, per_s: float) -> None:
     clock = Clock()
     buckets = Buckets(Rate(per_s, burst), clock)
     taken = list[float]()
@@ -20,7 +20,7 @@ def test_no_more_is_taken_than_the_burst_and_the_rate_allow(pauses: list[float],
             assert len(window) <= burst + (clock.now - taken[0]) * per_s + 1e-6
         else:
             clock.now += wait_s
-            assert buckets.draw("a") == 0, "what is told is true"
+            assert buckets.draw("a") == 0, "the stated wait is correct"
             taken.append(clock.now)
 
 

@@ -1,4 +1,4 @@
-"""Who gets a slot for slow work, and when."""
+"""Which namespace gets a slot for slow work, and when."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -20,7 +20,7 @@ async def settled() -> None:
 
 
 class Work:
-    """Work that ends when the test says so, and the order in which it began."""
+    """Work that ends when the test lets it, and the order in which it began."""
 
     def __init__(self, slots: FairSlots) -> None:
         self.slots, self.began, self.end = slots, list[str](), asyncio.Event()
@@ -35,7 +35,7 @@ class Work:
             await self.end.wait()
 
 
-async def test_sources_that_never_answer_delay_their_own_namespace_alone() -> None:
+async def test_sources_that_never_answer_delay_only_their_own_namespace() -> None:
     work = Work(FairSlots(6, now))
     for namespace in ("a", "b"):
         work.want(namespace, 100)

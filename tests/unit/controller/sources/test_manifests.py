@@ -161,7 +161,7 @@ async def test_the_lists_of_a_namespace_are_bounded_in_bytes(kube: Kube, objects
         match=r"namespace greedy take 89.3 KiB, and this one would add 44.6 KiB, over the limit of 97.7 KiB",
     ):
         await bounded.store(lists[2], charged_to="greedy")
-    await bounded.store(lists[0], charged_to="greedy")  # it is there already
+    await bounded.store(lists[0], charged_to="greedy")  # it exists already
     await bounded.store(lists[2], charged_to="other")
     await bounded.store(lists[3])
     bounded.charge({lists[0].digest: ("greedy", 35_000)})

@@ -1,4 +1,4 @@
-"""Which pods that wait a change of a node wakes."""
+"""Which waiting pods a change of a node queues."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Live reads before files are removed: anything that may need them is found, and doubt keeps them."""
+"""Live reads before files are removed: everything that may need them is found, and files are kept in doubt."""
 
 from typing import Any
 

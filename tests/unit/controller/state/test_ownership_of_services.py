@@ -1,4 +1,4 @@
-"""Services of a kind that another product defined are not Larder's, whatever is written on them."""
+"""Services of a kind that another product defined are never managed, whatever their annotations."""
 
 from controller.inferenceservices.keys import ServiceKey
 from controller.state.kinds.ownership import ManagedSink

@@ -37,7 +37,7 @@ def test_the_percentage_is_valid_whatever_an_agent_reports(done: int, total: int
 def test_only_a_visible_step_is_reported(recorded: Recorded) -> None:
     for done in (0, 10, 20, 49, 50, 99, 100, 1000):
         recorded.report(done)
-    assert recorded.changes == [("a", KEY)] * 4  # first word, 5 %, 10 %, the last
+    assert recorded.changes == [("a", KEY)] * 4  # the first report, 5 %, 10 %, the last
     assert recorded.progress.of("a", KEY) == (1000, 1000)
 
 
@@ -73,7 +73,7 @@ def test_nodes_that_are_gone_are_forgotten(recorded: Recorded) -> None:
 
 def test_alternating_reports_do_not_count_as_growth(recorded: Recorded) -> None:
     recorded.report(0)
-    assert recorded.progress.grew_at("a") is None, "no byte has come"
+    assert recorded.progress.grew_at("a") is None, "no byte was received"
     recorded.report(500)
     for now in range(10, 1000, 10):
         recorded.now = now

@@ -1,4 +1,4 @@
-"""Reads that many ask for at one time."""
+"""Reads that many callers request at the same time."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from controller.state.shared_read import SharedRead
 
 
 class Counter:
-    """Answers with the number of the read, when it is let go."""
+    """Returns the number of the read once the test releases it."""
 
     def __init__(self) -> None:
         self.begun, self.go, self.error = 0, asyncio.Event(), False

@@ -1,4 +1,4 @@
-"""What happens to one TrainingJob next."""
+"""The next actions for one TrainingJob."""
 
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -94,7 +94,7 @@ def test_a_just_created_pod_is_not_recreated() -> None:
     assert not created(decide(found.view(), NOW))
     found.view(pod())
     found.jobs.pods.remove(Key("team", "tj-worker-0"))
-    assert created(decide(found.view(), NOW)), "seen and deleted: its successor does not wait"
+    assert created(decide(found.view(), NOW)), "the pod was seen and deleted, so its successor does not wait"
 
 
 def test_a_large_job_is_created_in_parts_so_that_others_are_served_in_between() -> None:

@@ -72,7 +72,7 @@ def test_restarts_beyond_the_limit_end_a_job() -> None:
 
 
 def test_a_job_ends_at_its_deadline_unless_it_succeeded_by_then() -> None:
-    run = RunPolicy(active_deadline_seconds=600)  # it started ten minutes ago
+    run = RunPolicy(active_deadline_seconds=600)  # the job started ten minutes ago
     found = Observed(training_job(run=run))
     view = found.view(claim(), pod())
     ended = outcome_of(view, NOW)

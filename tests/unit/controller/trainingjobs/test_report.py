@@ -1,4 +1,4 @@
-"""What the status of a TrainingJob says."""
+"""The status of a TrainingJob."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which changes of a job are looked at at once, and which are collected."""
+"""Which changes of a job are reconciled at once, and which are batched."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.builders.training_jobs import KEY, STAMP, pod, replica_spec, training
 
 
 class Heard:
-    """Jobs with a list of what they signal."""
+    """Jobs with a list of their signals."""
 
     def __init__(self) -> None:
         self.jobs, self.at_once, self.collected = TrainingJobs(), list[TrainingJobKey](), list[TrainingJobKey]()

@@ -1,4 +1,4 @@
-"""Which services have pods that were left with their own download, and why."""
+"""Which services have pods that kept their own download, and why."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What happens to one claim and its volume."""
+"""The actions for one claim and its volume."""
 
 from dataclasses import replace
 from typing import Any
@@ -120,7 +120,7 @@ def test_a_claim_with_other_files_is_reported() -> None:
     ],
     ids=["claim", "volume"],
 )
-def test_objects_being_removed_are_waited_for_and_reported(view: VolumeView) -> None:
+def test_pods_wait_for_objects_being_removed_which_are_reported(view: VolumeView) -> None:
     actions = decide(view)
     assert [type(a) for a in actions] == [Withdraw, ReportReason, Requeue]
     assert [a.reason for a in actions if isinstance(a, ReportReason)] == [TERMINATING]

@@ -108,7 +108,7 @@ def test_names_stay_different_after_shortening() -> None:
     one, other = SnapshotVolume(f"{long}a", "r"), SnapshotVolume(f"{long}b", "r")
     assert len({hashed_name(one), hashed_name(other), waiting_name(one), waiting_name(other)}) == 4
     assert volume_names("ns", f"{long}a")[0] != volume_names("ns", f"{long}b")[0]
-    assert volume_names("c", "a-b")[0] == volume_names("b-c", "a")[0]  # which is why there is a second name
+    assert volume_names("c", "a-b")[0] == volume_names("b-c", "a")[0]  # the reason for the second name
     assert volume_names("c", "a-b")[1] != volume_names("b-c", "a")[1]
 
 

@@ -1,4 +1,4 @@
-"""What happens to pods that wait for a snapshot."""
+"""The actions for pods that wait for a snapshot."""
 
 from dataclasses import replace
 from typing import Any
@@ -106,7 +106,7 @@ def test_obstacles_of_a_download_are_warnings(missing: dict[str, Any], says: str
     assert says in event.message
 
 
-def test_only_a_visible_step_of_the_download_is_news() -> None:
+def test_only_a_visible_step_of_the_download_causes_an_event() -> None:
     def news(**missing: Any) -> str:
         return notified(decide(view(bound(missing=replace(MISSING, **missing)))))[0].news
 

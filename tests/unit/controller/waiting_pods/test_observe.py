@@ -1,4 +1,4 @@
-"""What a decision on pods that wait is based on."""
+"""What a decision about waiting pods is based on."""
 
 from collections.abc import Mapping
 from typing import Any

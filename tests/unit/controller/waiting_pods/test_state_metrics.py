@@ -1,4 +1,4 @@
-"""The pods that wait, as metrics."""
+"""The metrics of waiting pods."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""How declared models look to pods."""
+"""The descriptions of declared models that admission uses for pods."""
 
 import msgspec
 import pytest
@@ -85,7 +85,7 @@ async def test_a_source_that_is_not_allowed_blocks_pods_unless_a_revision_alread
     model = base_model("team", "m")
     serving = msgspec.structs.replace(model.status, serving_revision="r1")
     cluster.base_models.upsert(msgspec.structs.replace(model, status=serving))
-    assert found(catalog.base_model("team", "m")).reason == "", "what nodes hold of it can be had"
+    assert found(catalog.base_model("team", "m")).reason == "", "pods can get the revision that nodes already have"
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,11 @@ async def test_a_model_of_another_product_is_described_as_unmanaged(
     cluster.ownership.set_foreign("BaseModel", foreign=True)
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
     cluster.models.set_unmanaged("BaseModel", Key("team", "m"), base_model("team", "m"))
-    assert not found(catalog.base_model("team", "m")).managed, "the namespace's own comes first, whosever it is"
+    assert not found(catalog.base_model("team", "m")).managed, (
+        "the namespace's own model takes precedence, even if another product manages it"
+    )
     assert found(catalog.base_model("elsewhere", "m")).managed
-    assert not found(catalog.base_model("elsewhere", "unknown")).managed, "it may be there by the time the pod starts"
+    assert not found(catalog.base_model("elsewhere", "unknown")).managed, "it may be ready by the time the pod starts"
 
 
 async def test_the_description_of_a_model_cache_is_reused_until_it_changes(
@@ -164,7 +166,7 @@ async def test_the_description_of_a_model_cache_is_reused_until_it_changes(
     declare("a", "s3://models/a")
     (first,) = catalog.model_caches("team")
     (again,) = catalog.model_caches("team")
-    assert again is first, "a namespace may have thousands, and each pod of it asks for all"
+    assert again is first, "a namespace may have thousands, which each review needs"
     declare("a", "s3://models/b")
     (changed,) = catalog.model_caches("team")
     assert changed.uri == "s3://models/b"
@@ -173,7 +175,7 @@ async def test_the_description_of_a_model_cache_is_reused_until_it_changes(
     assert len(list(catalog.model_caches("team"))) == 301
     cluster.model_caches.replace([])
     assert list(catalog.model_caches("team")) == []
-    assert len(catalog._models._known) <= 100, "those that are gone take no memory"
+    assert len(catalog._models._known) <= 100, "deleted caches take no memory"
 
 
 async def test_a_namespace_sees_the_names_of_its_own_models_and_of_shared_ones(

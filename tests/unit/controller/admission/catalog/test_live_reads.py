@@ -1,4 +1,4 @@
-"""What admission reads live."""
+"""The live reads of admission."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ async def test_live_users_are_the_pods_that_have_not_ended(catalog: StateCatalog
     objects.objects[PODS] = listed(found("b", "Running"), found("a", "Pending"), found("done", "Succeeded"))
     assert await catalog.live_users_of("m", "") == ["ns/a", "ns/b"]
     objects.objects["/api/v1/namespaces/team/pods"] = listed()
-    assert await catalog.live_users_of("team_m", "team") == [], "pods of other namespaces are not looked at"
+    assert await catalog.live_users_of("team_m", "team") == [], "pods of other namespaces are not read"
     objects.down = True
     with pytest.raises(Unreachable):
         await catalog.live_users_of("m", "")

@@ -19,7 +19,7 @@ from tests.builders.model_caches import cache as model_cache
 
 
 def keep_list(objects: Objects, *paths: str, archives: tuple[str, ...] = ()) -> str:
-    """Put a manifest with these files where the API server has them and return its digest."""
+    """Store a manifest with these files as the controller does, and return its digest."""
     files = [File(path, 1) for path in paths] + [File(path, 1, archive="tar") for path in archives]
     manifest = build_manifest("hf://org/m@c", "r1", files)
     packed = pack(manifest)

@@ -1,4 +1,4 @@
-"""What admission learns about groups, nodes and users."""
+"""What the catalog of a replica reports about groups, nodes and users."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ async def test_groups_missing_from_the_cache_are_read_live_by_name(
     objects.objects[f"{NODE_GROUP.path}/new"] = {"metadata": {"name": "new"}}
     assert await catalog.group_names(["gpus", "new", "none", "../x"]) == ["gpus", "new"]
     objects.down = True
-    assert await catalog.group_names(["gpus"]) == ["gpus"], "nothing is read that memory has"
+    assert await catalog.group_names(["gpus"]) == ["gpus"], "cached objects are not read"
     with pytest.raises(Unreachable):
         await catalog.group_names(["new"])
 

@@ -1,4 +1,4 @@
-"""The annotations `models.example.com/...`: what a pod gets, and what is refused."""
+"""The annotations `models.example.com/...`: the changes of pods, and the refusals."""
 
 import copy
 from typing import Any
@@ -168,7 +168,7 @@ def test_other_labels_variables_and_volumes_are_kept() -> None:
     assert after["spec"]["volumes"][0] == {"name": "tmp", "emptyDir": {}}
     found = after["spec"]["containers"][0]["env"]
     assert [v["value"] for v in found if v["name"] == "MODEL_A_NAME"] == ["mine"]
-    assert found[-1] == {"name": "X", "value": "1"}  # so that it can refer to ours
+    assert found[-1] == {"name": "X", "value": "1"}  # so that the pod's own variables can refer to ours
 
 
 def test_dollar_signs_in_a_variable_are_escaped() -> None:
@@ -245,7 +245,7 @@ def test_a_container_that_does_not_exist_is_refused_with_those_that_do() -> None
     ("inject", "path"),
     [("a", "/etc"), ("a", "models/a"), ("a", ""), ("a", "/"), ("a,bin", "/"), ("a,bin", ""), ("a", "/models/../etc")],
 )
-def test_a_path_where_no_model_may_be_is_refused(inject: str, path: str) -> None:
+def test_a_system_or_invalid_path_is_refused(inject: str, path: str) -> None:
     assert "annotation models.example.com/mount-path: " in refusal(pod(inject, mount_path=path), InvalidPath)
 
 

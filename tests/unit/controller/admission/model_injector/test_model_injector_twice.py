@@ -120,7 +120,7 @@ def test_both_webhooks_give_the_same_pod_in_any_order(pod: Json) -> None:
 
 
 def _comparable(pod: Json) -> Json:
-    """Sort what has no order."""
+    """Sort the lists whose order does not matter."""
     found = copy.deepcopy(pod)
     spec = found["spec"]
     spec["volumes"] = sorted(spec.get("volumes") or [], key=lambda volume: volume["name"])

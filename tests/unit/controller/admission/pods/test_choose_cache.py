@@ -1,4 +1,4 @@
-"""Which group of nodes a pod of KServe is given."""
+"""The group of nodes that is chosen for a pod of KServe."""
 
 from typing import Any
 
@@ -136,7 +136,7 @@ def test_only_some_of_many_nodes_are_checked_for_space(catalog: MemoryCatalog, r
 def test_a_selector_on_the_ready_label_excludes_no_node(rewrite: Rewrite) -> None:
     pod = kserve_pod("p", "s3://bucket/m")
     pod["spec"]["nodeSelector"] = {"model-cache-ready-a": "true"}
-    assert read_models(rewrite(pod)[0]) == [("a", "r")], "no node has it until the model is there"
+    assert read_models(rewrite(pod)[0]) == [("a", "r")], "no node has this label until it has the model"
 
 
 def test_a_cache_being_removed_gives_way_to_another_of_the_same_uri(catalog: MemoryCatalog, rewrite: Rewrite) -> None:

@@ -1,4 +1,4 @@
-"""Pods that reach their model through a claim, which is how they do by default."""
+"""Pods that get their model through a claim, which is the default."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""What a cache takes the place of: the download that KServe's own init container describes, and nothing else."""
+"""A cache replaces the download that KServe's own init container describes, and nothing else."""
 
 import re
 from typing import Any
@@ -20,7 +20,7 @@ OURS = {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": Tru
 
 
 def pod_of_uris(*pairs: str, volume: str = "mnt-models", path: str = "/mnt/models") -> Json:
-    """Return a pod as KServe's controller makes it for `storageUris`: no annotation, a volume named after its path."""
+    """Return a pod as KServe creates it for `storageUris`: no annotation, and a volume named after its path."""
     pod = kserve_pod("p", URI)
     del pod["metadata"]["annotations"][KSERVE_URI]
     mount = {"name": volume, "mountPath": path}
@@ -31,7 +31,7 @@ def pod_of_uris(*pairs: str, volume: str = "mnt-models", path: str = "/mnt/model
 
 
 def left_alone(rewrite: Rewrite, pod: Json) -> str:
-    """Return why a pod was left as it is."""
+    """Return the reason why a pod was left unchanged."""
     after, warnings = rewrite(pod)
     why: str = after["metadata"]["annotations"].pop(NOT_CACHED)
     assert after == pod
@@ -137,11 +137,11 @@ def test_before_kserve_has_added_its_container_nothing_is_changed(rewrite: Rewri
     after, _ = rewrite(pod)
     assert "KServe has not added one yet" in after["metadata"]["annotations"][NOT_CACHED]
     after["spec"] = fresh
-    assert rewrite(after) == rewrite(kserve_pod("p", URI)), "which it gets once KServe has"
+    assert rewrite(after) == rewrite(kserve_pod("p", URI)), "the pod gets the cache once KServe has added it"
 
 
 def recreated(rewrite: Rewrite, pod: Json) -> Json:
-    """Return a pod as a backup has it: as it was admitted, on its node."""
+    """Return a pod as in a backup: as it was admitted, with its node."""
     after, _ = rewrite(pod)
     after["spec"]["nodeName"] = "n"
     return after

@@ -1,4 +1,4 @@
-"""Over generated pods: a second pass changes nothing, and what comes out is safe."""
+"""Over generated pods: a second pass changes nothing, and the result is safe."""
 
 import copy
 from typing import Any

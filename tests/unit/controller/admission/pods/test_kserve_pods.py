@@ -1,4 +1,4 @@
-"""Pods of KServe that ask for the cache, or do not."""
+"""Pods of KServe, with and without a request for the cache."""
 
 from dataclasses import replace
 from typing import Any

@@ -19,13 +19,13 @@ LABELS = {"base-model-name": "llama", "base-model-size": "7B", "component": "eng
 
 @pytest.fixture
 def catalog(catalog: MemoryCatalog) -> MemoryCatalog:
-    """The model `llama` at a path of its own, as OME's manifests have it."""
+    """The model `llama` at a path of its own, as in OME's manifests."""
     catalog.base_models = [replace(catalog.base_models[0], mount_path=PATH)]
     return catalog
 
 
 def ome_pod(volume: str = "llama", labels: dict[str, str] | None = None, **source: Any) -> Json:
-    """Return a pod as OME makes it: a volume named after the model, at the model's path."""
+    """Return a pod as OME creates it: with a volume named after the model, at the model's path."""
     pod = base_model_pod("p", "llama", "ome-container")
     pod["metadata"]["labels"] = LABELS if labels is None else labels
     pod["spec"]["volumes"] = [{"name": volume, **(source or {"hostPath": {"path": PATH}})}]

@@ -1,4 +1,4 @@
-"""JSON patches: applied by a library that is not ours, they give the other document."""
+"""JSON patches turn one document into the other when an independent library applies them."""
 
 from typing import Any
 

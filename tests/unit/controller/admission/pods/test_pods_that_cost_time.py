@@ -1,4 +1,4 @@
-"""Pods that anyone may send and that no API server has checked yet: what they cost is bounded."""
+"""Hostile pods, which no API server has validated yet, take a bounded time."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_oversized_forged_list_of_models_is_dropped_without_reading_it() -> None:
-    annotations = {MODELS: ",".join(f"m{number}" for number in range(30_000))}  # a minute if each is looked for
+    annotations = {MODELS: ",".join(f"m{number}" for number in range(30_000))}  # takes a minute if each is searched for
     spec = {"containers": [{"name": "c"}], "nodeSelector": {f"k{number}": "v" for number in range(20_000)}}
     pod = {"metadata": {"annotations": annotations}, "spec": spec}
     (change,) = inject(pod, "team", MemoryCatalog(), AdmissionSettings()).patch

@@ -1,4 +1,4 @@
-"""Pods and ModelCaches: by name and by URI, on the claim of the namespace, and never twice."""
+"""Pods that use ModelCaches by name or by URI, through the claim of the namespace, and never twice."""
 
 import copy
 from collections.abc import Mapping

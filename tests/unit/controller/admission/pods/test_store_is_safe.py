@@ -1,4 +1,4 @@
-"""Whatever a tenant writes beforehand: no writable mount of the store, no mark of ours that is not true."""
+"""Whatever a tenant writes into a pod, admission leaves no writable mount of the store and no false annotation."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Warnings about caches that can never fit where they are to go."""
+"""Warnings about caches that can never fit on their nodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is checked when a Model is written or deleted."""
+"""The checks when a Model is written or deleted."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ def test_the_example_of_the_specification_is_accepted_with_the_default_sources()
         ({"huggingFace": {"repoId": "org/..", "revision": "main"}}, "spec.source.huggingFace: "),
     ],
 )
-def test_a_source_that_cannot_work_is_refused(source: Json, phrase: str) -> None:
+def test_an_invalid_or_unencrypted_source_is_refused(source: Json, phrase: str) -> None:
     message = problem(model(source), InvalidURI)
     assert phrase in message
     assert "word@" not in message

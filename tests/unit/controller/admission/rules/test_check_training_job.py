@@ -1,4 +1,4 @@
-"""What admission says about a TrainingJob that its definition lets pass."""
+"""What admission reports about a TrainingJob that the schema accepts."""
 
 from typing import Any
 

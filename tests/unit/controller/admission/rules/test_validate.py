@@ -1,4 +1,4 @@
-"""What may be written or deleted, and what a refusal says."""
+"""Which objects may be written or deleted, and the messages of refusals."""
 
 import re
 from typing import Any
@@ -100,7 +100,7 @@ def test_a_key_of_another_kind_of_source_is_refused_as_a_token(kind: str, uri: s
         ("https://h/f.bin", "s", "token"),
         ("https://h/f.bin", "s", "HF_TOKEN"),  # h may be the hub's own host
         ("s3://bucket/m", "", "token"),  # no Secret: nothing is read
-        ("pvc://claim/sub", "s", "token"),  # nor of a claim
+        ("pvc://claim/sub", "s", "token"),  # nothing is read for a claim either
     ],
 )
 def test_secret_keys_that_may_be_a_token_or_are_never_read_are_accepted(uri: str, secret: str, key: str) -> None:

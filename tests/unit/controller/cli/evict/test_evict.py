@@ -25,7 +25,7 @@ def ready(name: str, frees: int, **fields: Any) -> EntryStatus:
 
 
 def node(policy: str = "LeastRecentlyUsed", **short: Any) -> ModelNode:
-    """A node with 30 bytes left of 100, and a model of 60 that waits for room."""
+    """A node with 30 of 100 bytes left, and a model of 60 bytes that waits for space."""
     entries = (entry("a", size=20), entry("b", size=25, priority=-1), entry("used", size=25), entry("new", size=60))
     reported = [ready("a", 20), ready("b", 25), ready("used", 25), entry_status("new", "Failed", **short)]
     made = model_node("n", *entries, reported=reported, used=70, disk_free=1000)

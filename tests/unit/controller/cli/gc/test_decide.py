@@ -1,4 +1,4 @@
-"""Which claims are orphaned, and which of those may go."""
+"""Which claims are orphaned, and which of those may be deleted."""
 
 from typing import Any
 

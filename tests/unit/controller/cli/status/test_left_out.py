@@ -1,4 +1,4 @@
-"""What `larder status` and `larder why` say of files that nodes do not fetch."""
+"""What `larder status` and `larder why` report about files that nodes do not fetch."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What `larder status` reads, and what it says where a part of that cannot be read."""
+"""What `larder status` reads, and what it reports if some of that cannot be read."""
 
 from pathlib import Path
 from typing import Any

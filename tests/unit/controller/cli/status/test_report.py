@@ -1,4 +1,4 @@
-"""`larder status`: a row a model, counts of nodes, and a line for what somebody may have to do."""
+"""`larder status`: one row per model, counts of nodes, and a line for each required action."""
 
 import io
 import json
@@ -56,7 +56,7 @@ def test_names_of_real_nodes_are_not_scrubbed(width: int) -> None:
         assert word in row.split()
     assert all(len(line) <= width for line in (head, row, *rest))
     assert ("95%" in row, "140.0 GiB" in row) == (width >= 120, width >= 120)
-    assert rest[-1].strip() or rest  # the line of the trouble stands whole below, wrapped between words
+    assert rest[-1].strip() or rest  # the line of the problem is below, complete, wrapped between words
     output = " ".join(line.strip() for line in rest)
     assert f"on 2 nodes ({NODES[38]}, {NODES[39]}): InsufficientStorage: need 5, have 3" in output
 

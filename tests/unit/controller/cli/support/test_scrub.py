@@ -1,4 +1,4 @@
-"""Nothing that is a secret, or looks like one, gets through; what an engineer needs does."""
+"""Secrets, and texts that look like secrets, are removed; what engineers need is kept."""
 
 import json
 
@@ -86,7 +86,7 @@ def test_the_names_of_secrets_are_kept() -> None:
     assert scrub(named) == named
 
 
-def test_maps_of_free_text_keep_their_keys_alone() -> None:
+def test_only_the_keys_of_maps_of_free_text_are_kept() -> None:
     assert scrub({"parameters": {"a": SECRET}, "modelConfiguration": {"b": {"c": SECRET}}}) == {
         "parameters": {"a": REMOVED},
         "modelConfiguration": {"b": REMOVED},
@@ -97,7 +97,7 @@ def test_maps_of_free_text_keep_their_keys_alone() -> None:
     }
 
 
-def test_annotations_of_others_keep_their_keys_alone() -> None:
+def test_only_the_keys_of_foreign_annotations_are_kept() -> None:
     annotations = {LAST_APPLIED: SECRET, "team.example/x": SECRET, "larder.dev/models": "m@r1"}
     assert scrub({"annotations": annotations}) == {
         "annotations": {LAST_APPLIED: REMOVED, "team.example/x": REMOVED, "larder.dev/models": "m@r1"}

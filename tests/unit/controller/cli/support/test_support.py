@@ -1,4 +1,4 @@
-"""What goes into a bundle, how much of it, and whose logs."""
+"""The contents of a bundle, their limits, and the choice of logs."""
 
 import json
 import tarfile
@@ -73,7 +73,7 @@ def test_urgent_files_displace_others() -> None:
     budget.put(b"aa", urgent=False)
     budget.put(b"bb", urgent=False)
     budget.put(b"xx", urgent=False)
-    assert list(budget) == [b"aa", b"bb"], "the first come stay"
+    assert list(budget) == [b"aa", b"bb"], "the first files stay"
     budget.put(b"cc", urgent=True)
     assert (list(budget), budget.left_out) == ([b"cc", b"aa"], 2)
 
@@ -83,7 +83,7 @@ def test_a_full_budget_has_room_only_for_an_urgent_file() -> None:
     assert budget.has_room(urgent=False)
     budget.put(b"o" * 99, urgent=False)
     assert not budget.has_room(urgent=False)
-    assert budget.has_room(urgent=True), "it pushes out the other"
+    assert budget.has_room(urgent=True), "it displaces the other file"
     budget.put(b"u" * 99, urgent=True)
     assert not budget.has_room(urgent=True)
     assert (len(budget), budget.left_out) == (1, 3)

@@ -1,4 +1,4 @@
-"""What `larder why` says of the claims that a pod waits for."""
+"""What `larder why` reports about the claims that a pod waits for."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which objects belong to which."""
+"""The search for descendants and owners of objects."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""`larder why mc/x` and `larder why mdl/x` say what the status says, and who has to act."""
+"""`larder why mc/x` and `larder why mdl/x` explain the status, and who has to act."""
 
 from dataclasses import fields
 from typing import Any, cast
@@ -44,7 +44,7 @@ def test_the_diagnosis_follows_the_status_of_the_cache(state: str, reason: str, 
     assert (diagnosis.summary, diagnosis.failed) == (summary, failed)
 
 
-def test_a_cache_that_nobody_has_seen_waits_for_the_controller() -> None:
+def test_a_cache_without_a_status_waits_for_the_controller() -> None:
     assert why_model_cache(cache(), CLUSTER).summary == "NotObserved"
 
 
@@ -84,7 +84,7 @@ def test_the_diagnosis_follows_the_status_of_a_model(
     assert (diagnosis.summary, diagnosis.failed) == (summary, failed)
 
 
-def test_a_model_whose_newest_spec_nobody_has_seen_names_the_setting_to_check() -> None:
+def test_a_model_whose_newest_spec_was_not_observed_names_the_setting_to_check() -> None:
     stale = ModelObjectStatus(phase="Ready", observed_generation=1, conditions=ready("True", "Downloaded"))
     (finding,) = why_model_object(model(stale), CLUSTER).findings[:1]
     assert finding.reason == "NotObserved"

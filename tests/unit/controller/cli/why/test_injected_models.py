@@ -1,4 +1,4 @@
-"""What `larder why` says about the Models that a pod names."""
+"""What `larder why` reports about the Models that a pod names."""
 
 from dataclasses import replace
 from typing import Any

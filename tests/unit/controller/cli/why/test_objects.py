@@ -1,4 +1,4 @@
-"""What `larder why` says of InferenceServices and other objects that own pods."""
+"""What `larder why` reports about InferenceServices and other objects that own pods."""
 
 from dataclasses import replace
 from typing import Any

@@ -36,7 +36,7 @@ ONE = {CARD: 1}
 
 
 def pod(annotation: str | None = None, phase: str = "Pending", asks: Any = ONE, **spec: Any) -> ObservedPod:
-    """A pod of our scheduler, as admission leaves it, that asks for one card or has this annotation."""
+    """A pod of our scheduler, as admitted, that requests one card or has this annotation."""
     body = pod_json("p", None if annotation is not None else asks, annotation, **(MARKED | spec))
     return msgspec.convert(body | {"status": {"phase": phase}}, ObservedPod)
 
@@ -64,12 +64,12 @@ def why(asks: ObservedPod, *nodes: ObservedNode, scheduling: DeviceScheduling | 
 
 
 def found(answer: Diagnosis, reason: str) -> str:
-    """The finding with this reason: its severity, what it is about, its message and its remedy."""
+    """The finding with this reason: its severity, subject, message and remedy."""
     (finding,) = [f for f in answer.findings if f.reason == reason]
     return f"{finding.severity} {finding.about}: {finding.message}; {finding.remedy}"
 
 
-def test_a_pod_with_devices_shows_which_and_where() -> None:
+def test_the_devices_of_a_pod_and_their_node_are_shown() -> None:
     answer = why(bound("a", "b"), node("n1", "a", "b"))
     assert found(answer, "Allocated") == f". devices: main ({card('a')}, {card('b')}) on node/n1; "
     assert reasons(answer, Severity.STOP) == set()
@@ -83,13 +83,13 @@ def test_a_pod_that_has_ended_had_its_devices_until_then() -> None:
     assert "on node/n1 until it ended" in found(why(bound("a", phase="Failed")), "Allocated")
 
 
-def test_a_pod_that_somebody_put_on_a_node_has_no_devices() -> None:
+def test_a_pod_bound_by_something_other_than_our_scheduler_has_no_devices() -> None:
     answer = why(pod(nodeName="n1"), node("n1", "a"))
     assert found(answer, "NotAllocated").startswith("! devices: it was put on node/n1 without larder-scheduler")
 
 
 @pytest.mark.parametrize("where", [{}, {"nodeName": "n1"}])
-def test_a_pod_that_admission_did_not_mark_is_placed_without_devices(where: dict[str, str]) -> None:
+def test_a_pod_without_the_resource_that_admission_adds_is_placed_without_devices(where: dict[str, str]) -> None:
     answer = why(pod(containers=[{"name": "main"}], **where), node("n1", "a"))
     assert f"! devices: no container requests {DEVICES_RESOURCE}" in found(answer, "NotMarked")
     assert "NotAllocated" not in reasons(answer)
@@ -152,7 +152,7 @@ def test_a_scheduler_that_is_missing_or_not_ready_is_reported() -> None:
     assert "larder why deploy/larder-system/larder-scheduler" in found(idle, "SchedulerNotReady")
 
 
-def test_what_may_not_be_read_is_not_taken_for_missing() -> None:
+def test_unreadable_objects_are_not_taken_for_missing() -> None:
     hidden = DeviceScheduling(hidden=("namespaces", "deployments"))
     answer = why(pod(), node("n1", "a"), scheduling=hidden, hidden={"nodes": Refused("no", 403)})
     assert reasons(answer, Severity.STOP) == set()
@@ -166,7 +166,7 @@ def test_without_advertised_devices_the_switch_is_named() -> None:
     )
 
 
-def test_nodes_that_could_hold_the_pod_are_named() -> None:
+def test_nodes_that_fit_the_pod_are_named() -> None:
     answer = why(pod(), node("n3", "a"), node("n1", "b"), node("n2", annotation=""), node("n0", "x", "y"))
     assert found(answer, "Fits").startswith(". nodes: ")
     assert found(answer, "Fits").endswith("used their devices: n0, n1, n3; ")
@@ -178,7 +178,7 @@ def test_cards_of_the_nodes_status_count() -> None:
     assert found(answer, "Fits").endswith("used their devices: n1, n2; ")
 
 
-def test_cards_in_the_resources_of_a_container_are_devices_of_the_pods_of_our_scheduler_alone() -> None:
+def test_cards_in_the_resources_of_a_container_count_only_for_pods_of_our_scheduler() -> None:
     cards = {"requests": {"nvidia.com/gpu": "2", DEVICES_RESOURCE: "1"}, "limits": {"nvidia.com/gpu": "2"}}
     containers = [{"name": "main", "resources": cards}]
     ours, other = pod("{}", containers=containers), pod("{}", containers=containers, schedulerName="default-scheduler")
@@ -186,7 +186,7 @@ def test_cards_in_the_resources_of_a_container_are_devices_of_the_pods_of_our_sc
     assert reasons(why(other, node("n1", "a")), Severity.STOP) == {"AsksForNoModel"}
 
 
-def test_what_the_closest_nodes_lack_is_named_if_no_node_could_hold_the_pod() -> None:
+def test_the_missing_devices_of_the_closest_nodes_are_named_if_no_node_fits_the_pod() -> None:
     two = pod(asks={"resource/group/gpu/0/cards": 1, "resource/group/gpu/1/cards": 1})
     nodes = [node(f"n{i}", "a") for i in range(3)]
     tpu = json.dumps({"allocatable": {"resource/group/tpu/a/chips": 1}})
@@ -228,11 +228,11 @@ def test_the_text_is_bounded_by_the_steps_and_names_of_a_hostile_pod() -> None:
 
 
 @pytest.mark.parametrize("asks", [pod(), pod("{"), pod(schedulerName="volcano"), bound("a")])
-def test_a_pod_that_wants_devices_is_not_told_that_it_asks_for_no_model(asks: ObservedPod) -> None:
+def test_the_missing_model_annotation_is_not_reported_for_a_pod_that_requests_devices(asks: ObservedPod) -> None:
     assert "AsksForNoModel" not in {f.reason for f in why(asks, node("n1", "a")).findings}
 
 
-def test_a_template_with_the_annotation_is_not_told_so_either() -> None:
+def test_the_missing_model_annotation_is_not_reported_for_a_template_that_requests_devices() -> None:
     template = {"metadata": {"annotations": {ANNOTATION: "{}"}}}
     body = {"metadata": {"name": "web", "namespace": "team"}, "spec": {"template": template, "replicas": 0}}
     of_devices = ObservedWorkload("Deployment", msgspec.convert(body, Workload))
@@ -242,7 +242,7 @@ def test_a_template_with_the_annotation_is_not_told_so_either() -> None:
     assert "AnnotationMisplaced" in reasons(why_workload(wrong, seen()), Severity.STOP)
 
 
-def test_a_scheduling_gate_of_somebody_else_is_named() -> None:
+def test_a_foreign_scheduling_gate_is_named() -> None:
     gated = why(pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]), node("n1", "a"))
     assert "the scheduling gate kueue.x-k8s.io/admission is not Larder's" in found(gated, "OtherGate")
 
@@ -263,7 +263,7 @@ async def test_the_namespace_and_the_deployment_are_read_only_for_pods_that_wait
     assert objects.asked == [f"GET {NAMESPACE}", f"GET {DEPLOYMENT}"]
 
 
-async def test_what_this_user_may_not_read_is_noted(tmp_path: Path) -> None:
+async def test_objects_that_this_user_may_not_read_are_noted(tmp_path: Path) -> None:
     objects = Objects()
     objects.refused = {NAMESPACE: 403, DEPLOYMENT: 403}
     async with serving(objects, tmp_path) as kube:

@@ -45,7 +45,7 @@ def around(found: ObservedResourceClaim | None, *slices: PublishedDevices, **fie
 
 
 def answers(devices: DeviceSurroundings, cluster: Any = None) -> dict[str, str]:
-    """The findings as reason: what it is about, and the message."""
+    """The findings by reason, each with its subject and its message."""
     return {f.reason: f"{f.about}: {f.message}" for f in resource_claim_findings(POD, devices, cluster or seen())}
 
 

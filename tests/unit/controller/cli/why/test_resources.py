@@ -1,4 +1,4 @@
-"""The API paths of what a user asks for, or of what an object names as its owner."""
+"""The API paths of objects that a user asks about, or that an object names as its owner."""
 
 import pytest
 

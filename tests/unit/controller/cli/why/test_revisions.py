@@ -1,4 +1,4 @@
-"""What `larder why` says of a model whose revisions are on the move."""
+"""What `larder why` reports about a model whose revision is changing."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from tests.builders.why import GPU, LABELS, declared, node, of_model, reasons, r
 
 
 def model(*conditions: Condition, **status: Any) -> DeclaredModel:
-    """A cache whose nodes have r1, in these conditions."""
+    """A cache with these conditions, whose nodes have r1."""
     found = cache("m", "gpus")
     found = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **status))
     return declared(found, says=conditions)
@@ -74,7 +74,7 @@ def test_old_files_still_in_use_are_reported_with_their_users() -> None:
     assert "Gone" not in reasons(of_model(seen(gone)), *Severity)
 
 
-def test_a_removal_in_bytes_is_reported_a_model_that_is_being_deleted() -> None:
+def test_the_removed_bytes_of_a_model_that_is_being_deleted_are_reported() -> None:
     going = reported("Removing", "revision r1 on a: 1.0 GiB of at most 2.0 GiB are gone", "Removing", "True")
     deleted = cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z")
     found = declared(deleted, says=[going])

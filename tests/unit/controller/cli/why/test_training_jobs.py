@@ -1,4 +1,4 @@
-"""What `larder why` says of a TrainingJob."""
+"""What `larder why` reports about a TrainingJob."""
 
 from typing import Any
 

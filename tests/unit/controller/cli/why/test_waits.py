@@ -1,4 +1,4 @@
-"""What `larder why` says of pods that may wait for their model."""
+"""What `larder why` reports about pods that may wait for their model."""
 
 from typing import Any
 

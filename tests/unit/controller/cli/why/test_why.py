@@ -72,7 +72,7 @@ def test_no_findings_are_reported_for_a_healthy_model_node_and_group() -> None:
 def test_a_missing_or_silent_leader_is_reported() -> None:
     for leader in (LeaseHolder(), LeaseHolder("controller-0", expired=True)):
         assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NoLeader"}
-    assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
+    assert reasons(of_model(seen(leader=None))) == set(), "nothing is reported about a Lease that the user may not read"
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_problems_of_a_models_claim_are_reported(status: str, reason: str, weigh
 
 
 def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
-    """Return a model with this metadata."""
+    """Return the model with these metadata values."""
     return replace(found, status=msgspec.structs.replace(found.status, metadata=ReadMetadata(values=values)))
 
 
@@ -478,7 +478,7 @@ def test_a_user_who_may_not_list_nodes_sees_what_the_model_reports_about_them() 
     assert {f.about for f in answer.findings if f.severity == Severity.WAIT} == {"node/c"}
     assert "NotShown" in reasons(answer, Severity.FACT)
     waiting = why_pod(injected_pod(), blind)
-    assert not reasons(waiting, Severity.STOP), "nothing is said of labels that nobody saw"
+    assert not reasons(waiting, Severity.STOP), "nothing is reported about labels that were not read"
     unseen = replace(blind, models=(), hidden=hidden | {"clustermodelcaches": Refused("403", 403)})
     assert "NoObject" not in reasons(why_pod(injected_pod(), unseen))
 

@@ -1,4 +1,4 @@
-"""What `larder why` says of Deployments, ReplicaSets, StatefulSets and Jobs."""
+"""What `larder why` reports about Deployments, ReplicaSets, StatefulSets and Jobs."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ DENIED = 'admission webhook "pods.larder.dev" denied the request: there is no Ba
 
 
 def workload(kind: str = "Deployment", asks: Any = None, spec: Any = None, **status: Any) -> ObservedWorkload:
-    """A workload that wants one pod with model `m` and has none."""
+    """A workload without pods that should have one with model `m`."""
     template = PodTemplate(metadata=meta("", annotations={BASE_MODEL: "m"} if asks is None else asks))
     body = Workload(
         metadata=meta("web", namespace="team"),

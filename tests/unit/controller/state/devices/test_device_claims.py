@@ -58,7 +58,7 @@ def test_a_claim_that_is_deleted_or_missing_from_a_new_list_ends_its_use(
     assert woken == ["a"] * 4
 
 
-def test_a_change_of_labels_alone_wakes_nobody(claims: DeviceClaims, woken: list[str]) -> None:
+def test_a_change_of_labels_alone_queues_no_key(claims: DeviceClaims, woken: list[str]) -> None:
     claims.upsert(device_claim("c", KEY, "a", "p"))
     woken.clear()
     claims.upsert(device_claim("c", KEY, "a", "p", labels={"a": "b"}))

@@ -1,4 +1,4 @@
-"""What an older definition drops."""
+"""The fields that an older definition drops."""
 
 import copy
 from typing import Any

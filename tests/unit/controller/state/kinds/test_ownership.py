@@ -1,4 +1,4 @@
-"""What Larder looks after where another product defined the kind."""
+"""Which objects Larder manages if another product defined their kind."""
 
 from typing import Any
 
@@ -194,7 +194,7 @@ def test_objects_are_held_when_their_definition_loses_its_label(
     cluster.ownership.set_foreign(KIND, foreign=True)
     assert cluster.models.retained() == RetainedObjects(frozenset({"uid-plain"}), frozenset({"plain"}))
     sink.upsert(cache("asks", annotations=record))
-    assert cluster.models.retained().ids == {"plain"}, "it was asked for there, and is not any more"
+    assert cluster.models.retained().ids == {"plain"}, "it opted in before, and no longer does"
     sink.upsert(cache("plain", deletion_timestamp="2026-01-01T00:00:00Z"))
     assert cluster.models.retained() == RetainedObjects()
 

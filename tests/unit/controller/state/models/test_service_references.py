@@ -1,4 +1,4 @@
-"""Which model a service means, and who uses a model."""
+"""Which model a service refers to, and which services use a model."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_of_several_models_with_a_uri_the_usable_own_and_oldest_is_preferred() -
     asks = service(storage_uri="hf://o/m")
     assert model_of(asks, [CLUSTER, older, going, off]) == older
     assert model_of(asks, [CLUSTER, older, OWN]) == OWN
-    assert model_of(asks, [going]) == going, "it has its user until another takes its place"
+    assert model_of(asks, [going]) == going, "it has its user until it is replaced"
 
 
 def test_a_claim_uri_matches_in_the_form_of_its_scope() -> None:
@@ -54,5 +54,7 @@ def test_users_of_a_model_are_services_that_refer_to_it_and_are_not_being_delete
     services = [by_name, by_uri, gone, elsewhere]
     assert list(services_with(CLUSTER, services, [CLUSTER])) == [by_name, by_uri]
     assert list(services_with(CLUSTER, services, [CLUSTER, OWN])) == [by_name], "the namespace's own serves the URI"
-    assert list(services_with(CLUSTER, services, [])) == [by_name, by_uri], "a model that memory has lost has users"
+    assert list(services_with(CLUSTER, services, [])) == [by_name, by_uri], (
+        "a model that is missing from the cache still has users"
+    )
     assert list(services_with(demand(namespace="other"), services, [])) == []

@@ -1,4 +1,4 @@
-"""Which snapshots some node lists, and for whom."""
+"""Which snapshots nodes list, and for which objects."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Whom a change of a claim, a volume or a pod wakes."""
+"""Which listeners a change of a claim, a volume or a pod signals."""
 
 import msgspec
 import pytest

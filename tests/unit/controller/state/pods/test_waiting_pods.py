@@ -1,4 +1,4 @@
-"""Which pods wait for which snapshot, and whom a change of one wakes."""
+"""Which pods wait for which snapshot, and which keys their changes queue."""
 
 from typing import Any
 
