@@ -43,7 +43,7 @@ def agent_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> Con
 
 @pytest.fixture
 def admin(agent_plane: ControlPlane) -> Api:
-    """A client that may do everything."""
+    """A client with all rights."""
     return agent_plane.api
 
 

@@ -34,7 +34,7 @@ class FakeController:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the API."""
         return f"https://127.0.0.1:{self._server.server_port}"
 
     def offer(self, manifest: Manifest) -> str:
@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the library's
-        """Say nothing."""
+        """Log nothing."""
 
 
 def write_ca(ca: trustme.CA, path: Path) -> Path:

@@ -15,7 +15,7 @@ _BLOBS = "/blobs/sha256/"
 
 
 def hold_ahead_of_the_second_blob(pipe: Path) -> None:
-    """Let the second removal of a blob wait for a writer."""
+    """Make the second removal of a blob wait until another process opens the pipe for writing."""
     removals = count(1)
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:

@@ -66,17 +66,17 @@ class Bench:
 
     @property
     def url(self) -> str:
-        """Where the agent listens."""
+        """The address of the agent."""
         return f"http://127.0.0.1:{self.port}"
 
-    # What is around the agent.
+    # The cluster, the hub and the controller.
 
     def create_node(self) -> str:
         """Create the Node, and return its uid."""
         return str(self.api.create("/api/v1/nodes", {"metadata": {"name": self.node}})["metadata"]["uid"])
 
     def node_uid(self) -> str:
-        """The uid of the Node that is there."""
+        """The uid of the present Node."""
         return str(self.api.get(f"/api/v1/nodes/{self.node}")["metadata"]["uid"])
 
     def labels(self) -> set[str]:
@@ -123,7 +123,7 @@ class Bench:
                     raise
 
     def model_node(self) -> ModelNode:
-        """The ModelNode as it is."""
+        """The ModelNode as the API server has it."""
         return msgspec.convert(self.api.get(f"{PATH}/{self.node}"), ModelNode)
 
     def status(self, entry: Entry) -> EntryStatus | None:
@@ -177,7 +177,7 @@ class Bench:
         lines = (self.state / "agent.log").read_text().splitlines()
         return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
 
-    # What is expected.
+    # Expectations.
 
     def wait_phase(self, model: Model | Entry, phase: str, reason: str | None = None, within_s: float = SOON_S) -> None:
         """Wait until the agent reports this phase, and this reason if one is given."""
@@ -202,15 +202,15 @@ class Bench:
             raise
 
     def snapshot(self, model: Model) -> Path:
-        """Where the model's snapshot is, or will be."""
+        """Return the path of the model's snapshot, which may not exist yet."""
         return self.root / snapshot_path(*model.entry.key)
 
     def is_complete(self, model: Model) -> bool:
-        """Tell whether every file is there, byte for byte."""
+        """Return whether the snapshot has every file, byte for byte."""
         return all(_digest(self.snapshot(model) / p) == hashlib.sha256(b).digest() for p, b in model.files.items())
 
     def has_labels(self, model: Model) -> bool:
-        """Tell whether the Node carries both labels."""
+        """Return whether the Node has both labels."""
         return self.expected_labels(model) <= self.labels()
 
     @staticmethod

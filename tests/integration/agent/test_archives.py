@@ -79,7 +79,7 @@ def test_an_archive_that_does_not_fit_unpacked_is_reported_once_and_fetched_when
     )
     assert stored(bench) == set()
     bench.wait_for(lambda: _shortages(bench) >= 2, "the next attempt to be refused")
-    assert bench.count("entry_failed") == 1, "what is short of the same bytes is no news"
+    assert bench.count("entry_failed") == 1, "the same shortage is reported only once"
     bench.hub.journal.clear()
     assert bench.count("download_started") == 1
 

@@ -269,7 +269,7 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
     second.kill()
     devices.bench.start()
     devices.pass_rounds()
-    assert devices.writes() == 0, "the third agent found everything as it should be"
+    assert devices.writes() == 0, "the third agent had nothing to change"
     devices.bench.agents[-1].kill()
     devices.bench.start("--withdraw-devices", "true")
     devices.wait(lambda: not devices.extended() and not devices.info() and not devices.record(), "everything to go")

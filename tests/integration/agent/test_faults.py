@@ -22,7 +22,7 @@ WEIGHTS = random.Random(1).randbytes(6_000_000)
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}
 HALF = 3_000_000
 LARGE = f"*{hashlib.sha256(WEIGHTS).hexdigest()}"  # where the hub sends one for the large file
-GRACE_S = 20.0  # what the chart gives an agent to end
+GRACE_S = 20.0  # the grace period of agents in the chart
 
 
 def is_half_there(bench: Bench) -> bool:
@@ -56,7 +56,7 @@ def test_an_agent_killed_at_random_moments_never_labels_missing_files(bench: Ben
     with Sentinel(bench, model) as sentinel:
         for _ in range(4):
             agent = bench.start(ready=False)
-            time.sleep(chance.uniform(0.5, 2.5))  # the moment itself is what is tried
+            time.sleep(chance.uniform(0.5, 2.5))  # random moments are the point of this test
             agent.kill()
         bench.start()
         bench.wait_phase(model, "Ready")
@@ -139,7 +139,7 @@ def test_an_idle_agent_stops_within_its_grace_period(bench: Bench) -> None:
 def test_downloads_continue_while_the_api_server_restarts(bench: Bench, agent_plane: ControlPlane) -> None:
     model = bench.add_model("llama", FILES)
     later = bench.add_model("later", {"config.json": b"later"})
-    bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that it is seen while it runs
+    bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that the test can observe the running download
     with Sentinel(bench, model) as sentinel:
         agent = bench.start()
         bench.wait_phase(model, "Downloading")
@@ -182,7 +182,7 @@ def test_a_download_completes_although_progress_reports_are_refused(bench: Bench
 def test_progress_is_reported_while_a_download_runs(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.start()
-    bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that it is told while it runs
+    bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that progress is reported during the download
 
     def reported() -> list[EntryProgress]:
         return [entry for report in list(bench.controller.progress) for entry in report.entries]

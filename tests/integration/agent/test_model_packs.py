@@ -23,7 +23,7 @@ GOOD: Layers = {
 
 
 def add(bench: Bench, registry: Registry, layers: Layers) -> Model:
-    """Push a ModelPack and offer it; the agent is led to its registry."""
+    """Push a ModelPack and offer it; the agent's settings name its registry."""
     repository = f"org/{uuid.uuid4().hex}"
     registry.push_model_pack(repository, "v1", layers)
     bench.environ["LARDER_REGISTRIES"] = registry.endpoint

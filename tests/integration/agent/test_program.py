@@ -7,7 +7,7 @@ import psutil
 from tests.integration.agent.node_under_test import Bench
 
 IDLE_BYTES = 90 * 10**6
-# What costs an agent several megabytes, and neither waiting nor a download from a hub needs.
+# Libraries of several megabytes that an agent needs neither for waiting nor for downloads from a hub.
 HEAVY = {
     "kubernetes", "yaml", "requests", "requests_oauthlib", "oauthlib", "urllib3", "websocket", "charset_normalizer",
     "httpx", "httpcore", "httpx2", "anyio._backends._asyncio", "pydantic.v1", "boto3", "botocore", "awscrt",

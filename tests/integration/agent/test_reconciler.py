@@ -62,7 +62,7 @@ class TestDamage:
         with Sentinel(bench, model) as sentinel:
             bench.damage(model, "model.safetensors").write_bytes(b"short")
             bench.wait_phase(model, "Repairing")
-            time.sleep(SOME_SCANS_S)  # time in which a label could go
+            time.sleep(SOME_SCANS_S)  # time in which a label could be removed
             bench.hub.faults.clear()
             bench.wait_phase(model, "Ready")
         assert sentinel.unlabelled == 0
@@ -83,7 +83,7 @@ class TestDamage:
         bench.hub.faults.add(Refuse(503))
         bench.drop_blobs()
         bench.snapshot(model).chmod(0o755)
-        bench.snapshot(model).rename(bench.state / "gone")  # in one step: nothing of it is mended meanwhile
+        bench.snapshot(model).rename(bench.state / "gone")  # in one step, so that no file is repaired meanwhile
         bench.wait_for(lambda: bench.labels() == set(), "the labels to go")
         bench.hub.faults.clear()
         bench.wait_for(lambda: bench.has_labels(model), "the labels")
@@ -106,7 +106,7 @@ class TestStart:
         with Sentinel(bench, model) as sentinel:
             bench.start()
             bench.wait_phase(model, "Ready")
-            time.sleep(SOME_SCANS_S)  # time in which a label could go
+            time.sleep(SOME_SCANS_S)  # time in which a label could be removed
         assert sentinel.unlabelled == 0
         assert sentinel.lies == []
         assert bench.hub.journal.requests() == []
@@ -146,7 +146,7 @@ class TestStart:
         bench.wait_for(lambda: bench.count("node_replaced") == 1, "the new Node to be seen")
         assert bench.labels() == set()
         bench.want(model.entry, node_uid=old_uid)
-        time.sleep(SOME_SCANS_S)  # time in which a label could come
+        time.sleep(SOME_SCANS_S)  # time in which a label could be added
         assert bench.labels() == set()
 
         bench.want(model.entry)
@@ -202,7 +202,7 @@ class TestRemoval:
 
     def test_the_first_download_can_be_cancelled(self, bench: Bench) -> None:
         model = bench.add_model("llama", FILES)
-        bench.want(model.entry, bandwidth_limit=50_000)  # forty seconds, so that it is called off while it runs
+        bench.want(model.entry, bandwidth_limit=50_000)  # forty seconds, so that it is cancelled while it runs
         bench.start()
         bench.wait_phase(model, "Downloading")
         bench.want(in_state(model.entry, "Absent"), bandwidth_limit=50_000)

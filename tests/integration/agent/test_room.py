@@ -25,7 +25,7 @@ def half_there(bench: Bench) -> bool:
 
 
 @pytest.fixture
-def given_up(bench: Bench) -> Model:
+def abandoned_model(bench: Bench) -> Model:
     """A model that was half downloaded when its entry disappeared."""
     model = bench.add_model("given-up", bytes_of(1))
     bench.hub.faults.add(Stall(HALF))
@@ -38,7 +38,7 @@ def given_up(bench: Bench) -> Model:
     return model
 
 
-def test_unreferenced_files_are_removed_if_the_node_allows_eviction(bench: Bench, given_up: Model) -> None:
+def test_unreferenced_files_are_removed_if_the_node_allows_eviction(bench: Bench, abandoned_model: Model) -> None:
     model = bench.add_model("llama", bytes_of(2))
     bench.want(model.entry, storage_limit=LIMIT)
     bench.wait_phase(model, "Failed", "InsufficientStorage")
@@ -46,17 +46,17 @@ def test_unreferenced_files_are_removed_if_the_node_allows_eviction(bench: Bench
     bench.want(model.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)
     bench.wait_phase(model, "Ready")
     assert list((bench.root / "partial").iterdir()) == []
-    assert given_up.entry.key not in {s.key for s in bench.model_node().status.entries}
+    assert abandoned_model.entry.key not in {s.key for s in bench.model_node().status.entries}
 
 
-def test_a_wanted_model_keeps_its_unfinished_files(bench: Bench, given_up: Model) -> None:
+def test_a_wanted_model_keeps_its_unfinished_files(bench: Bench, abandoned_model: Model) -> None:
     model = bench.add_model("llama", bytes_of(2))
-    waiting = msgspec.structs.replace(given_up.entry, granted=False)
+    waiting = msgspec.structs.replace(abandoned_model.entry, granted=False)
     bench.want(waiting, model.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)
     bench.wait_phase(model, "Failed", "InsufficientStorage")
     assert half_there(bench)
-    bench.want(given_up.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)
-    bench.wait_phase(given_up, "Ready")
+    bench.want(abandoned_model.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)
+    bench.wait_phase(abandoned_model, "Ready")
 
 
 @pytest.mark.parametrize("policy", [NEVER, LEAST_RECENTLY_USED])

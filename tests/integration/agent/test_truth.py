@@ -1,4 +1,4 @@
-"""Changes to the disk behind the agent's back, and how soon it notices them."""
+"""Changes to the disk that the agent does not make itself, and how soon it notices them."""
 
 import hashlib
 import random
@@ -74,7 +74,7 @@ def test_the_kernel_reports_damage_before_the_next_scan(bench: Bench) -> None:
 def test_a_download_stops_when_others_fill_the_disk_and_continues_when_space_is_freed(small_disk: Bench) -> None:
     bench, floor_bytes = small_disk, 16 * 2**20
     model = bench.add_model("llama", FILES)
-    bench.want(model.entry, bandwidth_limit=300_000)  # twenty seconds, in which the look at the disk comes
+    bench.want(model.entry, bandwidth_limit=300_000)  # twenty seconds, in which the disk is checked
     bench.start("--floor", str(floor_bytes))
     bench.wait_for(lambda: any((bench.root / "partial").glob("*.part")), "the download to begin")
     others = bench.root / "others"

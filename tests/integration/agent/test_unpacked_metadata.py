@@ -15,7 +15,7 @@ from tests.integration.agent.node_under_test import Bench, Model
 
 CONFIG = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096})
 FILES = {"m/config.json": CONFIG.encode(), "m/model.safetensors": safetensors({"w": ("BF16", (15_000, 64))})}
-# Runs in every Python that finds it: the child tells its number and then hangs.
+# Runs in every Python that finds it: the child writes its process id and then hangs.
 HANGS = """
 import os, pathlib, sys, time
 if "agent.metadata.child" in sys.orig_argv:
@@ -51,7 +51,7 @@ def test_metadata_of_an_archive_is_read_once_and_kept_by_the_next_agent(bench: B
     assert found.values is not None
     assert (found.values.model_type, found.values.context_length) == ("llama", 4096)
     assert (found.values.parameters, found.values.parameters_from) == (960_000, "headers")
-    assert found.values.size_bytes == sum(map(len, FILES.values())), "the agent's own mark is none of the model"
+    assert found.values.size_bytes == sum(map(len, FILES.values())), "the agent's mark is not part of the model"
     assert len(msgspec.json.encode(found)) <= 1024
 
     agent.kill()

@@ -55,7 +55,7 @@ def _drained(terminal: int) -> str:
         while True:
             try:
                 part = reader.read(65536)
-            except OSError:  # Linux ends a terminal that nobody writes to any more in this way
+            except OSError:  # the error with which Linux reports that the last writer of a terminal has closed it
                 break
             if not part:
                 break

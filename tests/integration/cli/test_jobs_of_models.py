@@ -48,7 +48,7 @@ KINDS = ("huggingFace", "s3", "gitlfs", "oci", "url")
 
 @dataclass(frozen=True)
 class Sources:
-    """A server for each kind of source, and the variables that lead a Job to them."""
+    """A server for each kind of source, and the environment variables with their addresses."""
 
     fixtures: Mapping[str, SourceFixture]
     environ: Mapping[str, str]

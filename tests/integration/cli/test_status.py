@@ -153,7 +153,7 @@ def test_a_watch_prints_a_line_for_each_change_without_further_requests(cluster:
         for count in range(1, 21):
             cluster.set_status("m", nodesReadyCount=count, storageStatus="Downloading")
             assert line_of(running)[:3] == ["cmc/m", "Downloading", f"{count}/40"]
-        cluster.set_status("m", files=3)  # nobody sees that: no line
+        cluster.set_status("m", files=3)  # not visible in the table, so no line is printed
         cluster.declare("n", CLUSTER_BASE_MODEL, state="In_Transit")
         assert line_of(running)[:2] == ["cbm/n", "Pending"]
         assert line_of(running)[:2] == ["cbm/n", "In_Transit"]

@@ -109,7 +109,7 @@ class Claims:
         return name
 
     def requesting(self, main: Json, **spec: Any) -> str:
-        """Create a pod as admission leaves it, with this in its annotation; nothing in this cluster places it."""
+        """Create a pod as admission would return it, with this request in its annotation; no scheduler places it."""
         name = f"p-{uuid.uuid4().hex[:8]}"
         text = json.dumps({"nodename": spec.get("nodeName", ""), "runningcontainer": {"main": main}})
         marked = {"limits": {DEVICES_RESOURCE: "1"}}
@@ -209,7 +209,7 @@ def test_a_node_that_cannot_advertise_its_devices_is_reported(claims: Claims) ->
     assert f"! node/{node}: NotDevicesAdvertised: PluginFailed: serial: no such device" in claims.why(f"node/{node}")
 
 
-def test_a_pod_that_no_node_could_hold_is_told_what_they_lack(claims: Claims) -> None:
+def test_the_missing_devices_of_all_nodes_are_shown_for_a_pod_that_fits_none(claims: Claims) -> None:
     claims.open()
     node = claims.advertise("one", json.dumps({"allocatable": {card("a"): 1}}))
     broken = claims.advertise("broken", "{")
@@ -225,7 +225,7 @@ def test_a_pod_that_no_node_could_hold_is_told_what_they_lack(claims: Claims) ->
     assert "AsksForNoModel" not in shown
 
 
-def test_a_pod_in_a_namespace_that_is_not_opened_is_told_how_to_open_it(claims: Claims) -> None:
+def test_the_namespace_label_is_named_for_a_pod_where_device_scheduling_is_not_enabled(claims: Claims) -> None:
     node = claims.advertise("one", json.dumps({"allocatable": {card("a"): 1}}))
     pod = claims.requesting({"requests": {CARD: 1}})
     shown = claims.why(pod)
@@ -234,11 +234,11 @@ def test_a_pod_in_a_namespace_that_is_not_opened_is_told_how_to_open_it(claims: 
     assert f". nodes: Fits: could hold the pod if no other pod used their devices: {node}\n" in shown
 
 
-def test_a_pod_that_waits_where_no_node_advertises_devices_is_told_so(claims: Claims) -> None:
+def test_the_absence_of_advertised_devices_is_reported_for_a_waiting_pod(claims: Claims) -> None:
     assert "! nodes: NoDevices: no node advertises devices\n" in claims.why(claims.requesting({"requests": {CARD: 1}}))
 
 
-def test_a_pod_with_devices_shows_them(claims: Claims) -> None:
+def test_the_allocated_devices_of_a_pod_are_shown(claims: Claims) -> None:
     node = claims.advertise("one", json.dumps({"allocatable": {card("a"): 1}}))
     got = {"requests": {CARD: 1}, "allocatefrom": {CARD: card("a")}}
     shown = claims.why(claims.requesting(got, nodeName=node))
@@ -246,6 +246,6 @@ def test_a_pod_with_devices_shows_them(claims: Claims) -> None:
     assert "! devices" not in shown
 
 
-def test_a_pod_of_another_scheduler_is_told_that_it_gets_no_devices(claims: Claims) -> None:
+def test_a_pod_of_another_scheduler_is_reported_to_get_no_devices(claims: Claims) -> None:
     pod = claims.requesting({"requests": {CARD: 1}}, schedulerName="default-scheduler", nodeSelector={"no": "node"})
     assert "! devices: OtherScheduler: admission did not send it to larder-scheduler" in claims.why(pod)

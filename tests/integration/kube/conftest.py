@@ -59,7 +59,7 @@ class Proxy:
                 both.create_task(self._copy(reader, far_writer))
                 both.create_task(self._copy(far_reader, writer))
         except* OSError:
-            pass  # one side went: so does the other
+            pass  # one side closed, so close the other
         finally:
             far_writer.transport.abort()
 
@@ -110,7 +110,7 @@ async def namespace(kube: Kube) -> AsyncIterator[str]:
     name = f"kube-{uuid4().hex[:12]}"
     await create_if_missing(kube, "/api/v1/namespaces", {"metadata": {"name": name}})
     async with asyncio.timeout(SOON_S):
-        while await get_object(kube, f"/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt", Object) is None:  # noqa: ASYNC110 - the controller manager tells nobody
+        while await get_object(kube, f"/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt", Object) is None:  # noqa: ASYNC110 - the controller manager gives no signal
             await asyncio.sleep(0.05)
     yield name
     await delete_if_present(kube, f"/api/v1/namespaces/{name}")

@@ -58,7 +58,7 @@ def test_the_annotation_may_be_yaml_and_a_volume_of_the_template_takes_precedenc
     assert tenant.claims()["data-train-0"]["metadata"]["labels"]["team"] == "a"
 
 
-def test_a_pod_that_replaces_a_failed_one_gets_its_claim_back(tenant: Tenant) -> None:
+def test_a_pod_that_replaces_a_failed_one_gets_the_same_claim(tenant: Tenant) -> None:
     tenant.create("jobs", job("train", pod_template([template()], "data"), backoffLimit=3))
     (first,) = tenant.released(1)
     uid = tenant.claims()["data-train-0"]["metadata"]["uid"]

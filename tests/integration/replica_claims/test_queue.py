@@ -7,7 +7,7 @@ REPLICAS, QUEUED = 800, 500  # on a slow machine, some are created before the AP
 
 
 def training_job(replicas: int) -> Json:
-    """Return a job, each of whose pods has a claim that nothing binds."""
+    """Return a job whose pods each have a claim that nothing binds."""
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
     container = {"name": "main", "image": "pause:3.10", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     worker = {

@@ -155,7 +155,7 @@ def test_faults_are_injected_on_demand(hub: Hub, model: Path) -> None:
     assert httpx.get(link, timeout=60).content == data
 
 
-def test_a_lying_entry_is_served_as_configured(hub: Hub, model: Path, tmp_path: Path) -> None:
+def test_an_entry_with_a_false_size_or_digest_is_served_as_configured(hub: Hub, model: Path, tmp_path: Path) -> None:
     hub.push("acme/llama", model)
     (tmp_path / "evil").write_bytes(b"evil")
     hub.add_entry("acme/llama", RepositoryFile("../evil", 4, "0" * 40, tmp_path / "evil"))

@@ -18,7 +18,7 @@ from rig.errors import SetupFailed
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def env(mirror: Mirror, tmp_path: Path) -> dict[str, str]:
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 def test_programs_with_the_right_digest_are_installed_and_cached(

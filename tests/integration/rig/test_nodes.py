@@ -81,7 +81,7 @@ class _Ready(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def test_an_agent_pod_is_ready_when_its_probe_answers(control_plane: ControlPlane, nodes: Nodes) -> None:

@@ -25,7 +25,7 @@ from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 
 MIB = 2**20
-PART_BYTES = 5 * MIB  # the least that S3 takes
+PART_BYTES = 5 * MIB  # the smallest part that S3 accepts
 BODY = random.Random(7).randbytes(2 * PART_BYTES + 2 * MIB + 17)
 DIGESTS: dict[str, Callable[[bytes], bytes]] = {
     "crc32": lambda body: zlib.crc32(body).to_bytes(4, "big"),
@@ -78,7 +78,7 @@ class Shop:
 
     @property
     def to(self) -> Path:
-        """Where the model is fetched to."""
+        """The directory into which the model is fetched."""
         return self.folder / "to"
 
     def _keys(self) -> dict[str, str]:
@@ -132,7 +132,7 @@ def test_the_digest_of_a_single_part_is_that_of_the_whole_object(shop: Shop) -> 
 
 
 def test_an_object_with_parts_of_different_lengths_is_verified_by_size_alone(shop: Shop) -> None:
-    """As s3fs splits files; the first part and the number of parts alone would suggest equal lengths."""
+    """S3fs splits files like this; the first part and the number of parts alone would suggest equal lengths."""
     client = shop.s3.client()
     upload = client.create_multipart_upload(Bucket=shop.bucket, Key=KEY, ChecksumAlgorithm="CRC32")["UploadId"]
     named = {"Bucket": shop.bucket, "Key": KEY, "UploadId": upload}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-IDLE = 3  # the class of the disk's scheduler that is served when nobody else asks
+IDLE = 3  # the disk scheduler serves this class only when the disk is idle
 _IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
 _WHO_PROCESS, _CLASS_SHIFT = 1, 13
 _NICE_AFTER_NAME = 16
@@ -49,7 +49,7 @@ def flags_of_open(pid: int, folder: Path) -> list[int]:
                 continue
             info = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
         except FileNotFoundError:
-            continue  # it was closed meanwhile
+            continue  # the file was closed meanwhile
         found.append(next(int(line.split()[1], 8) for line in info.splitlines() if line.startswith("flags:")))
     return found
 

@@ -64,7 +64,7 @@ class CountedSource(MemorySource):
 
 
 _LONGEST_S = 120
-_PIECE_BYTES = 100_000  # as a fast connection brings at a time
+_PIECE_BYTES = 100_000  # what a fast connection delivers at a time
 CHANGES = {"os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.utime", "os.truncate"}
 
 

@@ -14,6 +14,6 @@ def flip_a_bit(path: Path) -> None:
     with path.open("r+b", buffering=0) as file:
         byte = os.pread(file.fileno(), 1, middle)[0]
         os.pwrite(file.fileno(), bytes([byte ^ 0x10]), middle)
-        os.utime(file.fileno(), ns=(MTIME_NS, MTIME_NS))  # at once: an agent may look at any moment
+        os.utime(file.fileno(), ns=(MTIME_NS, MTIME_NS))  # in one call, because an agent may scan at any moment
         os.fsync(file.fileno())
     path.chmod(found.st_mode)

@@ -211,7 +211,7 @@ def test_two_downloads_of_the_same_content_transfer_it_once(fetch_blobs: Callabl
     release.set()
     for thread in threads:
         thread.join()
-    assert source.served_bytes == 2**20 + 1  # the one that waited asks for a byte of its own
+    assert source.served_bytes == 2**20 + 1  # the one that waited requests one byte to prove its access
     assert store.space.missing_bytes(plan_of(source)) == 0
 
 

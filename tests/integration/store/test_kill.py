@@ -128,7 +128,7 @@ def test_kills_cost_less_than_half_a_mebibyte_each(root: Path, wanted: MemorySou
     before, kills = run.served_bytes, 0
     while run(root, fatal_bytes=1_500_000) == KILLED:
         kills += 1
-        assert kills < 40  # else nothing is kept
+        assert kills < 40  # otherwise nothing is kept
     assert kills >= 10
     assert examine(root, wanted) == wanted.resolve().size_bytes
     assert run.served_bytes - before <= wanted.resolve().size_bytes + kills * 2**19
@@ -142,7 +142,7 @@ def test_a_kill_at_any_sync_leaves_a_consistent_store(root: Path, wanted: Memory
         deaths += 1
         held = examine(root / str(fatal), wanted)
     assert deaths >= 3 + 5  # two large files and the small ones together; the identity, the mark, the directories
-    assert held == wanted.resolve().size_bytes  # the last death came after all files were verified
+    assert held == wanted.resolve().size_bytes  # the last kill came after all files were verified
 
 
 def test_a_kill_before_any_rename_or_removal_is_repaired_by_the_next_start(

@@ -49,6 +49,6 @@ def test_a_file_that_is_also_a_directory_is_refused_before_anything_is_written(
         fetch_model(MemorySource(dict.fromkeys(paths, b"x")), store, "llama")
     listed = Manifest("hf://test/model@r1", "r1", tuple(File(path, 1) for path in paths))
     with pytest.raises(UnsafePath, match="as a directory"):
-        decode_manifest(listed.encode(), listed.digest)  # as a node gets it, which lists nothing itself
+        decode_manifest(listed.encode(), listed.digest)  # as nodes get it from the controller
     assert store.snapshots.all() == []
     assert store.blobs.paths() == {}

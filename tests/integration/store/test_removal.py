@@ -77,7 +77,7 @@ def test_contents_of_a_removed_model_count_as_missing_again(
     one = fetch_model(source, store, "one")
     fetch_model(other, store, "two")
     store.snapshots.remove("one", one.revision)
-    assert store.space.missing_bytes(plan_of(source)) > 0  # they are here, but for the other source alone
+    assert store.space.missing_bytes(plan_of(source)) > 0  # they are stored, but only for the other source
     assert store.space.missing_bytes(plan_of(other)) == 0
 
 
@@ -144,7 +144,7 @@ def test_uncommitted_files_are_dropped_once_they_stay_idle_for_enough_rounds(
     assert store.unfinished.drop_idle([], rounds=2) == 0
     (named,) = plan_of(other).contents()
     touched = next(p for p in (root / "partial").iterdir() if not p.name.startswith(named))
-    touched.chmod(0o444)  # whatever the clock says, it is in another state than at the look before
+    touched.chmod(0o444)  # whatever the clock says, its state differs from the previous round
     assert store.unfinished.drop_idle([plan_of(other)], rounds=2) == count - 2
     assert {p.name.partition(".")[0] for p in (root / "partial").iterdir()} == {named, touched.name.partition(".")[0]}
     assert store.space.missing_bytes(plan_of(other)) == 0

@@ -31,7 +31,7 @@ FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 async def scanning(
     store: Store, watch: InotifyWatch | None, interval_s: float
 ) -> AsyncIterator[tuple[StateCache, asyncio.Event]]:
-    """Yield the cache and an event that is set after each look."""
+    """Yield the cache and an event that is set after each scan."""
     cache, looked = StateCache(), asyncio.Event()
     with ThreadPoolExecutor(1) as threads:
         scanner = Scanner(cache, store, StoreVolume(store.root, floor=Floor(7)), Activity(), threads, interval_s, watch)
@@ -79,7 +79,7 @@ async def test_blobs_of_a_manually_deleted_snapshot_are_removed_unless_still_nee
     other = MemorySource({"config.json": source.files["config.json"], "b.bin": b"b" * 5000}, repo="org/other")
     kept = fetch_model(other, store, "qwen")
     pinned = MemorySource({"c.bin": b"c" * 5000}, repo="org/pinned")
-    fetch(pinned, plan_of(pinned), store, progress=Progress(), stop=threading.Event())  # and no commit yet
+    fetch(pinned, plan_of(pinned), store, progress=Progress(), stop=threading.Event())  # not committed yet
     damaged = fetch_model(MemorySource({"d.bin": b"d" * 5000}, repo="org/damaged"), store, "damaged")
     damaged.path.chmod(0o755)
     (damaged.path / "d.bin").unlink()

@@ -34,7 +34,7 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
 ) -> None:
     snapshot, twin = fetch_model(source, store, "llama"), fetch_model(source, store, "twin")
     flip_a_bit(snapshot.path / LARGE)
-    assert store.snapshots.check(snapshot) == []  # stat sees nothing
+    assert store.snapshots.check(snapshot) == []  # stat does not show the change
     scrub = scrubber(store)
     assert scrub.read_pass()
     assert scrub.figures.damaged == 1
@@ -92,7 +92,7 @@ def test_an_interrupted_pass_resumes_where_it_stopped(
     second.on_damage = second.stop.set
     ended = threading.Event()
     second.wall_clock = lambda: (ended.set(), second.stop.set(), 7.0)[2]  # type: ignore[func-returns-value]
-    thread = threading.Thread(target=second.run)  # it takes the lowest priorities, which no other test should have
+    thread = threading.Thread(target=second.run)  # the scrub sets the lowest priorities, which other tests must not get
     thread.start()
     thread.join()
     assert ended.is_set()
@@ -138,7 +138,7 @@ def test_reads_leave_the_page_cache_unchanged(*, direct: bool, tmp_path: Path) -
         before = absent_pages(descriptor, 0, len(body))
         if not before:
             pytest.skip("this file system keeps what it is asked to drop")
-        assert len(before) == 2  # what lies before and behind the pages that were read
+        assert len(before) == 2  # the pages before and after those that were read
         assert b"".join(map(bytes, read_direct(descriptor))) == body
         assert absent_pages(descriptor, 0, len(body)) == before
 

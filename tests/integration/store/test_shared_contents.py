@@ -53,7 +53,7 @@ def test_files_that_only_an_unwanted_download_needs_are_dropped(
 
 
 class Overtaken(Incoming):
-    """Another download stores the missing files right after this one has checked."""
+    """A store in which another download stores the missing files right after this one has checked."""
 
     another: Callable[[], object] | None = None
 

@@ -53,7 +53,7 @@ def test_a_failed_sync_at_any_step_leaves_a_consistent_store_and_a_retry_succeed
         snapshot = fetch_model()
         assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == files
         assert store.snapshots.all() == [snapshot]
-        assert not list(store.root.glob("models/llama/.*"))  # it would keep the bytes of what is removed
+        assert not list(store.root.glob("models/llama/.*"))  # a leftover would keep removed bytes
         assert list((store.root / "partial").iterdir()) == []
         assert set(store.blobs.paths()) == {f.sha256 for f in snapshot.files}
         store.close()

@@ -93,7 +93,7 @@ def job_pod(site: Site, job: Json) -> Json:
 
 
 def new_job(site: Site, model: str, but: tuple[str, ...] = ()) -> Json:
-    """Return a model's Job that is not one of the known ones."""
+    """Wait for a Job of a model that is not in `but`, and return it."""
     found: list[Json] = []
 
     def there() -> bool:
@@ -148,7 +148,7 @@ def ready_model(site: Site, name: str) -> str:
 
 
 def until_refused(site: Site, model: str, phrase: str) -> None:
-    """Wait until the replica that answers refuses pods of the model with these words; its cache may be behind."""
+    """Wait until the replica that serves admission refuses pods of the model with this phrase; its cache may lag."""
 
     def says_so() -> bool:
         with pytest.raises(CallRefused) as refusal:
@@ -159,7 +159,7 @@ def until_refused(site: Site, model: str, phrase: str) -> None:
 
 
 def admitted(site: Site, model: str) -> Json:
-    """Return a pod once the replica that answers knows that the model was read."""
+    """Create a pod once the replica that serves admission knows that the model was read, and return it."""
     made: list[Json] = []
 
     def is_made() -> bool:

@@ -1,4 +1,4 @@
-"""How the sites of these tests are put together."""
+"""Builds the sites of these tests."""
 
 import ssl
 from collections.abc import Iterator, Mapping

@@ -119,7 +119,7 @@ def test_progress_reaches_the_leader_through_any_replica(site: Site, cache: str)
 
             def is_taken(client: httpx.Client = client) -> bool:
                 code = client.post("/v1/progress", json=report, headers=token_of(site, "a")).status_code
-                assert code in (204, 429, 503), "503 is said while nobody leads, or another than a moment ago"
+                assert code in (204, 429, 503), "503 means that there is no leader, or that the leader has just changed"
                 return code == 204
 
             site.until(is_taken, f"{controller.name} to take the report")

@@ -20,7 +20,7 @@ from tests.integration.system.sites import GPU, opened
 KIND = "ClusterModelCache"
 CACHES, CLIENTS, ROUNDS, KILLS = 40, 20, 2, 2
 NODE = "a"
-_GONE_S = 300.0  # a node may ask for credentials once a second, and some ask before their cache goes
+_GONE_S = 300.0  # a node may request credentials once a second, and some do before their cache is deleted
 Work = Callable[[], object]
 
 
@@ -60,7 +60,7 @@ def retry_until_accepted(site: Site, work: Work) -> None:
 
 def kill_the_controller(site: Site, chance: random.Random) -> None:
     (controller,) = site.cluster.controllers
-    time.sleep(chance.uniform(0.1, 1.0))  # the moment of the kill is the point
+    time.sleep(chance.uniform(0.1, 1.0))  # kills at random moments are the point of this test
     controller.process.kill()
     controller.start()
 
@@ -112,7 +112,7 @@ def test_only_kept_models_remain_after_concurrent_changes_and_controller_kills(c
     def create_and_delete(uri: str, pause_s: float) -> None:
         name = site.name("gone")
         retry_until_accepted(site, lambda: site.api.ensure(KINDS[KIND], manifest(name, uri)))
-        time.sleep(pause_s)  # so long it is there: resolved, under way or on the node
+        time.sleep(pause_s)  # in this time, the cache is resolved, downloading, or on the node
         retry_until_accepted(site, lambda: site.api.delete(path_of(KIND, name)))
 
     with ThreadPoolExecutor(CLIENTS) as clients:
@@ -142,7 +142,7 @@ def test_models_created_and_deleted_in_quick_succession_leave_nothing_behind(chu
         items = [manifest(site.name("gone"), chance.choice(uris)) for _ in range(CACHES)]
         listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
         subprocess.run([*kubectl, "create", "-f", "-"], input=listed, check=True, capture_output=True)  # noqa: S603 - the rig's own kubectl
-        time.sleep(chance.uniform(0, 1))  # the moment at which they go is the point
+        time.sleep(chance.uniform(0, 1))  # deletions at random moments are the point of this test
         gone = [*kubectl, "delete", "--wait=false", "-f", "-"]
         subprocess.run(gone, input=listed, check=True, capture_output=True)  # noqa: S603 - as above
     assert_only(site, kept, agent.pid)

@@ -70,7 +70,7 @@ def test_a_model_on_a_missing_claim_becomes_ready_once_the_claim_is_bound_and_re
     assert status["size"] == 5
     spec = spec_of(site, model)
     assert (spec["modelType"], spec["modelParameterSize"], spec["maxTokens"]) == ("llama", "7B", 8192)
-    assert spec["modelFormat"] == {"name": "safetensors"}, "what the user wrote stays"
+    assert spec["modelFormat"] == {"name": "safetensors"}, "fields that the user set are kept"
 
 
 def test_a_model_is_read_once_and_only_a_refresh_reads_it_again(site: Site) -> None:
@@ -84,7 +84,7 @@ def test_a_model_is_read_once_and_only_a_refresh_reads_it_again(site: Site) -> N
     assert jobs_of(site, model) == []
     change(site, model, {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
     again = new_job(site, model)
-    assert site.ready_condition("ClusterBaseModel", model)["status"] == "True", "it stays usable meanwhile"
+    assert site.ready_condition("ClusterBaseModel", model)["status"] == "True", "the model stays usable meanwhile"
     hand_in(site, again, Reading(metadata=Metadata(model_type="qwen2", format="gguf")))
     site.until(lambda: spec_of(site, model).get("modelType") == "qwen2", "what was read before to follow")
     assert "maxTokens" not in spec_of(site, model)
@@ -126,7 +126,7 @@ def test_a_claim_that_is_lost_or_deleted_is_reported(site: Site) -> None:
     assert "(phase: Lost)" in site.wait_reason("ClusterBaseModel", model, "PVCLost")
     assert site.status("ClusterBaseModel", model)["state"] == "Failed"
     site.api.delete(f"{CLAIMS}/{name}")
-    end_job(site, model)  # whose pod keeps the claim
+    end_job(site, model)  # its pod keeps the claim from being deleted
     site.wait_reason("ClusterBaseModel", model, "PVCNotFound")
     site.api.create(CLAIMS, {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteMany"],
                     "storageClassName": "", "volumeName": f"{name}-2",
@@ -233,7 +233,7 @@ def test_a_pod_that_waits_for_a_claim_of_one_pod_is_reported_until_it_runs(site:
     assert phrase in held
     assert "{type: Recreate}" in held
     assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(phrase)
-    assert site.ready_condition("ClusterBaseModel", model)["status"] == "True", "whoever has it goes on"
+    assert site.ready_condition("ClusterBaseModel", model)["status"] == "True", "the pod with the claim keeps running"
     site.api.patch(f"{SERVICES}/{service}", {"spec": {"replicas": {"min": 1}}})
     wait_service(site, service, "Serving")
     site.wait_reason("ClusterBaseModel", model, "OnClaim")
@@ -307,7 +307,7 @@ def test_a_missing_permission_is_reported_and_clears(site: Site) -> None:
     finally:
         site.api.patch(role, {"rules": rules})
     site.until(lambda: may_make_jobs(site), "the right to be back")
-    change(site, model, {"spec": {"displayName": "again"}})  # it would be tried again by itself in minutes
+    change(site, model, {"spec": {"displayName": "again"}})  # without this, the next attempt comes in minutes
     hand_in(site, new_job(site, model), Reading(metadata=LLAMA))
     site.wait_ready("ClusterBaseModel", model)
 
@@ -369,7 +369,7 @@ def test_cluster_models_need_a_labelled_namespace_if_the_chart_requires_it(stric
     serving_pods(strict, service, 1)
 
     label(strict, "no")
-    change(strict, model, {"spec": {"displayName": "again"}})  # it would be seen by itself within half a minute
+    change(strict, model, {"spec": {"displayName": "again"}})  # otherwise, it is noticed within half a minute
     strict.wait_reason("ClusterBaseModel", model, "NamespaceNotAllowed")
 
 

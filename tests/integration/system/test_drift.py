@@ -119,11 +119,11 @@ def test_drift_checks_pause_for_all_models_of_a_rate_limiting_server(watched: Si
     watched.hub.faults.add(Refuse(429, retry_after_s=PAUSE_S), f"/api/models/{repo_of(uri)}/*", times=1)
     assert wait_drifted(watched, name, "Unknown")["reason"] == "RateLimited"
     watched.hub.journal.clear()
-    wait_drifted(watched, name, "False")  # looked at again, after five seconds at the earliest
+    wait_drifted(watched, name, "False")  # checked again, after five seconds at the earliest
     looks = [len(watched.hub.journal.requests(f"/api/models/{repo_of(one)}/*")) for one in (uri, other)]
     since_s = time.monotonic() - began - PAUSE_S
-    assert since_s > 0, "looked at too early"
-    assert max(looks) <= 2 + since_s / (0.8 * PERIOD_S), "five seconds without the pause make ten looks or so"
+    assert since_s > 0, "checked too early"
+    assert max(looks) <= 2 + since_s / (0.8 * PERIOD_S), "without the pause, there are about ten checks in five seconds"
     assert watched.ready_condition(KIND, neighbour)["status"] == "True"
 
 
@@ -135,7 +135,7 @@ def test_a_model_pinned_to_a_commit_is_never_checked_for_drift(watched: Site) ->
     moving = watched.base_model(watched.push(), nodeSelector=GPU)
     watched.wait_ready(KIND, moving)
     watched.hub.journal.clear()
-    for status in ("False", "Unknown", "False"):  # several looks at the one that moves
+    for status in ("False", "Unknown", "False"):  # several checks of the one that moves
         if status == "Unknown":
             watched.hub.faults.add(Refuse(503), "/api/models/*")
         else:

@@ -26,7 +26,7 @@ LRU = "LeastRecentlyUsed"
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One node that these tests fill; models are idle after two seconds."""
     settings = {
-        "LARDER_DRAIN_SECONDS": "4",  # the time that a test has to use what drains
+        "LARDER_DRAIN_SECONDS": "4",  # the time in which a test can use a draining model
         "LARDER_LEASE_SECONDS": "4",
         "LARDER_FINALIZER_SECONDS": "60",
         "LARDER_EVICTION_IDLE_SECONDS": "2",
@@ -40,7 +40,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def limited(site: Site) -> Iterator["LimitedNode"]:
     """A node with space for one large model or two small ones."""
     limited = LimitedNode(site, {"limited": site.name("s")})
-    room = "5300Ki"  # 5 MiB, and what directories, marks and ends of blocks take
+    room = "5300Ki"  # 5 MiB, and the overhead of directories, marks and partial blocks
     limited.group = site.group(limited.labels, storageLimit=room, evictionPolicy=LRU)
     site.label(NODE, limited.labels)
     yield limited
@@ -61,7 +61,7 @@ class LimitedNode:
         self.site, self.labels, self.models, self.group = site, labels, list[str](), ""
 
     def want(self, stem: str, mib: int, **annotations: str) -> str:
-        """Declare a model of so many MiB, of random bytes, and return its name."""
+        """Declare a model of `mib` MiB of random bytes, and return its name."""
         name = self.site.name(stem)
         uri = self.site.push(files={"weights.bin": random.Random(name).randbytes(mib * MIB)})
         storage = {"storageUri": uri, "nodeSelector": self.labels}

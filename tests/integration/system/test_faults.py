@@ -27,7 +27,7 @@ def test_a_killed_leader_is_replaced(site: Site) -> None:
     site.cluster.aim_webhooks(other)
     name = site.cache()
     site.until(lambda: site.leader() is other, "the other replica to lead")
-    leader.start()  # on the port that its agents know
+    leader.start()  # on the port that the agents use
     site.wait_ready("ClusterModelCache", name)
     site.cluster.aim_webhooks(site.cluster.controllers[0])
 
@@ -41,7 +41,7 @@ def test_a_group_limited_to_one_concurrent_node_downloads_one_node_at_a_time(sit
 
     def all_ready() -> bool:
         busy = downloading(site, name)
-        assert len(busy) <= 1, f"{busy} download at one time"
+        assert len(busy) <= 1, f"{busy} download at the same time"
         return site.status("ClusterModelCache", name).get("storageStatus") == "Ready"
 
     site.until(all_ready, "all nodes to have had their turn")
@@ -101,7 +101,7 @@ def test_an_agent_killed_at_random_moments_never_sets_a_label_before_its_files(s
     watcher.start()
     try:
         for _ in range(8):
-            time.sleep(chance.uniform(0.1, 1.2))  # the moment of the kill is the point
+            time.sleep(chance.uniform(0.1, 1.2))  # kills at random moments are the point of this test
             agent.process.kill()
             site.cluster.start_agent("c", wait=False)
         site.wait_ready("ClusterModelCache", name)

@@ -84,7 +84,7 @@ def test_the_example_model_and_deployment_of_the_specification_work(site: Site) 
     assert (status["pvcName"], status["progress"]) == (f"model-{name}", 100)
 
     deployment: Json = yaml.safe_load((EXAMPLES / "deployment.yaml").read_text())
-    deployment["spec"]["selector"] = {"matchLabels": {"app": "vllm"}}  # the specification leaves out what is required
+    deployment["spec"]["selector"] = {"matchLabels": {"app": "vllm"}}  # required, but missing in the specification
     deployment["spec"]["template"]["metadata"]["labels"] = {"app": "vllm"}
     site.api.create("/apis/apps/v1/namespaces/default/deployments", deployment)
     site.until(lambda: bool(site.api.get(f"{PODS}?labelSelector=app=vllm")["items"]), "the pod")
@@ -123,7 +123,7 @@ def test_a_download_that_runs_out_of_memory_is_reported_and_fails_once_its_job_g
     again = "exceeded the Job's memory limit of 2Gi; another pod continues soon"
     site.until(lambda: again in site.status(KIND, model).get("message", ""), "the first attempt to be reported")
     assert site.status(KIND, model)["phase"] == "Downloading"
-    site.api.patch(f"{JOBS}/{job['metadata']['name']}", {"spec": {"backoffLimit": 1}})  # instead of 3: a minute less
+    site.api.patch(f"{JOBS}/{job['metadata']['name']}", {"spec": {"backoffLimit": 1}})  # 3 takes a minute longer
     run_out_of_memory(site, job)
     failed = wait_phase(site, model, "Failed")
     (ready,) = (c for c in failed["conditions"] if c["type"] == "Ready")
@@ -165,7 +165,7 @@ def test_a_namespace_may_be_deleted_during_a_download(site: Site, namespace: str
     site.api.delete(f"/api/v1/namespaces/{namespace}")
     site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
     other = declare(site)
-    wait_job(site, other)  # nothing is stuck
+    wait_job(site, other)  # no finalizer blocks the deletion
     site.delete(KIND, other)
 
 

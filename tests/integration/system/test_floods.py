@@ -47,7 +47,7 @@ def test_a_flood_from_one_node_is_limited_and_its_agent_continues(site: Site, cl
     assert codes.keys() == {403, 429}
     assert codes[429] >= burst
     most = codes[403] + codes[429] / 2  # agents ask for reviews beside it
-    assert reviews(site) - before <= most, "what is refused costs a review all the same"
+    assert reviews(site) - before <= most, "refused requests cost a TokenReview all the same"
     refused = next(a for a in answers if a.status_code == httpx.codes.TOO_MANY_REQUESTS)
     assert (refused.json()["reason"], refused.headers["retry-after"]) == ("RateLimited", "1")
     other = site.cluster.agents["b"].token_file.read_text()
@@ -61,7 +61,7 @@ def test_a_flood_from_one_node_is_limited_and_its_agent_continues(site: Site, cl
     def ready() -> bool:
         if (
             "RateLimited" not in agent.log.read_text()[reported:]
-        ):  # who shares its bucket goes on until it was told to wait
+        ):  # a caller with the same rate limit continues until it is asked to wait
             client.post("/v1/credentials", json=wanted, headers=bearer(token))
         seen.update(site.phases("a", name))
         return site.status("ClusterModelCache", name).get("storageStatus") == "Ready"
@@ -91,5 +91,5 @@ def test_a_flood_of_bad_tokens_does_not_reach_the_api_server(site: Site, client:
         def code() -> int:
             return elsewhere.post("/v1/progress", json={"entries": []}, headers=good).status_code
 
-        assert code() != httpx.codes.TOO_MANY_REQUESTS, "an agent at another address is held up"
+        assert code() != httpx.codes.TOO_MANY_REQUESTS, "an agent at another address is delayed"
         site.until(lambda: code() == httpx.codes.NO_CONTENT, "the report to reach whoever leads")

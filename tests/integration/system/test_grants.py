@@ -35,10 +35,10 @@ def watched(site: Site, model: str) -> Iterator[None]:
 
 @pytest.fixture
 def slow(site: Site) -> Iterator[tuple[str, str]]:
-    """A group that no node belongs to yet, and a cache for it that takes each node two seconds."""
+    """A group without nodes yet, and a cache for it that each node downloads in two seconds."""
     label = site.name("t")
     group = site.group({"turns": label}, maxConcurrentNodes=1, bandwidthLimit="1500k")
-    name = site.cache(site.push(files={"w.bin": os.urandom(3_000_000)}), group=group)  # what no node has by now
+    name = site.cache(site.push(files={"w.bin": os.urandom(3_000_000)}), group=group)  # files that no node has yet
     site.until(lambda: "resolvedRevision" in site.status("ClusterModelCache", name), "the cache to be resolved")
     yield label, name
     for node in NODES:

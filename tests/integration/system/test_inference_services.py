@@ -90,7 +90,7 @@ def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
     name = serve(site, model, port=9000)
     assert f"there is no ClusterBaseModel {model}; create it" in says(site, name, "ModelNotFound")
     assert condition(site, name, "ModelReady")["status"] == "False"
-    assert not site.api.answers(f"{DEPLOYMENTS}/{name}"), "no pod is made for a model that is not there"
+    assert not site.api.answers(f"{DEPLOYMENTS}/{name}"), "no pod is created before the model is ready"
     front = site.api.get(f"{SERVICES}/{name}")["spec"]
     assert (front["ports"][0]["port"], front["selector"]) == (9000, {LABEL: name})
     site.base_model(name=model, nodeSelector=GPU)
@@ -117,7 +117,7 @@ def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
     model = site.base_model(uri, nodeSelector=GPU)
     before = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     gated = template()
-    gated["spec"]["schedulingGates"] = [{"name": "rig/kubelet"}]  # the rig's own kubelet would have them ready at once
+    gated["spec"]["schedulingGates"] = [{"name": "rig/kubelet"}]  # the rig's kubelet would report them ready at once
     name = serve(site, model, template=gated)
     (old,) = pods_of(site, name)
     run(site, old)

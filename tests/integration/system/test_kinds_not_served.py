@@ -29,12 +29,12 @@ def test_other_kinds_are_served_and_missing_ones_are_picked_up_once_installed(si
     site.wait_ready("ClusterModelCache", cache)
     named = {"name": site.name("pod"), "annotations": {"ome.io/base-model-name": "any"}}
     pod = site.pod({"metadata": named, "spec": {"containers": [{"name": "c", "image": "i"}]}})
-    assert "nodeSelector" not in pod["spec"], "a pod of a product that is not there is none of ours"
+    assert "nodeSelector" not in pod["spec"], "pods that name a kind that is not installed are left alone"
     site.delete_pod(pod["metadata"]["name"])
     (controller,) = site.cluster.controllers
     reported = controller.log.read_text().rpartition('"stopping"')[2].splitlines()  # since it was started without them
     asked = [line for line in reported if '"watch_interrupted"' in line and 'basemodels"' in line]
-    assert asked == [], "what is not there is not asked for all the time"
+    assert asked == [], "kinds that are not installed are requested only rarely"
     for name in ABSENT:
         site.api.create(DEFINITIONS, yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
     site.until(lambda: site.api.answers("/apis/ome.io/v1beta1/clusterbasemodels"), "the kind to be served")

@@ -48,12 +48,12 @@ def test_kstatus_follows_a_cache_from_creation_to_deletion(site: Site, kubectl_w
     kubectl_wait(f"cmc/{name}", "Ready")
     path = path_of("ClusterModelCache", name)
     changed = {"spec": {"modelSize": "5Mi"}}
-    assert kstatus(site.api.patch(path, changed)) == "InProgress", "nobody has looked at the change yet"
+    assert kstatus(site.api.patch(path, changed)) == "InProgress", "the change has not been reconciled yet"
     history(site, "ClusterModelCache", name, "Current")
     site.api.patch(path, {"spec": {"modelSize": "1Mi"}})
     site.until(lambda: "LargerThanDeclared" in {e["reason"] for e in site.events(name)}, "the size to be reported")
     history(site, "ClusterModelCache", name, "Current")
-    assert site.status("ClusterModelCache", name)["storageStatus"] == "Ready", "it is said, and stops nothing"
+    assert site.status("ClusterModelCache", name)["storageStatus"] == "Ready", "a wrong size blocks nothing"
     site.api.call("DELETE", path)
     site.until(lambda: not site.api.answers(path) or kstatus(site.api.get(path)) == "Terminating", "its end to begin")
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")

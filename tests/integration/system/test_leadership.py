@@ -15,7 +15,7 @@ from rig.larder.cluster_driver import TIMEOUT_S
 from rig.larder.site import Site
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller"
-GRACE_S = 25.0  # of the 30 s that the pod has; the first five go before the signal
+GRACE_S = 25.0  # of the pod's 30 s, because the first five pass before the signal
 Load = Callable[[Site], object]
 
 
@@ -80,7 +80,7 @@ def test_a_leader_that_is_stopped_releases_the_lease(site: Site, load: Load) -> 
 
         site.until(ended, "the first to end", GRACE_S)
         assert first.process.exit_code == 0
-        assert holder(site).partition("_")[0] != first.name, "the lease names a program that is gone"
+        assert holder(site).partition("_")[0] != first.name, "the lease names a program that has ended"
         site.until(lambda: site.leader() is other, "the other to lead")
         assert seen <= {first.name, "", other.name}
     assert "election_failed" not in first.log.read_text().rpartition('"stopping"')[2]

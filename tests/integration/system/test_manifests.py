@@ -12,7 +12,7 @@ from tests.integration.system.sites import GPU, opened
 
 KIND = "ClusterBaseModel"
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-NOWHERE = {"pool": "none"}  # resolved, and on no node
+NOWHERE = {"pool": "none"}  # resolved, but on no node
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_changing_the_selection_stores_the_long_file_list_only_once(collected: S
         collected.api.patch(path_of(KIND, name), change)
         last = wait_resolved(collected, name, last)
     ours = [size for named, size in lists(collected).items() if named in (whole, last) or size > 20_000]
-    assert len([size for size in ours if size > 20_000]) == 1, "the long list once, however many selections"
+    assert len([size for size in ours if size > 20_000]) == 1, "one long list for all selections"
     collected.until(lambda: lists(collected).keys() == {whole, last}, "the lists of earlier selections to go")
 
 

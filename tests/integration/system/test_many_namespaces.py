@@ -76,7 +76,7 @@ def test_each_of_500_namespaces_gets_one_claim_although_the_leader_is_killed(bus
     namespaces = [f"tenant-{number}" for number in range(MANY)]
     for name in namespaces:
         add_namespace(busy, name)
-    with without_leader(busy):  # so that all want it at once, however slow this machine is
+    with without_leader(busy):  # so that all request it at once, however slow this machine is
         for name in namespaces:
             add_pod(busy, name, model)
     busy.until(lambda: len(volumes(busy)) > BURST, "the first volumes")

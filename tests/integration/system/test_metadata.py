@@ -20,7 +20,7 @@ CONFIG = {
     "vocab_size": 1000,
     "hidden_size": 64,
 }
-HEADERS = "bytes=0-65535"  # of weights; nodes ask for larger parts
+HEADERS = "bytes=0-65535"  # of a file with weights; nodes request larger parts
 FILLED = {
     "modelType": "llama",
     "modelArchitecture": "LlamaForCausalLM",
@@ -188,7 +188,7 @@ def test_nodes_that_report_different_metadata_are_named_and_neither_is_used(site
     wait_reported(site, KIND, name, "Read")
     site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
     site.until(lambda: all("metadata" in status for _, status in site.listed(name).values()), "both nodes to report")
-    with site.cluster.without_agent("a"):  # anyone with its token can write its status
+    with site.cluster.without_agent("a"):  # anyone with the agent's token can write this status
         forge(site, "a", name, modelType="forged")
         message = wait_reported(site, KIND, name, "MetadataConflict")["message"]
         assert "nodes a and c report different metadata" in message

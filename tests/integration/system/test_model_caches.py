@@ -55,7 +55,7 @@ def ready(site: Site, uri: str = "", **spec: object) -> str:
 
 
 def admitted(site: Site, body: Json) -> Json:
-    """Create a pod once the replica that answers knows that its cache is ready."""
+    """Create a pod once the replica that serves admission knows that its cache is ready."""
     made: list[Json] = []
 
     def is_made() -> bool:

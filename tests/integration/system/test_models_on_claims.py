@@ -56,7 +56,7 @@ def path_of(model: str) -> str:
 
 
 def kept(job: Json) -> list[str]:
-    """Return which versions the Job of a Model leaves on its claim."""
+    """Return the versions that the Job of a Model keeps on its claim."""
     arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
     return [argument for argument in arguments if argument.startswith("--keep=")]
 

@@ -98,7 +98,7 @@ def test_a_model_in_use_by_a_pod_is_neither_deleted_nor_removed_from_its_node(si
         site.delete("ClusterBaseModel", name)
     site.label("c", {"used": None})
     site.until(lambda: site.entries("c", name)[0].get("inUse") is True, "the entry to be held")
-    time.sleep(3)  # longer than a drain: what must not happen has had its chance
+    time.sleep(3)  # longer than a drain, in which a wrong removal would have happened
     assert site.snapshot("c", name, revision).exists()
     assert site.labels("c")[f"model-cache-ready-{name}"] == "true"
 
@@ -128,7 +128,7 @@ def test_reserved_files_outlive_their_object_and_are_reused(site: Site) -> None:
     revision = site.wait_ready("ClusterBaseModel", name)["resolvedRevision"]
     site.delete("ClusterBaseModel", name)
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
-    time.sleep(3)  # longer than a drain: what must not happen has had its chance
+    time.sleep(3)  # longer than a drain, in which a wrong removal would have happened
     assert (site.snapshot("a", name, revision) / ".completed").exists()
 
     site.push(repo=uri.removeprefix("hf://"))  # the branch moves on

@@ -54,7 +54,7 @@ def test_a_preferred_pod_runs_in_the_group_and_prefers_a_node_with_the_files(sit
     site.until(is_pending, "the pod to fit no node, as the group has none")
     site.hub.faults.add(Stall(100_000), stalled)
     site.label("a", slot)
-    assert wait_for_node(site, waiting) == "a", "the first node of the group, long before the files are there"
+    assert wait_for_node(site, waiting) == "a", "the first node of the group, long before it has the files"
     site.until(lambda: fetching_label(cache, revision) in site.labels("a"), "the node to be labelled as fetching")
     assert ready_label(cache) not in site.labels("a")
     site.label("b", slot)
@@ -115,7 +115,7 @@ def test_a_preferred_pod_is_not_bound_to_a_node_until_a_running_removal_has_fini
                 site.api.patch(f"{_PODS}/{pod}", {"spec": {"schedulingGates": None}})
                 seen.append(state)
         bound = [pod for pod in pods if site.pod_node(pod)]
-        assert not (bound and site.snapshot("a", model, revision).exists()), f"{bound} came before the files went"
+        assert not (bound and site.snapshot("a", model, revision).exists()), f"{bound} was bound too early"
         return not states
 
     site.until(is_gone, "the entry to go although pods were on their way")

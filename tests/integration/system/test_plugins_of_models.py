@@ -87,7 +87,7 @@ def test_a_model_of_the_registry_is_downloaded_and_injected(plugin: PluginSite, 
     assert {name: (tmp_path / "claim" / name).read_bytes() for name in files} == files
 
     volume_for(site, f"model-{model}")
-    report(site, job, "Succeeded", decode_report((tmp_path / "report").read_text()), "Pending")  # there are no nodes
+    report(site, job, "Succeeded", decode_report((tmp_path / "report").read_text()), "Pending")  # without nodes
     site.until(lambda: site.status("Model", model).get("phase") == "Ready", f"{model} to be Ready")
     pod = site.pod(plain_pod(site.name("web"), {"models.example.com/inject": model}))
     variables = {v["name"]: v["value"] for v in pod["spec"]["containers"][0]["env"]}

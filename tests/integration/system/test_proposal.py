@@ -127,7 +127,7 @@ def test_the_model_cache_of_the_proposal_gets_a_claim_sized_by_its_model(site: S
 
     site.until(lambda: state() == "pvcCreated", "the claim")
     claim = site.api.get(f"{CLAIMS}/llama-3-70b")
-    assert claim["spec"]["resources"]["requests"]["storage"] == str(154 * 2**30), "modelSize, and a tenth more"
+    assert claim["spec"]["resources"]["requests"]["storage"] == str(154 * 2**30), "modelSize plus a tenth"
     site.api.delete(f"{path}/llama-3-70b")
     site.until(lambda: not site.api.answers(f"{path}/llama-3-70b"), "the cache to go")
     site.until(lambda: not site.api.answers(f"{CLAIMS}/llama-3-70b"), "its claim to go")

@@ -42,7 +42,7 @@ def reported(site: Site, name: str, which: str) -> tuple[str, str]:
 
 
 def test_a_refresh_downloads_only_changed_files_and_running_pods_keep_the_old_revision(site: Site, why: Why) -> None:
-    before = {path: os.urandom(len(body)) for path, body in OLD.items()}  # of which no node has anything
+    before = {path: os.urandom(len(body)) for path, body in OLD.items()}  # no node has any of these files
     after = before | {path: os.urandom(len(NEW[path])) for path in ("config.json", "b.safetensors")}
     uri = site.push(files=before)
     name = site.base_model(uri, nodeSelector={"gpu": "yes"})
@@ -99,7 +99,7 @@ def test_a_refresh_of_an_unchanged_source_is_handled_once(site: Site) -> None:
     refresh(site, KIND, name, "again")
     site.until(lambda: reported(site, name, "Refreshed") == ("True", "Unchanged"), "the refresh to be answered")
     assert site.hub.journal.requests(f"/api/models/{repo_of(uri)}/tree/*") != []
-    assert fetched(site, repo_of(uri)) <= {"config.json"}  # of which the controller reads its metadata again
+    assert fetched(site, repo_of(uri)) <= {"config.json"}  # the controller reads the metadata again
     after = site.status(KIND, name)
     assert [after[k] for k in ("resolvedRevision", "resolutionNumber")] == [
         before[k] for k in ("resolvedRevision", "resolutionNumber")
@@ -111,7 +111,7 @@ def test_a_refresh_of_an_unchanged_source_is_handled_once(site: Site) -> None:
     for controller in site.cluster.controllers:
         controller.start()
     another = site.base_model(nodeSelector={"gpu": "yes"})
-    site.wait_ready(KIND, another)  # whoever leads now has looked at everything that was there before
+    site.wait_ready(KIND, another)  # by now, the present leader has reconciled all earlier objects
     listed = site.hub.journal.requests(f"/api/models/{repo_of(uri)}/tree/*")  # a drift check asks for the commit only
     assert listed == []
     assert site.status(KIND, name)["refreshed"] == "again"

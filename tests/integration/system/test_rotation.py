@@ -75,7 +75,7 @@ def test_reports_and_agent_requests_work_throughout_a_certificate_renewal(
     name = site.cache()
     site.wait_ready("ClusterModelCache", name)
     site.delete("ClusterModelCache", name)
-    for controller in site.cluster.controllers:  # back to what the webhooks of other tests know
+    for controller in site.cluster.controllers:  # restore the CA that the webhooks of other tests trust
         pair = site.cluster.plane.server_certificate(dns=[f"larder.{NAMESPACE}.svc"])
         put(controller.ca.parent / "tls.key", pair.private_pem)
         put(controller.ca.parent / "tls.crt", pair.public_pem)

@@ -174,7 +174,7 @@ def test_a_user_without_access_to_secrets_gets_a_complete_bundle(site: Site, bun
     with closing(site.cluster.plane.api_for(ENGINEER)) as api, pytest.raises(CallRefused, match="403"):
         api.get(f"{CORE}/secrets")
     errors = bundle.text("errors.txt")
-    # agents of the rig have no kubelet and no address: only their logs and metrics cannot be had
+    # agents of the rig have no kubelet and no address, so only their logs and metrics are missing
     beside = [line for line in errors.splitlines() if not line.startswith(("logs/larder-agent-", "metrics/"))]
     assert beside == []
     assert "forbidden" not in errors

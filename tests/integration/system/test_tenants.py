@@ -66,7 +66,7 @@ def test_a_namespace_with_too_many_models_is_reported_and_others_are_still_place
     refused = [m for m in models if ready(m)["reason"] == "TooManyModels"]
     assert f"namespace greedy has {len(placed)} models on this node already" in ready(refused[0])["message"]
 
-    for model in placed[:4]:  # five are free for it now: as many as it leaves
+    for model in placed[:4]:  # it may have as many as it leaves free: five
         shared.api.delete(f"{MODELS.format('greedy')}/{model['metadata']['name']}")
     shared.until(lambda: reasons(shared, "greedy")["Stocked"] == 4, "others to take the free places")
     assert reasons(shared, "other") == Counter(["Stocked"])

@@ -311,7 +311,7 @@ def test_a_namespace_deleted_while_it_uses_a_model_leaves_no_volume(site: Site, 
     wait_bound(site, namespace, model)
     site.api.delete(f"/api/v1/namespaces/{namespace}")
     for pod in site.api.get(path(namespace, "pods"))["items"]:
-        end(site, namespace, pod["metadata"]["name"])  # no kubelet does it here
+        end(site, namespace, pod["metadata"]["name"])  # there is no kubelet to do it
     site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
     site.until(lambda: not volumes_for(site, namespace), "its volume to go")
 

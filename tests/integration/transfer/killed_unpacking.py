@@ -39,7 +39,7 @@ _LONGEST_S = 120
 
 
 def carry_out(shape: str, fatal_sync: int, fatal_change: int, root: Path) -> None:
-    """Unpack and commit the model, or die on the way."""
+    """Unpack and commit the model; the process may be killed before the end."""
     archive = source(shape)
     if fatal_change:
         die_before_change(fatal_change)

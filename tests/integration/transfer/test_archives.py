@@ -126,7 +126,7 @@ class TestRefusal:
             fetch_model(source, store)
         assert raised.value.reason == reason
         assert store.snapshots.all() == []
-        kept = hashlib.sha256(body).hexdigest()  # it would be fetched again to be refused
+        kept = hashlib.sha256(body).hexdigest()  # otherwise it would be fetched again, only to be refused
         assert set(store.blobs.paths()) == {kept}
         assert not list(root.glob("partial/*-*"))
         store.unfinished.discard(plan_of(source))
@@ -164,7 +164,7 @@ class TestRoom:
         assert not list(root.glob("partial/*.part"))
 
         before = source.served_bytes
-        manifest = source.resolve()  # of which is known now what it becomes, so it is not fetched only to be refused
+        manifest = source.resolve()  # its unpacked size is known now, so it is not fetched only to be refused
         plan = DownloadPlan(manifest)
         need = store.space.missing_bytes(plan) + store.space.overhead_bytes(plan, "llama")
         limit = store.space.used_bytes() + need
@@ -299,7 +299,7 @@ class TestSharing:
         kept = fetch_model(both, store, "kept")
         one = MemorySource({"m.tar": body})
         unpacked = fetch_model(one, store, "unpacked")
-        assert one.served_bytes == 1  # the same source served the archive before
+        assert one.served_bytes == 1  # the same source has served the archive before
         assert content(kept) == both.files
         assert content(unpacked) == FILES
         assert store.snapshots.check(kept) == store.snapshots.check(unpacked) == []

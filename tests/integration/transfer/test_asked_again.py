@@ -24,7 +24,7 @@ from tests.readers.sources import drain
 
 NAME, REPO = "model.safetensors", "asked-again/llama"
 WEIGHTS = random.Random(1).randbytes(SMALL_BYTES + 2**20)
-STEP_BYTES, STEP_S = 1000, 5.0  # 200 bytes a second
+STEP_BYTES, STEP_S = 1000, 5.0  # 200 bytes per second
 
 
 def fetch_blobs(source: Source, store: Store, timing: Timing | None = None) -> FetchResult:

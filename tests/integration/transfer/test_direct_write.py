@@ -35,7 +35,7 @@ from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
 BIG = os.urandom(5 * 2**20 + 12_345)
-HELD = 2**20 + 777  # no whole pages
+HELD = 2**20 + 777  # not a multiple of the page size
 ROOM = memoryview(mmap.mmap(-1, 2**20))
 
 
@@ -75,7 +75,7 @@ def cached_bytes(path: Path) -> int:
 def test_files_too_large_for_the_page_cache_bypass_it(fetch_blobs: FetchBlobs, tight: Store) -> None:
     source = MemorySource({"big": BIG, "small": b"x" * 5000})
     result = fetch_blobs(source, tight)
-    assert cached_bytes(tight.blobs.path(result.blobs["big"])) <= PAGE_BYTES  # the end, which fills no page
+    assert cached_bytes(tight.blobs.path(result.blobs["big"])) <= PAGE_BYTES  # the end, which does not fill a page
     assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
     assert tight.blobs.path(result.blobs["big"]).read_bytes() == BIG
     assert tight.blobs.path(result.blobs["small"]).read_bytes() == b"x" * 5000

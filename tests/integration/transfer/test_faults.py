@@ -161,7 +161,7 @@ def test_the_first_failure_stops_the_other_files_and_keeps_their_bytes(fetch_blo
     source.faults.before_read = None
     before = source.served_bytes
     fetch_blobs(source, store)
-    assert source.served_bytes - before <= left + 2  # and a byte to prove access, of f1 and of f2 if they were complete
+    assert source.served_bytes - before <= left + 2  # and one byte each of f1 and f2, to prove access
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_a_stop_ends_a_download_in_a_hanging_read(
     source, hangs = hanging
     with pytest.raises(Stopped):
         fetch_blobs(source, store, stop=set_once(hangs))
-    assert not released.is_set(), "the read hangs on"
+    assert not released.is_set(), "the read is still hanging"
     assert store.space.missing_bytes(plan_of(source)) == len(BODY) - 65_536
 
 

@@ -54,7 +54,7 @@ def test_an_idle_receiver_helps_with_the_largest_file(fetch_blobs: FetchBlobs, s
     assert first == (0, None)
     assert len(others) >= 2
     assert all(length is None or length <= PIECE_BYTES for _, length in others)
-    assert result.moved == len(BIG) + len(SMALLER)  # nothing came twice
+    assert result.moved == len(BIG) + len(SMALLER)  # no byte was received twice
 
 
 def test_a_source_without_range_support_is_read_by_one_receiver_at_a_time(
@@ -81,7 +81,7 @@ def test_a_stop_keeps_the_bytes_of_every_receiver(fetch_blobs: FetchBlobs, store
     def stop_far_in(path: str, position: int) -> None:
         if path == "big" and position >= 2**20:
             assert source.helped.wait(SOON_S)
-        if position >= PIECE_BYTES + 3 * 2**20:  # of the second, which began below 17 MiB
+        if position >= PIECE_BYTES + 3 * 2**20:  # from the second receiver, which began below 17 MiB
             stop.set()
 
     source.faults.before_read = stop_far_in

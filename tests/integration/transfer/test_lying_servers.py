@@ -1,4 +1,4 @@
-"""Servers that lie, close connections early, stall or change their files: over real sockets into a store."""
+"""Servers that send false responses, close connections early, stall or change their files, over real sockets."""
 
 import gzip
 import hashlib
@@ -344,11 +344,11 @@ def test_a_server_that_compresses_every_part_is_abandoned_after_a_few_requests(
 
     with pytest.raises(Unreachable, match=r"'model.safetensors' compressed .*disable compression"):
         fetch_blobs(store, answer, digest=sha256, body=body)
-    assert len(asked) <= 1 + 4 + 2  # a try of each receiver at most, and two more
+    assert len(asked) <= 1 + 4 + 2  # at most one attempt of each receiver, and two more
     assert store.blobs.paths() == {}
 
 
-def test_a_server_that_cuts_every_answer_early_is_queried_less_and_less_often(store: Store) -> None:
+def test_requests_to_a_server_that_truncates_every_response_become_less_frequent(store: Store) -> None:
     asked_s: list[float] = []
 
     def answer(request: ScriptedRequest) -> bytes:

@@ -268,7 +268,7 @@ class TestAfterwards:
         second = fetch_model(other, store, "second")
         assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
         served = other.served_bytes - before
-        assert served == len(other.files["code"]) + 2  # and a byte of each that was here
+        assert served == len(other.files["code"]) + 2  # and one byte of each that was stored
         path = "weights/1.safetensors"
         assert (first.path / path).samefile(second.path / path)
         store.snapshots.remove("first", first.revision)
@@ -349,7 +349,7 @@ def _is_free(manifest: Manifest, store: Store) -> bool:
 def test_a_stop_in_the_second_archive_keeps_the_extracted_files_of_the_first(
     fetch_model: FetchModel, fetch_blobs: FetchBlobs, root: Path
 ) -> None:
-    source, disk = packed(), _PausingDisk(len(BIG))  # of the archives, `code` comes first
+    source, disk = packed(), _PausingDisk(len(BIG))  # `code` is the first of the archives
     store = Store.open(root, disk=disk)
     manifest, progress = source.resolve(), Progress()
     with pytest.raises(Stopped):

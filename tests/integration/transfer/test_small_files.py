@@ -95,7 +95,7 @@ def test_a_sealed_file_is_not_lost_if_a_kill_interrupts_its_rehashing(
     assert store.space.missing_bytes(plan) == 0
     with store.incoming.open(plan.keys[file.path], file, stop) as again:
         assert again
-        assert store.space.missing_bytes(plan) == 0  # what a kill would leave
+        assert store.space.missing_bytes(plan) == 0  # the state after a kill
         assert again.held.size_bytes == len(BODY)
     result = fetch(small, plan, store, progress=Progress(), stop=stop, prove_access=False)
     assert result.moved == 0
@@ -145,7 +145,7 @@ def test_more_files_are_requested_in_parallel_from_a_distant_source(store: Store
         with lock:
             reading += 1
             seen.append(reading)
-        time.sleep(0.02)  # so far it is
+        time.sleep(0.02)  # simulates the distance
         with lock:
             reading -= 1
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of archives."""
+"""Helpers for the tests of archives."""
 
 import threading
 from collections.abc import Callable

@@ -77,7 +77,7 @@ def test_huggingface_hub_reads_the_fetched_layout_offline_as_its_own_cache(
     assert (found["folder"], found["config"], found["warnings"]) == (folder, FILES["config.json"].decode(), [])
     assert found["refs"] == {REPO: ["main"]}
     bodies = set(FILES.values())
-    assert found["size"] == sum(map(len, bodies)), "equal files are there once"
+    assert found["size"] == sum(map(len, bodies)), "equal files are stored once"
     repository = cache / "models--hub-layout--llama"
     assert {path.read_bytes() for path in (repository / "blobs").iterdir()} == bodies
     assert sorted(path.name for path in repository.iterdir()) == ["blobs", "refs", "snapshots"]

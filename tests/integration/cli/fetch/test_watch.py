@@ -96,7 +96,7 @@ def test_a_listing_received_after_a_long_wait_renews_the_stall_deadline() -> Non
 
 def test_skipped_bytes_of_a_server_that_ignores_ranges_count_as_progress(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
-    progress.failure = SLOW  # it broke off before
+    progress.failure = SLOW  # the connection broke before
     watch.check(0)
     for second in range(1, 3 * int(STALL_TIMEOUT_S)):
         progress.skip(20_000)

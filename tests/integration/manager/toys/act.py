@@ -1,4 +1,4 @@
-"""Applies what was decided."""
+"""Applies the decided actions."""
 
 from dataclasses import dataclass
 from typing import Any

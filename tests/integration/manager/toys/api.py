@@ -1,4 +1,4 @@
-"""Toy (`toys.example.com/v1`): a text, painted in the colour that its namespace has."""
+"""Toy (`toys.example.com/v1`): a text, in the colour of its namespace."""
 
 from shared.api.kinds import Definition
 from shared.api.meta import ApiStruct

@@ -1,4 +1,4 @@
-"""Toys: what they are for, own and watch."""
+"""Toys: the kind that is reconciled, the objects that it owns, and what it watches."""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from tests.integration.manager.toys.view import ToyView
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """Have the ConfigMap show a text."""
+    """Write a text to the ConfigMap."""
 
     shown: str
 

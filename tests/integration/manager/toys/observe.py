@@ -8,7 +8,7 @@ from shared.kube.objects import Key
 from tests.integration.manager.toys.api import ConfigMap, Toy
 from tests.integration.manager.toys.view import ToyView
 
-COLOUR = "colour"  # the ConfigMap that says it, in each namespace
+COLOUR = "colour"  # the ConfigMap in each namespace that has its colour
 _PLAIN = "plain"
 
 

@@ -1,4 +1,4 @@
-"""All that is known of one toy when it is decided."""
+"""Everything that a decision about a toy needs."""
 
 from dataclasses import dataclass
 
