@@ -1,4 +1,4 @@
-"""Real servers for the tests that ask for them, started when first asked for and once a session."""
+"""Real servers for the tests that request them, started at the first request and once per session."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ from rig.registry import Registry
 from rig.s3 import S3
 from tests.workers import ByFile, rank
 
-_SHARED_MACHINE = {"GOMAXPROCS": "1", "GOGC": "400"}  # for the programs in Go that tests start
+_SHARED_MACHINE = {"GOMAXPROCS": "1", "GOGC": "400"}  # for Go programs that tests start
 
 
 def pytest_configure() -> None:
@@ -69,7 +69,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
 
 @pytest.fixture(scope="session")
 def binaries() -> Binaries:
-    """The programs that `python -m rig setup` keeps; without them the test fails and says what to run."""
+    """The programs that `python -m rig setup` installs; without them, the test fails and says what to run."""
     try:
         return find(os.environ)
     except MissingBinaries as error:
@@ -78,7 +78,7 @@ def binaries() -> Binaries:
 
 @pytest.fixture(scope="session")
 def control_plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A real control plane for the whole session: use names of your own, leave nothing behind that others trip over."""
+    """A real control plane for the whole session: use unique names, and leave nothing that disturbs other tests."""
     with ControlPlane(binaries, tmp_path_factory.mktemp("control-plane")) as running:
         yield running
 
@@ -106,7 +106,7 @@ def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gcs]:
 
 @pytest.fixture(scope="session")
 def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
-    """A server of Azure's blob service for the whole session, where Node is: use a container of your own."""
+    """A server of Azure's blob service for the whole session, if Node.js is installed: use a container of your own."""
     program = azurite.locate(os.environ)
     if program is None:
         pytest.skip("azurite is not in the cache, or there is no Node; install npm and run: python -m rig setup")

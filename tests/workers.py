@@ -1,4 +1,4 @@
-"""How the tests are shared out among the workers of pytest-xdist: `pytest -n`."""
+"""Distributes the tests among the workers of pytest-xdist: `pytest -n`."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -19,8 +19,8 @@ OWN_CLUSTERS = (
     f"{_SYSTEM}/test_tenants.py",
 )
 
-# What takes over a minute starts first, the longest before the others, so that no worker is left with it at the end.
-# Folders are meant without the folders in them.
+# Units of over a minute start first, the longest before the others, so that no worker is left with one at the end.
+# A folder does not include its subfolders.
 LONGEST = (
     "tests/e2e",
     "tests/e2e/pages",
@@ -54,11 +54,11 @@ LONGEST = (
     f"{_SYSTEM}/test_nodes.py",
 )
 
-# Each folder in these is kept together: it has one node for all tests, or a control plane that is dear to start.
+# Each folder in these is kept together: it has one node for all tests, or a control plane that is expensive to start.
 TOGETHER = ("tests/e2e", "tests/chart", "tests/integration/extender", "tests/integration/replica_claims")
 
-# Tests on nodes keep two cores busy, so more of them at a time only take more time each. Those of _SYSTEM mostly wait,
-# so they run beside the others from the start, on the workers that are left.
+# Tests on nodes keep two cores busy, so running more of them at a time only makes each slower. Those of _SYSTEM mostly
+# wait, so they run beside the others from the start, on the remaining workers.
 ON_NODES = ("tests/e2e", "tests/chart")
 MOST_ON_NODES = 4
 WITHOUT_CLUSTER = (
@@ -75,7 +75,7 @@ WITHOUT_CLUSTER = (
 
 
 def unit(nodeid: str) -> str:
-    """Return what one worker runs as a whole, with this test in it: a file, or a folder in TOGETHER."""
+    """Return the unit of a test, which one worker runs as a whole: a file, or a folder in TOGETHER."""
     file = nodeid.partition("::")[0]
     folder = file.rpartition("/")[0]
     return folder if folder.startswith(TOGETHER) else file
@@ -88,7 +88,7 @@ def rank(nodeid: str) -> int:
 
 
 class Kind(Enum):
-    """What a unit needs."""
+    """The environment that a unit needs."""
 
     NODES = auto()  # starts nodes, or installs charts
     SYSTEM = auto()  # the cluster of _SYSTEM
@@ -106,10 +106,10 @@ def kind_of(kept: str) -> Kind:
 
 
 def kinds_for(worker: int) -> tuple[Kind, ...]:
-    """Return what a worker takes, by its number, in this order.
+    """Return the kinds that the worker with this number takes, in order of preference.
 
-    Half of them come to other clusters late or never, and half to that of _SYSTEM: each cluster costs processor time
-    until the end.
+    Half of the workers start other clusters late or never, and the other half that of _SYSTEM: each cluster costs
+    processor time until the end.
     """
     if worker < MOST_ON_NODES // 2:
         return Kind.NODES, Kind.SYSTEM, Kind.CLUSTER, Kind.LIGHT
@@ -121,7 +121,7 @@ def kinds_for(worker: int) -> tuple[Kind, ...]:
 
 
 def next_unit(waiting: Sequence[str], worker: int) -> str | None:
-    """Return which of the waiting units a free worker takes; None if it waits, as only tests on nodes are left."""
+    """Return which of the waiting units a free worker takes; None if it takes none of them."""
     kinds = kinds_for(worker)
     usable = (kept for kept in waiting if kind_of(kept) in kinds)
     return min(usable, key=lambda kept: kinds.index(kind_of(kept)), default=None)
@@ -140,7 +140,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
             super()._assign_work_unit(node)
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
-        """Note a test that has ended, and give work to every worker that has waited for it."""
+        """Record the end of a test, and assign work to every worker that has waited for it."""
         super().mark_test_complete(node, item_index, duration)
         for other in self.nodes:
             self._reschedule(other)

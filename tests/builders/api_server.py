@@ -1,4 +1,4 @@
-"""HTTP servers in the place of the API server, over real sockets, and connections to them."""
+"""HTTP servers in place of the API server, over real sockets, and connections to them."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ _FAREWELL_S = 60
 
 
 class Objects:
-    """What the server has, what was asked of it, and what it says to what is posted."""
+    """The objects of a server, the requests that it received, and its responses to posted objects."""
 
     def __init__(self, objects: Mapping[str, Any] | None = None) -> None:
         self.objects: dict[str, Any] = dict(objects or {})
@@ -28,7 +28,7 @@ class Objects:
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(f"{request.method} {request.path}")
-        await request.read()  # an answer before the body was read would leave the connection open
+        await request.read()  # answering before would leave the connection open
         if self.down:
             return web.json_response({"code": 500, "message": "etcd is away"}, status=500)
         if code := self.refused.get(request.path):
@@ -59,7 +59,7 @@ def serving(objects: Objects, folder: Path) -> AbstractAsyncContextManager[Kube]
 
 @asynccontextmanager
 async def connected(handler: Handler, folder: Path, *, farewell_s: float = 0) -> AsyncIterator[Kube]:
-    """Start a server with this handler for every request, and connect; wait so long for connections to end."""
+    """Start a server with this handler, and connect; at the end, wait `farewell_s` at most for connections to close."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -70,8 +70,8 @@ async def connected(handler: Handler, folder: Path, *, farewell_s: float = 0) ->
         async with connect(kubeconfig(folder / "kubeconfig", server)) as kube:
             yield kube
         if farewell_s:
-            async with asyncio.timeout(farewell_s):  # the client is gone: so are its connections, in a turn or two
-                while runner.server is not None and runner.server.connections:  # noqa: ASYNC110 - aiohttp tells nobody
+            async with asyncio.timeout(farewell_s):  # the loop needs a few iterations to close connections
+                while runner.server is not None and runner.server.connections:  # noqa: ASYNC110 - aiohttp gives no signal
                     await asyncio.sleep(0)
     finally:
         await runner.cleanup()

@@ -1,4 +1,4 @@
-"""Archives as attackers and ordinary people make them."""
+"""Archives, both ordinary and hostile."""
 
 import gzip
 import io
@@ -22,12 +22,12 @@ def tar(files: Mapping[str, bytes], *more: tarfile.TarInfo, form: int = tarfile.
 
 
 def tar_gz(files: Mapping[str, bytes]) -> bytes:
-    """Return the same by gzip, always the same bytes."""
+    """Return the tar compressed by gzip, always with the same bytes."""
     return gzip.compress(tar(files), 1, mtime=0)
 
 
 def zipped(files: Mapping[str, bytes], mode: int = 0, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """Return a zip of these files; `mode` is what Unix says of the last."""
+    """Return a zip of these files; `mode` is the Unix mode of the last."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive:
         for name, body in files.items():
@@ -51,14 +51,14 @@ GOOD = {"config.json": b"{}"}
 
 
 def encrypted() -> bytes:
-    """Return a zip that says it takes a password."""
+    """Return a zip that is marked as encrypted."""
     body = bytearray(zipped(GOOD))
     body[body.index(b"PK\x01\x02") + 8] |= 1
     return bytes(body)
 
 
 def overlapping() -> bytes:
-    """Return a zip with a second name for the bytes of the first, which it declares to be others."""
+    """Return a zip whose second member has the bytes of the first, although it declares others."""
     body = bytearray(zipped({"a": b"x" * 1_000, "b": b"x" * 1_000}))
     second = body.index(b"PK\x01\x02", body.index(b"PK\x01\x02") + 4)
     body[second + 42 : second + 46] = bytes(4)
@@ -66,7 +66,7 @@ def overlapping() -> bytes:
 
 
 def declaring(size: int) -> bytes:
-    """Return a zip that declares so many bytes, in the long form where it takes that."""
+    """Return a zip that declares this many bytes, with a zip64 field if necessary."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("a", b"1")
@@ -84,20 +84,20 @@ def lying_zip() -> bytes:
 
 
 def damaged_zip() -> bytes:
-    """Return a zip with a good large file before one whose bytes are not those of its checksum."""
+    """Return a zip with a valid large file, and one whose bytes do not match its checksum."""
     body = zipped({"a": bytes(5_000_000), "b": b"as it was"})
     return body.replace(b"b" + zlib.compress(b"as it was", wbits=-15), b"b" + zlib.compress(b"as it is.", wbits=-15))
 
 
 def lying_gzip() -> bytes:
-    """Return a tar.gz that declares another length than it has."""
+    """Return a tar.gz that declares a wrong length."""
     body = bytearray(tar_gz(GOOD))
     body[-1] ^= 1
     return bytes(body)
 
 
 def sparse() -> bytes:
-    """Return a tar with a file of holes."""
+    """Return a tar with a sparse file."""
     info = member("holes")
     info.pax_headers = {
         "GNU.sparse.major": "0", "GNU.sparse.minor": "1", "GNU.sparse.map": "0,0", "GNU.sparse.size": "9"
@@ -106,7 +106,7 @@ def sparse() -> bytes:
 
 
 def declaring_tar(size: int) -> bytes:
-    """Return a tar that declares so many bytes."""
+    """Return a tar that declares this many bytes."""
     info = member("a")
     info.size = size
     return tar(GOOD, info)

@@ -1,4 +1,4 @@
-"""Models on claims in few words."""
+"""Builders of models on claims."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -128,7 +128,7 @@ def reported(actions: list[Action]) -> WriteClaimStatus:
 
 
 def after(seen: ClaimView, now: datetime = NOW) -> ClaimView:
-    """Return the model after the status of one turn was written, without a Job that has ended."""
+    """Return the model after the status of one reconcile was written, without Jobs that have ended."""
     action = reported(decide(seen, now))
     status = claim_status(seen, action, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     demand = replace(seen.demand, refreshed=action.refreshed)
@@ -136,7 +136,7 @@ def after(seen: ClaimView, now: datetime = NOW) -> ClaimView:
 
 
 def read(seen: ClaimView, reading: Reading | None = None, now: datetime = NOW) -> ClaimView:
-    """Return the model after its Job has handed in a reading, and the spec was filled."""
+    """Return the model after its Job has reported a reading, and the spec was filled."""
     assert order_of(seen, now) is not None
     done = replace(seen, job=job(), pods=(handed_in(reading or Reading(metadata=LLAMA)),))
     return after(done, now)

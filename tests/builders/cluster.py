@@ -1,4 +1,4 @@
-"""Objects of a cluster state in few words, and the keys that its changes wake."""
+"""Builders of the objects of a cluster state, and the keys that its changes queue."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
@@ -72,7 +72,7 @@ _versions = iter(range(1, 10**9))
 
 
 def meta(name: str, **fields: Any) -> Meta:
-    """Metadata with a new resource version each time, as every write has."""
+    """Metadata with a new resource version each time, as after every write."""
     defaults: dict[str, Any] = {"uid": f"uid-{name}", "creation_timestamp": "2026-01-01T00:00:00Z", "generation": 1}
     return Meta(name=name, resource_version=str(next(_versions)), **(defaults | fields))
 
@@ -160,7 +160,7 @@ def fresh_cluster(clock: Any = lambda: 0.0) -> ClusterState:
 
 
 class WokenKeys:
-    """The features that wake keys in a cluster state, and which they woke since they were last asked."""
+    """Collects the keys that features queue when a cluster state changes."""
 
     def __init__(self, cluster: ClusterState, wait: Callable[[float], None] = lambda _: None) -> None:
         self.keys: set[QueueKey] = set()
@@ -178,7 +178,7 @@ class WokenKeys:
         self.keys.add(key)
 
     def enqueue_all(self) -> None:
-        """Want what a new leader wants."""
+        """Queue the keys that a new leader queues."""
         self.keys.update(key for controller in self.controllers for key in controller.all_keys())
 
     def take(self) -> set[QueueKey]:
@@ -189,7 +189,7 @@ class WokenKeys:
 
 
 def controllers_of(cluster: ClusterState, registry: CollectorRegistry | None = None) -> list[Controller[Any]]:
-    """Return what the features declare; of their reconcilers no part is there, for nothing has a turn."""
+    """Return the features' controllers; their reconcilers have no parts, because nothing is reconciled."""
     none = cast("Any", None)
     models = ModelReconciler(none, none, none, none, none, none, 0.0)
     metadata = MetadataReconciler(cluster, MetadataReader(none, none, SourceSettings(), none, none), none, none)

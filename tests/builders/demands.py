@@ -1,4 +1,4 @@
-"""What a model demands of its nodes, in few words."""
+"""Builders of the demands of models on nodes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Device plugins of tests, which do what a test says."""
+"""Device plugins whose behaviour a test sets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ def nothing() -> None:
 
 @dataclass
 class StubDevice:
-    """A device plugin whose methods a test gives; without any, it offers one card."""
+    """A device plugin with the methods of a test; by default, it offers one card."""
 
     name: Any = "stub"
     on_new: Callable[[], None] = nothing
@@ -39,7 +39,7 @@ class StubDevice:
 
 @dataclass
 class Hanging:
-    """Hangs in each call until a test lets go of it."""
+    """Hangs in each call until the test releases it."""
 
     let_go: Event = field(default_factory=Event)
     calls: int = 0
@@ -58,7 +58,7 @@ def raising(error: BaseException) -> Callable[..., None]:
     return method
 
 
-# What entry points of tests name.
+# The objects that the entry points of tests name.
 def make_working() -> StubDevice:
     return StubDevice("working")
 

@@ -1,4 +1,4 @@
-"""Nodes with devices, and pods that ask for them."""
+"""Nodes with devices, and pods that request them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ CARD = "resource/group/gpu/0/cards"
 
 
 def card(place: str) -> str:
-    """The card of a place on a node."""
+    """The card at a place of a node."""
     return f"resource/group/gpu/{place}/cards"
 
 
@@ -29,12 +29,12 @@ def node_json(name: str, allocatable: Mapping[str, int] | None = None, annotatio
 
 
 def device_node(name: str, allocatable: Mapping[str, int] | None = None, annotation: str | None = None) -> DeviceNode:
-    """The same, as the informer reads it."""
+    """The object as the informer reads it."""
     return msgspec.convert(node_json(name, allocatable, annotation), DeviceNode)
 
 
 def pod_json(name: str, asks: Mapping[str, int] | None = None, annotation: str | None = None, **spec: Any) -> Json:
-    """A pod of our scheduler whose container asks for these devices, or that has this annotation."""
+    """A pod of our scheduler whose container requests these devices, or that has this annotation."""
     text = json.dumps({"runningcontainer": {"main": {"requests": dict(asks)}}}) if asks is not None else annotation
     metadata: Json = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     if text is not None:
@@ -46,7 +46,7 @@ def pod_json(name: str, asks: Mapping[str, int] | None = None, annotation: str |
 def device_pod(
     name: str, asks: Mapping[str, int] | None = None, annotation: str | None = None, **spec: Any
 ) -> DevicePod:
-    """The same, as the informer reads it."""
+    """The object as the informer reads it."""
     return msgspec.convert(pod_json(name, asks, annotation, **spec), DevicePod)
 
 
@@ -61,7 +61,7 @@ def bound_pod(name: str, node: str, place: str, phase: str = "Running", value: i
 class ScriptedPlugin:
     """A scheduler plugin that does something in some of its methods, and fits everywhere otherwise.
 
-    `asked` has the nodes that it was asked about, `added` those that it knows.
+    `asked` lists the nodes that it has checked, `added` the nodes that it knows.
     """
 
     using_group_scheduler = True

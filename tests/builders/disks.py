@@ -10,7 +10,7 @@ import pytest
 
 @contextmanager
 def tmpfs(path: Path, size: str) -> Iterator[Path]:
-    """Mount a tmpfs of this size, such as "6m", on a new directory; without the right to mount, skip the test."""
+    """Mount a tmpfs of this size, such as "6m", on a new directory; skip the test if mounting is not permitted."""
     path.mkdir()
     mounted = subprocess.run(  # noqa: S603 - fixed arguments
         ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "larder-test", str(path)],  # noqa: S607 - found on PATH

@@ -14,7 +14,7 @@ def install_example(name: str, site: Path) -> None:
 
 
 def install(site: Path, name: str, group: str, source: str, points: str = "") -> None:
-    """Write a module `name`, and its entry points; by default one of its own name for `make`."""
+    """Write a module `name` and its entry points; by default, one entry point with the same name for `make`."""
     site.mkdir(exist_ok=True)
     (site / f"{name}.py").write_text(source)
     facts = site / f"{name}-1.0.dist-info"

@@ -27,7 +27,7 @@ class LaterClock:
 
 
 class LeaseServer:
-    """Keeps the Lease of the node; `written` has the names of the pods in each write that succeeded."""
+    """Keeps the Lease of the node; `written` lists the names of the pods in each successful write."""
 
     def __init__(self) -> None:
         self.lease: Json | None = None
@@ -78,7 +78,7 @@ class BindingServer(LeaseServer):
         self.namespace_labels = OPEN
 
     def add(self, name: str, *arguments: object) -> Json:
-        """Create a pod, as in `pod_json`, that is on no node."""
+        """Create an unbound pod, as in `pod_json`."""
         self.pods[name] = pod = pod_json(name, *arguments)  # type: ignore[arg-type]
         pod["metadata"]["resourceVersion"] = "3"
         return pod
@@ -118,5 +118,5 @@ class BindingServer(LeaseServer):
 
 
 def status(code: int) -> web.Response:
-    """Return a failure, as the API server answers it."""
+    """Return a failure as the API server would."""
     return web.json_response({"code": code, "message": "no"}, status=code)

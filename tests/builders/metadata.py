@@ -1,4 +1,4 @@
-"""Models on nodes in few words."""
+"""Builders of models on nodes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,7 +41,7 @@ def reported(actions: list[Action]) -> WriteMetadata:
 
 
 def after(seen: MetadataView, now: datetime = NOW) -> MetadataView:
-    """Return the model after one turn's writes."""
+    """Return the model after the writes of one reconcile."""
     spec, status = seen.spec, seen.status
     for action in decide(seen, now):
         if isinstance(action, WriteSpec):
@@ -53,10 +53,10 @@ def after(seen: MetadataView, now: datetime = NOW) -> MetadataView:
 
 
 def read(seen: MetadataView, reading: Reading = READ, now: datetime = NOW) -> MetadataView:
-    """Return the model after a reading of it was written."""
+    """Return the model after a reading was written to its status."""
     return after(replace(seen, result=reading), now)
 
 
 def moved(seen: MetadataView, revision: str) -> MetadataView:
-    """Return the model after pods got another revision."""
+    """Return the model after its serving revision changed."""
     return replace(seen, demand=replace(seen.demand, resolution=resolution(revision), serving=revision))

@@ -18,7 +18,7 @@ CONFIGURATIONS = sorted(path.stem for path in DATA.glob("*.json"))
 
 
 def config_of(name: str) -> dict[str, Any]:
-    """Return a published configuration, those of its fields that are looked at."""
+    """Return a published configuration, reduced to the fields that are read."""
     found: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text())
     return found
 
@@ -77,7 +77,7 @@ def read(**files: Any) -> Metadata:
 
 
 def read_files(files: Mapping[str, Any]) -> Metadata:
-    """Read a model of these files; what is not bytes is written as JSON."""
+    """Read a model of these files; values other than bytes are written as JSON."""
     bodies = {path: body if isinstance(body, bytes) else json.dumps(body).encode() for path, body in files.items()}
     return read_metadata(MemoryFiles(bodies))
 
@@ -103,7 +103,7 @@ _HEADER_BYTES = 120
 
 
 def random_safetensors(size_bytes: int) -> bytes:
-    """Return a safetensors file of so many bytes, with one random tensor."""
+    """Return a safetensors file of this many bytes, with one random tensor."""
     count = size_bytes - 8 - _HEADER_BYTES
     header = json.dumps({"w": {"dtype": "U8", "shape": [count], "data_offsets": [0, count]}}).encode()
     return struct.pack("<Q", _HEADER_BYTES) + header.ljust(_HEADER_BYTES) + os.urandom(count)

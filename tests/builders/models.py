@@ -1,4 +1,4 @@
-"""Models with their nodes as a reconcile sees them, and the status written of them."""
+"""Models with their nodes as a reconcile sees them, and the status that it writes."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -15,7 +15,7 @@ DAMAGED = HeldSnapshot(DIGEST, ("model.safetensors",), "digest")
 
 
 def entry(identity: str = "llama", revision: str = "r1", **fields: Any) -> Entry:
-    """An entry that is wanted and granted, unless said otherwise."""
+    """An entry that is wanted and granted by default."""
     known: dict[str, Any] = {"uri": "hf://org/llama@r1", "manifest": DIGEST, "granted": True}
     return Entry(id=identity, revision=revision, **(known | fields))
 
@@ -50,7 +50,7 @@ def observation(
 
 
 def failure(of: Entry, due_s: float, reason: str = "Unreachable", *, transient: bool = False) -> Failure:
-    """A failure of this very wish."""
+    """A failure of exactly this entry."""
     return Failure(Cause(reason, f"{reason} it is"), due_s, fingerprint(of), 1, transient)
 
 

@@ -21,12 +21,12 @@ from tests.builders.archives import (
 
 
 def empty_files(count: int) -> bytes:
-    """Return a tar.gz of so many empty files, in a third of the time that `tar_gz` takes."""
+    """Return a tar.gz of this many empty files, in a third of the time that `tar_gz` takes."""
     headers = (tarfile.TarInfo(str(number)).tobuf(tarfile.USTAR_FORMAT) for number in range(count))
     return gzip.compress(b"".join(headers) + bytes(2 * tarfile.BLOCKSIZE), 1, mtime=0)
 
 
-# Archive's name, its bytes, the reason and a word of the message.
+# The archive's name, its bytes, the reason and a word of the message.
 REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "outside": ("m.tar", tar(GOOD, member("../out")), "UnsafePath", "be outside its directory"),
     "absolute": ("m.tar", tar(GOOD, member("/out")), "UnsafePath", "absolute"),

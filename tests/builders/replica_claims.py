@@ -1,4 +1,4 @@
-"""Workloads whose pods get claims by the annotation, as their users write them."""
+"""Workloads whose pods get claims through the annotation, as users write them."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ WORKLOADS: list[Json] = [
 
 
 def template(name: str = "data", **spec: object) -> Json:
-    """Return one template."""
+    """Return one claim template."""
     asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     return {"metadata": {"name": name}, "spec": asked | spec}
 
@@ -38,7 +38,7 @@ def job(name: str, pods: Json, count: int = 1, **spec: object) -> Json:
 
 
 def definition(api_version: str, kind: str) -> Json:
-    """Return the definition of somebody else's kind, for objects that no controller looks at."""
+    """Return the CRD of a foreign kind, for objects that no controller reconciles."""
     group, _, version = api_version.partition("/")
     plural, schema = f"{kind.lower()}s", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}

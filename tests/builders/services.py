@@ -1,4 +1,4 @@
-"""Services and their models in few words."""
+"""Builders of services and their models."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def service(name: str = "svc", namespace: str = "team", **spec: Any) -> Inferenc
 
 
 def owned(uid: str = "svc-1", **fields: Any) -> Meta:
-    """The metadata of something that a service made."""
+    """The metadata of an object that a service created."""
     reference = {"apiVersion": "ome.io/v1beta1", "kind": "InferenceService", "name": "svc", "uid": uid}
     return Meta(name="svc", uid="made-1", owner_references=[reference | {"controller": True}], **fields)
 
@@ -53,7 +53,7 @@ def deployment(serves: str = "m@r1", meta: Meta | None = None, wanted: int = 1, 
 
 
 def view(model: ServedModel = READY, **fields: Any) -> ServiceView:
-    """A service in the middle of a turn; what is no part of a view is of the service's spec."""
+    """A service as a reconcile sees it; arguments that are not fields of the view are fields of the spec."""
     parts = {name: fields.pop(name) for name in ("deployment", "kube_service", "autoscaler") if name in fields}
     return ServiceView(service=service(**fields), model=model, **parts)
 

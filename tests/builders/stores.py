@@ -1,4 +1,4 @@
-"""Fixtures: a store on a real file system, and a source in memory with faults to switch on."""
+"""Fixtures: a store on a real file system, and a source in memory with faults that tests enable."""
 
 import os
 import threading
@@ -24,7 +24,7 @@ FILES = {
     "model-00001-of-00002.safetensors": os.urandom(3 * 2**20 + 17),
     "model-00002-of-00002.safetensors": os.urandom(5 * 2**20 + 1),
     "original/params.json": b'{"dim": 4096}',
-    "original/config.json": b'{"model_type": "llama"}',  # the bytes of another path
+    "original/config.json": b'{"model_type": "llama"}',  # the same bytes as at another path
     "empty.txt": b"",
 }
 
@@ -46,7 +46,7 @@ class Fetch(Protocol):
 
 
 def plan_of(source: Source) -> DownloadPlan:
-    """Return the plan for what a source has."""
+    """Return the plan for the files of a source."""
     return DownloadPlan(source.resolve())
 
 
@@ -70,7 +70,7 @@ def store(root: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def fetch_blobs() -> Fetch:
-    """Fetch everything that is missing, impatiently."""
+    """Fetch everything that is missing, with short time-outs."""
 
     def run(  # a fixture's function: the arguments are those of `fetch`
         source: MemorySource,
@@ -110,6 +110,6 @@ def fetch_model(fetch_blobs: Fetch) -> Callable[..., Snapshot]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 6 MiB; it takes the right to mount."""
+    """A file system of 6 MiB; skips the test if mounting is not permitted."""
     with tmpfs(tmp_path / "small-disk", "6m") as path:
         yield path

@@ -1,4 +1,4 @@
-"""Clusters as `larder why` sees them: healthy, and with one thing wrong."""
+"""Clusters as `larder why` sees them: healthy, and with one problem."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -58,7 +58,7 @@ def declared(model: ClusterModelCache | BaseModel, *states: NodeState, says: Ite
 
 
 def seen(*models: DeclaredModel, **fields: Any) -> ClusterView:
-    """A cluster of two nodes of a group, all well: cache m is Ready on both."""
+    """A healthy cluster of two nodes in a group: cache m is Ready on both."""
     nodes = (node("a", GPU | LABELS), node("b", GPU | LABELS))
     well = ClusterView(
         models=models or (declared(cache("m", "gpus")),),

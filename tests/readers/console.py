@@ -1,4 +1,4 @@
-"""The commands of a documentation page, and what it shows of their answers.
+"""The commands of a documentation page, and the output that it shows.
 
     ```console
     $ kubectl get clusterbasemodel tiny
@@ -26,14 +26,14 @@ _DIGEST = re.compile(r"\b[0-9a-f]{12,64}\b")
 
 
 class Step(NamedTuple):
-    """A command of a page, and what it shows of the answer: pieces, in their order."""
+    """A command of a page, and the pieces of output that the page shows, in order."""
 
     command: str
     answer: tuple[str, ...]
 
 
 def steps(page: Path) -> Iterator[Step]:
-    """Yield what a reader types, and what the page says comes back."""
+    """Yield the commands that a reader types, and the output that the page shows."""
     for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             head, here, rest = part.partition("\nEOF\n")
@@ -42,26 +42,26 @@ def steps(page: Path) -> Iterator[Step]:
 
 
 def _typed(part: str) -> tuple[str, str]:
-    """Split a command, which a backslash continues on the next line, from its answer."""
+    """Split a command, which a backslash continues on the next line, from its output."""
     lines = part.split("\n")
     last = next(number for number, line in enumerate(lines) if not line.endswith("\\"))
     return "\n".join(lines[: last + 1]), "\n".join(lines[last + 1 :])
 
 
 def words_of(text: str) -> str:
-    """Return a text in one line, with the same word for every digest."""
+    """Return a text in one line, with every digest replaced by the same word."""
     return _DIGEST.sub("DIGEST", " ".join(text.split()))
 
 
 @dataclass(frozen=True)
 class Shell:
-    """A reader's shell, in whose environment the programs of the page are found."""
+    """The shell of a reader, with the programs of the page on its PATH."""
 
     environ: Mapping[str, str]
     folder: Path
 
     def follow(self, page: Path, within_s: float) -> int:
-        """Type every command of a page until it answers as shown; return how many there were."""
+        """Repeat every command of a page until its output is as shown; return the number of commands."""
         typed = list(steps(page))
         for step in typed:
             output = list[str]()
@@ -80,7 +80,7 @@ class Shell:
         )
 
     def _answers(self, step: Step, output: list[str]) -> bool:
-        """Tell whether a command answers with these pieces in their order; a refusal must be one."""
+        """Return whether a command prints these pieces in order; a command that the page shows failing must fail."""
         done = self.run(step.command)
         output.append(words_of(done.stdout + done.stderr))
         if not step.answer:

@@ -5,7 +5,7 @@ from shared.sources.port import Source
 
 
 def drain(source: Source, file: File, offset: int = 0, length: int | None = None, buffer_bytes: int = 2**20) -> bytes:
-    """Return the bytes that a source gives of a file, read in parts of at most `buffer_bytes`."""
+    """Return the bytes of a file from a source, read in parts of at most `buffer_bytes`."""
     buffer, parts = memoryview(bytearray(buffer_bytes)), []
     body = source.open(file, offset, length)
     try:

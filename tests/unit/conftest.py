@@ -1,4 +1,4 @@
-"""Servers that answer what a test tells them to, over real sockets, and a short list of trusted authorities."""
+"""Servers over real sockets with scripted answers, and a short list of trusted authorities."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from rig.scripted_http import Answer, ScriptedServer, scripted
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_certificate_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Make one authority the system's: loading over a hundred takes 20 ms for each client of a test."""
+    """Make one authority the system's only one: loading over a hundred takes 20 ms for each client of a test."""
     bundle = tmp_path_factory.mktemp("authorities") / "ca.pem"
     trustme.CA().cert_pem.write_to_path(bundle)
     with pytest.MonkeyPatch.context() as environment:

@@ -1,4 +1,4 @@
-"""The unit tests of a package lie in the folder of its name: those of `agent/store` in `tests/unit/agent/store`."""
+"""The unit tests of a package are in the folder of its name: those of `agent/store` in `tests/unit/agent/store`."""
 
 import re
 from pathlib import Path
@@ -27,7 +27,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def test_no_test_module_imports_another() -> None:
-    """What several tests need lies in `tests/builders`, `tests/readers`, or beside them."""
+    """Code that several tests need is in `tests/builders`, `tests/readers`, or beside them."""
     files = (ROOT / "tests").rglob("*.py")
     assert [str(file) for file in files if any(re.match(r"tests\..*\.test_", name) for name in imports_in(file))] == []
 
@@ -37,7 +37,7 @@ def test_every_folder_is_named_after_a_package() -> None:
     assert [str(test) for test in TESTS if not (ROOT / test.parent / "__init__.py").exists()] == []
 
 
-def test_a_test_named_after_a_module_lies_in_the_folder_of_that_module() -> None:
+def test_a_test_named_after_a_module_is_in_the_folder_of_that_module() -> None:
     """Tests named after anything else concern their package."""
     modules = {program: {path.stem for path in (ROOT / program).rglob("*.py")} for program in PROGRAMS}
     misplaced = [
@@ -50,7 +50,7 @@ def test_a_test_named_after_a_module_lies_in_the_folder_of_that_module() -> None
 
 
 def test_folders_with_package_fixtures_are_packages() -> None:
-    """Without an `__init__.py`, pytest keeps what has the scope of a package until the session ends."""
+    """Without an `__init__.py`, pytest keeps fixtures of package scope until the session ends."""
     started = [
         path
         for path in (ROOT / "tests").rglob("*.py")

@@ -1,4 +1,4 @@
-"""How `tests/workers.py` shares out tests."""
+"""How `tests/workers.py` distributes tests."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_four_workers_start_with_nodes_and_one_with_unit_tests_and_others_with_t
 
 
 @pytest.mark.parametrize(("worker", "taken"), [(1, SYSTEM), (2, CLUSTER), (4, CLUSTER), (5, SYSTEM)])
-def test_half_of_the_workers_go_on_with_the_system_and_half_with_other_clusters(worker: int, taken: str) -> None:
+def test_half_of_the_workers_continue_with_the_system_and_half_with_other_clusters(worker: int, taken: str) -> None:
     assert next_unit([SYSTEM, CLUSTER], worker) == taken
 
 
@@ -35,7 +35,7 @@ def test_a_worker_takes_units_of_the_same_kind_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("listed", [*LONGEST, *OWN_CLUSTERS])
-def test_every_listed_unit_exists_and_is_handed_out_as_a_whole(listed: str) -> None:
+def test_every_listed_unit_exists_and_is_assigned_as_a_whole(listed: str) -> None:
     path = Path(__file__).parents[2] / listed
     assert path.exists(), f"{listed} in tests/workers.py was moved or removed"
     test = f"{listed}::test_x" if path.is_file() else f"{listed}/test_x.py::test_x"

@@ -42,7 +42,7 @@ MANAGED = {"larder.dev/managed": "true"}
 
 
 class FilledCatalog(Protocol):
-    """A catalog, and what it takes to fill it."""
+    """A catalog, and methods that fill it."""
 
     @property
     def catalog(self) -> Catalog: ...

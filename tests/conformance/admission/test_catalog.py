@@ -1,4 +1,4 @@
-"""What every catalog promises admission: the in-memory twin and the one of a replica alike."""
+"""What admission relies on in every catalog: the in-memory twin, and that of a replica."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -30,7 +30,7 @@ def identity(model: CatalogModel | None) -> str:
     return model.id if model else ""
 
 
-async def test_a_namespaces_own_base_model_comes_first(filled: FilledCatalog, catalog: Catalog) -> None:
+async def test_a_namespaces_own_base_model_takes_precedence(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.declare_base_model("", "m")
     assert identity(catalog.base_model("team", "m")) == "m"
     filled.declare_base_model("team", "m")

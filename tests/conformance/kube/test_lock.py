@@ -1,4 +1,4 @@
-"""What every Lock promises the Elector, the in-memory twin and the Lease on a real API server alike."""
+"""What the Elector relies on in every Lock: the in-memory twin, and the Lease on a real API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 @pytest.fixture(params=["memory", "lease"])
 async def candidate(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Callable[[str], Lock]]:
-    """Give candidates for one lock that nobody holds."""
+    """Return a factory of candidates for one lock that nobody holds."""
     if request.param == "memory":
         record = LockRecord()
         yield lambda identity: MemoryLock(record, identity, LEASE_S, clock)
@@ -83,7 +83,7 @@ async def test_a_released_lease_is_free_at_once(candidate: Candidate) -> None:
     assert not await first.acquire()
 
 
-async def test_only_the_holder_releases(candidate: Candidate) -> None:
+async def test_only_the_holder_can_release_the_lock(candidate: Candidate) -> None:
     first, second, third = candidate("a"), candidate("b"), candidate("c")
     assert await first.acquire()
     await second.release()

@@ -1,4 +1,4 @@
-"""The kinds of places that the suite runs over."""
+"""The kinds of sources that the suite runs over."""
 
 import ssl
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from rig.source_fixtures import (
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
-    """A CA bundle and the context of a server that it vouches for."""
+    """A CA bundle, and the TLS context of a server with a certificate of that CA."""
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     bundle = tmp_path_factory.mktemp("ca") / "ca.pem"
@@ -51,7 +51,7 @@ def _git(request: pytest.FixtureRequest, state: Path) -> Iterator[SourceFixture]
 
 @pytest.fixture(params=["memory", "hf", "s3", "gs", "az", "oci", "https", "git+https", "local"])
 def source_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceFixture]:
-    """Each kind in turn."""
+    """Each kind of source in turn."""
     match request.param:
         case "memory":
             yield MemoryFixture()
@@ -87,7 +87,7 @@ def bucket_fixture(request: pytest.FixtureRequest) -> SourceFixture:
 
 @pytest.fixture
 def guarded(source_fixture: SourceFixture) -> SourceFixture:
-    """Each kind that keeps what is private from those without credentials."""
+    """Each kind that hides private files from clients without credentials."""
     if not source_fixture.guarded:
         pytest.skip("everybody may read it: there are no credentials")
     return source_fixture

@@ -1,4 +1,4 @@
-"""A place for each kind of source whose every answer a test scripts, so that what was asked can be counted."""
+"""A scripted server for each kind of source, so that tests can count its requests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

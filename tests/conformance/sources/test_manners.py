@@ -1,4 +1,4 @@
-"""What a server may expect of every source: to be left alone when it says so, and not to be asked in vain."""
+"""What servers may expect of every source: that it respects requested waits, and sends no futile requests."""
 
 import ssl
 from collections.abc import Callable, Iterator
@@ -152,5 +152,5 @@ def test_invalid_lengths_raise_only_larder_errors(scripts: Scripted, act: Act, l
         body = b"" if asked.method == "HEAD" else b"0\r\n\r\n"
         return reply(200, body, Content_Length=length, Transfer_Encoding="chunked", Connection="close")
 
-    with suppress(LarderError):  # an empty file is none, and any other error would be one of ours
+    with suppress(LarderError):  # an empty file is invalid, and any other error would be a bug
         act(scripts.open(scripts.serve(answer)))

@@ -116,7 +116,7 @@ def test_unusual_file_names_are_read(source_fixture: SourceFixture, name: str) -
         assert (file.path, drain(source, file)) == (name, b"body")
 
 
-def test_a_model_that_is_not_there_is_not_found(source_fixture: SourceFixture) -> None:
+def test_a_missing_model_raises_not_found(source_fixture: SourceFixture) -> None:
     stored = source_fixture.store_model(FILES, private=True)
     if not source_fixture.pinned:
         for path in stored.files:
@@ -126,7 +126,7 @@ def test_a_model_that_is_not_there_is_not_found(source_fixture: SourceFixture) -
 
 
 @pytest.mark.parametrize("end", ["", "/"])
-def test_a_bucket_alone_means_everything_in_it(bucket_fixture: SourceFixture, end: str) -> None:
+def test_a_uri_of_a_bucket_means_everything_in_it(bucket_fixture: SourceFixture, end: str) -> None:
     stored = bucket_fixture.store_model(FILES)
     bucket = stored.uri.removesuffix("/models/m")
     with opened(stored, uri=f"{bucket}{end}") as source:
@@ -144,7 +144,7 @@ def test_an_empty_bucket_is_reported_as_empty(bucket_fixture: SourceFixture) -> 
         source.resolve()
 
 
-def test_a_file_that_is_not_there_is_not_found(source_fixture: SourceFixture) -> None:
+def test_a_missing_file_raises_not_found(source_fixture: SourceFixture) -> None:
     stored = source_fixture.store_model({"one": b"1", "two": b"2"} if source_fixture.many else {"one": b"1"})
     with opened(stored) as source:
         file = file_of(source.resolve(), "one")
@@ -178,7 +178,7 @@ def test_a_private_source_requires_valid_credentials(guarded: SourceFixture) -> 
         assert drain(source, manifest.files[0])
     for credentials in (stored.wrong, ANONYMOUS):
         with opened(stored, credentials) as source:
-            # A hub says of a private repository that it is not there.
+            # A hub reports a private repository as missing.
             with pytest.raises((AuthDenied, SourceNotFound)):
                 source.resolve()
             with pytest.raises((AuthDenied, SourceNotFound)):

@@ -1,4 +1,4 @@
-"""The documentation says what is there: links, reasons, commands, targets, settings, generated pages."""
+"""The documentation matches the code: links, reasons, commands, targets, settings, generated pages."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ _GROUPS = {definition.group for definition in DEFINITIONS}
 _VALUE = re.compile(r"`([a-z][A-Za-z]+(?:\.[A-Za-z]+)+)(?::[^`]*)?`|--set ([A-Za-z.]+)=")
 _ALERT = re.compile(r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}")
 _OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*|-[A-Z])(?![\w-])")
-_EVERYWHERE = {"--kubeconfig", "--context"}  # of every command about a cluster, and said once
+_EVERYWHERE = {"--kubeconfig", "--context"}  # options of every command about a cluster, which are documented once
 _TARGET = re.compile(r"(?:^|`|\$ )make ([a-z0-9]+)", re.MULTILINE)
 
 
@@ -50,7 +50,7 @@ def named(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that a page's headings get where Markdown is shown."""
+    """The anchors that the headings of a page get when Markdown is rendered."""
     titles = _HEADING.findall(_CODE.sub("", text_of(page)))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -63,7 +63,7 @@ def reasons() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
+def test_every_relative_link_has_a_target(page: Path) -> None:
     broken = []
     for link in _LINK.findall(_CODE.sub("", text_of(page))):
         path, _, anchor = link.partition("#")
@@ -75,7 +75,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert not broken
 
 
-def test_every_page_is_reached_from_the_readme() -> None:
+def test_every_page_is_reachable_from_the_readme() -> None:
     seen: set[Path] = set()
     todo = [ROOT / "README.md"]
     while todo:
@@ -156,7 +156,7 @@ def test_the_crd_chart_readme_names_every_kind() -> None:
 
 
 def chart_values() -> set[str]:
-    """Every value of the charts, and every part that holds some, in dots."""
+    """Every value of the charts, and every mapping above one, as dotted paths."""
 
     def below(value: object, path: str) -> Iterator[str]:
         yield path
@@ -185,7 +185,7 @@ def test_the_first_values_in_the_install_guide_exist_in_the_chart() -> None:
 
 
 def paths_of(values: dict[str, Any], above: str = "") -> Iterator[str]:
-    """The values that a file sets; what stands below `nodeSelector` and its like is the user's."""
+    """The values that a file sets; keys below `nodeSelector` and similar values are the user's."""
     for key, value in values.items():
         path = f"{above}{key}"
         yield path

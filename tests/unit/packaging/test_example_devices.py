@@ -62,7 +62,7 @@ def dev(tmp_path: Path) -> Path:
 
 
 def run(site: Path, dev: Path, **requests: int) -> Any:
-    """Have a pod scheduled, each of whose containers asks for a number of ports."""
+    """Schedule a pod whose containers each request a number of ports."""
     containers = {name: {"requests": {"larder.dev/serial-port": count}} for name, count in requests.items()}
     environ = {**os.environ, "PYTHONPATH": str(site), "SERIAL_DEV": str(dev)}
     command = [sys.executable, "-c", ACT, json.dumps({"podname": "p", "runningcontainer": containers})]
@@ -70,7 +70,7 @@ def run(site: Path, dev: Path, **requests: int) -> Any:
     return json.loads(done.stdout)
 
 
-def test_ports_are_advertised_chosen_and_given(site: Path, dev: Path) -> None:
+def test_ports_are_advertised_chosen_and_allocated(site: Path, dev: Path) -> None:
     found = run(site, dev, one=1, two=2)
     assert found["allocatable"] == {
         f"resource/group/serial/{name}/port": 1 for name in ("ttyACM0", "ttyUSB0", "ttyUSB1")

@@ -1,4 +1,4 @@
-"""The locked requirements are what we mean: hashes, no index, and no library that was resolved to its stone age."""
+"""The locked requirements have hashes, name no index, and contain no library in an ancient version."""
 
 import re
 from importlib.metadata import version
@@ -39,7 +39,7 @@ def test_no_index_is_named(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_boto3_is_locked_to_a_recent_version(path: Path) -> None:
-    """With an unbounded kubernetes, resolvers fall back to boto3 0.0.3 without a word."""
+    """With an unbounded kubernetes, resolvers silently fall back to boto3 0.0.3."""
     for name in ("boto3", "botocore"):
         found = pinned(path).get(name, "1.40")
         assert numbers(found)[0] == 1

@@ -1,4 +1,4 @@
-"""One version, wherever it stands, and a command that knows it without being installed."""
+"""The version is the same everywhere, and the command knows it even if it is not installed."""
 
 import re
 import subprocess

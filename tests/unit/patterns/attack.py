@@ -1,4 +1,4 @@
-"""Texts that a pattern might take long over, made of the pattern itself: of its characters, words and repeats."""
+"""Texts that a pattern may be slow on, built from its own characters, words and repeats."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _ENDS = ("", "\0")
 
 
 def attacks(nodes: Sequence[Node], flags: int) -> Iterator[tuple[str, str, str]]:
-    """Yield prefix, what is repeated, and end."""
+    """Yield a prefix, a part to repeat, and an end."""
     characters = _characters(nodes, flags)
     pieces = list(dict.fromkeys([*_samples(nodes, flags), *_words(nodes)]))[:_MOST_PIECES]
     pumps = [*characters, *("".join(pair) for pair in permutations(characters, 2)), *pieces]
@@ -25,7 +25,7 @@ def attacks(nodes: Sequence[Node], flags: int) -> Iterator[tuple[str, str, str]]
 
 
 def _inner(node: Node) -> list[list[Node]]:
-    """Return the sequences that stand in a node."""
+    """Return the sequences inside a node."""
     kind, value = node
     if kind in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
         return [list(value[2])]
@@ -47,7 +47,7 @@ def _singles(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def _characters(nodes: Sequence[Node], flags: int) -> list[str]:
-    """Return a few characters that the pattern tells apart, those that have a meaning of their own in it first."""
+    """Return a few characters that the pattern distinguishes, beginning with those that it names."""
     singles = list(_singles(nodes))
     named = [chr(value) for kind, value in singles if kind in (codes.LITERAL, codes.NOT_LITERAL) and value < 128]
     listed = [chr(v) for kind, items in singles if kind is codes.IN for k, v in items if k is codes.LITERAL and v < 128]
@@ -64,7 +64,7 @@ def _one(node: Node, flags: int) -> str:
 
 
 def _words(nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield the runs of letters that stand in the pattern as they are."""
+    """Yield the runs of literal letters in the pattern."""
     run = ""
     for node in (*nodes, (None, None)):
         if node[0] is codes.LITERAL and node[1] < 128:
@@ -78,7 +78,7 @@ def _words(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _shortest(nodes: Sequence[Node], flags: int) -> str:
-    """Return a short text that fits, as far as that can be told without searching."""
+    """Return a short text that matches, as far as that is known without a search."""
     return "".join(_of_node(node, flags) for node in nodes)
 
 
@@ -96,7 +96,7 @@ def _of_node(node: Node, flags: int) -> str:
 
 
 def _samples(nodes: Sequence[Node], flags: int) -> Iterator[str]:
-    """Yield a text for the whole, and for each way of each group and repeat in it."""
+    """Yield a text for the whole pattern, and for each alternative of its groups and repeats."""
     if text := _shortest(nodes, flags):
         yield text
     for node in nodes:
@@ -105,7 +105,7 @@ def _samples(nodes: Sequence[Node], flags: int) -> Iterator[str]:
 
 
 def _prefixes(nodes: Sequence[Node], flags: int) -> Iterator[str]:
-    """Yield what fits up to each repeat."""
+    """Yield a text that matches up to each repeat."""
     for index, node in enumerate(nodes):
         before = _shortest(nodes[:index], flags)
         if before and node[0] not in (codes.LITERAL, codes.AT):
@@ -115,5 +115,5 @@ def _prefixes(nodes: Sequence[Node], flags: int) -> Iterator[str]:
 
 
 def decoded(pattern: re.Pattern[Any], text: str) -> Any:
-    """Return a text as the pattern wants it."""
+    """Return a text in the type of the pattern: str or bytes."""
     return text.encode("latin-1") if isinstance(pattern.pattern, bytes) else text

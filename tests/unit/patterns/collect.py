@@ -1,4 +1,4 @@
-"""Every pattern of the three packages, and by which methods it is used: found in the source, so that none is missed."""
+"""Every pattern of the three packages and the methods that use it, found in the source so that none is missed."""
 
 import ast
 import importlib
@@ -18,7 +18,7 @@ METHODS = frozenset({"match", "fullmatch", "search", "finditer", "findall", "sub
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A pattern of a module, by one of its methods."""
+    """The use of a pattern by one of its methods."""
 
     module: str
     line: int
@@ -38,7 +38,7 @@ def sources() -> dict[str, str]:
 
 @cache
 def _nodes() -> dict[str, list[ast.AST]]:
-    """Return the nodes of each module that may have to do with a pattern."""
+    """Return the nodes of each module that may use a pattern."""
     kinds = (ast.Assign, ast.Attribute, ast.Call)
     trees = {name: ast.parse(text) for name, text in sources().items() if _MENTIONS_A_PATTERN.search(text)}
     return {name: [node for node in ast.walk(tree) if isinstance(node, kinds)] for name, tree in trees.items()}
@@ -50,7 +50,7 @@ def _module(path: Path) -> str:
 
 
 def uses() -> Iterator[Use]:
-    """Yield each pattern once a method."""
+    """Yield each pattern once per method."""
     for module, nodes in _nodes().items():
         targets = _targets(nodes)
         for call in _calls(nodes):
@@ -58,7 +58,7 @@ def uses() -> Iterator[Use]:
                 yield Use(module, call.lineno, _evaluate(module, call), method)
         for keyword in _pattern_keywords(nodes):
             compiled = re.compile(_value(module, keyword.value))
-            yield Use(module, keyword.value.lineno, compiled, "search")  # as msgspec and pydantic do it
+            yield Use(module, keyword.value.lineno, compiled, "search")  # msgspec and pydantic use this method
 
 
 def _calls(nodes: list[ast.AST]) -> Iterator[ast.Call]:
@@ -76,7 +76,7 @@ def _pattern_keywords(nodes: list[ast.AST]) -> Iterator[ast.keyword]:
 
 
 def _targets(nodes: list[ast.AST]) -> dict[int, str]:
-    """Return the names that compiled patterns are given, by the line of the call."""
+    """Return the names of compiled patterns by the line of the call."""
     found = {}
     for node in nodes:
         match node:
@@ -86,7 +86,7 @@ def _targets(nodes: list[ast.AST]) -> dict[int, str]:
 
 
 def _methods_of(call: ast.Call, module: str, targets: dict[int, str]) -> set[str]:
-    """Return by which methods a pattern is used; of one without a name of its own, all that its module has."""
+    """Return the methods that use a pattern; for a pattern without a name, all methods that its module uses."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr != "compile":
         return {call.func.attr}
@@ -98,7 +98,7 @@ def _methods_of(call: ast.Call, module: str, targets: dict[int, str]) -> set[str
 
 @cache
 def _used() -> dict[tuple[str, str], set[str]]:
-    """Return the methods that are named on a name in a module; name "" is anything that may be a pattern."""
+    """Return the methods that a module uses on a name; the name "" is anything that may be a pattern."""
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for module, nodes in _nodes().items():
         for node in nodes:
@@ -123,6 +123,6 @@ def _evaluate(module: str, call: ast.Call) -> re.Pattern[Any]:
 
 
 def _value(module: str, node: ast.expr) -> Any:
-    """Return what an expression of a module is; one that needs a function's own names is none for a pattern."""
+    """Return the value of an expression at module level; patterns must not depend on names of a function."""
     code = compile(ast.fix_missing_locations(ast.Expression(node)), module, "eval")
     return eval(code, vars(importlib.import_module(module)))  # noqa: S307 - our own source

@@ -31,12 +31,12 @@ _DEEPEST = 100_000  # the matcher calls itself once for each character that a re
 
 
 class TooManyStepsError(Exception):
-    """There is no need to count on."""
+    """The pattern has exceeded the number of steps."""
 
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Let the matcher recurse within a block, and nobody after it: a C parser would overflow the stack there."""
+    """Raise the recursion limit within a block only: with it, a parser in C could overflow the stack."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(_DEEPEST)
     try:
@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
 
 
 def fits(node: Node, character: str, flags: int) -> bool:
-    """Return whether a node of one character takes this one."""
+    """Return whether a node of one character matches this one."""
     kind, value = node
     cases = (character, character.lower(), character.upper()) if flags & _IGNORECASE else (character,)
     folded = {ord(case) for case in cases}
@@ -86,7 +86,7 @@ def _in(item: Node, folded: set[int], character: str) -> bool:
 
 
 class _Takes(dict[str, bool]):
-    """Says which characters a node of one character takes; it never takes the end of the text, which is ""."""
+    """Which characters a node of one character matches; it never matches the end of the text, which is ""."""
 
     def __init__(self, node: Node, flags: int) -> None:
         super().__init__({"": False})
@@ -134,7 +134,7 @@ class Matcher:
             start = after = end
 
     def _next_start(self, start: int) -> int:
-        """Return where the first node of the pattern fits next; beyond the text if nowhere."""
+        """Return the next position where the first node of the pattern matches; beyond the text if there is none."""
         if (takes := self._first) is None:
             return start
         before, length, characters = start, len(self._text), self._characters
@@ -315,7 +315,7 @@ class Matcher:
         return match
 
     def _look(self, value: Any) -> Callable[[int], bool]:
-        direction, nodes, width = value  # of what stands behind, `re` allows one width alone
+        direction, nodes, width = value  # in a look-behind, `re` allows only one width
         inner, back = self._sequence(nodes), 0 if direction > 0 else width
         return lambda position: position >= back and inner(position - back, _accept) is not None
 

@@ -1,4 +1,4 @@
-"""The scripted server ends when it is told to, whatever its clients do."""
+"""The scripted server stops when it is closed, whatever its clients do."""
 
 import socket
 import ssl
@@ -13,7 +13,7 @@ _END_S = 60.0
 
 
 @pytest.mark.parametrize("handshake", [True, False])
-def test_an_idle_tls_connection_delays_nobody(*, handshake: bool) -> None:
+def test_an_idle_tls_connection_does_not_delay_closing_the_server(*, handshake: bool) -> None:
     authority, tls, ours = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.configure_trust(ours)

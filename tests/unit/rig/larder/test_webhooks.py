@@ -1,4 +1,4 @@
-"""The configurations as data; that the API server understands them is an integration test's business."""
+"""The configurations as data; integration tests check that the API server accepts them."""
 
 import base64
 from typing import Any

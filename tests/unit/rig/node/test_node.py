@@ -72,7 +72,7 @@ def test_a_cgroup_v1_cpuset_inherits_the_cpus_of_its_parent(tmp_path: Path) -> N
         (tmp_path / name / "cgroup.procs").touch()
     (tmp_path / "cpuset" / "cpuset.cpus").write_text("0-3")
     (tmp_path / "cpuset" / "ours").mkdir()
-    (tmp_path / "cpuset" / "ours" / "cpuset.cpus").touch()  # the kernel makes it with the group
+    (tmp_path / "cpuset" / "ours" / "cpuset.cpus").touch()  # the kernel creates this file with the group
     cgroups.create("ours", tmp_path)
     assert (tmp_path / "cpuset" / "ours" / "cpuset.cpus").read_text() == "0-3"
     assert (tmp_path / "memory" / "ours").is_dir()
