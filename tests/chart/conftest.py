@@ -23,7 +23,7 @@ VALUES = {
     "models": {"enabled": True},
     "trainingJobs": {"enabled": True},
     "volumeClaimTemplates": {"enabled": True},
-    # no controller runs here; what the API server itself refuses is the question
+    # no controller runs here: these tests check what the API server itself refuses
     "admission": {"failurePolicy": {"ephemeralContainers": "Ignore", "models": "Ignore"}},
 }
 Render = Callable[..., list[Json]]
@@ -56,7 +56,7 @@ def render(helm: Helm) -> Render:
 @pytest.fixture(scope="package")
 def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A separate control plane, because the cluster-wide objects of the charts would affect other tests."""
-    options = Options(apiserver_flags=["--allow-privileged=true"])  # as real clusters have it
+    options = Options(apiserver_flags=["--allow-privileged=true"])  # as in real clusters
     with ControlPlane(binaries, tmp_path_factory.mktemp("plane"), options) as running:
         yield running
 
@@ -75,6 +75,6 @@ def cluster(helm: Helm, plane: ControlPlane) -> Helm:
 
 @pytest.fixture(scope="package")
 def api(plane: ControlPlane, cluster: Helm) -> Api:
-    """A client with every right, where both charts are installed."""
+    """A client with all rights on a cluster with both charts."""
     assert cluster.kubeconfig == plane.kubeconfig
     return plane.api

@@ -1,4 +1,4 @@
-"""Values of the chart that switch everything on."""
+"""Values of the chart that enable everything."""
 
 from rig.pki import Authority
 from tests.chart.conftest import NAMESPACE

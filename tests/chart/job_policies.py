@@ -1,4 +1,4 @@
-"""Shared by the tests of Job policies: a client with the controller's token, the image, changed Jobs, and attempts."""
+"""Helpers for the tests of Job policies: a client with the controller's token, the image, and changed Jobs."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def controller_client(api: Api, plane: ControlPlane, refused: Json, namespace: s
 
 
 def agent_image(render: Render) -> str:
-    """Return the image that the chart tells the controller to use for Jobs."""
+    """Return the image that the controller uses for Jobs, according to the chart."""
     (container,) = only(render(), "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
     (image,) = (e["value"] for e in container["env"] if e["name"] == "LARDER_AGENT_IMAGE")
     return str(image)

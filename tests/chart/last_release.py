@@ -18,7 +18,7 @@ _DEFINITION = "      - clustermodelcaches.serving.kserve.io\n"
 _MORE = ("modelcaches.serving.kserve.io", "models.models.example.com", "trainingjobs.larder.dev")
 _DEFINITIONS = _DEFINITION + "".join(f"      - {name}\n" for name in _MORE)
 _HOST_PATHS = "            - {name: LARDER_MOUNT, value: hostPath}\n"
-_IN_CONTROLLER = (  # a line of the release, and what stands after it
+_IN_CONTROLLER = (  # a line of the release, and its replacement
     (
         "            - {name: LARDER_CA, value: /etc/larder/tls/ca.crt}\n",
         f"            - {{name: {_KEY_ENV}, value: /etc/larder/admission/keys}}\n{_HOST_PATHS}",
@@ -71,7 +71,7 @@ def last_release_for_todays_images(into: Path) -> Path:
 
 
 def _replaced(text: str, line: str, by: str) -> str:
-    """Return the text with its one such line replaced; raises ValueError where there is none, or more."""
+    """Return the text with the only such line replaced; raises ValueError unless there is exactly one."""
     if text.count(line) != 1:
         raise ValueError(f"the last release has {text.count(line)} times: {line}")
     return text.replace(line, by)

@@ -1,4 +1,4 @@
-"""Looks up objects in the output of helm."""
+"""Finds objects in the output of helm."""
 
 from collections.abc import Iterable
 

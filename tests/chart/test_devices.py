@@ -71,7 +71,7 @@ def test_device_values_are_passed_to_the_agent(render: Render) -> None:
     (volume,) = [v for v in spec["volumes"] if v.get("configMap", {}).get("name") == "gpus"]
     (mount,) = [m for m in container["volumeMounts"] if m["name"] == volume["name"]]
     assert mount["mountPath"] == str(Path(variables["LARDER_EXAMPLE_DEVICES"]).parent)
-    assert volume["configMap"]["optional"], "models do not wait for it"
+    assert volume["configMap"]["optional"], "models do not wait for devices"
     plain = pod_specs(render(ON))["larder-agent"]
     assert "example-devices" not in str(plain)
 
@@ -87,7 +87,7 @@ def test_the_agent_gets_only_the_right_to_patch_node_status(render: Render) -> N
 
 @pytest.fixture(scope="module")
 def switched_on(cluster: Helm, api: Api) -> Iterator[Api]:
-    """A client with every right, while devices are on."""
+    """A client with all rights, while devices are enabled."""
     cluster.upgrade(LARDER, VALUES | ON, NAMESPACE)
     try:
         yield api
@@ -122,7 +122,7 @@ def agent(switched_on: Api, pod: AgentPod, plane: ControlPlane) -> Iterator[Api]
 
 
 def _refused(client: Api, path: str, body: object, kind: str = MERGE) -> bool:
-    """Return whether the server forbids it; any other refusal proves nothing."""
+    """Return whether the server forbids the request; any other refusal proves nothing."""
     try:
         client.call("PATCH", path, body, kind)
     except CallRefused as refusal:

@@ -36,7 +36,7 @@ def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
 
 @pytest.fixture(params=["cache", "model"])
 def job(render: Render, request: pytest.FixtureRequest) -> Json:
-    """The Job of a ModelCache or a Model as the controller of this chart makes it."""
+    """The Job of a ModelCache or a Model as the controller of this chart creates it."""
     return {"cache": _job, "model": _model_job}[request.param](agent_image(render))
 
 
@@ -108,7 +108,7 @@ def test_a_download_job_needs_an_owner_and_the_name_derived_from_it(controller: 
     other = {"larder-fill-1": "model-download-llama", "model-download-llama": "larder-fill-1"}[metadata["name"]]
     assert not is_taken(controller, job | {"metadata": metadata | {"name": other}}, TEAM)
     assert not is_taken(controller, job | {"metadata": metadata | {"name": f"{metadata['name']}-2"}}, TEAM) or (
-        other == "model-download-llama"  # those of caches are named by a hash
+        other == "model-download-llama"  # Jobs of caches have a hash in their name
     )
 
 
@@ -135,7 +135,7 @@ def test_the_controller_may_delete_only_download_jobs(controller: Api, api: Api,
     suspended["spec"]["suspend"] = True
     suspended["spec"]["template"]["spec"]["containers"][0]["image"] = "before-an-upgrade"
     theirs = copy.deepcopy(suspended)
-    name = f"theirs-{job['metadata']['name']}"  # of its own: the Job of another run may still be going
+    name = f"theirs-{job['metadata']['name']}"  # its own name, because the Job of another run may still exist
     theirs["metadata"] = {"name": name}
     for body in (suspended, theirs):
         body["metadata"]["namespace"] = TEAM

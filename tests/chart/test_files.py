@@ -1,4 +1,4 @@
-"""Which files nodes fetch, from the chart's values to the controller's settings."""
+"""The file selection, from the chart's values to the controller's settings."""
 
 from typing import Any
 

@@ -35,7 +35,7 @@ RIGHTS = {
 
 
 def manifests(namespace: str = OPENED, name: str = "svc", uid: str = "u") -> list[Json]:
-    """What the controller makes for one service."""
+    """The objects that the controller creates for one service."""
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = InferenceServiceSpec(template=template, replicas=Replicas(min=1, max=2))
     service = InferenceService(metadata=Meta(name=name, namespace=namespace, uid=uid), spec=spec)
@@ -161,7 +161,7 @@ def test_pods_with_host_paths_are_refused(path: str, controller: Api) -> None:
 )
 def test_privileged_containers_are_refused(place: str, fields: Json, controller: Api) -> None:
     deployment = with_container(place, **fields)
-    deployment["spec"]["template"]["spec"]["hostUsers"] = False  # else the API server itself refuses procMount
+    deployment["spec"]["template"]["spec"]["hostUsers"] = False  # otherwise the API server itself refuses procMount
     assert "Pod Security baseline" in refusal_of(controller, deployment)
 
 

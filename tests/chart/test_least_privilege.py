@@ -33,7 +33,7 @@ def _metadata(**fields: object) -> Json:
 
 @dataclass(frozen=True)
 class Try:
-    """One request that an agent of node-a makes."""
+    """One request of an agent of node-a."""
 
     method: str
     path: str
@@ -83,7 +83,7 @@ REFUSED = [
     Try("GET", f"{CACHES}/clustermodelcaches"),
     Try("GET", f"{CACHES}/modelcachenodegroups"),
     _post(f"{MODELS}/clusterbasemodels", {"metadata": {"name": "m"}, "spec": {}}),
-    # what opens other pods, other accounts, other programs
+    # access to other pods, other accounts, other programs
     _post(f"/api/v1/namespaces/{NAMESPACE}/pods/any/exec?command=ls", {}),
     _post(f"/api/v1/namespaces/{NAMESPACE}/pods/any/portforward", {}),
     _post(f"/api/v1/namespaces/{NAMESPACE}/pods/any/eviction", {}),
@@ -111,7 +111,7 @@ REFUSED = [
     _post(NODES, {"metadata": {"name": "node-c"}}),
     Try("DELETE", OTHER),
     Try("DELETE", NODES),
-    # the own node: anything but our labels and annotations
+    # its own node: everything except our labels and annotations
     Try("DELETE", OWN),
     Try("PUT", OWN, {"metadata": {"name": "node-a"}}, JSON),
     Try("PATCH", OWN, _metadata(labels={"x": "y"})),
@@ -141,7 +141,7 @@ REFUSED = [
     Try("PATCH", f"{OWN}?dryRun=All", _metadata(labels={"x": "y"})),
     Try("PATCH", OWN, _metadata(annotations={"larder.dev/x": "x" * 131072})),
     Try("PATCH", OWN, _metadata(generateName="x")),
-    # the ledger of who owns which field
+    # the record of field managers
     _apply("larder-agent", applied="true"),
     _apply("operator"),
     _apply("larder-agent", **{READY: "true"}),
@@ -155,7 +155,7 @@ REFUSED = [
     Try("PATCH", OWN, {"spec": {"providerID": "x://y"}}),
     Try("PATCH", f"{OWN}/status", {"status": {"capacity": {"cpu": "999"}}}),
     Try("GET", f"{OWN}/proxy/pods"),
-    # ModelNodes: anything but the own status
+    # ModelNodes: everything except its own status
     _post(MODEL_NODES, {"metadata": {"name": "node-c"}, "spec": {}}),
     Try("DELETE", OWN_MODELS),
     Try("DELETE", MODEL_NODES),
@@ -195,7 +195,7 @@ def agent(api: Api, pod: AgentPod, plane: ControlPlane) -> Iterator[Api]:
 
 
 def _refused(client: Api, attempt: Try) -> bool:
-    """Return whether the server forbids it; any other refusal, for instance of a wrong body, proves nothing."""
+    """Return whether the server forbids the request; any other refusal, such as of a wrong body, proves nothing."""
     try:
         client.call(attempt.method, attempt.path, attempt.body, attempt.kind)
     except CallRefused as refusal:
@@ -220,7 +220,7 @@ def _wanted(found: Json) -> Json:
 
 
 def test_the_agent_cannot_rewrite_field_ownership_of_other_managers(agent: Api, api: Api) -> None:
-    """An applied field that is left out of the next apply is removed, so this would remove the label `pool`."""
+    """An applied field that the next apply omits is removed, so this would remove the label `pool`."""
     fields = api.get(OWN)["metadata"]["managedFields"]
     (operator,) = [entry for entry in fields if entry["operation"] == "Apply"]
     operator["fieldsV1"]["f:metadata"]["f:labels"]["f:pool"] = {}

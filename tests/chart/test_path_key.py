@@ -31,7 +31,7 @@ def test_upgrades_keep_the_path_key_until_it_is_changed_or_deleted(api: Api, clu
         cluster.upgrade(LARDER, {**VALUES, "admission": {**VALUES["admission"], "pathKeys": keys}}, NAMESPACE)  # type: ignore[dict-item]
         assert _keys(api) == keys
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
-    assert _keys(api) == [OTHER], "an upgrade that names none keeps what is there"
+    assert _keys(api) == [OTHER], "an upgrade without a key keeps the existing one"
     api.delete(SECRET)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     (again,) = _keys(api)

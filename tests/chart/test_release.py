@@ -29,7 +29,7 @@ TLS = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-tls"
 CA = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-ca"
 RENEW_AFTER, OLD_CA_UNTIL = "larder.dev/renew-after", "larder.dev/old-ca-until"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/larder"
-FOREIGN = ("monitoring.coreos.com", "cert-manager.io")  # kinds of others, which this cluster does not have
+FOREIGN = ("monitoring.coreos.com", "cert-manager.io")  # foreign kinds that this cluster does not have
 
 
 def _collection(api: Api, found: Json) -> str:
@@ -50,7 +50,7 @@ def test_the_api_server_accepts_every_object_unchanged(values: Json, render: Ren
     assert {"NetworkPolicy", "FlowSchema", "PodDisruptionBudget", "Job"} <= {o["kind"] for o in ours}
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     for name in (o["metadata"]["name"] for o in ours if o["kind"] == "ServiceAccount"):
-        api.ensure(accounts, {"metadata": {"name": name}})  # those of hooks are there while these run
+        api.ensure(accounts, {"metadata": {"name": name}})  # objects of hooks exist only while these run
     for found in ours:
         path = f"{_collection(api, found)}/{found['metadata']['name']}"
         query = "dryRun=All&fieldValidation=Strict&fieldManager=test&force=true"
@@ -89,7 +89,7 @@ def test_all_pods_except_the_agent_are_accepted_in_a_restricted_namespace(render
     assert not any(refused[name] for name in specs.keys() - {"larder-agent"})
     assert "hostPath" in refused["larder-agent"]
     assert "privileged" not in refused["larder-agent"]
-    assert "unrestricted capabilities" in refused["larder-agent"]  # CHOWN, in the init container
+    assert "unrestricted capabilities" in refused["larder-agent"]  # its init container needs CHOWN
 
 
 def _refusal(api: Api, spec: Json) -> str:
@@ -151,7 +151,7 @@ def test_a_lost_ca_is_replaced_over_several_upgrades_without_breaking_clients(cl
     assert (both["tls.crt"], both["tls.key"]) == (first["tls.crt"], first["tls.key"])
     assert time.time() < int(_annotations(api)[RENEW_AFTER]) < time.time() + 3700
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
-    assert _data(api, TLS) == both  # an hour is not over
+    assert _data(api, TLS) == both  # the hour is not over yet
 
     _skip_wait(api, RENEW_AFTER)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
@@ -211,7 +211,7 @@ def test_the_certificate_passes_strict_verification_for_the_service_name(api: Ap
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     client = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
-    client.verify_flags |= ssl.VERIFY_X509_STRICT  # what Python 3.13 demands
+    client.verify_flags |= ssl.VERIFY_X509_STRICT  # Python 3.13 requires this
     assert _handshake(server, client, f"larder.{NAMESPACE}.svc")["subjectAltName"]
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         _handshake(server, client, "other.example.com")
@@ -253,7 +253,7 @@ def _without_our_label(api: Api, path: str) -> Iterator[None]:
 
 def _kinds_to_install(helm: Helm, **groups: bool) -> set[str]:
     arguments = ["template", "larder-crds", str(LARDER_CRDS), f"--namespace={NAMESPACE}", "--dry-run=server"]
-    arguments += ["--kube-version", KUBERNETES_VERSION]  # which a helm built from its module does not know of itself
+    arguments += ["--kube-version", KUBERNETES_VERSION]  # a helm built from its module does not know it
     arguments += [f"--set=groups.{group.replace('.', chr(92) + '.')}={str(on).lower()}" for group, on in groups.items()]
     return {name for kind, name in kinds(filter(None, yaml.load_all(helm.run(*arguments), yaml.CSafeLoader)))}
 
@@ -296,7 +296,7 @@ def test_uninstalling_keeps_the_definitions_and_their_objects(cluster: Helm, pla
     api.create(
         path, {"apiVersion": "larder.dev/v1alpha1", "kind": "ModelNode", "metadata": {"name": "kept"}, "spec": {}}
     )
-    cluster.run("uninstall", "larder", "--namespace", NAMESPACE, "--no-hooks")  # no pod can run here
+    cluster.run("uninstall", "larder", "--namespace", NAMESPACE, "--no-hooks")  # no pod runs here
     cluster.run("uninstall", "larder-crds", "--namespace", NAMESPACE)
     try:
         assert api.answers(f"{path}/kept")
@@ -304,7 +304,7 @@ def test_uninstalling_keeps_the_definitions_and_their_objects(cluster: Helm, pla
         assert not api.answers(WEBHOOKS)
         assert not api.get(daemonsets)["items"]
     finally:
-        cluster.upgrade(LARDER_CRDS, {}, NAMESPACE, "larder-crds")  # takes up the kinds that it left
+        cluster.upgrade(LARDER_CRDS, {}, NAMESPACE, "larder-crds")  # takes over the kinds that it left
         cluster.upgrade(LARDER, VALUES, NAMESPACE)
     assert api.answers(f"{path}/kept")
     api.delete(f"{path}/kept")

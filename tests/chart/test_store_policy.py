@@ -28,7 +28,7 @@ def _pod(path: str, *mounts: Json, kind: str = "Directory", place: str = "contai
 
 
 def _given(path: str, *mounts: Json, **pod: Any) -> Json:
-    """Return a pod with the annotation that admission gave it a model."""
+    """Return a pod with the annotation by which admission records its model."""
     found = _pod(path, *mounts, **pod)
     found["metadata"]["annotations"] = {"larder.dev/models": "m@r"}
     return found
@@ -121,7 +121,7 @@ def test_pods_that_mount_the_host_run_in_namespaces_that_an_administrator_allows
     label: Json = {"metadata": {"labels": {"larder.dev/allow-host-paths": "true"}}}
     api.patch("/api/v1/namespaces/monitoring", label)
     wait_until(lambda: not _refusal(api, _pod(path, {"readOnly": True}), "monitoring"), 60, "the label to be seen")
-    assert _refusal(api, _pod(f"{ROOT}/blobs", {}), "monitoring"), "the store itself is still nobody's"
+    assert _refusal(api, _pod(f"{ROOT}/blobs", {}), "monitoring"), "the store itself is still refused"
     label["metadata"]["labels"]["larder.dev/allow-host-paths"] = None
     api.patch("/api/v1/namespaces/monitoring", label)
     wait_until(lambda: bool(_refusal(api, _pod(path, {"readOnly": True}), "monitoring")), 60, "the label to be gone")

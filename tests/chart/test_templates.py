@@ -109,7 +109,7 @@ def test_agent_and_controller_use_matching_addresses_and_labels(render: Render) 
     labels = only(rendered, "Deployment", "larder-controller")["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
     labels = only(rendered, "DaemonSet", "larder-agent")["spec"]["template"]["metadata"]["labels"]
-    assert labels["app.kubernetes.io/component"] == "agent"  # by which the controller finds them
+    assert labels["app.kubernetes.io/component"] == "agent"  # the controller finds the pods by these labels
 
 
 def test_listen_addresses_are_bracketed_for_ipv6(render: Render) -> None:
@@ -180,7 +180,7 @@ def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) 
     certificate = only(rendered, "Certificate", "larder-tls")["spec"]
     assert certificate["issuerRef"]["name"] == "larder-ca"
     assert f"larder.{NAMESPACE}.svc" in certificate["dnsNames"]
-    # another key would make the API server refuse the certificate that replicas show for a minute longer
+    # with another key, the API server would refuse the certificate that replicas serve for another minute
     assert only(rendered, "Certificate", "larder-ca")["spec"]["privateKey"]["rotationPolicy"] == "Never"
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         configuration = only(rendered, kind, "larder")
@@ -254,7 +254,7 @@ def test_random_path_keys_are_refused_if_helm_sees_no_cluster(provider: str, hel
         helm.template(LARDER, values, NAMESPACE)
     values["admission"] = {"pathKeys": [KEY, KEY[::-1]]}
     rendered = [helm.template(LARDER, values, NAMESPACE) for _ in range(2)]
-    assert rendered[0] == rendered[1], "and nothing else changes either"
+    assert rendered[0] == rendered[1], "nothing else changes"
     assert b64decode(only(rendered[0], "Secret", "larder-admission")["data"]["keys"]).decode() == f"{KEY}\n{KEY[::-1]}"
 
 

@@ -38,7 +38,7 @@ TEMPLATE = {
 
 
 def manifests(namespace: str = OPENED, name: str = "tj", uid: str = "u") -> dict[str, Json]:
-    """What the controller makes for one job, by kind."""
+    """The objects that the controller creates for one job, by kind."""
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = ReplicaSpec(template=template, volume_claim_templates=[TEMPLATE])
     job = TrainingJob(
@@ -177,7 +177,7 @@ def test_the_controller_cannot_create_claims_with_a_volume_name_or_delete_claims
     assert refusal_of(controller, claim | {"spec": claim["spec"] | {"volumeName": "theirs"}})
     path = f"/api/v1/namespaces/{OPENED}/persistentvolumeclaims"
     one = f"{path}/{claim['metadata']['name']}"
-    api.create(path, with_metadata(claim, finalizers=["example.com/hold"]))  # its owner does not exist
+    api.create(path, with_metadata(claim, finalizers=["example.com/hold"]))  # because its owner does not exist
     try:
         with pytest.raises(CallRefused, match="may not delete claims"):
             controller.delete(one)

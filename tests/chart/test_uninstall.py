@@ -20,7 +20,7 @@ remove_finalizers: Callable[[Any, str, str], int] = HOOKS["remove_finalizers"]
 
 
 class _Direct(_PodApi):  # type: ignore[misc]  # the hook is no module that could be imported
-    """Runs the hook with the client of the test: outside a pod it has no service account."""
+    """Runs the hook with the client of the test, because there is no service account outside a pod."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

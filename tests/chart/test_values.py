@@ -29,7 +29,7 @@ def test_labels_arguments_volumes_and_dns_settings_can_be_added(program: str, re
     template = _template(render({program: own}), program)
     spec, (container,) = template["spec"], template["spec"]["containers"]
     assert template["metadata"]["labels"]["team"] == "models"
-    assert template["metadata"]["labels"]["app.kubernetes.io/component"] == program, "what selects pods stays"
+    assert template["metadata"]["labels"]["app.kubernetes.io/component"] == program, "the selector labels are kept"
     assert container["args"] == ["--log-level=debug"]
     assert volume in spec["volumes"]
     assert mount in container["volumeMounts"]
@@ -94,7 +94,7 @@ def test_the_controller_can_run_on_the_host_network(render: Render) -> None:
     assert (variables["LARDER_LISTEN"], variables["LARDER_LISTEN_HEALTH"]) == ("[::]:9443", "[::]:9080")
     assert variables["LARDER_ADVERTISE"] == "[$(POD_IP)]:9443"
     strategy = only(rendered, "Deployment", "larder-controller")["spec"]["strategy"]
-    assert strategy == {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}, "two of them do not fit on one node"
+    assert strategy == {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}, "two replicas do not fit on one node"
     (port,) = only(rendered, "Service", "larder-metrics")["spec"]["ports"]
     assert port["port"] == 9080, "a headless Service translates no port"
     (test,) = pod_specs(rendered)["larder-test"]["containers"]

@@ -32,7 +32,7 @@ def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
     token = api.create(f"{accounts}/larder-controller/token", {"spec": {}})["status"]["token"]
     client = plane.api_with_token(str(token))
     wait_until(lambda: bool(refusal(client, _VOLUMES, volume(labels={}))), 60, "the policy to be in force")
-    waits = "not yet synced"  # the kinds that policies take parameters from
+    waits = "not yet synced"  # the kinds that the policies use as parameters
     wait_until(lambda: waits not in refusal(client, _CLAIMS, OURS.claim_body()), 60, "all policies to be ready")
     yield client
     client.close()
@@ -138,7 +138,9 @@ def test_claims_of_templates_with_foreign_owners_or_fields_are_refused(api: Api,
     container = {"name": "main", "image": "train:1"}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     job = api.create(_JOBS, {"metadata": {"name": JOB.name}, "spec": {"suspend": True, "template": template}})
-    api.create(_CLAIMS, of_template(replace(JOB, uid=job["metadata"]["uid"])))  # one without its owner is collected
+    api.create(
+        _CLAIMS, of_template(replace(JOB, uid=job["metadata"]["uid"]))
+    )  # a claim without its owner is garbage-collected
     with pytest.raises(CallRefused, match="may not delete claims"):
         controller.delete(f"{_CLAIMS}/data-train-0")
     api.delete(f"{_JOBS}/{JOB.name}")
@@ -181,7 +183,7 @@ def test_only_the_size_of_a_model_s_claim_may_change(api: Api, controller: Api) 
     theirs = _refused_change(controller, f"{_CLAIMS}/theirs", {"metadata": {"labels": {"a": "b"}}})
     assert "with the label larder" in theirs
     larger = _refused_change(controller, path, {"spec": {"resources": {"requests": {"storage": "2Gi"}}}})
-    assert "bound claims" in larger  # not the policy, but the API server's own rule
+    assert "bound claims" in larger  # the API server's own rule, not the policy
     api.delete(f"{_CLAIMS}/theirs")
     api.delete(f"{_MODELS}/grown")
 

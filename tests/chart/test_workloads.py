@@ -15,7 +15,7 @@ EVERYWHERE = {"commonLabels": {"team": "models"}, "certificates": {"provider": "
 _OPTIONAL = ("dra", "inferenceServices", "models", "scheduler", "trainingJobs", "volumeClaimTemplates")
 FEATURES = {name: {"enabled": True} for name in _OPTIONAL}
 PROGRAMS = {"larder-controller", "larder-agent"}
-OPTIONAL_PROGRAMS = {"larder-dra", "larder-scheduler"}  # all others run once and end
+OPTIONAL_PROGRAMS = {"larder-dra", "larder-scheduler"}  # all other pods run once and end
 HOST_PATHS = {
     ("larder-agent", "/var/lib/larder"),
     ("larder-dra", "/var/lib/larder"),
@@ -51,7 +51,9 @@ def test_pods_are_restricted_except_for_the_driver_and_the_container_that_needs_
 ) -> None:
     for name, spec in pod_specs(rendered).items():
         pod = spec["securityContext"]
-        expected = (False, 0, 0) if name == "larder-dra" else (True, 65532, 65532)  # kubelet's folders are root's
+        expected = (
+            (False, 0, 0) if name == "larder-dra" else (True, 65532, 65532)
+        )  # kubelet's directories are owned by root
         assert (pod["runAsNonRoot"], pod["runAsUser"], pod["runAsGroup"]) == expected, name
         assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
@@ -67,7 +69,7 @@ def test_pods_are_restricted_except_for_the_driver_and_the_container_that_needs_
         assert not any("hostPort" in port for port in container.get("ports", []))
 
 
-def test_only_what_runs_on_nodes_mounts_host_directories_and_only_its_own(rendered: list[Json]) -> None:
+def test_only_node_programs_mount_host_directories_and_only_their_own(rendered: list[Json]) -> None:
     paths = {
         (name, volume["hostPath"]["path"])
         for name, spec in pod_specs(rendered).items()
@@ -109,7 +111,7 @@ def test_pods_have_their_own_account_and_a_token_only_if_they_need_it(rendered: 
         assert name in accounts
         assert spec["automountServiceAccountToken"] is (
             name not in PROGRAMS | OPTIONAL_PROGRAMS
-        )  # they mount one that lasts an hour
+        )  # they mount a token that expires after an hour
         assert spec["enableServiceLinks"] is False
     for name in accounts:
         assert only(rendered, "ServiceAccount", name)["automountServiceAccountToken"] is False
@@ -181,7 +183,7 @@ def test_services_and_workloads_select_pods_by_immutable_labels(rendered: list[J
             assert {port["targetPort"] for port in o["spec"]["ports"]} <= open_ports
 
 
-def test_objects_have_the_labels_that_tools_look_for(rendered: list[Json]) -> None:
+def test_objects_have_the_recommended_labels(rendered: list[Json]) -> None:
     looked_at = set[str]()
     for o in rendered:
         name = o["metadata"]["name"]

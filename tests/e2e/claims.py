@@ -25,7 +25,7 @@ def bind_claim(site: Installation, namespace: str, folder: Path, mode: str = "Re
 
 
 def write_llama(folder: Path) -> None:
-    """Put a model at `models/llama`."""
+    """Write a model to `models/llama`."""
     model = folder / "models" / "llama"
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))

@@ -40,7 +40,7 @@ def test_a_model_on_a_claim_is_read_by_a_job_and_by_a_pod(site: Installation, na
     folder = tmp_path / "volume"
     model = _model(site, namespace, bind_claim(site, namespace, folder))
     site.until(lambda: _reason(site, model) == "PathNotFound", "the Job to find nothing")
-    assert list(folder.iterdir()) == [], "nobody made the directory"
+    assert list(folder.iterdir()) == [], "no directory was created"
 
     write_llama(folder)
     (folder / "models" / "llama" / "pytorch_model.bin").write_bytes(bytes(4000))  # 1,000 weights of four bytes
@@ -86,7 +86,7 @@ def test_pods_are_refused_and_create_no_directory_until_the_model_was_read(
         return any(c["type"] == "ReplicaFailure" and "JobRefused" in c["message"] for c in reported)
 
     site.until(is_refused, "the pod to be refused")
-    assert list(folder.iterdir()) == [], "nobody made the directory"
+    assert list(folder.iterdir()) == [], "no directory was created"
     write_llama(folder)
     site.api.delete(f"{quotas}/no-jobs")
     site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read")

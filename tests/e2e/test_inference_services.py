@@ -37,7 +37,7 @@ class Caller:
 
 @pytest.fixture
 def caller(site: Installation) -> Caller:
-    """A pod that has a client; it asks for no model."""
+    """A pod with an HTTP client and without a model."""
     main = {"name": "main", "image": AGENT, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
     pod = site.pod(site.name("caller"), {"terminationGracePeriodSeconds": 0, "containers": [main]})
     return Caller(site, pod["metadata"]["name"])

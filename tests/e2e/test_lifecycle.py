@@ -55,7 +55,7 @@ def test_a_replaced_agent_keeps_the_labels_and_the_running_pods(site: Installati
     with LabelLog(site.cluster, "one", tmp_path) as labels:
         site.delete_pod(old)
         site.until(lambda: (new := site.agent("one")) is not None and new != old, "another agent")
-        site.cluster.wait_node("one")  # one more heartbeat has been watched
+        site.cluster.wait_node("one")  # another heartbeat was observed
     assert labels.always(ready_label(model))
     _same(site, web, pod)
 

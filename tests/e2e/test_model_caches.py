@@ -27,7 +27,7 @@ def storage(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 class Cache:
-    """One ModelCache, and what is reported about it."""
+    """One ModelCache and its status."""
 
     def __init__(self, site: Installation, namespace: str, **spec: object) -> None:
         self.site, self.namespace, self.name = site, namespace, site.name("mc")

@@ -63,7 +63,7 @@ def test_a_pod_of_a_baseline_or_restricted_namespace_reads_the_model(
     site.running(again, namespace)
 
 
-# Each claims to be writable; the last two bind a file and the directory once more.
+# Each volume claims to be writable; the last two bind-mount a file and the directory again.
 _MOUNTS: tuple[Json, ...] = (
     {"name": "m", "mountPath": "/again", "readOnly": False},
     {"name": "m", "mountPath": "/file", "subPath": "config.json", "readOnly": False},
@@ -88,7 +88,7 @@ try mount --bind $at /tmp
 """
 
 
-_POSSIBLE = _ATTEMPTS.count("\ntry ") - 3  # in a directory of his own; mounting needs more
+_POSSIBLE = _ATTEMPTS.count("\ntry ") - 3  # in a directory of the tenant; mounting requires more privileges
 
 
 def test_a_tenant_cannot_change_a_model_through_its_claim(site: Installation, model: str) -> None:

@@ -59,7 +59,7 @@ def test_a_model_is_removed_only_when_it_is_not_in_use(site: Installation) -> No
     snapshot = site.snapshot("one", model, revision)
     web = site.deployment(model)
     site.running(web)
-    with pytest.raises(Exception, match=web):  # refused at admission, with its users named
+    with pytest.raises(Exception, match=web):  # admission refuses the deletion, and names the users
         site.delete("ClusterBaseModel", model)
     assert snapshot.exists()
     site.remove_deployment(web)

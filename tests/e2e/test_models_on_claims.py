@@ -24,7 +24,7 @@ def storage(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 class ClaimedModel:
-    """One Model, and what is reported about it."""
+    """One Model and its status."""
 
     def __init__(self, site: Installation, namespace: str, repo: str, **spec: object) -> None:
         self.site, self.namespace, self.name = site, namespace, site.name("mdl")
@@ -139,7 +139,7 @@ def test_a_missing_repository_is_reported_and_deleting_the_job_retries_the_downl
     assert (ready["status"], ready["reason"]) == (
         "False",
         "AuthDenied",
-    )  # a hub does not tell strangers what is missing
+    )  # a hub does not reveal missing repositories without a token
     site.push(files=bodies, repo=repo)
     site.api.delete(f"{model.job}?propagationPolicy=Background")
     assert model.wait("Ready")["progress"] == 100

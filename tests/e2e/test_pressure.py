@@ -12,7 +12,7 @@ from shared.names import ready_label
 NODE, ONLY_THERE = "small", {"disk": "small"}
 _MIB = 2**20
 DISK = SmallDisk(1536 * _MIB, pressure_bytes=1400 * _MIB, evict_bytes=1200 * _MIB)
-PRESSURE, BELOW_FLOOR = 1300 * _MIB, 900 * _MIB  # what is left free; agents leave 1 GiB by default
+PRESSURE, BELOW_FLOOR = 1300 * _MIB, 900 * _MIB  # the floor of the store; by default, agents leave 1 GiB free
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def _has_pressure(site: Installation) -> bool:
 
 
 def _agent(site: Installation) -> str:
-    """Return which pod is the agent, and how often its container began; empty where none is ready."""
+    """Return the agent's pod and how often its container has started; empty if it is not ready."""
     pod = site.agent(NODE)
     return f"{pod['metadata']['uid']} {pod['status']['containerStatuses'][0]['restartCount']}" if pod else ""
 
@@ -64,7 +64,7 @@ def test_agent_and_models_survive_disk_pressure(site: Installation, small: str, 
 
         found = site.agent(small)
         assert found is not None
-        site.delete_pod(found)  # as an upgrade does
+        site.delete_pod(found)  # as during an upgrade
         site.until(lambda: _agent(site) not in ("", before), "another agent")
         agent = _agent(site)
 

@@ -29,7 +29,7 @@ def storage(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def shell(site: Installation, tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """A reader's shell in a checkout whose examples take the image that the nodes have."""
+    """A reader's shell in a checkout whose examples use the image of the nodes."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "examples", folder / "examples")
     for manifest in (folder / "examples" / "training-job", folder / "examples" / "claims-per-replica"):

@@ -20,7 +20,7 @@ NAME = f"larder.{NAMESPACE}.svc"
 RENEW_AFTER, OLD_CA_UNTIL = "larder.dev/renew-after", "larder.dev/old-ca-until"
 _SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _PODS = "/api/v1/namespaces/default/pods?dryRun=All"
-_ON_NODES_S = 240.0  # kubelet's own pace, and the programs' look at their files
+_ON_NODES_S = 240.0  # kubelet's sync period, and the interval at which programs check their files
 
 
 @dataclass

@@ -70,7 +70,7 @@ def test_an_upgrade_from_the_last_release_and_a_rollback_keep_models_pods_and_la
 ) -> None:
     helm = site.cluster.helm
     values = site.values(controller=CONTROLLER)
-    values["image"]["tag"] = AGENT.rpartition(":")[2]  # that release's own images are nowhere
+    values["image"]["tag"] = AGENT.rpartition(":")[2]  # the images of that release are not published
     del values["models"], values["trainingJobs"], values["volumeClaimTemplates"]  # unknown to that release
     with _uninstalled(site):
         helm.upgrade(last_release(LARDER_CRDS), {}, NAMESPACE, CRDS_RELEASE)
@@ -92,7 +92,7 @@ def test_an_upgrade_from_the_last_release_and_a_rollback_keep_models_pods_and_la
             assert _chart_of(site) == old
             assert _kept(site, model, web) == before
             site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector=GPUS))
-            site.cluster.wait_node("one")  # one more heartbeat has been watched
+            site.cluster.wait_node("one")  # another heartbeat was observed
         assert labels.always(ready_label(model))
 
 

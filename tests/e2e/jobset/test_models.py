@@ -17,7 +17,7 @@ def jobset(name: str, model: str) -> Json:
 
 
 def test_every_pod_of_a_jobset_gets_the_model_and_its_own_claim(site: Site) -> None:
-    model, name = ready_model(site, "Pending"), site.name("set")  # without nodes, no pod runs
+    model, name = ready_model(site, "Pending"), site.name("set")  # there are no nodes to run it
     site.api.create(JOBSETS, jobset(name, model))
     query = f"{PODS}?labelSelector=jobset.sigs.k8s.io/jobset-name={name}"
     site.until(lambda: len(site.api.get(query)["items"]) == 4, "all pods")

@@ -14,7 +14,7 @@ NAMESPACE = "/api/v1/namespaces/default"
 
 
 def jobset_of(train_job: Json) -> Json:
-    """Return the JobSet that the trainer makes: of the same name, with the pods in the replicated job `node`."""
+    """Return the JobSet that the trainer creates: with the same name, and the pods in the replicated job `node`."""
     meta = train_job["metadata"]
     job = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0}
     node = {"name": "node", "replicas": 1, "template": {"spec": job | {"template": pod_template([template()], "data")}}}

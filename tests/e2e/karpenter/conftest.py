@@ -15,7 +15,7 @@ from tests.integration.system.sites import opened
 
 @pytest.fixture(scope="package")
 def pool(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """The model of the examples; its pool has no node yet."""
+    """The pool of the examples, which has no node yet, and their model."""
     state = tmp_path_factory.mktemp("karpenter")
     with opened(binaries, state, {}, {}, replicas=1) as larder, Karpenter(larder.cluster.plane, state / "karpenter"):
         larder.push(repo="hf-internal-testing/tiny-random-gpt2")

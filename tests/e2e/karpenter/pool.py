@@ -1,4 +1,4 @@
-"""A pool of nodes that Karpenter adds, and the pods for which it does."""
+"""A pool of nodes that Karpenter adds, and the pods for which it adds them."""
 
 import json
 import subprocess

@@ -65,7 +65,7 @@ class KServeSite:
         return self.pod(self.service(predictor, annotations))
 
     def remove(self, service: str) -> None:
-        """Delete a service and return when its pods are gone."""
+        """Delete a service and wait until its pods are gone."""
         self.larder.api.delete(f"{SERVICES}/{service}")
         chosen = f"labelSelector=serving.kserve.io/inferenceservice={service}"
         self.larder.until(lambda: not self.larder.api.get(f"{PODS}?{chosen}")["items"], f"the pods of {service} to go")
@@ -78,7 +78,7 @@ class KServeSite:
         return done.stderr
 
     def template(self, service: str) -> Json:
-        """Return the template of a predictor's pods, as KServe writes it."""
+        """Return the pod template of a predictor, as KServe writes it."""
         found: Json = self.larder.api.get(f"{DEPLOYMENTS}/{service}-predictor")["spec"]["template"]
         return found
 

@@ -1,4 +1,4 @@
-"""Larder's webhook before KServe's: the API server calls them by the names of their configurations."""
+"""Larder's webhook before KServe's: the API server calls webhooks in the order of their configurations' names."""
 
 from collections.abc import Iterator
 

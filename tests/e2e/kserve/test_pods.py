@@ -14,7 +14,7 @@ AT_MODELS = {"/mnt/models": {"name": CACHE, "mountPath": "/mnt/models", "readOnl
 
 @pytest.fixture(scope="module")
 def uri(site: KServeSite) -> str:
-    """What a cache of the group `gpus` holds."""
+    """The URI of a cache of the group `gpus`."""
     found = site.larder.upload()
     site.cache(found)
     return found

@@ -108,7 +108,7 @@ def test_the_set_owns_the_claims_of_its_pods_and_recreated_pods_reuse_them(site:
     for meta in before.values():
         (owner,) = meta["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("LeaderWorkerSet", made["metadata"]["uid"])
-    site.api.delete(f"{PODS}/{name}-0", grace_s=0)  # and with its leader, the whole group
+    site.api.delete(f"{PODS}/{name}-0", grace_s=0)  # the whole group is recreated with its leader
     site.until(lambda: released(first), f"the successors of the pods of {name}")
     assert {claim: meta["uid"] for claim, meta in claims().items()} == {c: meta["uid"] for c, meta in before.items()}
     site.api.delete(f"{SETS}/{name}?propagationPolicy=Foreground")

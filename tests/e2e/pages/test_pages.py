@@ -36,9 +36,9 @@ SERVED = ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM2-360M")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS_KARPENTER = "autoscaled-pool"
 _NODE_CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}  # of the rig's provider
-_NOT_HERE = "docker "  # the images come from buildah, of the same Dockerfiles
+_NOT_HERE = "docker "  # buildah builds the images from the same Dockerfiles
 _COMMAND_S = 420.0
-_ANSWER_S = 180.0  # a machine of a pool boots meanwhile, or is drained
+_ANSWER_S = 180.0  # in this time, a machine of a pool may boot or be drained
 
 
 @dataclass
