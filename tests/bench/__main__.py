@@ -32,7 +32,7 @@ _DOCS = Path("docs/benchmarks.md")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one measurement; return 0, or 1 after a line that says why not."""
+    """Run one measurement; return 0, or 1 after printing the reason for the failure."""
     options = _parser().parse_args(arguments or ["run"])
     try:
         if options.command == "setup":

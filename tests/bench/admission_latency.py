@@ -63,16 +63,16 @@ def declare_model(cluster: LarderCluster, hub: Hub, folder: Path) -> None:
 
 
 def is_rewritten(cluster: LarderCluster) -> bool:
-    """Tell whether a pod that names the model gets its selectors."""
+    """Return whether a pod that names the model gets its selectors."""
     try:
         pod = cluster.api.create(PODS, base_model_pod("probe", MODEL))
-    except Exception:  # noqa: BLE001 - the account of the namespace may not be there yet; the wait has an end
+    except Exception:  # noqa: BLE001 - the account of the namespace may not exist yet; the wait has a limit
         return False
     return bool(pod["spec"].get("nodeSelector"))
 
 
 def administrator(cluster: LarderCluster) -> str:
-    """Return the token of an account with every right."""
+    """Return the token of an account with all rights."""
     api, name, namespace = cluster.api, MODEL, "default"
     agents.ensure_service_account(api, name, namespace)
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
@@ -84,7 +84,7 @@ def administrator(cluster: LarderCluster) -> str:
 
 
 def review(pod: Json, uid: str) -> Json:
-    """Return what the API server would send about a pod."""
+    """Return the review that the API server would send about a pod."""
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     request = {
         "uid": uid,
@@ -101,21 +101,21 @@ def review(pod: Json, uid: str) -> Json:
 
 
 def confine(pid: int, core: int) -> None:
-    """Hold every thread of a process to one core; threads that it starts later inherit that."""
+    """Confine every thread of a process to one core; later threads inherit that."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(task.name), {core})
 
 
 @dataclass
 class Series:
-    """Of each call how many seconds too late it was sent, and how many it took; `wrong` had not the right answer."""
+    """The lateness and the duration of each call, in seconds, and the number of wrong answers."""
 
     calls: list[tuple[float, float]] = field(default_factory=list)
     wrong: int = 0
 
 
 async def steadily(send: Send, rate: float, seconds: float) -> Series:
-    """Call `send` by the clock."""
+    """Call `send` at a fixed rate."""
     loop, series = asyncio.get_running_loop(), Series()
 
     async def one(index: int) -> None:
@@ -143,7 +143,7 @@ def without_collections() -> Iterator[None]:
 
 
 def print_result(what: str, seconds: list[float]) -> None:
-    """Print how many there are, and the quantiles."""
+    """Print the number of durations, and their quantiles."""
     found, last = sorted(seconds) or [math.nan], max(len(seconds) - 1, 0)
     shown = (f"p{q * 100:<3.0f} {found[min(int(q * len(seconds)), last)] * 1e3:7.2f} ms" for q in QUANTILES)
     sys.stdout.write(f"{what:42} {len(seconds):5}  {'  '.join(shown)}\n")
@@ -160,7 +160,7 @@ class Load:
         self._pod = full
 
     async def review(self, index: int) -> bool:
-        """Ask the webhook itself."""
+        """Send a review to the webhook directly."""
         body = json.dumps(review(self._pod, f"uid-{index}"))
         url = f"{self._webhook}{path_with(ADMISSION_KEY, MUTATE_PATH)}"
         return "patch" in (await self._post(url, body)).get("response", {})
@@ -213,7 +213,7 @@ def cpu_s(pid: int) -> float:
 
 
 def own_figures(port: int) -> Iterator[str]:
-    """Yield what the controller itself counted, by bucket."""
+    """Yield the durations that the controller itself counted, by bucket."""
     text = httpx.get(f"http://{LOOPBACK}:{port}/metrics", trust_env=False).text
     for line in text.splitlines():
         wanted = 'outcome="allowed"' in line and f'path="{MUTATE_PATH}"' in line
@@ -222,7 +222,7 @@ def own_figures(port: int) -> Iterator[str]:
 
 
 def main(rate: float, seconds: float) -> None:
-    """Start everything, measure, and end it."""
+    """Start everything, measure, and stop everything."""
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder)
         with ControlPlane(find(os.environ), state / "plane") as plane, Hub(state / "hub") as hub:

@@ -49,7 +49,7 @@ DEFAULTS = (5000, 200, 10)
 
 @contextmanager
 def timed(what: str, count: int = 1) -> Iterator[None]:
-    """Print the CPU time of a block, and that of each of `count` parts."""
+    """Print the CPU time of a block, in total and for each of `count` parts."""
     began = time.process_time()
     yield
     took = time.process_time() - began
@@ -109,7 +109,7 @@ def pod(name: str, node_name: str) -> Pod:
 
 
 def fill(cluster: ClusterState, scale: Scale) -> None:
-    """In the worst order: the models before what they stand on."""
+    """Fill the state in the worst order: models before the groups and nodes that they refer to."""
     nodes, models, groups = scale
     with timed("fill: models", models):
         cluster.caches.replace([cache(i, groups) for i in range(models)])
@@ -165,7 +165,7 @@ async def main(scale: Scale) -> None:
     clock = asyncio.get_running_loop().time
     cluster = ClusterState(NodeLimits(2**40, 0), clock)
     WokenKeys(cluster)
-    async with aiohttp.ClientSession() as session:  # nobody is asked
+    async with aiohttp.ClientSession() as session:  # no source is queried
         kube, sources = Kube(Access("http://127.0.0.1"), session), settings_from_environ({})
         fill(cluster, scale)
         secrets, manifests = Secrets(kube, "larder-system", sources), Manifests(kube, "larder-system")

@@ -59,7 +59,7 @@ def node(index: int) -> Json:
 
 
 def ready() -> Json:
-    """Return the status of a node that takes pods."""
+    """Return the status of a node that accepts pods."""
     resources = {"cpu": "64", "memory": "256Gi", "pods": "500"}
     conditions = [{"type": "Ready", "status": "True", "reason": "Bench", "message": "no kubelet"}]
     return {"status": {"capacity": resources, "allocatable": resources, "conditions": conditions}}
@@ -87,14 +87,14 @@ class Client:
         await asyncio.gather(*(add(index) for index in range(count)))
 
     async def are_nodes_ready(self) -> bool:
-        """Return whether every node takes pods, and has the Lease of its devices."""
+        """Return whether every node accepts pods, and has the Lease of its devices."""
         nodes, leases = await self.call("GET", "/api/v1/nodes"), await self.call("GET", LEASES)
         of_devices = [each for each in leases["items"] if each["metadata"]["name"].startswith(PREFIX)]
         is_tainted = any(each["spec"].get("taints") for each in nodes["items"])
         return not is_tainted and len(of_devices) >= len(self._names)
 
     def ask(self, verb: str) -> Callable[[int], Any]:
-        """Return a call of the extender about all nodes."""
+        """Return a function that calls the extender about all nodes."""
 
         async def send(_: int) -> bool:
             body = {"Pod": self._pod, "Nodes": None, "NodeNames": self._names}
@@ -105,7 +105,7 @@ class Client:
         return send
 
     async def create_pods(self, stem: str, body: Callable[[str], Json], count: int) -> list[Json]:
-        """Create pods that nobody places yet."""
+        """Create pods that no scheduler places yet."""
         free = asyncio.Semaphore(AT_ONCE)
 
         async def create(index: int) -> Json:
@@ -115,7 +115,7 @@ class Client:
         return list(await asyncio.gather(*(create(index) for index in range(count))))
 
     def bind(self, pods: list[Json]) -> Callable[[int], Any]:
-        """Return a call of the extender that binds one of the pods."""
+        """Return a function that calls the extender to bind one of the pods."""
 
         async def send(index: int) -> bool:
             metadata = pods[index]["metadata"]
@@ -127,7 +127,7 @@ class Client:
         return send
 
     def write(self, pods: list[Json]) -> Callable[[int], Any]:
-        """Return the two writes of a binding, of a Lease and of the pod's node, without the extender."""
+        """Return a function with both writes of a binding, of a Lease and of the pod's node, without the extender."""
 
         async def send(index: int) -> bool:
             node, name = self._names[-1 - index // CARDS_PER_NODE], pods[index]["metadata"]["name"]
@@ -140,7 +140,7 @@ class Client:
         return send
 
     async def place(self, stem: str, body: Callable[[str], Json], rate: float, seconds: float) -> list[float]:
-        """Create pods by the clock, and return how long each waited for its node."""
+        """Create pods at a fixed rate, and return how long each waited for its node."""
         created, placed = dict[str, float](), dict[str, float]()
         watching = asyncio.create_task(self._watch(placed))
         await asyncio.sleep(1)
@@ -162,14 +162,14 @@ class Client:
             sys.stdout.write(await describe_unplaced(lambda path: self.call("GET", path), missing))
             raise
         if watching.done():
-            await watching  # it ends only by its error
+            await watching  # it ends only with an error
         watching.cancel()
         took_s = max(placed[name] for name in created) - min(created.values())
         sys.stdout.write(f"{stem}: {len(created) / took_s:.0f} pods placed per second\n")
         return [placed[name] - began for name, began in created.items()]
 
     async def _watch(self, placed: dict[str, float]) -> None:
-        """Note when pods get their node; a watch that the API server ends begins again with what there is."""
+        """Record when pods get their node; a watch that the API server ends starts again with a list."""
         url = f"{self._server}{PODS}?watch=true"
         endless = aiohttp.ClientTimeout(total=None)
         while True:
@@ -182,7 +182,7 @@ class Client:
                         placed.setdefault(event["object"]["metadata"]["name"], time.monotonic())
 
     async def call(self, method: str, path: str, body: Json | None = None) -> Json:
-        """Return the answer of the API server, which may ask for patience while it has too much to do."""
+        """Return the response of the API server; requests that it rejects because it is busy are retried."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = self._headers | {"Content-Type": kind}
         while True:
@@ -197,12 +197,12 @@ class Client:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(PLACED_S):
-        while not condition():  # noqa: ASYNC110 - a watch fills what it looks at
+        while not condition():  # noqa: ASYNC110 - a watch changes the condition
             await asyncio.sleep(0.1)
 
 
 def with_devices(name: str) -> Json:
-    """Return a pod that asks for a card."""
+    """Return a pod that requests a card."""
     return plain_pod(name, {ANNOTATION: ASKS})
 
 
@@ -221,7 +221,7 @@ def with_another_scheduler(name: str) -> Json:
 
 
 def own_figures(port: int) -> list[str]:
-    """Return how many answers took at most 20 ms, and how many there were, as the controller counted them."""
+    """Return how many responses took at most 20 ms, and their total, as the controller counted them."""
     text = httpx.get(f"http://{LOOPBACK}:{port}/metrics", trust_env=False).text
     prefix = "larder_extender_duration_seconds_bucket"
     wanted = ('le="0.005"', 'le="0.02"', 'le="0.1"', 'le="+Inf"')
@@ -303,7 +303,7 @@ def scheduler_options(state: Path) -> Options:
 
 
 def run(binaries: Binaries, state: Path, count: int, rate: float, seconds: float) -> None:
-    """Start everything, measure, and end it."""
+    """Start everything, measure, and stop everything."""
     with ControlPlane(binaries, state / "plane", scheduler_options((state / "plane").absolute())) as plane:
         options = LarderOptions(controller={"LARDER_SCHEDULER": "true"})
         with LarderCluster(plane, state, options) as cluster:

@@ -1,4 +1,4 @@
-"""What many models of one namespace cost the others: `python -m tests.bench.tenants_scale [MODELS [NODES]]`.
+"""What many models of one namespace cost others: `python -m tests.bench.tenants_scale [MODELS [NODES]]`.
 
 Nothing is served: the figures are counts of steps and bytes, and the CPU time of decisions.
 """
@@ -78,7 +78,7 @@ def model_node(name: str, ids: list[str], ready: int, version: str) -> ModelNode
 
 
 def place(observer: NodeObserver, cluster: ClusterState, name: str) -> ModelNodeSpec:
-    """One look at a node, and the spec that it leads to."""
+    """Reconcile a node once, and return the resulting spec."""
     view = observer.view(name, (), NOW)
     assert view is not None
     view = replace(view, unplaced=find_unplaced(view, NOW, ModelNodeCapacity()))
@@ -87,7 +87,7 @@ def place(observer: NodeObserver, cluster: ClusterState, name: str) -> ModelNode
 
 
 def turn_of(models: int) -> int:
-    """Return which turn a model of another namespace has that comes after the others."""
+    """Return the position at which a later model of another namespace is served."""
     queue: WorkQueue[QueueKey] = WorkQueue(lambda *_: None, flow_of=lambda key: key.flow)
     for i in range(models):
         queue.add(ModelKey("BaseModel", GREEDY, f"model-{i:04}"))
@@ -103,7 +103,7 @@ async def main(models: int, nodes: int) -> None:
     cluster.nodes.replace([node(i, 1) for i in range(nodes)])
     cluster.base_models.replace([model(GREEDY, i) for i in range(models)])
     notify("turn in the queue of a model of another namespace", turn_of(models))
-    async with aiohttp.ClientSession() as session:  # nobody is asked
+    async with aiohttp.ClientSession() as session:  # no source is queried
         kube = Kube(Access("http://127.0.0.1"), session)
         observer = NodeObserver(
             cluster,

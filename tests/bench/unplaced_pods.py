@@ -1,4 +1,4 @@
-"""Says what became of pods that a bench did not see on a node in time."""
+"""Describes pods that were not placed on a node in time."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any

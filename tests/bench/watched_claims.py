@@ -1,4 +1,4 @@
-"""What ResourceClaims cost a controller that follows them: `python -m tests.bench.watched_claims [CLAIMS]`.
+"""The cost of ResourceClaims for a controller that watches them: `python -m tests.bench.watched_claims [CLAIMS]`.
 
 A real controller on a real API server, first without `dra.enabled`, then with it: without a claim, with claims that
 hold a model each, and with as many of another driver.
@@ -35,7 +35,7 @@ CHANGES = 1000
 
 
 def claim(index: int, driver: str) -> Json:
-    """Return a claim as a template makes it, for one pod."""
+    """Return a claim as created from a template, for one pod."""
     name = f"server-{index}-model-{driver.partition('.')[0]}"
     selector = {"cel": {"expression": f'device.attributes["{driver}"].model == "qwen"'}}
     request = {"name": "model", "exactly": {"deviceClassName": driver, "selectors": [selector]}}
@@ -68,7 +68,7 @@ class Client:
                 raise RuntimeError(await answer.text())
 
     async def each(self, count: int, send: Callable[[int], Any]) -> None:
-        """Make many calls, some at a time."""
+        """Make many calls, a few at a time."""
         free = asyncio.Semaphore(AT_ONCE)
 
         async def one(index: int) -> None:
@@ -88,7 +88,7 @@ class Client:
         await self.each(count, send)
 
     async def touch(self, count: int, driver: str) -> None:
-        """Change claims in a way that is no use of Larder's."""
+        """Change claims in a way that is irrelevant to Larder."""
 
         async def send(index: int) -> None:
             name = claim(index, driver)["metadata"]["name"]
@@ -104,7 +104,7 @@ def rss_mib(pid: int, field: str = "VmRSS") -> float:
 
 
 def settled(what: str, program: ControllerProgram) -> None:
-    """Print what a program has cost since its start, once it is idle."""
+    """Print the cost of a program since its start, once it is idle."""
     time.sleep(SETTLED_S)
     pid = program.process.pid
     figures = f"{rss_mib(pid):7.1f} MiB, peak {rss_mib(pid, 'VmHWM'):7.1f} MiB, {cpu_s(pid):6.2f} s of CPU"

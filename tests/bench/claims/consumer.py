@@ -54,7 +54,7 @@ def claim_body(owner: Meta) -> dict[str, object]:
 
 
 def creation(kube: Kube, owner: Meta) -> Callable[[], Awaitable[None]]:
-    """Return what creates the claim of an owner."""
+    """Return the creation of an owner's claim."""
 
     def is_ours(found: PersistentVolumeClaim) -> bool:
         return any(reference.get("uid") == owner.uid for reference in found.metadata.owner_references)
@@ -64,7 +64,7 @@ def creation(kube: Kube, owner: Meta) -> Callable[[], Awaitable[None]]:
 
 
 async def main(kubeconfig: str, qps: float, log: Path) -> None:
-    """Request what is missing, once a second, and serve it."""
+    """Request the missing claims once a second, and serve the requests."""
     loop = asyncio.get_running_loop()
     with log.open("a", buffering=1) as lines:
 
@@ -105,7 +105,7 @@ async def request_missing(kube: Kube, provisioner: Provisioner, note: Callable[.
 
 
 def note_created(note: Callable[..., None], key: OwnerKey, owner: Meta) -> None:
-    """Write a line, and do not ask again: a list may be older than the claim."""
+    """Write a line, and do not request the claim again: a list may be older than the claim."""
     done.add(key)
     note("created", owner)
 

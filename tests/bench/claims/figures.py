@@ -1,4 +1,4 @@
-"""What a run of the queue showed: order, losses, repetitions and the rate. No input or output."""
+"""The figures of a run of the queue: order, losses, repetitions and rate. No input or output."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """What became of the requests.
+    """The outcome of the requests.
 
     Args:
         lost: Claims that were requested and never came.
@@ -75,7 +75,7 @@ def queue_figures(
 
 
 def _parts(created: Sequence[CreatedClaim], kills_s: Sequence[float]) -> list[list[CreatedClaim]]:
-    """Return the claims of each leader: a killed one created all that came before its end."""
+    """Return the claims of each leader: a killed one created all claims before its end."""
     edges = [0.0, *kills_s, float("inf")]
     return [[claim for claim in created if begin < claim.at_s <= end] for begin, end in pairwise(edges)]
 

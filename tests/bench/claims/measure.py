@@ -1,4 +1,4 @@
-"""Many claims requested at once, and a consumer that is killed meanwhile, on a real API server."""
+"""Requests many claims at once on a real API server, while their consumer is killed."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ _CREATED, _CLAIMS = "created", "/api/v1/persistentvolumeclaims"
 
 @dataclass(frozen=True, slots=True)
 class QueueResult:
-    """What became of the requests.
+    """The outcome of the requests.
 
     Args:
         claims: Claims that exist in the end.
@@ -49,7 +49,7 @@ class ClaimQueue:
     _lives: int = 0
 
     def add_owners(self, count: int, namespaces: list[str]) -> None:
-        """Create owners, in turn in each of the namespaces."""
+        """Create owners in the namespaces, in rotation."""
         for name in namespaces:
             self.plane.api.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
 
@@ -58,7 +58,7 @@ class ClaimQueue:
             path = f"/api/v1/namespaces/{namespaces[number % len(namespaces)]}/configmaps"
             self.plane.api.create(path, {"metadata": meta})
 
-        with ThreadPoolExecutor(1) as threads:  # one after another, so that names tell the order
+        with ThreadPoolExecutor(1) as threads:  # one after another, so that names show the order
             list(threads.map(add, range(count)))
 
     def start(self) -> None:
@@ -76,7 +76,7 @@ class ClaimQueue:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Have a consumer while the block runs."""
+        """Run a consumer during the block."""
         self.start()
         try:
             yield
@@ -90,23 +90,23 @@ class ClaimQueue:
         return {f"{meta['namespace']}/{meta['name']}": int(meta["resourceVersion"]) for meta in metas}
 
     def wait(self, count: int, within_s: float) -> None:
-        """Wait until so many claims exist."""
+        """Wait until this many claims exist."""
         wait_until(lambda: self._count() >= count, within_s, f"{count} claims")
 
     def _count(self) -> int:
-        """Return how many claims exist, without listing them: that would slow down what is measured."""
+        """Return how many claims exist, without listing them, which would slow down the measurement."""
         found = self.plane.api.get(f"{_CLAIMS}?limit=1")
         return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
 
     def events(self, what: str = _CREATED) -> list[list[tuple[float, str]]]:
-        """Return what each consumer wrote: time and owner."""
+        """Return the lines of each consumer: time and owner."""
         lives = [self.state / f"created-{number}" for number in range(1, self._lives + 1)]
         lines = [path.read_text().splitlines() if path.exists() else [] for path in lives]
         fields = [[line.split(" ", 3) for line in life if line.count(" ") >= len("two")] for life in lines]
         return [[(float(line[1]), line[2]) for line in life if line[0] == what] for life in fields]
 
     def result(self) -> QueueResult:
-        """Return what became of the requests so far."""
+        """Return the outcome of the requests so far."""
         claims, lives = self.claims(), self.events()
         created = Counter(owner for life in lives for _, owner in life)
         ends = [at_s for life in lives for at_s, _ in life]
@@ -123,7 +123,7 @@ class ClaimQueue:
 
 
 def _out_of_order(claims: dict[str, int]) -> int:
-    """Return how many claims came before one of an older owner in their namespace: names tell the age."""
+    """Return how many claims came before one of an older owner in their namespace; names show the age."""
     names = defaultdict[str, list[str]](list)
     for claim in sorted(claims, key=claims.__getitem__):
         names[claim.partition("/")[0]].append(claim)
@@ -131,7 +131,7 @@ def _out_of_order(claims: dict[str, int]) -> int:
 
 
 def kill_twice(queue: ClaimQueue, count: int, notify: Callable[[str], None] = lambda _: None) -> QueueResult:
-    """Have claims created by three consumers in a row, of which two are killed; return what became of them."""
+    """Let three consumers in succession create claims, kill two of them, and return the outcome."""
     began = time.monotonic()
     for part in (1, 2):
         queue.start()

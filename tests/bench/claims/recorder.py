@@ -1,4 +1,4 @@
-"""Records when claims come into being, from a watch in a thread of its own."""
+"""Records when claims are created, from a watch in its own thread."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class ClaimRecorder:
-    """Records creations in the order in which etcd has them; use as a context manager, while no claim exists."""
+    """Records creations in the order of etcd; use as a context manager, started while no claim exists."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.created: list[CreatedClaim] = []

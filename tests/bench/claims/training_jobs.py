@@ -25,7 +25,7 @@ from tests.bench.transfer.report import Section
 BURST = 10
 _JOBS = "/apis/larder.dev/v1alpha1/namespaces/{}/trainingjobs"
 _LEASE_S = 4
-_LONGEST_S = 120.0  # for what should take seconds
+_LONGEST_S = 120.0  # for steps that should take seconds
 _WIDTH = 100
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -133,7 +133,7 @@ def _leader(cluster: LarderCluster) -> ControllerProgram:
 
 
 def _cpu_s(cluster: LarderCluster) -> dict[str, float]:
-    """Return the CPU seconds of each program that runs."""
+    """Return the CPU seconds of each running program."""
     programs = dict(cluster.plane.pids()) | {one.name: one.process.pid for one in cluster.controllers}
     return {name: _seconds_of(pid) for name, pid in programs.items()}
 

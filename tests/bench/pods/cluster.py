@@ -26,7 +26,7 @@ _IMAGE = Path(__file__).with_name("initializer")
 
 @contextmanager
 def bench_cluster(work: Path, notify: Notify) -> Iterator[Installation]:
-    """Start everything for a block. Raises SetupFailed where this machine cannot have real nodes."""
+    """Run everything during a block. Raises SetupFailed if this machine cannot run real nodes."""
     if found := unmet_requirements(os.environ):
         raise SetupFailed(f"pods need a real node: {'; '.join(found)}")
     cache = cache_dir(os.environ)
@@ -62,7 +62,7 @@ def _add_model(site: Installation, size_mib: int, notify: Notify) -> BenchModel:
 
 
 def s3_variables(site: Installation) -> dict[str, str]:
-    """Return the environment variables by which KServe's storage initializer finds the bucket."""
+    """Return the environment variables with which KServe's storage initializer finds the bucket."""
     return {
         "AWS_ENDPOINT_URL": site.s3.endpoint,
         "AWS_DEFAULT_REGION": site.s3.region,
@@ -72,6 +72,6 @@ def s3_variables(site: Installation) -> dict[str, str]:
 
 
 def add_namespace(site: Installation, name: str) -> None:
-    """Create a namespace and its account, for which its first pod would otherwise wait."""
+    """Create a namespace and its service account, which its first pod would otherwise wait for."""
     site.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     site.api.ensure(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})

@@ -1,4 +1,4 @@
-"""The pods that are compared: without a model, and with one by each way to get it."""
+"""The compared pods: without a model, and with a model by each delivery method."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class BenchModel:
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to a model: its name in the report, the pod, and whether each pod gets a namespace of its own."""
+    """A delivery method: its name in the report, the pod, and whether each pod gets its own namespace."""
 
     name: str
     pod: Json
@@ -77,7 +77,7 @@ def _with_volume(pod: Json) -> Json:
 
 
 def _pod(annotations: Mapping[str, str], script: str) -> Json:
-    """Return a pod that says when it finds its model, and then waits."""
+    """Return a pod that reports when it finds its model, and then waits."""
     container = {
         "name": "main",
         "image": SANDBOX_IMAGE,

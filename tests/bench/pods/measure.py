@@ -25,7 +25,7 @@ def measure_pods(work: Path, sizes: Sequence[int], rounds: int, notify: Notify) 
     with bench_cluster(work, notify) as site:
         models = add_models(site, sizes, notify)
         for model in models:
-            _start(site, NAMESPACE, f"holder-{model.name}", named(model, "claim"))  # whose claim stays
+            _start(site, NAMESPACE, f"holder-{model.name}", named(model, "claim"))  # its claim is kept
         taken = _rounds(site, contenders(models, s3_variables(site)), rounds, notify)
     return Section("pods", summarize(taken, work))
 

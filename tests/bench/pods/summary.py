@@ -1,4 +1,4 @@
-"""What the report says of the pods that were started."""
+"""The summary of the started pods for the report."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from tests.bench.transfer.tools import HERE, Tools
 
 _WINDOW_S = 5.0
 _STEP_S = 0.1
-_EDGE_BYTES = 2**20  # before it and after all but it, the fetch is starting or ending
+_EDGE_BYTES = 2**20  # within this much of either end, the fetch is starting or ending
 _MOST_MODELS = 4
 
 
@@ -41,7 +41,7 @@ def measure_cap(work: Path, tools: Tools, rate_mib: int, seconds: int, notify: N
 
 
 def extremes(samples: Samples, rate: float) -> tuple[float, float]:
-    """Return the least and the most that moved in any window within the download, as shares of the limit."""
+    """Return the minimum and the maximum rate of any window within the download, as shares of the limit."""
     total = samples.points[-1][1]
     inside = [moment for moment, value in samples.points if _EDGE_BYTES < value < total - _EDGE_BYTES]
     shares = []

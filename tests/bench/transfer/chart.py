@@ -1,4 +1,4 @@
-"""Pictures as SVG, from a few shapes."""
+"""Charts as SVG, from a few shapes."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,7 +9,7 @@ _PLAIN, _MARKED, _QUIET = "#8aa4c0", "#1f6f43", "#b9b9b9"
 
 
 def bars(title: str, entries: Sequence[tuple[str, float, str, str]]) -> str:
-    """Return a chart of horizontal bars: name, value, what is written at its end, and `ours`, `floor` or nothing."""
+    """Return a chart of horizontal bars: name, value, the label at its end, and `ours`, `floor` or nothing."""
     height = _TOP + len(entries) * (_BAR + _GAP) + _GAP
     most = max((value for _, value, _, _ in entries), default=1.0)
     room = _WIDTH - _LEFT - 110
@@ -23,7 +23,7 @@ def bars(title: str, entries: Sequence[tuple[str, float, str, str]]) -> str:
 
 
 def line(title: str, points: Sequence[tuple[float, float]], limit: float, unit: str) -> str:
-    """Return a curve of (seconds, value) from nought, with a dashed line at `limit`."""
+    """Return a curve of (seconds, value) from zero, with a dashed line at `limit`."""
     height, left, bottom = 260, 60, 230
     last = max((x for x, _ in points), default=1.0) or 1.0
     most = max(limit, *(y for _, y in points)) * 1.1

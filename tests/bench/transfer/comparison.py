@@ -52,7 +52,7 @@ def compare(
     *,
     memory_mib: int = 0,
 ) -> Section:
-    """Run everything and return the section `transfer`; `limited` where there is a limit of memory."""
+    """Run everything and return the section `transfer`, or `limited` if there is a memory limit."""
     name, introduction, prefix = ("limited", _LIMITED, "limited-") if memory_mib else ("transfer", _INTRODUCTION, "")
     parts = [introduction.format(rounds=rounds, mib=memory_mib), "\n".join(describe(tools, work))]
     pictures = {}

@@ -1,4 +1,4 @@
-"""From runs to figures: medians, and ratios to the floor and to ours."""
+"""The figures of runs: medians, and ratios to the floor and to Larder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Row:
-    """One contender's medians, `wall_s` with least and most; a ratio is None where its other side is missing."""
+    """One contender's medians, `wall_s` with minimum and maximum; a ratio is None if its baseline is missing."""
 
     name: str
     way: Way
@@ -65,6 +65,6 @@ def _compare(row: Row, rows: Sequence[Row]) -> Row:
 
 
 def _held_to(row: Row, rows: Sequence[Row], role: str) -> Row | None:
-    """Return the row of that role which has the same server: S3 against S3, all others against the static one."""
+    """Return the row of that role with the same server: S3 for S3, the static server for all others."""
     same = (other for other in rows if other.role == role and (other.way == Way.S3) == (row.way == Way.S3))
     return next(same, None)

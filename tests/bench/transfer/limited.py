@@ -1,4 +1,4 @@
-"""A limit of memory for contenders, as a container has it: pages that they write count against it too (root)."""
+"""A memory limit for contenders, as in a container: pages that they write count against it too (root)."""
 
 import os
 from contextlib import suppress
@@ -12,7 +12,7 @@ _ENTER = 'echo $$ > "$0" && exec "$@"'
 
 
 class MemoryGroup(Running):
-    """A control group, of either version, with so many MiB; those that `enter` begins are in it."""
+    """A control group, of either version, with this many MiB; commands that begin with `enter` run in it."""
 
     def __init__(self, mib: int) -> None:
         is_first = (_GROUPS / "memory").is_dir()
@@ -22,11 +22,11 @@ class MemoryGroup(Running):
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """The start of a command line that runs in it; the program keeps its process ID."""
+        """The start of a command line that runs in the group; the program keeps its process ID."""
         return ("/bin/sh", "-c", _ENTER, str(self._path / "cgroup.procs"))
 
     def start(self) -> None:
-        """Make the group. Raises SetupFailed."""
+        """Create the group. Raises SetupFailed."""
         try:
             self._path.mkdir()
             self._limit.write_text(str(self._mib * 2**20))
@@ -36,6 +36,6 @@ class MemoryGroup(Running):
             ) from error
 
     def stop(self) -> None:
-        """Remove the group; it stays where a process in it has not ended, or was never made."""
+        """Remove the group, unless it still has a process or was never created."""
         with suppress(OSError):
             self._path.rmdir()

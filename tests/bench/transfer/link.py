@@ -1,4 +1,4 @@
-"""`link`: over a link that is far away, between two network namespaces (root)."""
+"""`link`: over a simulated long-distance link between two network namespaces (root)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ class Wire(Running):
         return network_of(self._processes[1].pid)
 
     def start(self) -> None:
-        """Make both networks and the link."""
+        """Create both networks and the link."""
         for name, address in (("server", _SERVER), ("client", _CLIENT)):
             self._processes.append(self._network(name, address))
         argv = [
@@ -59,7 +59,7 @@ class Wire(Running):
         self._processes[-1].wait_ready(lambda: all(map(_is_up, (self.server, self.client))), _READY_S)
 
     def stop(self) -> None:
-        """Let go of both networks."""
+        """Release both networks."""
         for process in reversed(self._processes):
             process.kill()
 

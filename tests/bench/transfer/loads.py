@@ -1,4 +1,4 @@
-"""What is transferred: so many files of such a size, the same bytes in every run."""
+"""The transferred files: number and size, with the same bytes in every run."""
 
 import random
 import re
@@ -14,7 +14,7 @@ OWNER = "bench"
 
 @dataclass(frozen=True)
 class Load:
-    """`count` files of `size_bytes`; tools that are told a number of connections are told `connections`."""
+    """`count` files of `size_bytes`; tools with an option for the number of connections get `connections`."""
 
     name: str
     count: int
@@ -34,18 +34,18 @@ class Load:
 
     @property
     def spelled(self) -> str:
-        """The size as a person writes it: `8 x 512 MiB`."""
+        """The size in readable form: `8 x 512 MiB`."""
         unit = next(name for name, size in reversed(_UNITS.items()) if not self.size_bytes % size)
         return f"{self.count:,} x {self.size_bytes // _UNITS[unit]} {unit}iB"
 
 
 def large(spelled: str, name: str = "large") -> Load:
-    """Return a load of weights, which the hub keeps apart from its small files. Raises ValueError."""
+    """Return a load of weights, which the hub stores separately from its small files. Raises ValueError."""
     return Load(name, *_parse(spelled), 4, ".safetensors")
 
 
 def small(spelled: str) -> Load:
-    """Return a load of files that the hub itself answers with. Raises ValueError."""
+    """Return a load of files that the hub itself serves. Raises ValueError."""
     return Load("small", *_parse(spelled), 16, ".txt")
 
 

@@ -1,4 +1,4 @@
-"""What a report says about where it was made."""
+"""The machine and the date of a report."""
 
 import os
 import platform
@@ -27,13 +27,13 @@ def where(work: Path) -> str:
 
 
 def ensure_disk(work: Path) -> None:
-    """Raise SetupFailed where the directory is in memory: writing would cost nothing there."""
+    """Raise SetupFailed if the directory is in memory, where writing would cost nothing."""
     if file_system(work) in _IN_MEMORY:
         raise SetupFailed(f"{work} is on {file_system(work)}, which is memory; name a directory on a disk by --work")
 
 
 def file_system(path: Path) -> str:
-    """Return the kind of file system that a path is on."""
+    """Return the type of the file system of a path."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     holding = [mount for mount in mounts if path.resolve().is_relative_to(mount[1])]
     return max(holding, key=lambda mount: len(mount[1]))[2]

@@ -13,7 +13,7 @@ _TAIL = 300
 
 @dataclass(frozen=True)
 class Command:
-    """What is run: `list_file` becomes its standard input."""
+    """A command to run; `list_file` becomes its standard input."""
 
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run cost; `peak_bytes` is the resident memory of its largest process."""
+    """The cost of a run; `peak_bytes` is the peak resident memory of its largest process."""
 
     wall_s: float
     cpu_s: float
@@ -30,11 +30,11 @@ class Measured:
 
 
 class RunFailed(Exception):
-    """A contender ended with an error, took too long, or did not bring the files."""
+    """A contender ended with an error, took too long, or did not transfer the files."""
 
 
 def run_measured(measure: Path, command: Command, scratch: Path) -> Measured:
-    """Run to the end, with the children's costs included. Raises RunFailed."""
+    """Run a command to its end, and return the cost including its children. Raises RunFailed."""
     cost, log = scratch / "cost", scratch / "log"
     argv = [str(measure), str(cost), *command.argv]
     with (command.list_file or Path(os.devnull)).open("rb") as stdin, log.open("wb") as out:
@@ -58,7 +58,7 @@ def run_measured(measure: Path, command: Command, scratch: Path) -> Measured:
 
 
 def environment(extra: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """Return all that a contender finds in its environment: nothing of the user's."""
+    """Return the whole environment of a contender, without variables of the user."""
     home = scratch / "home"
     home.mkdir(exist_ok=True)
     return {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(home), "LANG": "C.UTF-8", **extra}

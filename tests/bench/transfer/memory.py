@@ -1,4 +1,4 @@
-"""`memory`: the resident memory of a fetch over its time."""
+"""`memory`: the resident memory of a fetch over time."""
 
 from pathlib import Path
 

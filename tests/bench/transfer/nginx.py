@@ -88,7 +88,7 @@ class Nginx(Running):
         self._process: Process | None = None
 
     def start(self) -> None:
-        """Write the configuration, start, and return when it listens."""
+        """Write the configuration, start nginx, and wait until it listens."""
         self._state.mkdir(parents=True, exist_ok=True)
         (self._state / "nginx.conf").write_text(configuration(self._front, self._state))
         process = Process(Program("nginx", self._argv), self._state / "nginx.log")
@@ -97,6 +97,6 @@ class Nginx(Running):
         process.wait_ready(lambda: pid.exists() and pid.read_text().strip() == str(process.pid), _READY_S)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop nginx."""
         if self._process:
             self._process.stop()

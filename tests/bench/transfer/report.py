@@ -1,4 +1,4 @@
-"""The report: Markdown sections and pictures, beside each other or in their places in docs/."""
+"""The report: Markdown sections and pictures, in one directory or in their places in docs/."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,12 +26,12 @@ class Section:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the rows as Markdown; the bold ones are ours."""
+    """Return the rows as Markdown, with Larder's in bold."""
     return "\n".join([_HEAD, *(_line(row) for row in rows)])
 
 
 def troubles(results: Sequence[Result], left_out: Mapping[str, str]) -> str:
-    """Return those without figures, each with its reason; empty where there are none."""
+    """Return the contenders without figures, each with its reason; empty if there are none."""
     found = {result.contender.name: result.failure for result in results if result.failure} | dict(left_out)
     return "\n".join(f"- no figures: {name}: {reason}" for name, reason in found.items())
 
@@ -43,7 +43,7 @@ def picture(load: Load, rows: Sequence[Row], title: str) -> str:
 
 
 def write(sections: Sequence[Section], page: Path) -> None:
-    """Put each section between its marks in the page, at the end where it has none yet, and its pictures beside it."""
+    """Put each section between its marks in the page, or at the end if it has none, and its pictures beside it."""
     text = page.read_text(encoding="utf-8") if page.exists() else "# Benchmarks\n"
     for section in sections:
         begin, end = f"<!-- {section.name}: begin -->", f"<!-- {section.name}: end -->"

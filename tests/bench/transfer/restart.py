@@ -43,7 +43,7 @@ def measure_restart(work: Path, binaries: Binaries, models: int, rounds: int, no
     fill(work / "store", manifests)
     with ControlPlane(binaries, work / "plane") as plane:
         _want(plane.api, manifests)
-        _start_once(plane, work, _FIRST_S)  # the labels are made once
+        _start_once(plane, work, _FIRST_S)  # the labels are set only once
         taken = [_start_once(plane, work, _AGAIN_S) for _ in range(rounds)]
     ready_s, idle_mb = median(t[0] for t in taken), median(t[1] for t in taken)
     size_tb = sum(m.size_bytes for m in manifests) / 1e12
@@ -58,7 +58,7 @@ def measure_restart(work: Path, binaries: Binaries, models: int, rounds: int, no
 
 
 def fill(root: Path, manifests: Sequence[Manifest]) -> None:
-    """Make a store that holds these models; the digests are made up and the files are holes."""
+    """Create a store with these models; the digests are invented and the files are sparse."""
     store, stop = Store.open(root), threading.Event()
     try:
         for manifest in manifests:
@@ -66,7 +66,7 @@ def fill(root: Path, manifests: Sequence[Manifest]) -> None:
             digests = {f.path: f.digest.partition(":")[2] for f in manifest.files}
             for file in manifest.files:
                 with store.incoming.open(plan.keys[file.path], file, stop) as partial:
-                    assert partial is not None  # nobody else writes
+                    assert partial is not None  # nothing else writes
                     os.ftruncate(partial.descriptor, file.size)
                     store.incoming.put_blob(partial, digests[file.path])
             store.snapshots.commit(plan, _identity(manifest), digests)
@@ -103,11 +103,11 @@ def _want(api: Api, manifests: Sequence[Manifest]) -> None:
 
 
 def _start_once(plane: ControlPlane, work: Path, longest_s: float) -> tuple[float, float]:
-    """Start the agent, end it when it is ready, and return the seconds that took and its resident MB then."""
+    """Start the agent, stop it when it is ready, and return the seconds until then and its resident MB."""
     (work / "token").write_text("nobody asks for it")
     port = free_port()
     argv = [sys.executable, "-m", "agent", f"--node-name={_NODE}", f"--root={work / 'store'}", "--floor=0"]
-    argv += ["--scrub-rate=0"]  # the digests are made up
+    argv += ["--scrub-rate=0"]  # the digests are invented
     argv += [f"--kubeconfig={plane.kubeconfig}", f"--listen={LOOPBACK}:{port}", f"--token-file={work / 'token'}"]
     argv += [f"--api-url=https://{LOOPBACK}:1"]
     with httpx.Client(trust_env=False, timeout=1.0) as client:
@@ -116,7 +116,7 @@ def _start_once(plane: ControlPlane, work: Path, longest_s: float) -> tuple[floa
         try:
             while not _is_ready(client, port):
                 if agent.exit_code is not None or time.monotonic() - started > longest_s:
-                    agent.wait_ready(lambda: False, 0.0)  # it tells why
+                    agent.wait_ready(lambda: False, 0.0)  # the response shows why
                 time.sleep(_POLL_S)
             return time.monotonic() - started, resident_mb(agent.pid) or 0.0
         finally:

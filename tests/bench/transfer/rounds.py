@@ -18,13 +18,13 @@ from tests.bench.transfer.measure import Command, Measured, RunFailed, run_measu
 from tests.bench.transfer.site import Site
 from tests.bench.transfer.tools import Tools
 
-_OURS_BESIDE = (".larder", ".cache")  # what tools keep beside the files
+_OURS_BESIDE = (".larder", ".cache")  # files that tools keep beside the downloaded ones
 _MANY = 100
 
 
 @dataclass
 class Result:
-    """What one contender did with one load; `trouble` is why it has no figures."""
+    """The result of one contender with one load; `trouble` is the reason for missing figures."""
 
     contender: Contender
     runs: list[Measured] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the bench runs: `work` must be on a real disk; `enter` begins each contender's command line."""
+    """The environment of the bench: `work` must be on a real disk; `enter` begins each contender's command line."""
 
     site: Site
     tools: Tools
@@ -92,7 +92,7 @@ class Bench:
 
 
 def check_files(load: Load, target: Path) -> None:
-    """Raise RunFailed where the target does not have exactly the files of the load, whole."""
+    """Raise RunFailed unless the target has exactly the files of the load, complete."""
     found = {
         path.relative_to(target).as_posix(): path.stat().st_size
         for path in target.rglob("*")

@@ -1,4 +1,4 @@
-"""A running process watched from outside: its memory, and the bytes that it wrote."""
+"""Samples the memory of a running process, and the bytes that it has written."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ class Samples:
     points: tuple[tuple[float, float], ...]
 
     def at(self, moment_s: float) -> float:
-        """Return the value at a moment, straight between its neighbours."""
+        """Return the value at a moment, interpolated linearly."""
         for (before_s, low), (after_s, high) in zip(self.points, self.points[1:], strict=False):
             if before_s <= moment_s <= after_s:
                 return low + (high - low) * (moment_s - before_s) / (after_s - before_s)
@@ -53,7 +53,7 @@ def resident_mb(pid: int) -> float | None:
 
 
 def written_bytes(pid: int) -> float | None:
-    """Return how many bytes a process has handed to write calls so far, None when it has ended."""
+    """Return how many bytes a process has passed to write calls so far, None when it has ended."""
     return _field(Path(f"/proc/{pid}/io"), "wchar:", 1.0)
 
 

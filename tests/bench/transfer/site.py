@@ -40,7 +40,7 @@ class Site(Running):
         self._nginx, self._network, self._connection_rate = nginx, network, connection_rate
         with within_network(network) if network else nullcontext():
             self._hub = Hub(state / "hub", host=host, store_url=f"http://{host}:{self._store_port}")
-        self._hub.page_size = _LONGEST_LIST  # its links to further pages lead past the server in front of it
+        self._hub.page_size = _LONGEST_LIST  # links to further pages would bypass the server in front of the hub
         self.s3 = S3(binaries, state / "s3") if binaries else None
         self._closing = ExitStack()
 
@@ -50,7 +50,7 @@ class Site(Running):
         return f"http://{self.host}:{self._port}"
 
     def folder(self, load: Load) -> Path:
-        """Return the directory of a load's files, for those who copy."""
+        """Return the directory of a load's files, for contenders that copy."""
         return self.state / "files" / load.name
 
     def start(self) -> None:
@@ -66,11 +66,11 @@ class Site(Running):
         self._closing.enter_context(Nginx(self._nginx, self._front(), self.state / "nginx", self._enter()))
 
     def stop(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         self._closing.close()
 
     def s3_environ(self) -> dict[str, str]:
-        """Return the variables by which S3 clients find server and keys."""
+        """Return the environment variables with which S3 clients find server and keys."""
         if self.s3 is None:
             return {}
         return {
@@ -111,7 +111,7 @@ class Site(Running):
         client.close()
 
     def _store_once(self, load: Load, commit: str) -> None:
-        """Put links in the place of copies: all contenders read the same pages of the page cache."""
+        """Replace copies by links, so that all contenders read the same pages of the page cache."""
         repository = self._hub.repositories.get(f"{OWNER}/{load.name}")
         assert repository is not None  # just pushed
         for path, entry in repository.commits[commit].items():

@@ -1,4 +1,4 @@
-"""The programs that a bench needs: found, or brought by `setup`."""
+"""The programs that a bench needs, found or installed by `setup`."""
 
 import os
 import re
@@ -37,18 +37,18 @@ _PLACES = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 @dataclass(frozen=True)
 class Tools:
-    """Where each tool that is there stands, by name, and the Python that has the packages of peers."""
+    """The path of each installed tool by name, and of the Python with the packages of other clients."""
 
     programs: Mapping[str, Path]
     python: Path | None
 
     def why_not(self, needed: tuple[str, ...]) -> str:
-        """Return what of `needed` is missing, empty when nothing is."""
+        """Return which of the needed tools are missing; empty if none is."""
         absent = [name for name in needed if name not in self.programs]
         return f"{', '.join(absent)} not found; `make bench BENCH=setup` brings what can be had" if absent else ""
 
     def versions(self) -> dict[str, str]:
-        """Return the version of each tool, as it says itself."""
+        """Return the version that each tool reports."""
         asked = {name: _version(path) for name, path in self.programs.items() if name in _ASKED}
         asked |= {built.name: built.version for built in (S5CMD, VERSITYGW)}
         return {**asked, **(_module_versions(self.python) if self.python else {})}
@@ -65,7 +65,7 @@ def bench_cache(env: Mapping[str, str]) -> Path:
 
 
 def find(env: Mapping[str, str]) -> Tools:
-    """Return what is there. Raises SetupFailed where the C programs of the bench do not compile."""
+    """Return the installed tools. Raises SetupFailed if the C programs of the bench do not compile."""
     found = {name: shutil.which(name, path=_PLACES) for name in PACKAGES.values()}
     programs = {name: Path(path) for name, path in found.items() if path}
     programs["larder"] = Path(sys.executable).with_name("larder")
@@ -84,7 +84,7 @@ def find(env: Mapping[str, str]) -> Tools:
 
 
 def setup(env: Mapping[str, str], notify: Notify, *, packages: bool) -> None:
-    """Bring what is missing: the S3 server, s5cmd, Python packages, and with `packages` those of Debian (root)."""
+    """Install missing tools: the S3 server, s5cmd, Python packages, and with `packages` those of Debian (root)."""
     build.setup(env, notify)
     if packages:
         _install_packages(env, notify)
@@ -121,7 +121,7 @@ def _venv(env: Mapping[str, str]) -> Path:
 
 
 def _ensure_venv(env: Mapping[str, str], notify: Notify) -> None:
-    place = _venv(env)  # its programs name it: it cannot be made elsewhere and moved
+    place = _venv(env)  # its programs contain its path, so it cannot be created elsewhere and moved
     if (place / _WHOLE).exists():
         return
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from s3transfer import crt  # type: ignore[import-untyped]  # it ships no types
 
 
 def main(bucket: str, prefix: str, target: str, _connections: str) -> None:
-    """Download the listed files, as many at a time as the library sees fit."""
+    """Download the listed files, as many at a time as the library chooses."""
     session = botocore.session.get_session()
     endpoint, region = os.environ["AWS_ENDPOINT_URL"], os.environ["AWS_REGION"]
     arguments = {"endpoint_url": endpoint, "region_name": region, "config": Config(s3={"addressing_style": "path"})}

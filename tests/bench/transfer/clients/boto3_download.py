@@ -11,7 +11,7 @@ _POOL = 40
 
 
 def main(bucket: str, prefix: str, target: str, connections: str) -> None:
-    """Download the listed files, several at a time, each as boto3 sees fit."""
+    """Download the listed files, several at a time, each with boto3's defaults."""
     client = boto3.client("s3", config=Config(s3={"addressing_style": "path"}, max_pool_connections=_POOL))
 
     def download(path: str) -> None:

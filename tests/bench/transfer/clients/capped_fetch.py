@@ -18,7 +18,7 @@ from shared.uri.model_uri import parse_uri
 
 
 def main(rate: str, root: str, *uris: str) -> None:
-    """Fetch all models at one time, as an agent does that has a bandwidth limit."""
+    """Fetch all models at the same time, as an agent with a bandwidth limit does."""
     bucket, stop = RateLimiter(float(rate)), threading.Event()
     settings = settings_from_environ(os.environ)
     store = Store.open(Path(root))

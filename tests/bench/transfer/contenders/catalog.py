@@ -1,4 +1,4 @@
-"""All contenders, and those that were wished for and cannot be had."""
+"""All contenders, and the requested ones that are not available."""
 
 from tests.bench.transfer.contenders import floors, http_tools, hub_client, larder, python_clients, s3_tools
 from tests.bench.transfer.contenders.contender import Contender
@@ -12,7 +12,7 @@ ALL: tuple[Contender, ...] = (
     *s3_tools.CONTENDERS,
 )
 
-# Over a slow link only what differs by its connections is of interest.
+# Over a slow link, only contenders that differ in their connections are of interest.
 FAR: tuple[str, ...] = ("C program, fsync", "larder fetch hf://", "curl --parallel", "aria2", "rclone, http")
 
 LEFT_OUT = {

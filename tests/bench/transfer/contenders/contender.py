@@ -1,4 +1,4 @@
-"""What a contender is: plain data, and a command made from it."""
+"""Contenders: plain data, and a command that is built from it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.bench.transfer.tools import Tools
 
 
 class Way(StrEnum):
-    """From where the bytes come."""
+    """The origin of the bytes."""
 
     HUB = "hub"
     HTTP = "http"
@@ -31,7 +31,7 @@ class Job:
     tools: Tools
 
     def program(self, name: str) -> str:
-        """Return the path of a tool that the contender said it needs."""
+        """Return the path of a tool that the contender needs."""
         return str(self.tools.programs[name])
 
     def write_list(self, lines: list[str]) -> Path:
@@ -41,13 +41,13 @@ class Job:
         return path
 
     def http_url(self, path: str = "") -> str:
-        """Return where the static server has a file, or all of them."""
+        """Return the URL of a file on the static server, or of all files."""
         return f"{self.site.url}/files/{self.load.name}/{path}"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to bring the files. `verifies`: against what; `needs`: tools; `role` marks what others are held to."""
+    """A way to transfer the files. `verifies`: the digest; `needs`: tools; `role` marks the baselines."""
 
     name: str
     way: Way

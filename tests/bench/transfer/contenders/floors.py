@@ -1,4 +1,4 @@
-"""What nobody can be much cheaper than: a copy on the disk, and C programs that receive, hash and write."""
+"""Lower bounds of the cost: a copy on the disk, and C programs that receive, hash and write."""
 
 import shlex
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def _http(synced: str) -> Callable[[Job], Command]:
 
 
 def _s3(job: Job) -> Command:
-    assert job.site.s3 is not None  # this way is entered only where there is one
+    assert job.site.s3 is not None  # this origin is used only if there is one
     client = job.site.s3.client()
     keys = {path: {"Bucket": OWNER, "Key": f"{job.load.name}/{path}"} for path in job.load.paths}
     urls = {p: client.generate_presigned_url("get_object", Params=key, ExpiresIn=_LINK_S) for p, key in keys.items()}
