@@ -28,8 +28,9 @@ def test_only_the_startup_taint_is_removed_once_all_important_models_are_ready(b
     assert _taints(bench) == [STARTUP["key"], GPU["key"]]
 
     bench.want(first.entry, msgspec.structs.replace(second.entry, granted=True), unimportant.entry)
-    bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to go")
+    bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to be gone")
     assert bench.has_labels(second)
+    bench.wait_for(lambda: bench.count("startup_taint_removed") > 0, "the removal to be logged")
     assert [e.get("missing") for e in bench.events() if e["event"] == "startup_taint_removed"] == [None]
 
     _taint(bench)  # as Karpenter does when it registers a node late
@@ -43,7 +44,8 @@ def test_the_startup_taint_is_removed_although_a_model_does_not_fit(bench: Bench
     bench.start("--startup-taint-failure-seconds", "3")
     bench.wait_phase(model, "Failed", "InsufficientStorage")
     assert _taints(bench) == [STARTUP["key"], GPU["key"]]
-    bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to go")
+    bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to be gone")
+    bench.wait_for(lambda: bench.count("startup_taint_removed") > 0, "the removal to be logged")
     (removed,) = [e for e in bench.events() if e["event"] == "startup_taint_removed"]
     assert removed["missing"] == ["llama (InsufficientStorage)"]
 
@@ -52,4 +54,4 @@ def test_the_startup_taint_is_removed_from_a_node_without_models(bench: Bench) -
     _taint(bench)
     bench.start("--startup-taint-failure-seconds", "3")
     assert _taints(bench) == [STARTUP["key"], GPU["key"]]
-    bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to go")
+    bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to be gone")

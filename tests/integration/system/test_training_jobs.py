@@ -137,7 +137,7 @@ def test_a_suspended_job_keeps_its_claims_and_resumes_with_them(site: Site) -> N
     claims = {name: claim["metadata"]["uid"] for name, claim in owned(site, CLAIMS, job).items()}
     suspend["spec"]["runPolicy"]["suspend"] = True
     site.api.patch(f"{KINDS[KIND]}/{job}", suspend)
-    site.until(lambda: not owned(site, PODS, job), "the pods to go")
+    site.until(lambda: not owned(site, PODS, job), "the pods to be gone")
     site.until(lambda: condition(site, job, "Suspended").get("status") == "True", "the job to be suspended")
     assert "startTime" not in site.status(KIND, job)
     suspend["spec"]["runPolicy"]["suspend"] = False
@@ -159,7 +159,7 @@ def test_a_job_fails_at_its_deadline_and_keeps_finished_pods(site: Site) -> None
     end(site, f"{job}-worker-0")
     site.api.patch(f"{KINDS[KIND]}/{job}", {"spec": {"runPolicy": {"activeDeadlineSeconds": 1}}})
     assert "1 seconds of activeDeadlineSeconds" in says(site, job, "DeadlineExceeded")
-    site.until(lambda: owned(site, PODS, job).keys() == {f"{job}-worker-0"}, "the pending pod to go")
+    site.until(lambda: owned(site, PODS, job).keys() == {f"{job}-worker-0"}, "the pending pod to be gone")
     assert condition(site, job, "Failed")["status"] == "True"
     assert len(owned(site, CLAIMS, job)) == 2
     site.delete(KIND, job)
@@ -197,8 +197,8 @@ def test_a_job_is_deleted_with_its_claims_after_its_ttl(site: Site) -> None:
     job = train(site, runPolicy={"ttlSecondsAfterFinished": 1})
     running(site, job)
     end(site, f"{job}-worker-0")
-    site.until(lambda: site.is_gone(KIND, job), "the job to go")
-    site.until(lambda: not owned(site, CLAIMS, job), "its claims to go")
+    site.until(lambda: site.is_gone(KIND, job), "the job to be gone")
+    site.until(lambda: not owned(site, CLAIMS, job), "its claims to be gone")
 
 
 def test_colliding_claim_names_of_two_jobs_are_reported_as_a_conflict(site: Site) -> None:
@@ -225,7 +225,7 @@ def test_a_foreign_claim_is_not_adopted(site: Site) -> None:
     assert "is not used" in says(site, job, "NameConflict")
     assert not owned(site, PODS, job)
     site.delete(KIND, job)
-    site.until(lambda: site.is_gone(KIND, job), "the job to go")
+    site.until(lambda: site.is_gone(KIND, job), "the job to be gone")
     assert site.api.answers(f"{CLAIMS}/data-{job}-worker-0")
 
 
@@ -311,8 +311,12 @@ def test_a_quota_is_reported_and_the_pods_are_created_once_it_is_removed(site: S
     pods = f"/api/v1/namespaces/{namespace}/pods"
     assert len(site.api.get(claims)["items"]) == 1
     assert len(site.api.get(pods)["items"]) <= 1
-    events = site.api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
-    assert any(e["reason"] == "Refused" and "exceeded quota" in e["message"] for e in events)
+
+    def is_reported() -> bool:
+        events = site.api.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+        return any(e["reason"] == "Refused" and "exceeded quota" in e["message"] for e in events)
+
+    site.until(is_reported, "an Event about the quota")
     site.api.delete(f"{quotas}/none")
     site.until(lambda: len(site.api.get(pods)["items"]) == 3, "all pods")
 
@@ -322,8 +326,8 @@ def test_a_namespace_may_be_deleted_while_claims_are_created(site: Site, namespa
     claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     site.until(lambda: len(site.api.get(claims)["items"]) >= 3, "some claims")
     site.api.delete(f"/api/v1/namespaces/{namespace}")
-    site.until(lambda: not site.api.answers(path), "the job to go")
-    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
+    site.until(lambda: not site.api.answers(path), "the job to be gone")
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to be gone")
 
 
 def test_a_job_deleted_while_its_claims_are_queued_leaves_none(site: Site) -> None:
@@ -333,7 +337,7 @@ def test_a_job_deleted_while_its_claims_are_queued_leaves_none(site: Site) -> No
     assert "in the queue" in says(site, job, "Queued")
     event(site, job, "Queued")
     site.delete(KIND, job)
-    site.until(lambda: not owned(site, CLAIMS, job) and not owned(site, PODS, job), "all to go")
+    site.until(lambda: not owned(site, CLAIMS, job) and not owned(site, PODS, job), "all to be gone")
     later = train(site)
     wait_claims(site, later, 1)
     assert not owned(site, CLAIMS, job)

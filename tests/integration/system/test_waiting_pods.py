@@ -83,16 +83,21 @@ def test_gates_are_removed_once_a_node_has_the_files_although_the_leader_was_kil
     other = run(site, stalled.name, "gated", gates=(HELD,))
     assert gates(site, pods[0]) == [GATE]
     assert set(gates(site, other)) == {HELD, GATE}
-    site.until(lambda: "WaitingForModel" in reasons(site, pods[0]), "the oldest to be told")
-    samples = scrape(f"http://{LOOPBACK}:{site.leader().health_port}")
-    assert samples['larder_waiting_pods{placement="gated"}'] == 61
+    site.until(lambda: "WaitingForModel" in reasons(site, pods[0]), "the Event on the oldest pod")
+    samples: dict[str, float] = {}
+
+    def all_counted() -> bool:
+        samples.update(scrape(f"http://{LOOPBACK}:{site.leader().health_port}"))
+        return samples.get('larder_waiting_pods{placement="gated"}') == 61
+
+    site.until(all_counted, "all pods to be counted")
     assert samples['larder_waiting_pods_oldest_seconds{placement="gated"}'] > 0
     killed = site.leader()
     killed.process.kill()
     stalled.come()
     killed.start()
     site.cluster.aim_webhooks(site.cluster.controllers[0])
-    site.until(lambda: not any(gates(site, pod) for pod in pods), "all gates to go")
+    site.until(lambda: not any(gates(site, pod) for pod in pods), "all gates to be gone")
     site.until(lambda: gates(site, other) == [HELD], "the gate of somebody else to stay")
     site.until(lambda: all(site.pod_node(pod) in ("a", "b") for pod in pods), "all to be scheduled")
     for pod in (*pods, other):
@@ -105,12 +110,12 @@ def test_a_pod_on_a_node_without_the_files_gets_events_about_their_progress(site
     node = site.pod_node(pod)
     site.until(lambda: awaited(site, node, stalled.name) == [True], "its node to know")
     assert awaited(site, "b" if node == "a" else "a", stalled.name) == [False]
-    site.until(lambda: "WaitingForModel" in reasons(site, pod), "the pod to be told")
+    site.until(lambda: "WaitingForModel" in reasons(site, pod), "the Event on the pod")
     assert f"node {node} does not have model {stalled.name}@" in reasons(site, pod)["WaitingForModel"]
     with site.cluster.nodes.lost(node):
         site.until(lambda: "not Ready" in reasons(site, pod).get("ModelDelayed", ""), "the lost node to be named")
     stalled.come()
-    site.until(lambda: "ModelOnNode" in reasons(site, pod), "the pod to hear the end")
+    site.until(lambda: "ModelOnNode" in reasons(site, pod), "the last Event on the pod")
     site.until(lambda: awaited(site, node, stalled.name) == [False], "its node to be free again")
     site.delete_pod(pod)
 
@@ -172,7 +177,7 @@ def test_an_unscheduled_pod_keeps_its_revision_on_the_nodes_after_an_update(site
         refreshed(site, name, uri)
     for name in (kept, gone):
         site.until(lambda n=name: site.status(KIND, n)["servingRevision"] != old[n], "the flip")  # type: ignore[misc]
-    site.until(lambda: not any(site.snapshot(n, gone, old[gone]).exists() for n in "ab"), "the unused one to go")
+    site.until(lambda: not any(site.snapshot(n, gone, old[gone]).exists() for n in "ab"), "the unused one to be gone")
     assert all(site.snapshot(n, kept, old[kept]).exists() for n in "ab")
     assert {e.get("state", "Present") for n in "ab" for e in site.entries(n, kept)} == {"Present"}
     site.api.patch(f"{_PODS}/{pod}", {"spec": {"schedulingGates": None}})
@@ -193,7 +198,7 @@ def test_a_node_added_during_an_update_downloads_the_old_revision_for_its_pod(si
     made = body(site, name, "preferred", starts=False)
     made["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "c"}
     pod = site.pod(made)["metadata"]["name"]
-    site.until(lambda: site.snapshot("c", name, old).exists(), "the old revision to come for the pod")
+    site.until(lambda: site.snapshot("c", name, old).exists(), "the old revision to be downloaded for the pod")
     assert site.pod_node(pod) == "c"
     site.delete_pod(pod)
     site.hub.faults.clear()
@@ -211,7 +216,7 @@ def test_a_deleted_model_is_kept_for_a_waiting_pod_and_a_forced_removal_is_repor
     assert f"pod default/{pod}" in site.wait_reason(KIND, stalled.name, "InUse")
     assert awaited(site, node, stalled.name) == [True]
     site.api.patch(path_of(KIND, stalled.name), {"metadata": {"finalizers": None}})
-    site.until(lambda: "ModelRemoved" in reasons(site, pod), "the pod to hear that its model will not come")
+    site.until(lambda: "ModelRemoved" in reasons(site, pod), "the Event about the lost model on the pod")
     site.delete_pod(pod)
 
 
@@ -228,10 +233,10 @@ def test_a_missing_model_or_revision_is_reported_on_the_pod_and_its_owner(site: 
     pod = site.api.get(selected)["items"][0]["metadata"]["name"]
     for reason, snapshot in (("ModelRevisionGone", f"{model}@{'0' * 40}"), ("ModelRemoved", "never-declared@r1")):
         site.api.patch(f"{_PODS}/{pod}", {"metadata": {"annotations": {"larder.dev/models": snapshot}}})
-        site.until(lambda r=reason: r in reasons(site, pod), "the pod to be told")  # type: ignore[misc]
-        site.until(lambda r=reason: r in reasons(site, web), "its owner to be told")  # type: ignore[misc]
+        site.until(lambda r=reason: r in reasons(site, pod), "the Event on the pod")  # type: ignore[misc]
+        site.until(lambda r=reason: r in reasons(site, web), "the Event on its owner")  # type: ignore[misc]
     site.api.delete(f"{sets}/{web}")
-    site.until(lambda: not site.api.get(selected)["items"], "the pod to go")
+    site.until(lambda: not site.api.get(selected)["items"], "the pod to be gone")
 
 
 def test_gates_and_annotations_forged_by_a_tenant_have_no_effect(site: Site) -> None:
@@ -244,7 +249,7 @@ def test_gates_and_annotations_forged_by_a_tenant_have_no_effect(site: Site) -> 
         "annotations": {"larder.dev/models": "team-b_secret@0123", "larder.dev/placement": "preferred"},
     }
     site.api.patch(f"{_PODS}/{name}", {"metadata": marks})
-    site.until(lambda: gates(site, name) == [HELD], "a gate with nothing behind it to go")
+    site.until(lambda: gates(site, name) == [HELD], "a gate with nothing behind it to be gone")
     assert reasons(site, name) == {}
     assert not any(site.entries(node, "team-b_secret") for node in ("a", "b", "c"))
     site.delete_pod(name)
