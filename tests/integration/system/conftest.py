@@ -12,6 +12,7 @@ from rig.larder.objects import open_to_services
 from rig.larder.site import Site
 from shared.names import NODE_PREFIXES
 from tests.integration.system.claims import NAMESPACE, PODS
+from tests.integration.system.download_pods import CLASS, CLASSES
 from tests.integration.system.sites import CSI_DRIVER, GPU, KSERVE_SERVICES, opened
 
 Why = Callable[..., str]
@@ -29,6 +30,14 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     }
     with opened(binaries, tmp_path_factory.mktemp("site"), settings, {"a": GPU, "b": GPU, "c": {}}) as site:
         yield site
+
+
+@pytest.fixture(scope="module")
+def storage_class(site: Site) -> Iterator[None]:
+    """The class of claims whose volumes the tests create."""
+    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
+    yield
+    site.api.delete(f"{CLASSES}/{CLASS}")
 
 
 @pytest.fixture
@@ -90,4 +99,4 @@ def kserve(site: Site) -> Iterator[None]:
     site.until(lambda: site.api.answers(KSERVE_SERVICES), "KServe's kind to be served")
     yield
     site.api.delete(f"{definitions}/{name}")
-    site.until(lambda: not site.api.answers(KSERVE_SERVICES), "KServe's kind to go")
+    site.until(lambda: not site.api.answers(KSERVE_SERVICES), "KServe's kind to be gone")

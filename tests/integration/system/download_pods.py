@@ -61,6 +61,12 @@ def report(site: Site, job: Json, phase: str, result: DownloadReport, current: s
     site.api.patch(f"{pods}/{found[0]['metadata']['name']}/status", body)
 
 
+def wait_model_phase(site: Site, model: str, phase: str) -> Json:
+    """Wait until a Model has a phase, and return its status."""
+    site.until(lambda: site.status("Model", model).get("phase") == phase, f"Model {model} to be {phase}")
+    return site.status("Model", model)
+
+
 def ready_model(site: Site, current: str = "Running") -> str:
     """Declare a Model, simulate its storage and download, and return its name once it is Ready."""
     site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
@@ -72,7 +78,7 @@ def ready_model(site: Site, current: str = "Running") -> str:
     site.until(lambda: site.api.answers(path), f"the Job of {model}")
     volume_for(site, f"model-{model}")
     report(site, site.api.get(path), "Succeeded", DownloadReport(revision="abc"), current)
-    site.until(lambda: site.status("Model", model).get("phase") == "Ready", f"Model {model} to be Ready")
+    wait_model_phase(site, model, "Ready")
     return model
 
 

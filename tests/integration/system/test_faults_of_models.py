@@ -9,20 +9,23 @@ import yaml
 from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.download_report import DownloadReport
-from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, PODS, claims_in, jobs_in, report, volume_for
+from tests.integration.system.download_pods import (
+    CLAIMS,
+    CLASS,
+    JOBS,
+    PODS,
+    claims_in,
+    jobs_in,
+    report,
+    volume_for,
+    wait_model_phase,
+)
 
 KIND, GROUP = "Model", "/apis/models.example.com/v1alpha1"
-CLASSES, NODES = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/nodes"
+NODES = "/api/v1/nodes"
 EXAMPLES = Path(__file__).parent / "model_operator"
 DONE = DownloadReport(revision="abc")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _storage(site: Site) -> Iterator[None]:
-    """A class whose volumes the tests make."""
-    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
-    yield
-    site.api.delete(f"{CLASSES}/{CLASS}")
+pytestmark = pytest.mark.usefixtures("storage_class")
 
 
 @pytest.fixture
@@ -66,21 +69,16 @@ def wait_job(site: Site, model: str, namespace: str = "default") -> Json:
     return found[0]
 
 
-def wait_phase(site: Site, model: str, phase: str) -> Json:
-    site.until(lambda: site.status(KIND, model).get("phase") == phase, f"Model {model} to be {phase}")
-    return site.status(KIND, model)
-
-
 def test_the_example_model_and_deployment_of_the_specification_work(site: Site) -> None:
     """The Model and the Deployment of the specification, and the pod that it expects."""
     model: Json = yaml.safe_load((EXAMPLES / "model.yaml").read_text())
     name = model["metadata"]["name"]
     site.api.create(f"{GROUP}/namespaces/default/models", model)
     job = wait_job(site, name)
-    wait_phase(site, name, "Downloading")
+    wait_model_phase(site, name, "Downloading")
     volume_for(site, f"model-{name}", storage_class="longhorn", size="20Gi")
     report(site, job, "Succeeded", DONE)
-    status = wait_phase(site, name, "Ready")
+    status = wait_model_phase(site, name, "Ready")
     assert (status["pvcName"], status["progress"]) == (f"model-{name}", 100)
 
     deployment: Json = yaml.safe_load((EXAMPLES / "deployment.yaml").read_text())
@@ -95,7 +93,7 @@ def test_the_example_model_and_deployment_of_the_specification_work(site: Site) 
     assert expected["volumeMounts"][0] in container["volumeMounts"]
     assert wanted["volumes"][0] in pod["spec"]["volumes"]
     site.api.delete("/apis/apps/v1/namespaces/default/deployments/vllm-server?propagationPolicy=Background")
-    site.until(lambda: not site.api.get(f"{PODS}?labelSelector=app=vllm")["items"], "the pod to go")
+    site.until(lambda: not site.api.get(f"{PODS}?labelSelector=app=vllm")["items"], "the pod to be gone")
     site.delete(KIND, name)
 
 
@@ -111,7 +109,7 @@ def test_a_download_whose_pod_is_evicted_continues_in_another(site: Site) -> Non
     site.until(lambda: bool(running(site, job)), "a third pod")
     assert site.status(KIND, model)["phase"] == "Downloading"
     report(site, job, "Succeeded", DONE)
-    wait_phase(site, model, "Ready")
+    wait_model_phase(site, model, "Ready")
     site.delete(KIND, model)
 
 
@@ -125,7 +123,7 @@ def test_a_download_that_runs_out_of_memory_is_reported_and_fails_once_its_job_g
     assert site.status(KIND, model)["phase"] == "Downloading"
     site.api.patch(f"{JOBS}/{job['metadata']['name']}", {"spec": {"backoffLimit": 1}})  # 3 takes a minute longer
     run_out_of_memory(site, job)
-    failed = wait_phase(site, model, "Failed")
+    failed = wait_model_phase(site, model, "Failed")
     (ready,) = (c for c in failed["conditions"] if c["type"] == "Ready")
     assert ready["reason"] == "OutOfMemory"
     assert "the Job's memory limit of 2Gi; delete Job model-download-" in failed["message"]
@@ -163,7 +161,7 @@ def test_a_namespace_may_be_deleted_during_a_download(site: Site, namespace: str
     wait_job(site, model, namespace)
     volume_for(site, f"model-{model}", namespace)
     site.api.delete(f"/api/v1/namespaces/{namespace}")
-    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to be gone")
     other = declare(site)
     wait_job(site, other)  # no finalizer blocks the deletion
     site.delete(KIND, other)
@@ -191,5 +189,5 @@ def test_a_download_whose_pod_was_lost_with_its_node_continues_in_another(site: 
     site.until(lambda: [p["metadata"]["uid"] for p in running(site, job)] != [pod["metadata"]["uid"]], "another pod")
     assert named(site, CLAIMS, f"model-{model}")
     report(site, job, "Succeeded", DONE)
-    wait_phase(site, model, "Ready")
+    wait_model_phase(site, model, "Ready")
     site.delete(KIND, model)

@@ -1,7 +1,5 @@
 """ModelCaches on a real control plane, from the claim to the pods that mount it; the test acts as the kubelets."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rig.errors import CallRefused
@@ -15,14 +13,7 @@ from tests.integration.system.sites import CSI_DRIVER
 
 KIND = "ModelCache"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _storage(site: Site) -> Iterator[None]:
-    """A storage class whose volumes the tests create."""
-    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
-    yield
-    site.api.delete(f"{CLASSES}/{CLASS}")
+pytestmark = pytest.mark.usefixtures("storage_class")
 
 
 def declare(site: Site, uri: str = "", **spec: object) -> str:
@@ -96,7 +87,7 @@ def test_a_model_cache_serves_pods_from_its_claim_until_it_is_deleted(site: Site
     site.until(lambda: user in _refusal(site, cache), "the deletion to be refused with its user")
     site.delete_pod(user)
     site.until(lambda: _refusal(site, cache) == "", "the deletion")
-    site.until(lambda: site.is_gone(KIND, cache), "the cache to go")
+    site.until(lambda: site.is_gone(KIND, cache), "the cache to be gone")
     assert not site.api.answers(f"{CLAIMS}/{cache}")
 
 
@@ -131,7 +122,7 @@ def test_a_pv_spec_creates_a_bound_volume_and_claim_that_are_deleted_with_the_ca
     report(site, job, "Succeeded", DownloadReport(revision=site.status(KIND, cache)["resolvedRevision"]))
     site.wait_ready(KIND, cache)
     site.until(lambda: _refusal(site, cache) == "", "the deletion")
-    site.until(lambda: site.is_gone(KIND, cache), "the cache to go")
+    site.until(lambda: site.is_gone(KIND, cache), "the cache to be gone")
     assert not site.api.answers(f"{CLAIMS}/{cache}")
     assert not site.api.answers(f"{VOLUMES}/{name}")
 
@@ -277,7 +268,7 @@ def test_a_class_whose_provisioner_is_missing_is_reported_until_the_claim_is_bou
     assert "correct spec.pvcSpec.storageClassName" in output
     job = job_of(site, cache)
     volume_for(site, cache, storage_class=lost)
-    site.until(lambda: site.ready_condition(KIND, cache)["reason"] != "ClaimNotBound", "the reason to go")
+    site.until(lambda: site.ready_condition(KIND, cache)["reason"] != "ClaimNotBound", "the reason to be gone")
     report(site, job, "Succeeded", DownloadReport(revision=site.status(KIND, cache)["resolvedRevision"]))
     conditions = site.wait_ready(KIND, cache)["conditions"]
     assert not {c["type"] for c in conditions if c["status"] == "True"} & {"Stalled", "Reconciling"}
@@ -318,6 +309,6 @@ def test_deleting_a_namespace_removes_its_cache_and_pods(site: Site) -> None:
     site.until(is_made, "the pod to be admitted")
     site.until(lambda: site.api.get(f"{pods}/user")["status"].get("phase") == "Running", "the pod to run")
     site.api.delete(f"/api/v1/namespaces/{namespace}")
-    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go", 180)
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to be gone", 180)
     assert site.api.get(f"{VOLUMES}/{volume}")["status"]["phase"] == "Released"
     site.api.delete(f"{VOLUMES}/{volume}")

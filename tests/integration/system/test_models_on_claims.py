@@ -1,6 +1,5 @@
 """Models (`models.example.com`) on a real control plane; the test acts as the storage and the kubelets."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -9,19 +8,21 @@ from rig.errors import CallRefused
 from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.download_report import DownloadReport
-from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, PODS, report, volume_for
+from tests.integration.system.download_pods import (
+    CLAIMS,
+    CLASS,
+    JOBS,
+    NAMESPACE,
+    PODS,
+    report,
+    volume_for,
+    wait_model_phase,
+)
 
 KIND = "Model"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 DONE = DownloadReport(revision="abc")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _storage(site: Site) -> Iterator[None]:
-    """A storage class whose volumes the tests create."""
-    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}, "provisioner": "kubernetes.io/no-provisioner"})
-    yield
-    site.api.delete(f"{CLASSES}/{CLASS}")
+pytestmark = pytest.mark.usefixtures("storage_class")
 
 
 def declare(site: Site, name: str = "", **spec: object) -> str:
@@ -31,11 +32,6 @@ def declare(site: Site, name: str = "", **spec: object) -> str:
         **spec,
     }
     return site.create(KIND, name or site.name("mdl"), fields)
-
-
-def wait_phase(site: Site, model: str, phase: str) -> Json:
-    site.until(lambda: site.status(KIND, model).get("phase") == phase, f"Model {model} to be {phase}")
-    return site.status(KIND, model)
 
 
 def job_of(site: Site, model: str, but: str = "") -> Json:
@@ -74,7 +70,7 @@ def ready(site: Site, version: str = "") -> str:
     job = job_of(site, model)
     volume_for(site, f"model-{model}")
     report(site, job, "Succeeded", DONE)
-    wait_phase(site, model, "Ready")
+    wait_model_phase(site, model, "Ready")
     return model
 
 
@@ -92,7 +88,7 @@ def test_a_model_is_downloaded_to_its_claim_becomes_ready_and_is_deleted_with_it
     assert spec["nodeSelector"]["disk"] == "fast"
     (secret,) = (volume["secret"] for volume in spec["volumes"] if "secret" in volume)
     assert (secret["secretName"], secret["optional"]) == ("absent", True)
-    status = wait_phase(site, model, "Downloading")
+    status = wait_model_phase(site, model, "Downloading")
     assert status["pvcName"] == f"model-{model}"
     model_without_selector = ready(site)
     found = site.status(KIND, model_without_selector)
@@ -112,12 +108,12 @@ def test_a_failed_download_is_retried_once_its_job_is_deleted(site: Site) -> Non
     job = job_of(site, model)
     volume_for(site, f"model-{model}")
     report(site, job, "Failed", DownloadReport(reason="AuthDenied", message="the hub refuses the token"))
-    assert "the hub refuses the token" in wait_phase(site, model, "Failed")["message"]
+    assert "the hub refuses the token" in wait_model_phase(site, model, "Failed")["message"]
     site.api.delete(f"{JOBS}/{job['metadata']['name']}")
     again = job_of(site, model, but=job["metadata"]["uid"])
-    wait_phase(site, model, "Downloading")
+    wait_model_phase(site, model, "Downloading")
     report(site, again, "Succeeded", DONE)
-    wait_phase(site, model, "Ready")
+    wait_model_phase(site, model, "Ready")
 
 
 def test_a_ready_model_stays_ready_without_its_job_and_after_a_restart_of_the_controllers(site: Site) -> None:
@@ -147,9 +143,9 @@ def test_a_deleted_claim_is_recreated_and_refilled(site: Site) -> None:
     site.until(is_new, "another claim")
     volume_for(site, f"model-{model}")
     again = job_of(site, model, but=first["metadata"]["uid"])
-    wait_phase(site, model, "Downloading")
+    wait_model_phase(site, model, "Downloading")
     report(site, again, "Succeeded", DONE)
-    wait_phase(site, model, "Ready")
+    wait_model_phase(site, model, "Ready")
 
 
 def test_a_new_version_is_downloaded_beside_the_old_files_and_then_served(site: Site) -> None:
@@ -193,7 +189,7 @@ def test_a_larger_size_grows_the_claim_and_retries_the_download_that_lacked_spac
     first = job_of(site, model)
     volume_for(site, f"model-{model}", storage_class=growing)
     report(site, first, "Failed", DownloadReport(reason="InsufficientStorage", message="1.0 GiB more is needed"))
-    wait_phase(site, model, "Failed")
+    wait_model_phase(site, model, "Failed")
     site.api.patch(path_of(model), {"spec": {"storage": {"size": "2Gi"}}})
     claim = f"{CLAIMS}/model-{model}"
 
@@ -205,7 +201,7 @@ def test_a_larger_size_grows_the_claim_and_retries_the_download_that_lacked_spac
     site.api.patch(f"{claim}/status", {"status": {"capacity": {"storage": "2Gi"}}})  # as the driver does
     again = job_of(site, model, but=first["metadata"]["uid"])
     report(site, again, "Succeeded", DONE)
-    wait_phase(site, model, "Ready")
+    wait_model_phase(site, model, "Ready")
     site.until(lambda: not holds(site.status(KIND, model), "Resizing"), "the growth to be over")
     site.api.patch(path_of(model), {"spec": {"storage": {"size": "1Gi"}}})
     site.until(lambda: "cannot shrink" in message_of(site.status(KIND, model), "Resizing"), "the reason to be reported")

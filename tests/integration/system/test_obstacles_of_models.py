@@ -1,7 +1,5 @@
 """Obstacles to the download of a Model (`models.example.com`), and its continuation once they are removed."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rig.larder.cluster_driver import Json
@@ -15,14 +13,7 @@ from tests.integration.system.training import role, train
 KIND, CLASSES = "Model", "/apis/storage.k8s.io/v1/storageclasses"
 NO_PROVISIONER: Json = {"provisioner": "kubernetes.io/no-provisioner"}
 DONE = DownloadReport(revision="abc")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _storage(site: Site) -> Iterator[None]:
-    """A storage class whose volumes the tests create."""
-    site.api.ensure(CLASSES, {"metadata": {"name": CLASS}} | NO_PROVISIONER)
-    yield
-    site.api.delete(f"{CLASSES}/{CLASS}")
+pytestmark = pytest.mark.usefixtures("storage_class")
 
 
 def declare(site: Site, name: str = "", storage_class: str = CLASS, size: str = "1Gi") -> str:
@@ -37,7 +28,7 @@ def says(site: Site, model: str, reason: str) -> str:
     def reasons() -> list[str]:
         return [c["reason"] for c in site.status(KIND, model).get("conditions", []) if c["type"] == "Ready"]
 
-    site.until(lambda: reasons() == [reason], f"Model {model} to say {reason}")
+    site.until(lambda: reasons() == [reason], f"Model {model} to report {reason}")
     return str(site.status(KIND, model)["message"])
 
 
@@ -132,7 +123,7 @@ def test_a_model_recreated_right_after_its_deletion_gets_a_claim_and_job_of_its_
     report(site, first, "Succeeded", DONE)
     says(site, model, "Ready")
     site.delete(KIND, model)
-    site.until(lambda: site.is_gone(KIND, model), "the first to go")
+    site.until(lambda: site.is_gone(KIND, model), "the first to be gone")
     declare(site, model)
 
     job_of(site, model, but=first["metadata"]["uid"])
