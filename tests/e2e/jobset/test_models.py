@@ -28,5 +28,5 @@ def test_every_pod_of_a_jobset_gets_the_model_and_its_own_claim(site: Site) -> N
         claims.add(own["claimName"])
     assert claims == {f"data-{name}-worker-{job}-{index}" for job in (0, 1) for index in (0, 1)}
     site.api.delete(f"{JOBSETS}/{name}?propagationPolicy=Foreground")
-    site.until(lambda: not site.api.answers(f"{JOBSETS}/{name}"), "the JobSet to go")
+    site.until(lambda: not site.api.answers(f"{JOBSETS}/{name}"), "the JobSet to be gone")
     site.delete("Model", model)

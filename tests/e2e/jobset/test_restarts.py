@@ -6,9 +6,9 @@ import pytest
 
 from rig.larder.site import Site
 from tests.builders.replica_claims import GATE, pod_template, template
+from tests.e2e.jobset.claims import NAMESPACE, claims_of
 
 Json = dict[str, Any]
-NAMESPACE = "/api/v1/namespaces/default"
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
@@ -29,11 +29,6 @@ def pods_of(site: Site, name: str) -> list[Json]:
     chosen = f"labelSelector=jobset.sigs.k8s.io/jobset-name={name}"
     found = site.api.get(f"{NAMESPACE}/pods?{chosen}")["items"]
     return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
-
-
-def claims_of(site: Site, name: str) -> dict[str, Json]:
-    claims = site.api.get(f"{NAMESPACE}/persistentvolumeclaims")["items"]
-    return {c["metadata"]["name"]: c["metadata"] for c in claims if f"-{name}-" in c["metadata"]["name"]}
 
 
 def wait_released(site: Site, name: str, attempt: str) -> list[Json]:
@@ -91,5 +86,5 @@ def test_jobs_of_a_jobset_are_refused_with_a_remedy_only_if_they_are_not_indexed
     events = f"{NAMESPACE}/events?fieldSelector=involvedObject.name={name}"
     site.until(
         lambda: any("set completionMode: Indexed" in e["message"] for e in site.api.get(events)["items"]),
-        "the JobSet to say why it has no Jobs",
+        "the JobSet to report why it has no Jobs",
     )

@@ -4,13 +4,13 @@ from typing import Any
 
 from rig.larder.site import Site
 from tests.builders.replica_claims import GATE, definition, pod_template, template
+from tests.e2e.jobset.claims import NAMESPACE, claims_of
 
 Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 API_VERSION, KIND = "trainer.kubeflow.org/v1alpha1", "TrainJob"
 TRAIN_JOBS = f"/apis/{API_VERSION}/namespaces/default/trainjobs"
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
-NAMESPACE = "/api/v1/namespaces/default"
 
 
 def jobset_of(train_job: Json) -> Json:
@@ -43,11 +43,6 @@ def released(site: Site, name: str, *, other_than: frozenset[str] = frozenset())
     return frozenset(pod["metadata"]["uid"] for pod in found)
 
 
-def claims_of(site: Site, name: str) -> dict[str, Json]:
-    claims = site.api.get(f"{NAMESPACE}/persistentvolumeclaims")["items"]
-    return {c["metadata"]["name"]: c["metadata"] for c in claims if f"-{name}-" in c["metadata"]["name"]}
-
-
 def test_the_train_job_owns_the_claims_and_they_survive_its_jobset(site: Site) -> None:
     site.api.ensure(DEFINITIONS, definition(API_VERSION, KIND))
     site.until(lambda: site.api.answers(TRAIN_JOBS), "the kind to be served")
@@ -61,7 +56,7 @@ def test_the_train_job_owns_the_claims_and_they_survive_its_jobset(site: Site) -
         (owner,) = claim["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == (KIND, made["metadata"]["uid"])
     site.api.delete(f"{JOBSETS}/{name}?propagationPolicy=Foreground")
-    site.until(lambda: not site.api.answers(f"{JOBSETS}/{name}"), "the JobSet to go")
+    site.until(lambda: not site.api.answers(f"{JOBSETS}/{name}"), "the JobSet to be gone")
     site.api.create(JOBSETS, jobset_of(made))
     released(site, name, other_than=first)
     assert {c: meta["uid"] for c, meta in claims_of(site, name).items()} == {c: m["uid"] for c, m in before.items()}
