@@ -26,11 +26,11 @@ _SHARED_MACHINE = {"GOMAXPROCS": "1", "GOGC": "400"}  # for Go programs that tes
 
 
 def pytest_configure() -> None:
-    """Leave no event loop to synchronous tests: a plugin would make one there that nobody closes.
+    """Configure the event loop, hypothesis and signals for all tests.
 
-    No test of properties fails because the machine is slow. The programs of tests end at Ctrl-C, even if a shell runs
-    pytest in the background, where it and its children would ignore that. Servers beside those of other workers do
-    without threads that would only wait for a core.
+    Synchronous tests get no event loop, because a plugin would create one there that is never closed. Property tests do
+    not fail on slow machines. Ctrl-C ends the programs of tests even if a shell runs pytest in the background, where
+    it and its children would ignore that. On xdist workers, Go servers use a single thread for Go code.
     """
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.update(_SHARED_MACHINE)
@@ -42,7 +42,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep what thousands of test items are made of out of every later garbage collection, and collect more rarely.
+    """Exclude the objects of test items from later garbage collections, and collect more rarely.
 
     The usual threshold of 700 objects costs the unit tests a twelfth of their processor time.
     """

@@ -13,37 +13,37 @@ from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.objects import only
 
 OME, KSERVE, OWN = "ome.io", "serving.kserve.io", "larder.dev"
-FOLLOW = {"list": "reflectors follow it", "watch": "reflectors follow it"}
-READ = {"get": "live reads before files go, and before each write"} | FOLLOW
-STATUS = {"get": "a write rests on what was read", "update": "what the user is told"}
-MODEL = READ | {"update": "finalizers, and the record where the kind is another product's"}
+FOLLOW = {"list": "read by reflectors", "watch": "read by reflectors"}
+READ = {"get": "live reads before files are removed, and before each write"} | FOLLOW
+STATUS = {"get": "read before each write", "update": "the status that users see"}
+MODEL = READ | {"update": "finalizers, and the record if the kind is another product's"}
 
 CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     ("", "nodes"): {"get": "the live uid of a Node"} | FOLLOW,
     ("", "pods"): {
-        "get": "whether a pod that is to be ended still waits, live",
+        "get": "a live read before a waiting pod is failed",
         "list": "users of a model, live; agents",
         "watch": "users and agents",
-        "patch": "the scheduling gate; a policy holds it to that",
+        "patch": "the scheduling gate; restricted by a policy",
     },
-    ("", "pods/status"): {"patch": "ends pods that must not wait; a policy holds it to those"},
+    ("", "pods/status"): {"patch": "fails pods that must not wait; restricted by a policy"},
     ("", "events"): {"create": "Events on models"},
     ("", "persistentvolumeclaims"): {
         "get": "the claim of a model, live",
-        "list": "wakes its models; names that are taken",
+        "list": "changes that queue models; names that are taken",
         "watch": "as list",
-        "create": "claims of models; a policy holds them to their shape",
+        "create": "claims of models; restricted by a policy",
         "delete": "as create",
     },
     ("", "persistentvolumes"): {
         "get": "whether a volume of that name is ours, live",
-        "create": "volumes of models; a policy holds them to their shape",
+        "create": "volumes of models; restricted by a policy",
         "delete": "as create",
     }
     | FOLLOW,
-    ("", "namespaces"): {"get": "the label that claims.requireNamespaceLabel asks for"},
+    ("", "namespaces"): {"get": "the label that claims.requireNamespaceLabel requires"},
     ("storage.k8s.io", "storageclasses"): {"get": "whether a claim waits for its first consumer"},
-    ("batch", "jobs"): {"get": "how a metadata Job ended", "create": "metadata Jobs; a policy holds it to their shape"},
+    ("batch", "jobs"): {"get": "how a metadata Job ended", "create": "metadata Jobs; restricted by a policy"},
     (OME, "basemodels"): MODEL,
     (OME, "clusterbasemodels"): MODEL,
     (OME, "basemodels/status"): STATUS,
@@ -51,31 +51,31 @@ CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     (KSERVE, "clustermodelcaches"): MODEL,
     (KSERVE, "modelcaches"): READ | {"update": "finalizers"},
     (KSERVE, "modelcachenodegroups"): READ,
-    (KSERVE, "inferenceservices"): {"list": "which of KServe's use a cache that is to be deleted"},
-    (KSERVE, "llminferenceservices"): {"list": "which of KServe's use a cache that is to be deleted"},
+    (KSERVE, "inferenceservices"): {"list": "KServe's services that use a cache before it is deleted"},
+    (KSERVE, "llminferenceservices"): {"list": "KServe's services that use a cache before it is deleted"},
     (KSERVE, "clustermodelcaches/status"): STATUS,
     (KSERVE, "modelcachenodegroups/status"): STATUS,
     (OWN, "modelnodes"): READ
-    | {"create": "one a Node", "update": "the spec", "delete": "the one of a Node that was replaced by another"},
-    ("apiextensions.k8s.io", "customresourcedefinitions"): {"get": "whose kind it is; of eight names"},
-    ("authentication.k8s.io", "tokenreviews"): {"create": "whose token an agent sends"},
+    | {"create": "one per Node", "update": "the spec", "delete": "that of a Node that was replaced"},
+    ("apiextensions.k8s.io", "customresourcedefinitions"): {"get": "which product owns a kind; only eight names"},
+    ("authentication.k8s.io", "tokenreviews"): {"create": "the node of an agent's token"},
 }
 MODEL_CACHES: dict[tuple[str, str], dict[str, str]] = {
     (KSERVE, "modelcaches/status"): STATUS,
-    ("batch", "jobs"): {"delete": "downloads of a cache that is deleted; a policy holds it to these"},
+    ("batch", "jobs"): {"delete": "downloads of a deleted cache; restricted by a policy"},
 }
 RELEASE: dict[tuple[str, str], dict[str, str]] = {
     ("", "configmaps"): {
         "get": "manifests",
         "create": "manifests, which are immutable",
-        "list": "manifests that nothing may refer to any more",
-        "delete": "those; a policy holds it to manifests",
+        "list": "manifests that may be unreferenced",
+        "delete": "unreferenced manifests; restricted by a policy",
     },
     ("", "secrets"): {"get": "credentials of cluster-scoped models"},
     ("coordination.k8s.io", "leases"): {
         "create": "the Lease, once",
-        "get": "who leads; of one name",
-        "update": "leading; of one name",
+        "get": "the present leader; only one name",
+        "update": "renewals; only one name",
     },
 }
 NAMES = {

@@ -121,12 +121,12 @@ def test_a_download_job_for_a_claim_that_larder_did_not_create_is_refused(contro
     api.create(claims, body)
     wait_until(lambda: not is_taken(controller, job, TEAM), 30, "the claim to be compared")
     api.delete(f"{claims}/{name}")
-    wait_until(lambda: not api.answers(f"{claims}/{name}"), 30, "the claim to go")
+    wait_until(lambda: not api.answers(f"{claims}/{name}"), 30, "the claim to be gone")
     body["metadata"]["labels"] = {CACHE_LABEL: "u1"} if name == "llama" else {MODEL_LABEL: "u1"}
     api.create(claims, body)
     wait_until(lambda: is_taken(controller, job, TEAM), 30, "a claim with the label to be accepted")
     api.delete(f"{claims}/{name}")
-    wait_until(lambda: not api.answers(f"{claims}/{name}"), 30, "the claim to go")
+    wait_until(lambda: not api.answers(f"{claims}/{name}"), 30, "the claim to be gone")
 
 
 def test_the_controller_may_delete_only_download_jobs(controller: Api, api: Api, job: Json) -> None:

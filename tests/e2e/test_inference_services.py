@@ -71,7 +71,7 @@ def _is_scaled(site: Installation, name: str) -> bool:
 
 def _remove(site: Installation, name: str) -> None:
     site.delete(KIND, name)
-    site.until(lambda: not _pods(site, name), "its pods to go")
+    site.until(lambda: not _pods(site, name), "its pods to be gone")
 
 
 def test_a_service_serves_a_model_on_nodes_and_follows_its_revisions(site: Installation, caller: Caller) -> None:
@@ -108,7 +108,7 @@ def test_a_service_serves_a_model_on_nodes_and_follows_its_revisions(site: Insta
         site.delete("ClusterBaseModel", model)
     _remove(site, name)
     site.delete_unused("ClusterBaseModel", model)
-    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to be gone")
 
 
 def test_a_service_serves_a_model_on_a_claim_to_one_pod_at_a_time(
@@ -141,4 +141,4 @@ def test_a_service_serves_a_model_on_a_claim_to_one_pod_at_a_time(
         site.delete("BaseModel", model)
     _remove(site, name)
     site.delete_unused("BaseModel", model)
-    site.until(lambda: site.is_gone("BaseModel", model), "the model to go")
+    site.until(lambda: site.is_gone("BaseModel", model), "the model to be gone")

@@ -89,7 +89,7 @@ def test_a_download_survives_its_pod_and_serves_a_restricted_namespace(site: Ins
     site.until(lambda: user["metadata"]["name"] in cache.delete(), "the deletion to be refused with its user")
     site.remove_deployment(web, namespace)
     site.until(lambda: cache.delete() == "", "the deletion")
-    site.until(lambda: not site.api.answers(f"{cache.path}/{cache.name}"), "the cache to go", 120)
+    site.until(lambda: not site.api.answers(f"{cache.path}/{cache.name}"), "the cache to be gone", 120)
     site.until(lambda: not any(_entries(storage.volumes)), "the volume to go by its reclaim policy", 120)
 
 
@@ -127,7 +127,7 @@ def test_a_private_download_stops_without_its_secret_and_is_deleted_with_its_nam
     site.until(lambda: is_pod_ready(site.api.get(f"{core}/pods/user")), "the pod to run", 120)
     assert "config.json" in site.sh(site.api.get(f"{core}/pods/user"), "ls $MODEL_PATH").split()
     site.api.delete(core)
-    site.until(lambda: not site.api.answers(core), "the namespace to go", 180)
+    site.until(lambda: not site.api.answers(core), "the namespace to be gone", 180)
     site.until(lambda: not any(_entries(storage.volumes)), "the volume to go by its reclaim policy", 120)
     site.install(controller={"drainSeconds": 2})
 

@@ -58,7 +58,7 @@ def test_a_pod_of_a_baseline_or_restricted_namespace_reads_the_model(
 
     site.remove_deployment(web, namespace)
     site.until(lambda: model not in claims(site, namespace), "the claim to go with its last pod", 90)
-    site.until(lambda: not volumes(site, model), "the volume to go", 30)
+    site.until(lambda: not volumes(site, model), "the volume to be gone", 30)
     again = site.deployment(model, namespace, securityContext=SECURITY, main={"securityContext": CONFINED})
     site.running(again, namespace)
 
@@ -124,7 +124,7 @@ def test_a_pod_that_bypassed_admission_runs_on_a_node_with_the_files_and_keeps_t
     assert snapshot_of(site, model).exists()
     site.delete_pod(own, 0)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go with its last user", 120)
-    site.until(lambda: model not in claims(site, namespace), "the claim to go", 90)
+    site.until(lambda: model not in claims(site, namespace), "the claim to be gone", 90)
 
 
 def test_a_pod_waits_on_a_node_without_the_files_and_starts_when_all_of_them_are_there(site: Installation) -> None:
@@ -158,7 +158,7 @@ def test_a_pod_waits_on_a_node_without_the_files_and_starts_when_all_of_them_are
     assert len(files) == 3
     expected = {f"./{path.relative_to(snapshot)}": hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     assert {path: digest for digest, path in (line.split() for line in found.splitlines())} == expected
-    site.until(lambda: fetching not in site.labels("one"), "the label to go")
+    site.until(lambda: fetching not in site.labels("one"), "the label to be gone")
 
 
 def container_states(site: Installation, workload: str, namespace: str) -> list[Json]:

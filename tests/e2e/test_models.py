@@ -64,8 +64,8 @@ def test_a_model_is_removed_only_when_it_is_not_in_use(site: Installation) -> No
     assert snapshot.exists()
     site.remove_deployment(web)
     site.delete_unused("ClusterBaseModel", model)
-    site.until(lambda: not snapshot.exists(), "the files to go")
-    site.until(lambda: ready_label(model) not in site.labels("one"), "the label to go")
+    site.until(lambda: not snapshot.exists(), "the files to be gone")
+    site.until(lambda: ready_label(model) not in site.labels("one"), "the label to be gone")
 
 
 def test_a_second_node_gets_its_models_and_loses_them_when_relabelled(site: Installation) -> None:
@@ -79,9 +79,9 @@ def test_a_second_node_gets_its_models_and_loses_them_when_relabelled(site: Inst
     assert (snapshot / "config.json").exists()
 
     site.label("two", {"gpu": None})
-    site.until(lambda: ready_label(model) not in site.labels("two"), "the label to go")
-    site.until(lambda: not snapshot.exists(), "the files to go")
-    site.until(lambda: _blobs(site, "two") == [], "the blobs to go")
+    site.until(lambda: ready_label(model) not in site.labels("two"), "the label to be gone")
+    site.until(lambda: not snapshot.exists(), "the files to be gone")
+    site.until(lambda: _blobs(site, "two") == [], "the blobs to be gone")
     assert ready_label(model) in site.labels("one")
 
 

@@ -58,7 +58,7 @@ class ClaimedModel:
         def reasons() -> list[str]:
             return [one["reason"] for one in self.status.get("conditions", []) if one["type"] == "Ready"]
 
-        self.site.until(lambda: reasons() == [reason], f"Model {self.name} to say {reason}", 240)
+        self.site.until(lambda: reasons() == [reason], f"Model {self.name} to report {reason}", 240)
         return str(self.status["message"])
 
     def user(self, **pod_spec: object) -> Json:
@@ -117,7 +117,7 @@ def test_pods_of_a_restricted_namespace_get_the_files_and_keep_them_through_an_u
     assert len(list((folder / ".revisions").iterdir())) == 1
 
     site.api.delete(f"/apis/apps/v1/namespaces/{namespace}/deployments/{old['metadata']['labels']['app']}")
-    site.until(lambda: old["metadata"]["name"] not in names(site, namespace), "the pod of the first version to go")
+    site.until(lambda: old["metadata"]["name"] not in names(site, namespace), "the pod of the first version to be gone")
     third = files(4)
     served = model.status["revision"]
     site.push(files=third, repo=repo)

@@ -75,7 +75,7 @@ def test_agent_and_models_survive_disk_pressure(site: Installation, small: str, 
         site.until(lambda: _agent(site) == agent, "the same agent to be ready")
 
         _leave_free(site, DISK.size_bytes)
-        site.until(lambda: not _has_pressure(site), "the pressure to go")
+        site.until(lambda: not _has_pressure(site), "the pressure to be gone")
         site.wait_ready("ClusterBaseModel", late)
         assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
         site.until(lambda: _agent(site) == agent, "the same agent to be ready")

@@ -145,8 +145,8 @@ def test_without_larder_nothing_is_refused_and_models_can_be_deleted(site: Insta
         assert files.exists()
         labels = site.labels("one")
         assert labels[ready_label(deleted)] == labels[snapshot_label(deleted, revisions[deleted])] == "true"
-    site.until(lambda: not files.exists(), "the files of a model that went in between to go")
-    site.until(lambda: ready_label(deleted) not in site.labels("one"), "its label to go")
+    site.until(lambda: not files.exists(), "the files of a model deleted in between to be gone")
+    site.until(lambda: ready_label(deleted) not in site.labels("one"), "its label to be gone")
     assert site.labels("one")[ready_label(kept)] == "true"
     site.until(
         lambda: bool(site.get("ClusterBaseModel", kept)["metadata"].get("finalizers")), "the finalizer of the other"

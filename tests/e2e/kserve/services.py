@@ -68,7 +68,9 @@ class KServeSite:
         """Delete a service and wait until its pods are gone."""
         self.larder.api.delete(f"{SERVICES}/{service}")
         chosen = f"labelSelector=serving.kserve.io/inferenceservice={service}"
-        self.larder.until(lambda: not self.larder.api.get(f"{PODS}?{chosen}")["items"], f"the pods of {service} to go")
+        self.larder.until(
+            lambda: not self.larder.api.get(f"{PODS}?{chosen}")["items"], f"the pods of {service} to be gone"
+        )
 
     def create_by_kubectl(self, body: Json) -> str:
         """Create an object as a user would, and return the warnings."""

@@ -160,10 +160,10 @@ def test_a_recreated_pod_gets_the_serving_revision(site: KServeSite) -> None:
     assert (mounts(again), initializers(again)) == (AT_MODELS, [])
     assert again["spec"]["nodeSelector"] == pod["spec"]["nodeSelector"]
     site.larder.delete_pod(again["metadata"]["name"])
-    site.larder.until(lambda: not site.larder.api.answers(f"{PODS}/{copy['metadata']['name']}"), "the copy to go")
+    site.larder.until(lambda: not site.larder.api.answers(f"{PODS}/{copy['metadata']['name']}"), "the copy to be gone")
 
     site.larder.delete("ClusterModelCache", cache)
-    site.larder.until(lambda: site.larder.is_gone("ClusterModelCache", cache), "the cache to go")
+    site.larder.until(lambda: site.larder.is_gone("ClusterModelCache", cache), "the cache to be gone")
     without = site.larder.pod(copy)
     assert initializers(without) == [[uri, "/mnt/models"]], "KServe's own download, added again"
     assert [m["name"] for m in mounts(without).values()] == ["kserve-provision-location"]

@@ -74,7 +74,7 @@ def test_every_pod_of_a_group_gets_a_model_on_a_claim_of_its_namespace(site: Sit
     for pod in pods_of(site, name):
         assert_injected(pod, model)
     site.api.delete(f"{SETS}/{name}?propagationPolicy=Foreground")
-    site.until(lambda: not pods_of(site, name), f"the pods of {name} to go")
+    site.until(lambda: not pods_of(site, name), f"the pods of {name} to be gone")
     site.delete("Model", model)
 
 

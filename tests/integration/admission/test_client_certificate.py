@@ -91,7 +91,9 @@ def test_callers_without_the_right_certificate_and_path_are_refused(
     cluster: LarderCluster, authority: Authority, tmp_path: Path
 ) -> None:
     path = path_with(ADMISSION_KEY, VALIDATE_PATH)
-    assert _post(cluster, tmp_path, authority.issue(NAME), path) == 400, "it is asked what it says"
+    assert _post(cluster, tmp_path, authority.issue(NAME), path) == 400, (
+        "the caller is accepted, but not its empty review"
+    )
     assert _post(cluster, tmp_path, authority.issue(NAME), path_with("k" * 48, VALIDATE_PATH)) == 404
     assert _post(cluster, tmp_path, authority.issue("somebody-else"), path) == 403
     assert _post(cluster, tmp_path, None, path) == 403

@@ -182,7 +182,7 @@ def test_a_model_is_advertised_as_a_device_until_it_is_draining(devices: DeviceB
     assert devices.offers("resource/group/model/llama/id/llama")
     assert devices.info()["scorer"][leaf] == 2
     devices.bench.want(msgspec.structs.replace(model.entry, state=EntryState.DRAINING))
-    devices.wait(lambda: not devices.offers(leaf), "the model to go")
+    devices.wait(lambda: not devices.offers(leaf), "the model to be gone")
 
 
 def test_broken_plugins_are_left_out_and_the_others_continue(devices: DeviceBench) -> None:
@@ -249,7 +249,7 @@ def test_unknown_keys_and_resources_of_others_are_kept(devices: DeviceBench) -> 
     devices.bench.start()
     devices.wait(lambda: "larder.dev/cars" in devices.extended(), "the extended resource")
     devices.set_toy("works")
-    devices.wait(lambda: "larder.dev/cars" not in devices.extended(), "it to go")
+    devices.wait(lambda: "larder.dev/cars" not in devices.extended(), "it to be gone")
     assert devices.extended() == {"larder.dev/of-somebody-else": ("7", "7"), "nvidia.com/gpu": ("8", "8")}
     assert devices.info()["vendor"] == {"a": 1}
     assert devices.node()["metadata"]["annotations"]["x.org/y"] == "z"
@@ -264,7 +264,7 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
     first.kill()
     (devices.bench.state / "example.json").write_text(json.dumps({"allocatable": CARDS, "kubecap": {EXTENDED: 4}}))
     second = devices.bench.start()
-    devices.wait(lambda: devices.extended() == {EXTENDED: ("4", "4")}, "what is not offered any more to go")
+    devices.wait(lambda: devices.extended() == {EXTENDED: ("4", "4")}, "what is not offered any more to be gone")
     devices.wait(lambda: devices.record() == EXTENDED, "the record")
     second.kill()
     devices.bench.start()
@@ -272,7 +272,9 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
     assert devices.writes() == 0, "the third agent had nothing to change"
     devices.bench.agents[-1].kill()
     devices.bench.start("--withdraw-devices", "true")
-    devices.wait(lambda: not devices.extended() and not devices.info() and not devices.record(), "everything to go")
+    devices.wait(
+        lambda: not devices.extended() and not devices.info() and not devices.record(), "everything to be gone"
+    )
 
 
 def test_the_capacity_is_lowered_when_kubelet_overrides_the_allocatable_amount(devices: DeviceBench) -> None:
@@ -282,7 +284,7 @@ def test_the_capacity_is_lowered_when_kubelet_overrides_the_allocatable_amount(d
     devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("4", "3")}, "the extended resource")
     path = f"/api/v1/nodes/{devices.bench.node}/status"
     devices.bench.api.patch(path, {"status": {"allocatable": {"larder.dev/cars": "4"}}})
-    devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("3", "3")}, "the capacity to say it")
+    devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("3", "3")}, "the capacity to be lowered")
     written = devices.writes()
     devices.pass_rounds()
     assert devices.writes() == written

@@ -39,7 +39,7 @@ class TestDamage:
         bench.drop_blobs()
         bench.damage(model, "model.safetensors").unlink()
         bench.wait_phase(model, "Repairing")
-        bench.wait_for(lambda: bench.labels() == set(), "the labels to go")
+        bench.wait_for(lambda: bench.labels() == set(), "the labels to be gone")
 
         bench.hub.faults.clear()
         bench.wait_phase(model, "Ready")
@@ -84,7 +84,7 @@ class TestDamage:
         bench.drop_blobs()
         bench.snapshot(model).chmod(0o755)
         bench.snapshot(model).rename(bench.state / "gone")  # in one step, so that no file is repaired meanwhile
-        bench.wait_for(lambda: bench.labels() == set(), "the labels to go")
+        bench.wait_for(lambda: bench.labels() == set(), "the labels to be gone")
         bench.hub.faults.clear()
         bench.wait_for(lambda: bench.has_labels(model), "the labels")
         assert bench.is_complete(model)

@@ -47,7 +47,7 @@ def test_a_running_removal_is_reported_in_metrics_progress_and_status(holding: B
         status = bench.status(model.entry)
         return status is not None and (status.phase, status.message) == ("Draining", phrase)
 
-    bench.wait_for(says, "the ModelNode to say how far it is")
+    bench.wait_for(says, "the ModelNode to report the progress")
     assert scrape(bench.url)["larder_snapshots_removed_total"] == 0
     assert not bench.snapshot(model).exists()
     assert bench.labels() == set()

@@ -69,7 +69,7 @@ def test_a_manifest_that_reuses_a_stored_revision_does_not_expose_another_source
     stolen = of_team_b(theirs, disguised, bench)
     assert stolen.entry.key == held.entry.key
     bench.want(theirs.entry, stolen.entry)
-    bench.wait_for(lambda: _reason(bench, stolen) == "AuthDenied", "the source to be asked")
+    bench.wait_for(lambda: _reason(bench, stolen) == "AuthDenied", "the source to deny access")
     assert not (bench.snapshot(stolen) / "model.safetensors").exists()
 
 

@@ -129,7 +129,7 @@ def test_a_grandchild_is_killed_with_the_child(order: SourceOrder, tmp_path: Pat
     reported = tmp_path / "pid"
     reading = starts_another(reported, ", stdout=-3, stderr=-3").read(order)
     assert reading.reason == "MetadataFailed"
-    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
+    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of the child's program")
 
 
 def test_a_grandchild_that_holds_the_pipes_is_killed_when_the_read_is_cancelled(
@@ -151,7 +151,7 @@ def test_a_grandchild_that_holds_the_pipes_is_killed_when_the_read_is_cancelled(
     child.end()
     thread.join(60)
     assert len(outcome) == 1
-    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of what the child started")
+    wait_until(lambda: is_gone(reported.read_text()), 60, "the end of the child's program")
 
 
 def test_a_real_reader_is_stopped_at_its_cpu_or_memory_limit(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_workload_deleted_while_its_claims_are_queued_gets_no_more_claims(tena
     tenant.create("jobs", job("train", pod_template([template(f"d{n}") for n in range(16)]), 12))
     tenant.site.until(lambda: len(tenant.claims()) >= 3, "some claims")
     tenant.site.api.delete(f"{tenant.path('jobs', 'train')}?propagationPolicy=Foreground")
-    tenant.site.until(lambda: not tenant.names("jobs") and not tenant.claims(), "the Job and its claims to go")
+    tenant.site.until(lambda: not tenant.names("jobs") and not tenant.claims(), "the Job and its claims to be gone")
     tenant.create("jobs", job("later", pod_template([template()], "data")))
     tenant.released(1)
     assert set(tenant.claims()) == {"data-later-0"}
@@ -72,7 +72,9 @@ def test_a_claim_that_is_deleted_manually_is_recreated_with_the_same_owner(tenan
     tenant.released(1)
     before = tenant.claims()["data-train-0"]["metadata"]
     tenant.site.api.delete(tenant.path("persistentvolumeclaims", "data-train-0"))
-    tenant.site.until(lambda: uids(tenant).get("data-train-0") not in (None, before["uid"]), "the claim to come back")
+    tenant.site.until(
+        lambda: uids(tenant).get("data-train-0") not in (None, before["uid"]), "the claim to be recreated"
+    )
     assert tenant.claims()["data-train-0"]["metadata"]["ownerReferences"] == before["ownerReferences"]
 
 
@@ -92,7 +94,7 @@ def test_a_namespace_may_be_deleted_while_claims_are_queued(tenant: Tenant) -> N
     tenant.site.until(lambda: len(tenant.claims()) >= 3, "some claims")
     namespace = f"/api/v1/namespaces/{tenant.namespace}"
     tenant.site.api.delete(namespace)
-    tenant.site.until(lambda: not tenant.site.api.answers(namespace), "the namespace to go")
+    tenant.site.until(lambda: not tenant.site.api.answers(namespace), "the namespace to be gone")
 
 
 def test_a_quota_is_reported_on_the_pod_and_by_larder_why(tenant: Tenant) -> None:

@@ -81,7 +81,7 @@ def test_foreign_gates_are_kept_and_claims_wait_for_admission_by_kueue(tenant: T
     pod = next(p for p in tenant.items("pods") if p["metadata"]["labels"]["job-name"] == "train")
     kept = {"spec": {"schedulingGates": [{"name": "example.org/held"}, {"name": GATE}]}}
     tenant.site.api.patch(tenant.path("pods", pod["metadata"]["name"]), kept)
-    tenant.site.until(lambda: not tenant.gated(), "the gate to go")
+    tenant.site.until(lambda: not tenant.gated(), "the gate to be gone")
     assert gates(tenant.site.api.get(tenant.path("pods", pod["metadata"]["name"]))) == ["example.org/held"]
 
 
@@ -165,7 +165,7 @@ def orphan(tenant: Tenant, pods: Json) -> Json:
         tenant.create("jobs", job(name, pods))
         tenant.site.until(lambda: len(tenant.gated()) == 1, "the pod")
         tenant.site.api.delete(f"{tenant.path('jobs', name)}?propagationPolicy=Orphan")
-        tenant.site.until(lambda: not tenant.names("jobs"), "the Job to go")
+        tenant.site.until(lambda: not tenant.names("jobs"), "the Job to be gone")
         if left := [pod for pod in tenant.gated() if not pod["metadata"].get("ownerReferences")]:
             return left[0]
         tenant.site.until(lambda: not tenant.gated(), "the pod to be collected")

@@ -208,7 +208,7 @@ def test_a_listing_succeeds_once_the_requested_wait_is_over(hub: Hub, folder: Pa
             found.append(source.resolve())
         return bool(found)
 
-    wait_until(listed, 60, "the hub to be asked again")
+    wait_until(listed, 60, "the hub to be listed again")
     assert "config.json" in {f.path for f in found[0].files}
 
 

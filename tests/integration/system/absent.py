@@ -32,5 +32,5 @@ def without_ome(binaries: Binaries, s3: S3, state: Path, settings: Mapping[str, 
             site = Site(hub=hub, s3=s3, folder=state / "models", cluster=cluster, web=FileServer(), web_url="")
             for name in ABSENT:
                 cluster.api.delete(f"{DEFINITIONS}/{name}")
-                site.until(lambda name=name: not cluster.api.answers(f"{DEFINITIONS}/{name}"), f"{name} to go")  # type: ignore[misc]
+                site.until(lambda name=name: not cluster.api.answers(f"{DEFINITIONS}/{name}"), f"{name} to be gone")  # type: ignore[misc]
             yield site

@@ -32,7 +32,7 @@ def test_a_changed_bandwidth_limit_applies_to_a_running_download(site: Site) -> 
     site.until(lambda: agent(site)[LIMIT] == SLOW, "the agent to have the first limit")
     before = agent(site)
     name = site.cache(site.push(files={"w.bin": os.urandom(AN_HOUR_BYTES)}), group=group)
-    site.until(lambda: agent(site)[RECEIVED] > before[RECEIVED], "the first bytes to come")
+    site.until(lambda: agent(site)[RECEIVED] > before[RECEIVED], "the first bytes")
     site.until(lambda: site.phases("c", name) == ["Downloading"], "the download to be reported")
     limit(site, group, str(2 * SLOW))
     assert site.phases("c", name) == ["Downloading"]

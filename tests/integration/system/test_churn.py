@@ -78,21 +78,23 @@ def assert_only(site: Site, kept: Mapping[str, str], pid: int) -> None:
     def caches() -> set[str]:
         return {cache["metadata"]["name"] for cache in site.api.get(KINDS[KIND])["items"]}
 
-    site.until(lambda: caches() == set(kept), "caches to go", _GONE_S)
+    site.until(lambda: caches() == set(kept), "caches to be gone", _GONE_S)
 
     def entries(part: str) -> set[str]:
         return {entry["id"] for entry in site.get("ModelNode", NODE).get(part, {}).get("entries", [])}
 
-    site.until(lambda: entries("spec") == entries("status") == set(kept), "the entries of the ModelNode to go")
+    site.until(lambda: entries("spec") == entries("status") == set(kept), "the entries of the ModelNode to be gone")
     store = site.store(NODE)
-    site.until(lambda: {p.name for p in (store / "models").iterdir()} == set(kept), "their files to go")
+    site.until(lambda: {p.name for p in (store / "models").iterdir()} == set(kept), "their files to be gone")
     folders = {site.snapshot(NODE, name, site.status(KIND, name)["servingRevision"]) for name in kept}
     inodes = {p.stat().st_ino for folder in folders for p in folder.iterdir() if p.name != ".completed"}
     blobs = store / "blobs" / "sha256"
-    site.until(lambda: {p.stat().st_ino for p in blobs.iterdir()} == inodes, "the blobs that nobody links to go")
-    site.until(lambda: not any((store / "partial").iterdir()), "what was unfinished to go")
+    site.until(lambda: {p.stat().st_ino for p in blobs.iterdir()} == inodes, "the unlinked blobs to be gone")
+    site.until(lambda: not any((store / "partial").iterdir()), "the unfinished files to be gone")
     labels = {ready_label(name) for name in kept}
-    site.until(lambda: {k for k in site.labels(NODE) if k.startswith("model-cache-ready-")} == labels, "labels to go")
+    site.until(
+        lambda: {k for k in site.labels(NODE) if k.startswith("model-cache-ready-")} == labels, "labels to be gone"
+    )
     for name, uri in kept.items():
         folder = site.snapshot(NODE, name, site.status(KIND, name)["servingRevision"])
         assert {p.name for p in folder.iterdir()} >= {"config.json", "own.bin", "shared-2.bin", ".completed"}, uri

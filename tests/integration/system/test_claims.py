@@ -209,7 +209,7 @@ def wait_service(site: Site, name: str, reason: str) -> str:
         conditions = site.api.get(f"{SERVICES}/{name}").get("status", {}).get("conditions", [])
         return next((c for c in conditions if c["type"] == "Ready"), {})
 
-    site.until(lambda: ready().get("reason") == reason, f"{name} to say {reason}")
+    site.until(lambda: ready().get("reason") == reason, f"{name} to report {reason}")
     return str(ready()["message"])
 
 

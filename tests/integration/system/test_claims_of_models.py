@@ -105,7 +105,7 @@ def test_a_new_revision_gets_its_own_volume_and_claim_and_running_pods_keep_thei
 
     for pod in (first, *made[:-1]):
         site.delete_pod(pod["metadata"]["name"])
-    site.until(lambda: not site.api.answers(f"{_CLAIMS}/{claim_of(first)}"), "the claim of the old revision to go")
-    site.until(lambda: not site.snapshot(node, model, old).exists(), "the old files to go")
+    site.until(lambda: not site.api.answers(f"{_CLAIMS}/{claim_of(first)}"), "the claim of the old revision to be gone")
+    site.until(lambda: not site.snapshot(node, model, old).exists(), "the old files to be gone")
     assert path_behind(site, claim_of(second)).endswith(snapshot_path(model, new))
     site.delete_pod(second["metadata"]["name"])

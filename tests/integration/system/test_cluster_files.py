@@ -73,8 +73,8 @@ def test_reserved_files_are_reused_with_the_same_file_selection(site: Site) -> N
     site.create("ClusterBaseModel", name, spec, labels={"models.ome/reserve-model-artifact": "true"})
     revision = site.wait_ready("ClusterBaseModel", name)["resolvedRevision"]
     site.delete("ClusterBaseModel", name)
-    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
-    site.until(lambda: [e.get("claims", []) for e in site.entries("a", name)] == [[]], "its claim to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to be gone")
+    site.until(lambda: [e.get("claims", []) for e in site.entries("a", name)] == [[]], "its claim to be gone")
 
     site.push(files=repository(), repo=uri.removeprefix("hf://"))  # the branch moves on
     reuse = {**spec, "storage": {**storage, "downloadPolicy": "ReuseIfExists"}}

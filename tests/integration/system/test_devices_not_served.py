@@ -55,7 +55,7 @@ def test_the_controller_logs_the_missing_kind_once_and_still_serves_models(site:
     assert "/apis/resource.k8s.io/v1/resourceclaims" in said[0]
     site.delete("ClusterBaseModel", model)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go, which no claim can hold")
-    site.until(lambda: site.entries(NODE, model) == [], "its files to go")
+    site.until(lambda: site.entries(NODE, model) == [], "its files to be gone")
 
 
 def test_the_driver_waits_and_reports_that_the_api_is_not_served(site: Site, driver: tuple[Process, Path]) -> None:

@@ -50,7 +50,7 @@ def limited(site: Site) -> Iterator["LimitedNode"]:
         if not site.is_gone("ClusterBaseModel", name):
             site.delete("ClusterBaseModel", name)
     for name in limited.models:
-        site.until(lambda name=name: site.is_gone("ClusterBaseModel", name), f"{name} to go")  # type: ignore[misc]
+        site.until(lambda name=name: site.is_gone("ClusterBaseModel", name), f"{name} to be gone")  # type: ignore[misc]
     site.label(NODE, dict.fromkeys(limited.labels))
 
 
@@ -135,7 +135,10 @@ def test_an_idle_model_is_evicted_and_returns(site: Site, limited: LimitedNode) 
     assert site.entries(NODE, old)[0]["evictedFor"] == new
     assert not site.snapshot(NODE, old, revision).exists()
     assert not limited.has_label(old)
-    site.until(lambda: site.ready_condition("ClusterBaseModel", old)["reason"] == "Evicted", "its object to say so")
+    site.until(
+        lambda: site.ready_condition("ClusterBaseModel", old)["reason"] == "Evicted",
+        "its object to report the eviction",
+    )
     reported = site.ready_condition("ClusterBaseModel", old)
     assert reported["status"] == "False"
     assert f"to make room for {new}" in reported["message"]
@@ -225,7 +228,7 @@ def test_a_model_is_removed_only_after_its_driver_has_tainted_it(site: Site, lim
     body["spec"]["devices"][0]["taints"] = [{"key": "larder.dev/leaving", "effect": "NoSchedule"}]
     tainted_at = datetime.now(UTC)
     site.api.call("PUT", path, body)
-    site.until(lambda: limited.is_evicted(old), "the old one to go")
+    site.until(lambda: limited.is_evicted(old), "the old one to be gone")
     absent_at = datetime.fromisoformat(site.entries(NODE, old)[0]["since"])
     assert absent_at - tainted_at > timedelta(seconds=2.9), "a whole drain of 4 s, in full seconds"
 
@@ -259,7 +262,7 @@ def test_a_node_of_two_groups_evicts_only_if_both_groups_allow_it(site: Site, li
     site.until(lambda: site.status("ModelCacheNodeGroup", other).get("nodes") == [NODE], "both groups to count")
     old = limited.add_ready("old", 3)
     new = limited.want("new", 3)
-    site.until(lambda: limited.lacks_room(new), "the new one to lack room")
+    site.until(lambda: limited.lacks_room(new), "the new one to lack space")
     assert site.get("ModelNode", NODE)["spec"].get("evictionPolicy", "Never") == "Never"
     assert "can be evicted in total" in larder(site, "evict", "--dry-run", "--idle", "0")
     assert limited.phase(old) == "Ready"
@@ -267,7 +270,7 @@ def test_a_node_of_two_groups_evicts_only_if_both_groups_allow_it(site: Site, li
     limited.until_ready(new)
     assert limited.is_evicted(old)
     limited.limit(other, evictionPolicy="Never")
-    site.until(lambda: limited.lacks_room(old), "the old one to be wanted again, and to lack room")
+    site.until(lambda: limited.lacks_room(old), "the old one to be wanted again, and to lack space")
     assert limited.phase(new) == "Ready"
 
 
@@ -304,9 +307,9 @@ def test_a_draining_model_that_a_pod_begins_to_use_is_kept(site: Site, limited: 
     pod = base_model_pod(site.name("pod"), old)
     pod["spec"]["nodeName"] = NODE  # the label may be gone already
     site.pod(pod)
-    site.until(lambda: not limited.is_marked(old), "the mark to go")
-    site.until(lambda: limited.has_label(old), "its label to come back")
-    site.until(lambda: limited.lacks_room(new), "the new one to lack room")
+    site.until(lambda: not limited.is_marked(old), "the mark to be gone")
+    site.until(lambda: limited.has_label(old), "its label to be set again")
+    site.until(lambda: limited.lacks_room(new), "the new one to lack space")
     site.delete_pod(pod["metadata"]["name"])
     limited.until_ready(new)
     assert limited.is_evicted(old)
@@ -317,6 +320,6 @@ def test_deleting_the_waiting_model_cancels_a_running_eviction(site: Site, limit
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")
     site.delete("ClusterBaseModel", new)
-    site.until(lambda: not limited.is_marked(old), "the mark to go")
+    site.until(lambda: not limited.is_marked(old), "the mark to be gone")
     limited.until_ready(old)
     site.until(lambda: limited.has_label(old), "its label")

@@ -59,7 +59,7 @@ def condition(site: Site, name: str, kind: str = "Ready") -> Json:
 
 def says(site: Site, name: str, reason: str, kind: str = "Ready") -> str:
     """Wait for a condition's reason and return its message."""
-    site.until(lambda: condition(site, name, kind).get("reason") == reason, f"{name} to say {reason}")
+    site.until(lambda: condition(site, name, kind).get("reason") == reason, f"{name} to report {reason}")
     return str(condition(site, name, kind)["message"])
 
 
@@ -135,7 +135,7 @@ def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
     site.until(lambda: site.status(KIND, name)["servingRevision"] == after, "the status")
     pods = f"{PODS}?labelSelector={LABEL}={name}"
     site.until(lambda: any("deletionTimestamp" in p["metadata"] for p in site.api.get(pods)["items"])
-               or len(site.api.get(pods)["items"]) == 1, "the old pod to go")  # fmt: skip
+               or len(site.api.get(pods)["items"]) == 1, "the old pod to be gone")  # fmt: skip
 
 
 def test_an_autoscaled_number_of_pods_is_kept_and_a_fixed_number_is_enforced(site: Site) -> None:
@@ -158,7 +158,7 @@ def test_an_autoscaled_number_of_pods_is_kept_and_a_fixed_number_is_enforced(sit
     site.until(lambda: image() == "pause:3.9", "the new template")
     assert deployment(site, name)["spec"]["replicas"] == 4
     site.api.patch(path, {"spec": {"replicas": {"max": None, "min": 3}}})
-    site.until(lambda: not site.api.answers(f"{SCALERS}/{name}"), "the autoscaler to go")
+    site.until(lambda: not site.api.answers(f"{SCALERS}/{name}"), "the autoscaler to be gone")
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 3, "three")
 
 
@@ -249,7 +249,7 @@ def test_a_stopped_service_keeps_its_model_until_it_is_deleted(site: Site) -> No
     assert message == f"still in use by InferenceService default/{name}; delete them, or wait until they end"
     assert "is being deleted" in says(site, name, "ModelNotReady", "ModelReady")
     site.delete(KIND, name)
-    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to be gone")
 
 
 def test_a_model_deleted_without_admission_is_kept_while_a_pod_uses_it(site: Site) -> None:
@@ -258,7 +258,7 @@ def test_a_model_deleted_without_admission_is_kept_while_a_pod_uses_it(site: Sit
     delete_unguarded(site, "ClusterBaseModel", model)
     assert f"pod default/{pod}" in site.wait_reason("ClusterBaseModel", model, "InUse")
     site.delete_pod(pod)
-    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to be gone")
 
 
 def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(site: Site) -> None:
@@ -286,9 +286,9 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
     message = refused(site, "BaseModel", model)
     assert f"1 InferenceService: default/{name} and 1 pod: default/{pod['metadata']['name']}" in message
     site.delete(KIND, name)
-    site.until(lambda: not site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"], "the pod to go")
+    site.until(lambda: not site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"], "the pod to be gone")
     site.delete("BaseModel", model)
-    site.until(lambda: site.is_gone("BaseModel", model), "the model to go")
+    site.until(lambda: site.is_gone("BaseModel", model), "the model to be gone")
 
 
 @pytest.mark.usefixtures("kserve")
@@ -312,7 +312,7 @@ def test_a_cache_requested_by_a_kserve_service_is_not_deleted(site: Site) -> Non
     site.api.delete(f"{KSERVE_SERVICES}/{name}")
     site.delete("ClusterModelCache", longer)
     site.delete("ClusterModelCache", cache)
-    site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to be gone")
 
 
 @pytest.mark.usefixtures("kserve")

@@ -42,7 +42,7 @@ def clear(site: Site, **objects: str) -> None:
     """Delete the objects and their files: other tests count bytes on the nodes."""
     for kind, name in objects.items():
         site.delete(kind, name)
-        site.until(lambda kind=kind, name=name: site.is_gone(kind, name), f"{name} to go")  # type: ignore[misc]
+        site.until(lambda kind=kind, name=name: site.is_gone(kind, name), f"{name} to be gone")  # type: ignore[misc]
 
 
 def test_kubectl_tables_show_status_nodes_and_sizes(site: Site, kubectl: Kubectl) -> None:

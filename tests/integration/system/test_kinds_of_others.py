@@ -177,17 +177,17 @@ def test_a_model_that_no_longer_opts_in_is_released(site: Site) -> None:
     name = managed(site)
     (entry,) = site.entries("a", name)
     site.api.patch(path_of(MODEL, name), {"metadata": {"annotations": {"larder.dev/managed": None}}})
-    site.until(lambda: not finalizers(site, name), "our finalizer to go")
-    site.until(lambda: not site.snapshot("a", name, entry["revision"]).exists(), "the files to go")
+    site.until(lambda: not finalizers(site, name), "our finalizer to be gone")
+    site.until(lambda: not site.snapshot("a", name, entry["revision"]).exists(), "the files to be gone")
     site.delete(MODEL, name)
-    site.until(lambda: site.is_gone(MODEL, name), f"{name} to go")
+    site.until(lambda: site.is_gone(MODEL, name), f"{name} to be gone")
 
 
 def test_a_deleted_model_is_gone_only_after_its_files(site: Site) -> None:
     name = managed(site)
     (entry,) = site.entries("a", name)
     site.delete(MODEL, name)
-    site.until(lambda: site.is_gone(MODEL, name), f"{name} to go")
+    site.until(lambda: site.is_gone(MODEL, name), f"{name} to be gone")
     assert not site.snapshot("a", name, entry["revision"]).exists()
 
 
@@ -207,7 +207,7 @@ def test_a_definition_that_changes_its_owner_is_released_and_taken_over_again(si
     controller.start()
     managed(site)  # by now the next leader has looked at the node
     site.delete(CACHE, leaves)
-    site.until(lambda: site.entries("a", leaves) == [], "what is deleted meanwhile to go")
+    site.until(lambda: site.entries("a", leaves) == [], "the entry of the deleted model to be gone")
     assert [e.get("state", "Present") for e in site.entries("a", before)] == ["Present"], "a lost label takes no files"
     assert site.snapshot("a", before, revision).exists()
     assert site.entries("a", during) == []

@@ -56,7 +56,7 @@ def test_kstatus_follows_a_cache_from_creation_to_deletion(site: Site, kubectl_w
     assert site.status("ClusterModelCache", name)["storageStatus"] == "Ready", "a wrong size blocks nothing"
     site.api.call("DELETE", path)
     site.until(lambda: not site.api.answers(path) or kstatus(site.api.get(path)) == "Terminating", "its end to begin")
-    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to be gone")
 
 
 def test_a_failing_model_is_stalled_and_recovers(site: Site, kubectl_wait: Wait) -> None:
@@ -71,7 +71,7 @@ def test_a_failing_model_is_stalled_and_recovers(site: Site, kubectl_wait: Wait)
     kinds = {c["type"] for c in site.status("ClusterBaseModel", name)["conditions"]}
     assert not kinds & {"Stalled", "Reconciling"}
     site.delete("ClusterBaseModel", name)
-    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to be gone")
 
 
 def test_an_object_that_was_never_reconciled_is_in_progress(site: Site) -> None:

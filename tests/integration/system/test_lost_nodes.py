@@ -46,7 +46,7 @@ def test_the_replacement_pod_waits_on_another_node_and_gets_its_files_there(site
     web = deploy(site, model)
     site.until(lambda: set(nodes_of(site, web).values()) == {"lost"}, "the pod on the node")
     (first,) = nodes_of(site, web)
-    site.until(lambda: "WaitingForModel" in {e["reason"] for e in site.events(first)}, "the pod to be told")
+    site.until(lambda: "WaitingForModel" in {e["reason"] for e in site.events(first)}, "the Event on the pod")
 
     site.cluster.agents.pop("lost").remove()
     site.cluster.nodes.remove("lost")
@@ -59,7 +59,7 @@ def test_the_replacement_pod_waits_on_another_node_and_gets_its_files_there(site
     assert first != second
     assert volumes(site, model)
     site.api.delete(f"{_DEPLOYMENTS}/{web}?propagationPolicy=Foreground")
-    site.until(lambda: not nodes_of(site, web), "the pods to go")
+    site.until(lambda: not nodes_of(site, web), "the pods to be gone")
     site.delete_unused("ClusterBaseModel", model)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go, though a node of it never answered")
-    site.until(lambda: not volumes(site, model), "the volume to go")
+    site.until(lambda: not volumes(site, model), "the volume to be gone")

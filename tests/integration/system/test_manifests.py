@@ -49,10 +49,10 @@ def test_a_manifest_is_deleted_with_the_last_model_that_refers_to_it(collected: 
     loose = wait_resolved(collected, unused)
     collected.delete(KIND, first)
     collected.delete(KIND, unused)
-    collected.until(lambda: loose not in lists(collected), "what nothing refers to, to go")
+    collected.until(lambda: loose not in lists(collected), "the unreferenced manifest to be gone")
     assert name in lists(collected)
     collected.delete(KIND, second)
-    collected.until(lambda: name not in lists(collected), "the last list to go")
+    collected.until(lambda: name not in lists(collected), "the last list to be gone")
 
 
 def test_changing_the_selection_stores_the_long_file_list_only_once(collected: Site) -> None:
@@ -66,14 +66,14 @@ def test_changing_the_selection_stores_the_long_file_list_only_once(collected: S
         last = wait_resolved(collected, name, last)
     ours = [size for named, size in lists(collected).items() if named in (whole, last) or size > 20_000]
     assert len([size for size in ours if size > 20_000]) == 1, "one long list for all selections"
-    collected.until(lambda: lists(collected).keys() == {whole, last}, "the lists of earlier selections to go")
+    collected.until(lambda: lists(collected).keys() == {whole, last}, "the lists of earlier selections to be gone")
 
 
 def test_a_foreign_config_map_is_a_conflict_until_it_is_deleted(collected: Site) -> None:
     uri = collected.push()
     taken = wait_resolved(collected, name := collected.base_model(uri, nodeSelector=NOWHERE))
     collected.delete(KIND, name)
-    collected.until(lambda: taken not in lists(collected), "the list to go")
+    collected.until(lambda: taken not in lists(collected), "the list to be gone")
     collected.api.create(CONFIG_MAPS, {"metadata": {"name": taken}, "data": {"mine": "yes"}})
     name = collected.base_model(uri, nodeSelector=NOWHERE)
     message = collected.wait_reason(KIND, name, "NameConflict")

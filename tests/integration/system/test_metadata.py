@@ -48,7 +48,7 @@ def reported(site: Site, kind: str, name: str) -> dict[str, Any]:
 
 
 def wait_reported(site: Site, kind: str, name: str, reason: str) -> dict[str, Any]:
-    site.until(lambda: reported(site, kind, name).get("reason") == reason, f"{kind} {name} to say {reason}")
+    site.until(lambda: reported(site, kind, name).get("reason") == reason, f"{kind} {name} to report {reason}")
     return reported(site, kind, name)
 
 
@@ -103,7 +103,7 @@ def test_metadata_is_read_again_for_a_new_revision_but_not_for_another_node_or_l
     for node in ("a", "c"):
         site.label(node, {"metadata": name})
     before = site.wait_ready(KIND, name)
-    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have the model")
     assert readings(site, uri) == 1
     for controller in site.cluster.controllers:
         controller.process.stop()
@@ -174,7 +174,7 @@ def test_the_metadata_of_an_archive_comes_from_a_node_that_unpacked_it(site: Sit
     assert "LlamaForCausalLM, 1.92M parameters, bfloat16, 4,096 tokens of context" in why(f"cbm/{name}")
     before = site.get(KIND, name)
     site.label("c", {"metadata": name})
-    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have the model")
     site.until(lambda: all("metadata" in status for _, status in site.listed(name).values()), "both nodes to report")
     assert site.get(KIND, name)["spec"] == before["spec"]
     assert site.status(KIND, name)["metadata"] == before["status"]["metadata"]
@@ -186,7 +186,7 @@ def test_nodes_that_report_different_metadata_are_named_and_neither_is_used(site
     site.label("a", {"metadata": name})
     site.label("c", {"metadata": name})
     wait_reported(site, KIND, name, "Read")
-    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have the model")
     site.until(lambda: all("metadata" in status for _, status in site.listed(name).values()), "both nodes to report")
     with site.cluster.without_agent("a"):  # anyone with the agent's token can write this status
         forge(site, "a", name, modelType="forged")

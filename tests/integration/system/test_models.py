@@ -26,7 +26,7 @@ def test_a_base_model_is_downloaded_to_the_nodes_of_its_selector(site: Site) -> 
     assert status["nodesReady"] == ["c"]
     assert status["ready"] == "1/1"
     site.delete("ClusterBaseModel", model)  # what node c holds counts for the limits of other tests
-    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to be gone")
 
 
 def test_an_s3_prefix_is_fetched_with_credentials_from_a_labelled_secret(site: Site) -> None:
@@ -61,7 +61,7 @@ def test_two_objects_share_an_entry_that_survives_the_deletion_of_one(site: Site
     site.until(lambda: site.claimants("a", name) == both, "both to claim one entry")
 
     site.delete("ClusterModelCache", name)
-    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to be gone")
     site.until(lambda: site.entries("b", name) == [], "node b to be cleaned")
     site.until(lambda: site.claimants("a", name) == [["ClusterBaseModel"]], "the base model alone to claim it")
     assert site.phases("a", name) == ["Ready"]
@@ -90,7 +90,7 @@ def test_a_changed_uri_is_served_and_its_old_revision_removed(site: Site) -> Non
     site.api.patch(path, {"spec": {"storage": {"storageUri": second}}})
     site.until(lambda: site.status("ClusterBaseModel", model)["servingRevision"] != old, "the new revision to serve")
     for node in ("a", "b"):
-        site.until(lambda: all(len(site.entries(n, model)) == 1 for n in ("a", "b")), "the old revision to go")
+        site.until(lambda: all(len(site.entries(n, model)) == 1 for n in ("a", "b")), "the old revision to be gone")
         assert not site.snapshot(node, model, old).exists()
         assert site.labels(node)[f"model-cache-ready-{model}"] == "true"
 

@@ -23,7 +23,7 @@ def test_a_node_that_is_relabelled_gets_and_loses_its_models(site: Site) -> None
     site.until(lambda: site.get("ModelCacheNodeGroup", group)["status"].get("used", 0) > 2**20, "usage")
 
     site.label("c", {"pool": None})
-    site.until(lambda: site.entries("c", name) == [], "the entry to go")
+    site.until(lambda: site.entries("c", name) == [], "the entry to be gone")
     assert not site.snapshot("c", name, revision).exists()
     mine = [k for k in site.labels("c") if k.endswith(name)]
     assert mine == []
@@ -41,7 +41,7 @@ def test_overlapping_groups_are_reported_and_the_smallest_limit_counts(site: Sit
         conditions = site.status("ModelCacheNodeGroup", group).get("conditions", [])
         return next((str(c["status"]) for c in conditions if c["type"] == "Overlapping"), "")
 
-    site.until(lambda: overlapping(first) == overlapping(second) == "True", "both groups to say Overlapping")
+    site.until(lambda: overlapping(first) == overlapping(second) == "True", "both groups to report Overlapping")
     site.label("c", {"two": None})
     site.until(lambda: overlapping(first) == "False", "the condition to clear")
     site.label("c", {"one": None})
@@ -106,14 +106,14 @@ def test_a_model_in_use_by_a_pod_is_neither_deleted_nor_removed_from_its_node(si
     site.until(lambda: site.entries("c", name) == [], "the entry to go once the pod has")
     assert not site.snapshot("c", name, revision).exists()
     site.delete("ClusterBaseModel", name)
-    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to be gone")
 
 
 def test_a_deleted_cache_is_gone_only_after_its_files_and_labels(site: Site) -> None:
     name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     site.delete("ClusterModelCache", name)
-    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to be gone")
     for node in ("a", "b"):
         assert not site.snapshot(node, name, revision).exists()
         assert f"model-cache-ready-{name}" not in site.labels(node)
@@ -127,7 +127,7 @@ def test_reserved_files_outlive_their_object_and_are_reused(site: Site) -> None:
     site.create("ClusterBaseModel", name, spec, labels=reserve)
     revision = site.wait_ready("ClusterBaseModel", name)["resolvedRevision"]
     site.delete("ClusterBaseModel", name)
-    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to be gone")
     time.sleep(3)  # longer than a drain, in which a wrong removal would have happened
     assert (site.snapshot("a", name, revision) / ".completed").exists()
 
@@ -168,7 +168,7 @@ def test_an_emptied_model_node_is_restored_and_no_files_are_deleted(site: Site) 
     name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     site.api.patch(path_of("ModelNode", "a"), {"spec": {"entries": []}})
-    site.until(lambda: [e["revision"] for e in site.entries("a", name)] == [revision], "the spec to be mended")
+    site.until(lambda: [e["revision"] for e in site.entries("a", name)] == [revision], "the spec to be restored")
     assert (site.snapshot("a", name, revision) / ".completed").exists()
     site.until(lambda: site.phases("a", name) == ["Ready"], "the entry to be Ready")
     assert site.labels("a")[f"model-cache-ready-{name}"] == "true"
@@ -181,10 +181,10 @@ def test_files_that_no_object_references_are_removed(site: Site) -> None:
     copy = site.folder / site.name("copy")
     shutil.copytree(site.snapshot("b", name, revision), copy / revision)
     site.delete("ClusterModelCache", name)
-    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to be gone")
     target = agent.root / "models" / name
     with site.cluster.without_agent("b"):
         target.mkdir(exist_ok=True)
         shutil.copytree(copy / revision, target / revision)
     site.until(lambda: not (target / revision).exists(), "the files to be removed")
-    site.until(lambda: site.entries("b", name) == [], "the entry to go")
+    site.until(lambda: site.entries("b", name) == [], "the entry to be gone")

@@ -26,7 +26,7 @@ def test_orphaned_claims_of_a_model_and_a_training_job_are_found_and_deleted(sit
     assert not {f"model-{model}", left, owned} & gc(site).keys()
     for kind, name in (("Model", model), ("TrainingJob", job)):
         site.api.delete(f"{path_of(kind, name)}?propagationPolicy=Orphan")
-        site.until(lambda kind=kind, name=name: site.is_gone(kind, name), f"{kind} {name} to go")  # type: ignore[misc]
+        site.until(lambda kind=kind, name=name: site.is_gone(kind, name), f"{kind} {name} to be gone")  # type: ignore[misc]
     site.api.delete(f"/api/v1/namespaces/default/pods/{job}-worker-0", grace_s=0)  # it mounts the claim
 
     shown = gc(site)
@@ -39,6 +39,6 @@ def test_orphaned_claims_of_a_model_and_a_training_job_are_found_and_deleted(sit
     assert f"deleted; it disappears once pod {download}-" in gc(site, "--delete")[f"model-{model}"]
     site.api.delete(f"{JOBS}/{download}?propagationPolicy=Background")
     for claim in (f"model-{model}", left):
-        site.until(lambda claim=claim: not site.api.answers(f"{CLAIMS}/{claim}"), f"{claim} to go")  # type: ignore[misc]
+        site.until(lambda claim=claim: not site.api.answers(f"{CLAIMS}/{claim}"), f"{claim} to be gone")  # type: ignore[misc]
     assert site.api.answers(f"{CLAIMS}/{owned}")
     site.delete("TrainingJob", stays)

@@ -111,7 +111,7 @@ def test_the_cluster_model_cache_of_the_proposal_serves_a_kserve_pod(site: Site)
     site.delete_pod("llama-3-predictor")
     site.api.delete(f"{KSERVE_SERVICES}/llama-3")
     site.delete_unused("ClusterModelCache", "llama-3-70b")
-    site.until(lambda: site.is_gone("ClusterModelCache", "llama-3-70b"), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", "llama-3-70b"), "the cache to be gone")
     assert "model-cache-ready-llama-3-70b" not in site.labels("a")
     site.api.delete(f"{GROUP}/modelcachenodegroups/gpu-1")
 
@@ -129,6 +129,6 @@ def test_the_model_cache_of_the_proposal_gets_a_claim_sized_by_its_model(site: S
     claim = site.api.get(f"{CLAIMS}/llama-3-70b")
     assert claim["spec"]["resources"]["requests"]["storage"] == str(154 * 2**30), "modelSize plus a tenth"
     site.api.delete(f"{path}/llama-3-70b")
-    site.until(lambda: not site.api.answers(f"{path}/llama-3-70b"), "the cache to go")
-    site.until(lambda: not site.api.answers(f"{CLAIMS}/llama-3-70b"), "its claim to go")
-    site.until(lambda: site.api.get(PODS)["items"] == [], "the pod of its download to go")
+    site.until(lambda: not site.api.answers(f"{path}/llama-3-70b"), "the cache to be gone")
+    site.until(lambda: not site.api.answers(f"{CLAIMS}/llama-3-70b"), "its claim to be gone")
+    site.until(lambda: site.api.get(PODS)["items"] == [], "the pod of its download to be gone")

@@ -47,7 +47,7 @@ def test_a_refresh_downloads_only_changed_files_and_running_pods_keep_the_old_re
     uri = site.push(files=before)
     name = site.base_model(uri, nodeSelector={"gpu": "yes"})
     old = site.wait_ready(KIND, name)["servingRevision"]
-    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have the model")
     first = site.name("pod")
     admitted = site.pod(base_model_pod(first, name))
     site.until(lambda: bool(site.pod_node(first)), "the pod to be placed")
@@ -77,7 +77,7 @@ def test_a_refresh_downloads_only_changed_files_and_running_pods_keep_the_old_re
     def here() -> dict[str, list[str]]:
         return {n["name"]: sorted(n["revisions"]) for n in site.status(KIND, name)["nodes"]}
 
-    site.until(lambda: here() == states, "the status to tell which node has what")
+    site.until(lambda: here() == states, "the status to list the revisions of each node")
 
     second = site.name("pod")
     selector = site.pod(base_model_pod(second, name))["spec"]["nodeSelector"]
@@ -158,7 +158,7 @@ def test_the_old_revision_keeps_serving_while_both_do_not_fit(site: Site, why: W
     old = site.wait_ready("ClusterModelCache", name)["servingRevision"]
     site.push(files={path: body.upper() for path, body in OLD.items()}, repo=repo_of(uri))
     refresh(site, "ClusterModelCache", name, "big")
-    site.until(lambda: is_reported_with_room(site, name), "the object to say why it stays with the old one")
+    site.until(lambda: is_reported_with_room(site, name), "the object to report why it keeps the old revision")
     status = site.status("ClusterModelCache", name)
     assert (status["storageStatus"], status["servingRevision"], status["ready"]) == ("Ready", old, "1/1")
     assert status["nodeStatus"] == {"c": "ready"}
@@ -186,7 +186,7 @@ def is_reported_with_room(site: Site, name: str) -> bool:
 def test_the_old_revision_keeps_serving_after_a_change_to_a_missing_source(site: Site) -> None:
     name = site.base_model(nodeSelector={"gpu": "yes"})
     old = site.wait_ready(KIND, name)["servingRevision"]
-    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have the model")
     site.api.patch(path_of(KIND, name), {"spec": {"storage": {"storageUri": "hf://org/nowhere-at-all"}}})
     site.until(lambda: reported(site, name, "Updating") == ("True", "AuthDenied"), "the trouble to be reported")
     assert reported(site, name, "Resolved")[0] == "False"

@@ -60,13 +60,13 @@ def test_the_file_selection_of_a_base_model_can_be_changed(site: Site) -> None:
         "model.safetensors",
         "original/params.json",
     }
-    site.until(lambda: not site.snapshot("c", model, whole["servingRevision"]).exists(), "the whole to go")
+    site.until(lambda: not site.snapshot("c", model, whole["servingRevision"]).exists(), "the whole list to be gone")
 
     site.api.patch(path, {"spec": {"storage": {"parameters": None}}})
     site.until(lambda: site.status("ClusterBaseModel", model)["servingRevision"] == whole["servingRevision"], "a flip")
     site.until(lambda: "leftOut" not in site.status("ClusterBaseModel", model), "nothing to be left out")
     site.delete("ClusterBaseModel", model)  # what node c holds counts for the limits of other tests
-    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to be gone")
 
 
 def test_two_objects_with_different_file_selections_of_one_source_conflict(site: Site) -> None:

@@ -44,14 +44,14 @@ def test_a_cache_of_two_groups_is_stored_once_on_every_node_of_both(site: Site) 
         site.pod(asking(site, cache, "elsewhere"))
 
     site.label("a", other)  # now in both groups
-    site.until(lambda: site.status("ClusterModelCache", cache)["ready"] == "3/3", "the cache to be whole")
+    site.until(lambda: site.status("ClusterModelCache", cache)["ready"] == "3/3", "the cache to be complete")
     assert len(site.entries("a", cache)) == 1
     site.label("c", {"other": None})
     site.until(lambda: site.status("ClusterModelCache", cache)["ready"] == "2/2", "node c to leave the cache")
     site.until(lambda: site.entries("c", cache) == [], "the files to leave node c")
     site.label("a", {"other": None})
     site.delete("ClusterModelCache", cache)
-    site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to be gone")
 
 
 def test_a_cache_that_fits_in_only_one_of_its_groups_is_served_there(site: Site) -> None:
@@ -61,9 +61,9 @@ def test_a_cache_that_fits_in_only_one_of_its_groups_is_served_there(site: Site)
     cache = site.cache(site.push(size_bytes=4 * 2**20), nodeGroups=[group])
     message = site.wait_reason("ClusterModelCache", cache, "InsufficientStorage")
     assert "need" in message
-    site.until(lambda: site.status("ClusterModelCache", cache)["ready"] == "2/3", "the large group to have it")
+    site.until(lambda: site.status("ClusterModelCache", cache)["ready"] == "2/3", "the large group to have the model")
     status = site.status("ClusterModelCache", cache)
     assert (status["storageStatus"], status["nodesTotal"]) == ("Failed", 3)
     assert places(site, cache, "", 2) <= {"a", "b"}
     site.delete("ClusterModelCache", cache)
-    site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to be gone")

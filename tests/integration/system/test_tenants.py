@@ -48,7 +48,7 @@ def remove_all(site: Site) -> None:
     for namespace in ("greedy", "other"):
         for found in site.api.get(MODELS.format(namespace))["items"]:
             site.api.delete(f"{MODELS.format(namespace)}/{found['metadata']['name']}")
-    site.until(lambda: not reasons(site, "greedy") and not reasons(site, "other"), "all models to go")
+    site.until(lambda: not reasons(site, "greedy") and not reasons(site, "other"), "all models to be gone")
 
 
 def test_a_namespace_with_too_many_models_is_reported_and_others_are_still_placed(shared: Site) -> None:

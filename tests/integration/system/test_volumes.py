@@ -105,7 +105,7 @@ def test_each_namespace_gets_its_own_claim_on_the_same_files(site: Site, model: 
     for namespace, pod in made.items():
         end(site, namespace, pod)
     for namespace in made:
-        site.until(lambda n=namespace: not volumes_for(site, n), "its volume to go")  # type: ignore[misc]
+        site.until(lambda n=namespace: not volumes_for(site, n), "its volume to be gone")  # type: ignore[misc]
         assert site.api.get(path(namespace, _CLAIMS))["items"] == []
 
 
@@ -122,7 +122,7 @@ def test_deleting_the_claim_of_a_running_pod_does_not_block_other_pods(site: Sit
         second = run(site, namespace, model)
     site.until(lambda: is_scheduled(site, namespace, second), "the second pod to be scheduled beside the first")
     end(site, namespace, first)
-    site.until(lambda: not site.api.answers(path(namespace, _CLAIMS, model)), "the deleted claim to go")
+    site.until(lambda: not site.api.answers(path(namespace, _CLAIMS, model)), "the deleted claim to be gone")
     third = run(site, namespace, model)
     site.until(lambda: is_scheduled(site, namespace, third), "the third pod to be scheduled")
     assert wait_bound(site, namespace, claim_of(site, namespace, third))["metadata"]["uid"] != before
@@ -157,7 +157,7 @@ def test_a_volume_deleted_manually_is_recreated(site: Site, model: str, namespac
     before = site.api.get(f"{_VOLUMES}/{volume}")["metadata"]["uid"]
     site.api.delete(f"{_VOLUMES}/{volume}")
     end(site, namespace, first)
-    site.until(lambda: not volumes_for(site, namespace), "both to go")
+    site.until(lambda: not volumes_for(site, namespace), "both to be gone")
     second = run(site, namespace, model)
     wait_bound(site, namespace, model)
     site.until(lambda: is_scheduled(site, namespace, second), "the second pod to be scheduled")
@@ -183,7 +183,7 @@ def test_a_quota_that_refuses_the_claim_is_reported_on_the_pod_and_its_owner(
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": template}
     sets = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
     site.api.create(sets, {"metadata": {"name": "web"}, "spec": spec})
-    site.until(lambda: "VolumeRefused" in reasons(site, namespace, "web"), "the ReplicaSet to be told")
+    site.until(lambda: "VolumeRefused" in reasons(site, namespace, "web"), "the Event on the ReplicaSet")
     assert "exceeded quota: none" in reasons(site, namespace, "web")["VolumeRefused"]
     (pod,) = site.api.get(path(namespace, "pods"))["items"]
     assert "exceeded quota: none" in reasons(site, namespace, pod["metadata"]["name"])["VolumeRefused"]
@@ -229,7 +229,7 @@ def test_a_claim_that_is_never_bound_is_reported_on_the_pod_and_its_owner(
     with without_binding(site):
         site.api.create(path(namespace, "pods"), pod)
         for name in ("web-0", "web"):
-            site.until(lambda n=name: "VolumeNotBound" in reasons(site, namespace, n), f"{name} to be told")  # type: ignore[misc]
+            site.until(lambda n=name: "VolumeNotBound" in reasons(site, namespace, n), f"the Event on {name}")  # type: ignore[misc]
         assert f"kubectl describe pvc {model} -n {namespace}" in reasons(site, namespace, "web")["VolumeNotBound"]
     wait_bound(site, namespace, model)
     end(site, namespace, "web-0")
@@ -285,7 +285,7 @@ def test_a_tenant_s_volume_of_the_same_name_is_never_adopted(site: Site, model: 
     assert volume.startswith(f"{model}-{namespace}-")
     assert site.api.get(f"{_VOLUMES}/{volume}")["spec"]["mountOptions"] == ["ro"]
     end(site, namespace, pod)
-    site.until(lambda: len(volumes_for(site, namespace)) == 1, "ours to go")
+    site.until(lambda: len(volumes_for(site, namespace)) == 1, "ours to be gone")
     assert site.api.get(f"{_VOLUMES}/{model}-{namespace}")["spec"]["hostPath"]["path"] == "/srv/theirs"
     site.api.delete(f"{_VOLUMES}/{model}-{namespace}")
 
@@ -312,8 +312,8 @@ def test_a_namespace_deleted_while_it_uses_a_model_leaves_no_volume(site: Site, 
     site.api.delete(f"/api/v1/namespaces/{namespace}")
     for pod in site.api.get(path(namespace, "pods"))["items"]:
         end(site, namespace, pod["metadata"]["name"])  # there is no kubelet to do it
-    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to go")
-    site.until(lambda: not volumes_for(site, namespace), "its volume to go")
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to be gone")
+    site.until(lambda: not volumes_for(site, namespace), "its volume to be gone")
 
 
 def test_a_killed_controller_creates_each_volume_and_claim_once(site: Site, model: str) -> None:
@@ -330,7 +330,7 @@ def test_a_killed_controller_creates_each_volume_and_claim_once(site: Site, mode
         assert len(site.api.get(path(namespace, _CLAIMS))["items"]) == 1
     for namespace, pod in pods.items():
         end(site, namespace, pod)
-    site.until(lambda: not any(volumes_for(site, n) for n in namespaces), "all volumes to go")
+    site.until(lambda: not any(volumes_for(site, n) for n in namespaces), "all volumes to be gone")
 
 
 def test_a_controller_killed_between_volume_and_claim_continues_with_the_same_volume(

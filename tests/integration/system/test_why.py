@@ -44,7 +44,7 @@ def test_a_model_that_does_not_fit_is_reported_with_a_remedy(site: Site, why: Wh
     assert f"! {name} on node/c: InsufficientStorage" in output
     assert "c; each can hold 3Mi" in why(f"mcng/{group}")
     site.delete("ClusterModelCache", name)
-    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
+    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to be gone")
 
 
 def test_missing_or_wrong_credentials_are_reported_with_a_remedy(site: Site, why: Why) -> None:
@@ -193,7 +193,7 @@ def test_a_tenant_with_rights_in_one_namespace_can_ask_about_its_objects(site: S
     assert (done.returncode, done.stdout) == (1, "")
     assert "nodes is forbidden" in done.stderr
     site.api.delete(f"{path}/{model}")
-    site.until(lambda: not site.api.answers(f"{path}/{model}"), "the model to go")
+    site.until(lambda: not site.api.answers(f"{path}/{model}"), "the model to be gone")
     site.api.delete(f"/api/v1/namespaces/{team}")
 
 

@@ -100,7 +100,7 @@ def condition(site: Site, job: str, kind: str = "Ready") -> Json:
 
 def says(site: Site, job: str, reason: str, kind: str = "Ready") -> str:
     """Wait for the reason of a condition, and return its message."""
-    site.until(lambda: condition(site, job, kind).get("reason") == reason, f"{job} to say {reason}")
+    site.until(lambda: condition(site, job, kind).get("reason") == reason, f"{job} to report {reason}")
     return str(condition(site, job, kind)["message"])
 
 

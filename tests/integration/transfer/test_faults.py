@@ -240,7 +240,7 @@ def test_a_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> 
     threading.Thread(target=stop_when_it_waits, daemon=True).start()
     with pytest.raises(Stopped):
         fetch(large, plan_of(large), store, progress=Progress(), stop=stop, rate_limiter=bucket)
-    wait_until(lambda: fetching_threads() == 0, SOON_S, "the thread that waits to end as well")
+    wait_until(lambda: fetching_threads() == 0, SOON_S, "the waiting thread to end as well")
     assert 0 < large.served_bytes < len(BODY)
 
 

@@ -40,7 +40,7 @@ async def _serving(tls: Tls, on_expiry: Callable[[float], None] = lambda _: None
 
 
 async def _serial(port: int, authority: Authority) -> int:
-    """Return the serial number that a new connection is shown; 0 while nobody listens."""
+    """Return the serial number of the certificate on a new connection; 0 while nothing listens."""
     context = ssl.create_default_context(cadata=authority.ca_pem.decode())
     try:
         _, writer = await asyncio.open_connection(LOOPBACK, port, ssl=context, server_hostname=NAME)

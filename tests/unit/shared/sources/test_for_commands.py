@@ -17,7 +17,7 @@ def asks(after_s: float) -> RateLimited:
 
 
 def ends(answer: Answer, chance: float = 0.5) -> tuple[float, int, LarderError | None]:
-    """Return when it ends that a source is asked, how often it was, and with which failure.
+    """Return when requests to a source end, their number, and the final failure.
 
     The source answers at each second as `answer` says; an answer takes a tenth of a second.
     """
