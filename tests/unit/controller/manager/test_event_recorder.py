@@ -44,3 +44,4 @@ async def test_a_lost_event_stops_nothing(kube: Kube, objects: Objects) -> None:
     await EventRecorder(kube, lambda: datetime.now(UTC)).record(
         CLUSTER_MODEL_CACHE, meta("m"), "Failed", "x", warn=True
     )
+    assert objects.asked == ["POST /api/v1/namespaces/default/events"]

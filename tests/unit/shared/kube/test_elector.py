@@ -20,7 +20,7 @@ def now() -> float:
 
 @dataclass
 class FailingLock:
-    """A lock in memory that fails from a given moment on, in one of the ways in which networks fail."""
+    """A lock in memory that fails during a given time, in one of the ways in which networks fail."""
 
     lock: MemoryLock
     from_s: float

@@ -35,7 +35,7 @@ VALUES = {("sys", "version_info"): (), ("os", "name"): "posix"}  # a name need n
 
 
 class Watched(pickle.Unpickler):
-    """CPython's unpickler, which resolves all names to the same harmless class."""
+    """CPython's unpickler, which resolves all names but those in `VALUES` to the same harmless class."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
@@ -61,7 +61,7 @@ def _little_memory() -> Iterator[None]:
 
 
 def is_dangerous(data: bytes) -> bool:
-    """Return whether CPython calls something, or reaches the end after an import."""
+    """Return whether CPython calls something, or reaches the end after importing a module that may exist."""
     watched, before = Watched(data), Recording.calls
     try:
         with _little_memory():
