@@ -56,7 +56,7 @@ def _serve(site: Installation, **spec: object) -> str:
     return str(made["metadata"]["name"])
 
 
-def _says(site: Installation, name: str, reason: str) -> str:
+def _wait_reason(site: Installation, name: str, reason: str) -> str:
     return site.wait_reason(KIND, name, reason)
 
 
@@ -77,12 +77,12 @@ def _remove(site: Installation, name: str) -> None:
 def test_a_service_serves_a_model_on_nodes_and_follows_its_revisions(site: Installation, caller: Caller) -> None:
     model = site.name("model")
     name = _serve(site, model={"name": model}, replicas={"min": 1, "max": 2})
-    assert "create it" in _says(site, name, "ModelNotFound")
+    assert "create it" in _wait_reason(site, name, "ModelNotFound")
     assert _pods(site, name) == []
     uri = site.push(files={"config.json": json.dumps(CONFIG).encode(), "answer.txt": b"one"})
     site.base_model(uri, name=model, nodeSelector={"gpu": "yes"})
     before = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
-    assert _says(site, name, "Serving") == "1 of 1 pods are ready"
+    assert _wait_reason(site, name, "Serving") == "1 of 1 pods are ready"
     status = site.status(KIND, name)
     assert (status["url"], status["replicas"], status["readyReplicas"]) == (f"http://{name}.default.svc:{PORT}", 1, 1)
     assert {c["type"]: c["status"] for c in status["conditions"]} == {"Ready": "True", "ModelReady": "True"}
@@ -101,7 +101,7 @@ def test_a_service_serves_a_model_on_nodes_and_follows_its_revisions(site: Insta
     site.until(lambda: [p["metadata"]["uid"] for p in _pods(site, name)] not in ([], [pod["metadata"]["uid"]])
                and len(_pods(site, name)) == 1, "a new pod in the old one's place")  # fmt: skip
     site.until(lambda: caller.get(f"{status['url']}/answer.txt") == "two", "the new answer")
-    _says(site, name, "Serving")
+    _wait_reason(site, name, "Serving")
     site.until(lambda: _is_scaled(site, name), "the autoscaler to find the Deployment")
 
     with pytest.raises(CallRefused, match=f"is used by 1 InferenceService: default/{name} and 1 pod: default/{name}-"):
@@ -118,9 +118,9 @@ def test_a_service_serves_a_model_on_a_claim_to_one_pod_at_a_time(
     claim = bind_claim(site, "default", folder, "ReadWriteOncePod")
     write_llama(folder)
     name = _serve(site, storageUri=f"pvc://{claim}/models/llama")
-    _says(site, name, "ModelNotFound")
+    _wait_reason(site, name, "ModelNotFound")
     site.create("BaseModel", model, {"storage": {"storageUri": f"pvc://{claim}/models/llama"}})
-    _says(site, name, "Serving")
+    _wait_reason(site, name, "Serving")
     url = f"{site.status(KIND, name)['url']}/config.json"
     site.until(lambda: bool(caller.get(url)), "an answer through the Service")
     assert json.loads(caller.get(url)) == CONFIG
@@ -131,10 +131,10 @@ def test_a_service_serves_a_model_on_a_claim_to_one_pod_at_a_time(
 
     site.api.patch(f"{SERVICES}/{name}", {"spec": {"replicas": {"min": 2}}})
     held = f"PVC {claim} is ReadWriteOncePod and in use by pod {pod['metadata']['name']} on node one"
-    assert held in _says(site, name, "ClaimInUse")
+    assert held in _wait_reason(site, name, "ClaimInUse")
     assert held in site.wait_reason("BaseModel", model, "ClaimInUse")
     site.api.patch(f"{SERVICES}/{name}", {"spec": {"replicas": {"min": 1}}})
-    _says(site, name, "Serving")
+    _wait_reason(site, name, "Serving")
     site.wait_reason("BaseModel", model, "OnClaim")
 
     with pytest.raises(CallRefused, match=f"InferenceService: default/{name}"):

@@ -52,7 +52,7 @@ class ClaimedModel:
         self.site.until(lambda: self.status.get("phase") == phase, f"Model {self.name} to be {phase}", 120)
         return self.status
 
-    def says(self, reason: str) -> str:
+    def wait_reason(self, reason: str) -> str:
         """Wait for the reason of the condition Ready, and return the message of the status."""
 
         def reasons() -> list[str]:
@@ -154,10 +154,10 @@ def test_a_private_repository_needs_an_enabled_namespace_and_the_right_token(sit
     repo, bodies = f"org/{site.name('private')}", files(5)
     site.push(files=bodies, repo=repo, access=RepositoryAccess(frozenset({token})))
     model = ClaimedModel(site, namespace, repo, credentialsSecret="hub")
-    assert "Secrets only in the namespaces listed in credentialNamespaces" in model.says("JobRefused")
+    assert "Secrets only in the namespaces listed in credentialNamespaces" in model.wait_reason("JobRefused")
     site.install(controller={"drainSeconds": 2}, credentialNamespaces=[namespace])
     try:
-        assert "the Secret" in model.says("AuthDenied")
+        assert "the Secret" in model.wait_reason("AuthDenied")
         assert model.status["phase"] == "Failed"
         site.api.patch(f"{secrets}/hub", {"stringData": {"HF_TOKEN": token}})
         site.api.delete(f"{model.job}?propagationPolicy=Background")

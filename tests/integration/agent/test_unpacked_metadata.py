@@ -19,9 +19,9 @@ FILES = {"m/config.json": CONFIG.encode(), "m/model.safetensors": safetensors({"
 HANGS = """
 import os, pathlib, sys, time
 if "agent.metadata.child" in sys.orig_argv:
-    told = pathlib.Path(os.path.dirname(__file__), "child")
-    told.with_suffix(".new").write_text(str(os.getpid()))
-    told.with_suffix(".new").rename(told)
+    written = pathlib.Path(os.path.dirname(__file__), "child")
+    written.with_suffix(".new").write_text(str(os.getpid()))
+    written.with_suffix(".new").rename(written)
     time.sleep(600)
 """
 

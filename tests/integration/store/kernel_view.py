@@ -31,7 +31,7 @@ def io_class_of(thread: int) -> int:
     if found < 0 and number and ctypes.get_errno() == errno.ESRCH:
         return 0
     if found < 0:
-        pytest.skip("this machine does not tell priorities of the disk")
+        pytest.skip("this machine does not report I/O priorities")
     return int(found) >> _CLASS_SHIFT
 
 

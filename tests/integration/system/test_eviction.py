@@ -142,7 +142,7 @@ def test_an_idle_model_is_evicted_and_returns(site: Site, limited: LimitedNode) 
     reported = site.ready_condition("ClusterBaseModel", old)
     assert reported["status"] == "False"
     assert f"to make room for {new}" in reported["message"]
-    site.until(lambda: events(site, old) != [], "the Event, which comes after what it tells of")
+    site.until(lambda: events(site, old) != [], "the Event, which follows the eviction")
     (event,) = events(site, old)
     assert f"evicted from {NODE} to make room for {new}, which frees 3.0 MiB" in event
     after = counted(site)

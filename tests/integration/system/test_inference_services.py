@@ -57,7 +57,7 @@ def condition(site: Site, name: str, kind: str = "Ready") -> Json:
     return next((c for c in found if c["type"] == kind), {})
 
 
-def says(site: Site, name: str, reason: str, kind: str = "Ready") -> str:
+def wait_reason(site: Site, name: str, reason: str, kind: str = "Ready") -> str:
     """Wait for a condition's reason and return its message."""
     site.until(lambda: condition(site, name, kind).get("reason") == reason, f"{name} to report {reason}")
     return str(condition(site, name, kind)["message"])
@@ -88,7 +88,7 @@ def run(site: Site, pod: Json) -> None:
 def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
     model = site.name("model")
     name = serve(site, model, port=9000)
-    assert f"there is no ClusterBaseModel {model}; create it" in says(site, name, "ModelNotFound")
+    assert f"there is no ClusterBaseModel {model}; create it" in wait_reason(site, name, "ModelNotFound")
     assert condition(site, name, "ModelReady")["status"] == "False"
     assert not site.api.answers(f"{DEPLOYMENTS}/{name}"), "no pod is created before the model is ready"
     front = site.api.get(f"{SERVICES}/{name}")["spec"]
@@ -105,7 +105,7 @@ def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
     assert pod["spec"]["nodeSelector"] == wanted
     assert pod["metadata"]["labels"]["mine"] == "yes"
     run(site, pod)
-    assert says(site, name, "Serving") == "1 of 1 pods are ready"
+    assert wait_reason(site, name, "Serving") == "1 of 1 pods are ready"
     status = site.status(KIND, name)
     assert (status["url"], status["readyReplicas"]) == (f"http://{name}.default.svc:9000", 1)
     assert status["model"] == f"ClusterBaseModel {model}"
@@ -121,7 +121,7 @@ def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
     name = serve(site, model, template=gated)
     (old,) = pods_of(site, name)
     run(site, old)
-    says(site, name, "Serving")
+    wait_reason(site, name, "Serving")
     site.push(repo=uri.removeprefix("hf://"))
     site.api.patch(
         f"/apis/ome.io/v1beta1/clusterbasemodels/{model}", {"metadata": {"annotations": {"larder.dev/refresh": "1"}}}
@@ -130,7 +130,7 @@ def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
     new = next(p for p in pods_of(site, name, 2) if p["metadata"]["uid"] != old["metadata"]["uid"])
     after = site.status("ClusterBaseModel", model)["servingRevision"]
     assert snapshot_label(model, after) in new["spec"]["nodeSelector"]
-    says(site, name, "Updating")
+    wait_reason(site, name, "Updating")
     run(site, new)
     site.until(lambda: site.status(KIND, name)["servingRevision"] == after, "the status")
     pods = f"{PODS}?labelSelector={LABEL}={name}"
@@ -183,7 +183,7 @@ def test_a_foreign_deployment_is_reported_and_not_touched(site: Site) -> None:
     theirs = site.api.create(DEPLOYMENTS, body)
     model = ready_model(site)
     site.create(KIND, name, {"template": template(), "model": {"kind": "ClusterBaseModel", "name": model}})
-    assert f"this InferenceService does not own Deployment default/{name}" in says(site, name, "NameConflict")
+    assert f"this InferenceService does not own Deployment default/{name}" in wait_reason(site, name, "NameConflict")
     assert site.api.get(f"{DEPLOYMENTS}/{name}")["metadata"]["generation"] == theirs["metadata"]["generation"]
     site.api.delete(f"{DEPLOYMENTS}/{name}")
     pods_of(site, name)
@@ -193,7 +193,7 @@ def test_objects_that_the_api_server_refuses_are_reported_and_repaired(site: Sit
     wrong = template("main")
     wrong["spec"]["restartPolicy"] = "Never"
     name = serve(site, ready_model(site), template=wrong)
-    assert "restartPolicy" in says(site, name, "Refused")
+    assert "restartPolicy" in wait_reason(site, name, "Refused")
     wrong["spec"]["restartPolicy"] = "Always"
     wrong["spec"]["nonsense"] = {"a": 1}
     path = f"/apis/ome.io/v1beta1/namespaces/default/inferenceservices/{name}"
@@ -239,7 +239,7 @@ def refused(site: Site, kind: str, name: str) -> str:
 def test_a_stopped_service_keeps_its_model_until_it_is_deleted(site: Site) -> None:
     model = ready_model(site)
     name = serve(site, model, replicas={"min": 0})
-    says(site, name, "Stopped")
+    wait_reason(site, name, "Stopped")
     assert site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"] == []
     assert f"is used by 1 InferenceService: default/{name}; delete those first" in refused(
         site, "ClusterBaseModel", model
@@ -247,7 +247,7 @@ def test_a_stopped_service_keeps_its_model_until_it_is_deleted(site: Site) -> No
     delete_unguarded(site, "ClusterBaseModel", model)
     message = site.wait_reason("ClusterBaseModel", model, "InUse")
     assert message == f"still in use by InferenceService default/{name}; delete them, or wait until they end"
-    assert "is being deleted" in says(site, name, "ModelNotReady", "ModelReady")
+    assert "is being deleted" in wait_reason(site, name, "ModelNotReady", "ModelReady")
     site.delete(KIND, name)
     site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to be gone")
 
@@ -270,7 +270,7 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
     where = {"hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": "default", "name": claim}}
     site.api.create("/api/v1/persistentvolumes", {"metadata": {"name": claim}, "spec": volume | where})
     name = serve(site, storageUri=f"pvc://{claim}/models/llama", container="side")
-    assert f"no ClusterBaseModel and no BaseModel in namespace default has storageUri pvc://{claim}" in says(
+    assert f"no ClusterBaseModel and no BaseModel in namespace default has storageUri pvc://{claim}" in wait_reason(
         site, name, "ModelNotFound"
     )
     uri = {"storage": {"storageUri": f"pvc://{claim}/models/llama"}}

@@ -84,7 +84,7 @@ def test_an_object_that_was_never_reconciled_is_in_progress(site: Site) -> None:
     site.delete("ModelCacheNodeGroup", name)
 
 
-def test_nodes_and_groups_can_be_waited_for(site: Site, kubectl_wait: Wait) -> None:
+def test_kubectl_wait_works_for_nodes_and_groups(site: Site, kubectl_wait: Wait) -> None:
     kubectl_wait("modelnode/a", "Ready")
     kubectl_wait("mcng/gpus", "Ready")
     history(site, "ModelNode", "a", "Current")

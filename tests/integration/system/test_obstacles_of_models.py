@@ -22,7 +22,7 @@ def declare(site: Site, name: str = "", storage_class: str = CLASS, size: str = 
     return site.create(KIND, name or site.name("mdl"), spec)
 
 
-def says(site: Site, model: str, reason: str) -> str:
+def wait_reason(site: Site, model: str, reason: str) -> str:
     """Wait for the reason of the condition Ready, and return the message of the status."""
 
     def reasons() -> list[str]:
@@ -50,14 +50,14 @@ def finish(site: Site, model: str, storage_class: str = CLASS) -> None:
     job = job_of(site, model)  # which is created once the claim is the Model's
     volume_for(site, f"model-{model}", storage_class=storage_class)
     report(site, job, "Succeeded", DONE)
-    says(site, model, "Ready")
+    wait_reason(site, model, "Ready")
     site.delete(KIND, model)
 
 
 def test_a_claim_waits_for_a_missing_storage_class_that_is_created_later(site: Site) -> None:
     later = site.name("later")
     model = declare(site, storage_class=later)
-    message = says(site, model, "StorageClassNotFound")
+    message = wait_reason(site, model, "StorageClassNotFound")
     assert f"claim model-{model} waits for StorageClass {later!r}, which does not exist" in message
     assert site.status(KIND, model)["phase"] == "Downloading"
     site.api.create(CLASSES, {"metadata": {"name": later}} | NO_PROVISIONER)
@@ -67,7 +67,7 @@ def test_a_claim_waits_for_a_missing_storage_class_that_is_created_later(site: S
 
 def test_a_claim_that_is_unbound_for_a_minute_is_reported(site: Site, why: Why) -> None:
     model = declare(site)
-    message = says(site, model, "ClaimNotBound")
+    message = wait_reason(site, model, "ClaimNotBound")
     assert f"claim model-{model} has not been bound for 1 min: provisioner kubernetes.io/no-provisioner" in message
     assert f"kubectl describe pvc model-{model} -n {NAMESPACE}" in message
     assert "ClaimNotBound" in why(f"mdl/{model}", exits=0)
@@ -81,7 +81,7 @@ def test_a_job_refused_by_a_quota_is_reported_and_created_later(site: Site) -> N
     site.api.create(quotas, quota)
     site.until(lambda: "hard" in site.api.get(f"{quotas}/no-more-jobs").get("status", {}), "the quota to be counted")
     model = declare(site)
-    assert "exceeded quota" in says(site, model, "JobRefused")
+    assert "exceeded quota" in wait_reason(site, model, "JobRefused")
     assert site.status(KIND, model)["phase"] == "Pending"
     site.api.delete(f"{quotas}/no-more-jobs")
     finish(site, model)
@@ -95,7 +95,7 @@ def test_a_claim_name_shared_with_a_training_job_is_reported_as_a_conflict(site:
     site.until(lambda: site.api.answers(claim), "the claim of the TrainingJob")
     model = declare(site, f"{first}-worker-0")
     conflict = f"claim model-{model} belongs to TrainingJob {first}; create the Model under another name"
-    assert conflict in says(site, model, "NameConflict")
+    assert conflict in wait_reason(site, model, "NameConflict")
     assert not site.api.answers(f"{JOBS}/model-download-{model}")
     site.delete("TrainingJob", first)
     finish(site, model)
@@ -121,7 +121,7 @@ def test_a_model_recreated_right_after_its_deletion_gets_a_claim_and_job_of_its_
     first = job_of(site, model)
     volume_for(site, f"model-{model}")
     report(site, first, "Succeeded", DONE)
-    says(site, model, "Ready")
+    wait_reason(site, model, "Ready")
     site.delete(KIND, model)
     site.until(lambda: site.is_gone(KIND, model), "the first to be gone")
     declare(site, model)

@@ -29,11 +29,11 @@ from tests.integration.system.training import (
     owned,
     role,
     running,
-    says,
     train,
     volume_for,
     wait_claims,
     wait_phase,
+    wait_reason,
 )
 
 
@@ -50,7 +50,7 @@ def test_a_training_job_creates_claims_and_pods_and_succeeds_with_its_master(sit
     names = {f"data-{job}-master-0", f"data-{job}-worker-0", f"data-{job}-worker-1"}
     assert wait_claims(site, job, 3).keys() == names
     pods = running(site, job, 3)
-    says(site, job, "Running")
+    wait_reason(site, job, "Running")
     assert site.status(KIND, job)["replicaStatuses"]["Worker"]["active"] == 2
     uid = site.get(KIND, job)["metadata"]["uid"]
     for found in (*pods.values(), *owned(site, CLAIMS, job).values(), *owned(site, SERVICES, job).values()):
@@ -62,7 +62,7 @@ def test_a_training_job_creates_claims_and_pods_and_succeeds_with_its_master(sit
         made = site.api.get(f"{CLAIMS}/data-{name}")["metadata"]["creationTimestamp"]
         assert made <= pod["metadata"]["creationTimestamp"]
     end(site, f"{job}-master-0")
-    says(site, job, "Succeeded")
+    wait_reason(site, job, "Succeeded")
     assert condition(site, job, "Succeeded")["status"] == "True"
     assert site.status(KIND, job)["completionTime"]
     event(site, job, "Succeeded")
@@ -111,7 +111,7 @@ def test_a_failed_pod_is_replaced_and_counted_until_the_limit(site: Site) -> Non
     )
     wait_phase(site, job, "Running", 1)
     end(site, f"{job}-worker-0", 137)
-    assert "2 restarts exceed the backoffLimit of 1" in says(site, job, "BackoffLimitExceeded")
+    assert "2 restarts exceed the backoffLimit of 1" in wait_reason(site, job, "BackoffLimitExceeded")
     site.until(lambda: not owned(site, PODS, job), "the pods to be cleaned up")
     assert len(owned(site, CLAIMS, job)) == 1
     site.delete(KIND, job)
@@ -121,7 +121,7 @@ def test_a_permanent_exit_code_fails_the_job(site: Site) -> None:
     job = train(site, roles={"Worker": role(restartPolicy="ExitCode")})
     running(site, job)
     end(site, f"{job}-worker-0", 2)
-    assert "container main with exit code 2" in says(site, job, "PodFailed")
+    assert "container main with exit code 2" in wait_reason(site, job, "PodFailed")
     assert condition(site, job, "Failed")["status"] == "True"
     event(site, job, "PodFailed")
     site.delete(KIND, job)
@@ -129,7 +129,7 @@ def test_a_permanent_exit_code_fails_the_job(site: Site) -> None:
 
 def test_a_suspended_job_keeps_its_claims_and_resumes_with_them(site: Site) -> None:
     job = train(site, runPolicy={"suspend": True})
-    says(site, job, "Suspended")
+    wait_reason(site, job, "Suspended")
     assert not owned(site, CLAIMS, job)
     suspend = {"spec": {"runPolicy": {"suspend": False}}}
     site.api.patch(f"{KINDS[KIND]}/{job}", suspend)
@@ -158,7 +158,7 @@ def test_a_job_fails_at_its_deadline_and_keeps_finished_pods(site: Site) -> None
     wait_phase(site, job, "Running", 1)
     end(site, f"{job}-worker-0")
     site.api.patch(f"{KINDS[KIND]}/{job}", {"spec": {"runPolicy": {"activeDeadlineSeconds": 1}}})
-    assert "1 seconds of activeDeadlineSeconds" in says(site, job, "DeadlineExceeded")
+    assert "1 seconds of activeDeadlineSeconds" in wait_reason(site, job, "DeadlineExceeded")
     site.until(lambda: owned(site, PODS, job).keys() == {f"{job}-worker-0"}, "the pending pod to be gone")
     assert condition(site, job, "Failed")["status"] == "True"
     assert len(owned(site, CLAIMS, job)) == 2
@@ -175,7 +175,7 @@ def test_the_success_policy_decides_when_a_job_succeeds(site: Site, policy: str)
         site.until(lambda: site.status(KIND, job)["replicaStatuses"]["Worker"].get("succeeded") == 1, "the count")
         assert condition(site, job)["reason"] == "Running"
         end(site, f"{job}-worker-0")
-    says(site, job, "Succeeded")
+    wait_reason(site, job, "Succeeded")
     assert len(owned(site, PODS, job)) == 2
     site.delete(KIND, job)
 
@@ -207,7 +207,7 @@ def test_colliding_claim_names_of_two_jobs_are_reported_as_a_conflict(site: Site
     claim = f"data-a-{stem}-worker-0"
     running(site, first)
     second = train(site, stem, {"Worker": role(claims=("data-a",))})
-    message = says(site, second, "NameConflict")
+    message = wait_reason(site, second, "NameConflict")
     assert claim in message
     assert f"TrainingJob {first}" in message
     event(site, second, "NameConflict")
@@ -222,7 +222,7 @@ def test_a_foreign_claim_is_not_adopted(site: Site) -> None:
     job = site.name("tj")
     site.api.create(CLAIMS, claim_template() | {"metadata": {"name": f"data-{job}-worker-0"}})
     train(site, job)
-    assert "is not used" in says(site, job, "NameConflict")
+    assert "is not used" in wait_reason(site, job, "NameConflict")
     assert not owned(site, PODS, job)
     site.delete(KIND, job)
     site.until(lambda: site.is_gone(KIND, job), "the job to be gone")
@@ -231,7 +231,7 @@ def test_a_foreign_claim_is_not_adopted(site: Site) -> None:
 
 def test_a_name_that_is_too_long_is_reported_and_no_pod_is_created(site: Site) -> None:
     job = train(site, site.name("x" * 50))
-    assert "at most 63 are allowed" in says(site, job, "NameTooLong")
+    assert "at most 63 are allowed" in wait_reason(site, job, "NameTooLong")
     event(site, job, "NameTooLong")
     assert not owned(site, PODS, job)
     assert not site.api.get(f"{CLAIMS}?labelSelector={JOB_LABEL}={job}")["items"]
@@ -265,11 +265,11 @@ def test_a_job_with_more_than_5000_replicas_is_refused(site: Site) -> None:
 def test_a_claim_that_never_binds_is_reported(site: Site) -> None:
     job = train(site)
     wait_claims(site, job, 1)
-    message = says(site, job, "VolumeNotBound")
+    message = wait_reason(site, job, "VolumeNotBound")
     assert f"kubectl describe pvc data-{job}-worker-0" in message
     assert site.status(KIND, job)["replicaStatuses"]["Worker"]["waitingForVolumes"] == 1
     running(site, job)
-    says(site, job, "Running")
+    wait_reason(site, job, "Running")
     site.delete(KIND, job)
 
 
@@ -334,7 +334,7 @@ def test_a_job_deleted_while_its_claims_are_queued_leaves_none(site: Site) -> No
     job = train(site, roles={"Worker": role(60)})
     site.until(lambda: len(owned(site, CLAIMS, job)) >= 3, "some claims")
     site.until(lambda: site.status(KIND, job).get("queuePosition", 0) >= 1, "a position in the queue")
-    assert "in the queue" in says(site, job, "Queued")
+    assert "in the queue" in wait_reason(site, job, "Queued")
     event(site, job, "Queued")
     site.delete(KIND, job)
     site.until(lambda: not owned(site, CLAIMS, job) and not owned(site, PODS, job), "all to be gone")
@@ -379,7 +379,7 @@ def test_a_pod_lost_with_its_node_is_replaced_and_keeps_its_claims(site: Site) -
 def test_larder_why_explains_a_job(site: Site, why: Why) -> None:
     job = train(site)
     wait_phase(site, job, "Pending", 1)
-    says(site, job, "Starting")
+    wait_reason(site, job, "Starting")
     output = why(f"tj/{job}")
     assert f"TrainingJob {NAMESPACE}/{job}: Starting" in output
     assert f"pod/{job}-worker-0: claim/data-{job}-worker-0: NotBound" in output

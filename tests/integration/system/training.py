@@ -98,7 +98,7 @@ def condition(site: Site, job: str, kind: str = "Ready") -> Json:
     return next((one for one in found if one["type"] == kind), {})
 
 
-def says(site: Site, job: str, reason: str, kind: str = "Ready") -> str:
+def wait_reason(site: Site, job: str, reason: str, kind: str = "Ready") -> str:
     """Wait for the reason of a condition, and return its message."""
     site.until(lambda: condition(site, job, kind).get("reason") == reason, f"{job} to report {reason}")
     return str(condition(site, job, kind)["message"])

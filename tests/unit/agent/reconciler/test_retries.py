@@ -57,7 +57,7 @@ def test_a_shortage_is_reported_when_its_numbers_change_not_its_wording() -> Non
     assert is_new_failure(Cause("StoreFailure", "read-only"), Cause("StoreFailure", "input/output error"))
 
 
-def test_a_failure_says_which_attempt_it_was_and_when_the_next_is() -> None:
+def test_a_failure_reports_its_attempt_and_the_time_of_the_next() -> None:
     retries = Retries(lambda _, most: most, now=lambda: datetime(2026, 6, 1, 12, 0, tzinfo=UTC))
     first = retries.failure(entry(), Unreachable("503 from hub"), None, 100.0, transient=False)
     second = retries.failure(entry(), Unreachable("503 from hub"), first, 102.0, transient=False)

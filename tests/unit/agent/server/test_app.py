@@ -97,7 +97,7 @@ async def test_models_are_shown_to_clients_on_loopback(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "fd00::7", "::ffff:10.0.0.7", ""])
-async def test_models_are_shown_to_nobody_else(address: str) -> None:
+async def test_models_are_not_shown_to_other_clients(address: str) -> None:
     async with client(address=address) as http:
         answer = await http.get("/v1/models", headers={"X-Forwarded-For": "127.0.0.1"})
         assert (answer.status_code, "port-forward" in answer.text) == (403, True)

@@ -142,7 +142,7 @@ def test_a_requested_wait_beyond_the_budget_raises_rate_limited() -> None:
 
 
 def waits(policy: RetryPolicy, failure: Callable[[float], LarderError | None], receivers: int) -> float:
-    """Return when a server gives a file that fails as told at each second; raises what ends it sooner."""
+    """Return when a server that fails like this serves its file; raises the error that ends the retries."""
     clock = Clock()
     tried = SharedRetryBudget(policy, Timing(clock, lambda least, most: (least + most) / 2))
     asks_at = [0.0] * receivers

@@ -247,7 +247,7 @@ def reviews(api: Api) -> int:
     return api.objects.asked.count(f"POST {REVIEWS}")
 
 
-async def test_a_node_that_exceeds_its_rate_is_told_when_to_retry(api: Api) -> None:
+async def test_a_node_that_exceeds_its_rate_gets_the_time_to_retry(api: Api) -> None:
     api.cluster.caches.upsert(cache("m"))
     burst = RATES["credentials"].burst
     with capture_logs() as logs:

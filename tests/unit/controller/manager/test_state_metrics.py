@@ -63,7 +63,7 @@ def test_only_models_that_are_not_ready_are_exported_by_name(cluster: ClusterSta
 
 
 @pytest.mark.parametrize("uri", ["pvc://team/claim/models", "vendor://theirs"])
-def test_a_model_without_target_nodes_is_not_waited_for(cluster: ClusterState, uri: str) -> None:
+def test_a_model_without_target_nodes_does_not_count_as_unready(cluster: ClusterState, uri: str) -> None:
     cluster.cluster_base_models.upsert(base("m", ready="False", state="In_Transit", uri=uri))  # type: ignore[arg-type]
     assert shown(cluster)[NOT_READY] == {}
 

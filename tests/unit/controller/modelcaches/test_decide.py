@@ -129,7 +129,7 @@ def test_a_claim_deleted_manually_is_recreated_and_refilled() -> None:
     assert has(StartDownload, again)
 
 
-def test_a_terminating_claim_is_reported_and_waited_for() -> None:
+def test_a_cache_reports_a_terminating_claim_and_waits_for_its_end() -> None:
     found = claim()
     going = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, deletion_timestamp=STAMP))
     for seen in (view(claim=going), view(cache(status=READY), claim=going)):

@@ -141,7 +141,7 @@ def test_foreign_claims_and_jobs_are_never_adopted(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["claim", "job"])
-def test_objects_of_an_earlier_model_with_the_same_name_are_waited_for(what: str) -> None:
+def test_a_model_waits_until_objects_of_an_earlier_model_of_its_name_are_gone(what: str) -> None:
     earlier = [{"kind": "Model", "name": "llama", "uid": "u0", "controller": True}]
     found: dict[str, Any] = {"claim": build.claim(), "job": build.job()}
     found[what] = msgspec.structs.replace(

@@ -248,7 +248,7 @@ async def test_a_model_that_keeps_changing_has_at_most_two_pending_resolutions(a
     assert not resolver._running
 
 
-async def test_a_failure_says_which_attempt_it_was_and_when_the_next_is(asking: Asking, hub: ScriptedServer) -> None:
+async def test_a_failure_reports_its_attempt_and_the_time_of_the_next(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(503)
     for attempt in (1, 2, 3):
         await asking.ask(demand())

@@ -187,7 +187,7 @@ async def test_after_an_outage_requests_are_served_at_the_rate_and_no_faster() -
     await rig.end()
 
 
-async def test_a_request_that_is_refused_ends_and_delays_nobody(rig: Rig) -> None:
+async def test_a_refused_request_ends_and_does_not_delay_others(rig: Rig) -> None:
     rig.ask("a", raising(Refused("exceeded quota", 403)))
     rig.ask("b")
     await rig.until(lambda: rig.created == ["b"])

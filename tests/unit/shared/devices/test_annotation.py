@@ -118,7 +118,7 @@ def text_of(**values: Any) -> str:
     ],
     ids=lambda value: value[:40],
 )
-def test_the_error_says_where_the_text_is_wrong(text: str, where: str) -> None:
+def test_the_error_names_the_invalid_place_in_the_text(text: str, where: str) -> None:
     with pytest.raises(InvalidDeviceInfo) as caught:
         parse_pod_info(text)
     assert where in str(caught.value)

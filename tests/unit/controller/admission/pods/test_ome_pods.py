@@ -71,7 +71,7 @@ def test_another_pod_with_a_mount_at_the_model_s_path_is_refused(
         inject(pod, "default", catalog, settings)
 
 
-def test_a_pod_of_ome_that_mounts_the_model_elsewhere_is_given_it(rewrite: Rewrite) -> None:
+def test_a_pod_of_ome_with_a_mount_elsewhere_gets_the_model(rewrite: Rewrite) -> None:
     pod = ome_pod()
     pod["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] = "/elsewhere"
     assert read_models(rewrite(pod)[0]) == [("llama", "c0ffee")]

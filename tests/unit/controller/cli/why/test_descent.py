@@ -19,7 +19,7 @@ def test_descendants_are_found_through_any_number_of_owners() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3)))
-def test_a_cycle_of_owners_does_not_loop_for_ever(links: dict[str, list[str]]) -> None:
+def test_a_cycle_of_owners_does_not_loop_forever(links: dict[str, list[str]]) -> None:
     known = {uid: owned(uid, *owners) for uid, owners in links.items()}
     assert descendants("a", known) <= known.keys()
 

@@ -91,7 +91,7 @@ def test_a_silent_hub_is_abandoned_after_the_read_timeout(serve: Serve) -> None:
     assert "timed out" in str(error)
 
 
-def test_a_hub_whose_authority_nobody_knows_is_reported_with_a_remedy() -> None:
+def test_a_hub_with_an_untrusted_certificate_is_reported_with_a_remedy() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     with scripted(lambda _: b"", context) as hub:
