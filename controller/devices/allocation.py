@@ -3,7 +3,15 @@
 All leaves of a required group must be available in one place of the node's group of that name. The groups required
 below it are then placed within that place, in sorted order. All places are tried in sorted order. Places that the pod
 already uses come first; among the others the best score wins, and a later equal score replaces an earlier one. The
-score of a place is the mean over all its leaves, requested or not. Of equal places, only one is searched.
+score of a place is the mean over all its leaves, requested or not. Of equal places, only one is searched (see
+`pod_places`).
+
+A container that requests `gpugrp0/A/gpu/a/cards` and `gpugrp0/A/gpu/b/cards`, on a node with the groups `gpugrp0/0`
+(cards 0 and 1) and `gpugrp0/1` (cards 2 and 3):
+
+    group A in gpugrp0/1       equal to gpugrp0/0, which is not searched
+        card a in gpu/3        equal to gpu/2, which is not searched; the later one wins
+        card b in gpu/3, gpu/2 no longer equal, so both are searched; only gpu/2 is free
 """
 
 from collections import defaultdict
@@ -17,8 +25,8 @@ from controller.devices.shortage import Reason, SearchTooLong, Shortage
 from shared.devices.info import GROUP_PREFIX, ContainerInfo, is_group_resource
 
 MAX_STEPS = 100_000  # per pod and node: a few tenths of a second
-_LOOKS_A_STEP = 8  # at places and leaves, to tell whether they are equal
-_USES_A_STEP = 4  # of places that count as used
+_COMPARISONS_PER_STEP = 8  # of places and leaves, to find equal ones
+_MARKS_PER_STEP = 4  # of places as used, without a search
 
 
 @dataclass
@@ -39,10 +47,11 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
-    """Equal places with their numbers in the group, and what comes of placing a required group there.
+class _Candidate:
+    """Equal places, numbered within their group, and the outcome of placing a required group in any of them.
 
-    `result` is that of the last of the places, if it was searched just now.
+    `result` has the details if the last of the places was searched for this candidate. It is None if the outcome was
+    already known.
     """
 
     equal: Sequence[tuple[int, Place]]
@@ -52,14 +61,14 @@ class _Tried:
 
     @property
     def preference(self) -> tuple[bool, bool, float, int]:
-        """Return a key that is highest for the best place or, if there is none, for the one that comes closest."""
+        """Return a key that is highest for the best candidate or, if none fits, for the one that comes closest."""
         if self.outcome.score is None:
             return False, False, -self.outcome.shortages, -self.equal[0][0]
         return True, self.is_used, self.outcome.score, self.equal[-1][0]
 
 
 class _OutOfSteps(Exception):
-    """Ends the search."""
+    """The search has used up its budget of steps."""
 
 
 def allocate(
@@ -96,48 +105,48 @@ class _Search:
         """Return the best allocation of a required group, or what is missing in the place that comes closest."""
         if not places:
             return None, [self._shortage(each, "", before) for each in required.names]
-        tried = [self._try(required, state, equal, before) for state, equal in self._by_state(places, before)]
-        chosen = max(tried, key=lambda each: each.preference)
-        for each in tried:
-            skipped = each.equal[:-1] if each is chosen or each.result else each.equal
-            self._spend(len(skipped) * len(each.outcome.used) // _USES_A_STEP)
-            for _, place in skipped:
-                self._places.use_like(each.outcome, place)
+        candidates = [self._candidate(required, state, equal, before) for state, equal in self._equal(places, before)]
+        chosen = max(candidates, key=lambda each: each.preference)
+        for each in candidates:
+            not_searched = each.equal[:-1] if each is chosen or each.result else each.equal
+            self._spend(len(not_searched) * len(each.outcome.used) // _MARKS_PER_STEP)
+            for _, place in not_searched:
+                self._places.repeat_use(each.outcome, place)
         place = chosen.equal[-1][1]
         found, shortages = chosen.result or self._allocate_at(place, required, before)
         if found is not None:
-            self._places.use(place)
+            self._places.mark_used(place)
         return found, shortages
 
-    def _by_state(
-        self, places: Mapping[str, Place], before: Allocation
-    ) -> Iterable[tuple[int, list[tuple[int, Place]]]]:
-        """Group the places of a group by their state: those of one state are equal."""
+    def _equal(self, places: Mapping[str, Place], before: Allocation) -> Iterable[tuple[int, list[tuple[int, Place]]]]:
+        """Return each state of the places in a group, with the places in that state and their numbers."""
         found: defaultdict[int, list[tuple[int, Place]]] = defaultdict(list)
-        looked_at = self._places.looked_at
+        compared_before = self._places.comparisons
         for number, place in enumerate(places.values()):
             found[self._places.state(place, before.resources)].append((number, place))
-        self._spend((self._places.looked_at - looked_at + len(places)) // _LOOKS_A_STEP)
+        self._spend((self._places.comparisons - compared_before + len(places)) // _COMPARISONS_PER_STEP)
         return found.items()
 
-    def _try(self, required: Place, state: int, equal: Sequence[tuple[int, Place]], before: Allocation) -> _Tried:
-        """Search the last of equal places, unless the outcome is known."""
+    def _candidate(
+        self, required: Place, state: int, equal: Sequence[tuple[int, Place]], before: Allocation
+    ) -> _Candidate:
+        """Search the last of equal places, unless the outcome for their state is known."""
         place, key = equal[-1][1], (required.kind, self._init, state)
         is_used, known = self._places.is_used(place), self._places.outcomes.get(key)
         if known is not None:
-            return _Tried(equal, is_used, known)
-        count = self._places.used_now()
+            return _Candidate(equal, is_used, known)
+        count = self._places.used_count()
         found, shortages = result = self._allocate_at(place, required, before)
         used = self._places.used_since(count, place)
         outcome = PlaceOutcome(found.score if found is not None else None, len(shortages), used)
         self._places.outcomes[key] = outcome
-        return _Tried(equal, is_used, outcome, result)
+        return _Candidate(equal, is_used, outcome, result)
 
     def _kind_of(self, request: str) -> Hashable:
         return self._requests[request], self._scorers.get(request)
 
     def check(self, before: Allocation) -> Allocation | tuple[Reason, ...]:
-        """Score the allocation that the container already has."""
+        """Check and score the allocation that the container already has."""
         missing = [
             Shortage(self._name, each, self._requests[each], 0, 0)
             for each in self.required.names
@@ -145,7 +154,7 @@ class _Search:
         ]
         if missing:
             return tuple(missing)
-        self._places.try_resources(self._container.allocate_from[each] for each in self.required.names)
+        self._places.mark_requested(self._container.allocate_from[each] for each in self.required.names)
         found, shortages = self._score(self._node.root, self.required, before, self._container.allocate_from)
         return found or tuple(shortages)
 
@@ -175,7 +184,7 @@ class _Search:
                 shortages.append(self._shortage(request, name, Allocation(resources, {})))
             else:
                 resources[name], allocate_from[request] = used, name
-        self._places.try_resources(
+        self._places.mark_requested(
             allocate_from[request] for request in required.leaves.values() if request in allocate_from
         )
         return Allocation(resources, allocate_from), shortages
@@ -206,7 +215,7 @@ class _Search:
         return Allocation(resources, allocate_from, total / len(place.names)), []
 
     def _scored(self, name: str, requests: tuple[str, ...], resources: Mapping[str, int]) -> list[ScoredUse]:
-        """Return a leaf after requests: counted by the node's scorer, scored by the container's if it names one."""
+        """Return the use of a leaf after requests, by the node's scorer and then by the container's if it names one."""
         by_pod, by_node = resources.get(name, 0), self._node.used.get(name, 0)
         values = [self._requests[each] for each in requests]
         scorers = [self._node.scorers[name], *(self._scorers[each] for each in requests[:1] if each in self._scorers)]

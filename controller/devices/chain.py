@@ -87,7 +87,7 @@ def _ask(plugin: DeviceScheduler, node_info: NodeInfo, pod_info: PodInfo) -> Dev
     try:
         fits, reasons, score = plugin.pod_fits_device(node_info, pod_info, fill_allocate_from=True)
         if not math.isfinite(score):
-            return _failure(plugin, f"pod_fits_device gave the score {score}")
+            return _failure(plugin, f"pod_fits_device returned the score {score}")
         return DeviceFit(bool(fits), tuple(reasons), float(score))
     except Exception as error:  # noqa: BLE001 - third-party code; the reason reaches the user
         return _failure(plugin, f"pod_fits_device failed: {reason_of(error)}")

@@ -12,7 +12,7 @@ from controller.devices.translation import CARDS, add_cards, card_count, cards, 
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resource
 
 MAX_STEPS_IN_ALL = 2_000_000
-_MOST_KNOWN = 1000  # cached best trees; tenants choose the card counts that are their keys
+_MOST_KNOWN = 1000  # cached best trees; bounded because users choose the card counts
 
 
 class DoesNotFit(Exception):
@@ -93,7 +93,7 @@ class GroupScheduler:
                 used = sum(node.used.get(card, 0) for card in offered)
                 reasons.append(Shortage(name, CARDS, count, used, len(offered)))
                 continue
-            use.steps -= (len(container.dev_requests) + count) * (2 + len(levels))  # about the time it takes
+            use.steps -= (len(container.dev_requests) + count) * (2 + len(levels))  # about as long as translation takes
             if use.steps < 0:
                 return [*reasons, SearchTooLong(name, MAX_STEPS)]
             wanted = pod.requests.get(TOPOLOGY, 0) or container.requests.get(TOPOLOGY, 0)
@@ -141,7 +141,7 @@ def _search(node_info: NodeInfo, pod: PodInfo, use: PodUse, *, fill_allocate_fro
 
 
 def _without_zeros(requests: Mapping[str, int]) -> dict[str, int]:
-    """Return the requests that ask for something; 0 of a device in use would fit, and name it in `allocate_from`."""
+    """Return the requests without zeros: 0 would fit on a device in use and allocate that device to the container."""
     return {name: value for name, value in requests.items() if value or not is_group_resource(name)}
 
 

@@ -14,12 +14,13 @@ from shared.devices.info import GROUP_PREFIX, is_group_resource
 class Place:
     """One place of a group: its leaves, the groups in it, and the names of all leaves at any depth, all in order.
 
-    `rank` says where it is by the number of each place in its group, as in `/gpugrp0/0/gpu/3`. `around` has the ranks
-    of this place and of all that contain it. Places of one `kind` differ only in the names of places.
+    `path` leads here from the root, with places numbered from 0 within their group instead of named, as in
+    `/gpugrp0/0/gpu/3`. `paths_from_root` has the paths of the root, of every place on the way, and of this place.
+    Places of one `kind` differ only in the names of places.
     """
 
-    rank: str = ""
-    around: tuple[str, ...] = ("",)
+    path: str = ""
+    paths_from_root: tuple[str, ...] = ("",)
     leaves: dict[str, str] = field(default_factory=dict)  # full names by name within this place
     groups: "dict[str, dict[str, Place]]" = field(default_factory=dict)  # by group and place
     names: list[str] = field(default_factory=list)
@@ -42,7 +43,13 @@ def place_tree(names: Iterable[str]) -> Place:
 
 
 def number_kinds(root: Place, kind_of: Callable[[str], Hashable], kinds: dict[Hashable, int]) -> None:
-    """Set the kind of each place; `kind_of` says in what leaves may differ, `kinds` has the numbers given so far."""
+    """Set the kind of each place, so that equal places have equal kinds.
+
+    Args:
+        root: The tree.
+        kind_of: Returns the properties of a resource, by its full name; resources with equal properties are equal.
+        kinds: The numbers assigned so far, which are extended; trees that share them can be compared.
+    """
     for place in root.walk():
         leaves = tuple((leaf, kind_of(name)) for leaf, name in place.leaves.items())
         groups = tuple(
@@ -58,8 +65,8 @@ def _add(root: Place, name: str) -> None:
         group, index, rest = rest.split("/", 2)
         places = place.groups.setdefault(group, {})
         if index not in places:
-            rank = f"{place.rank}/{group}/{len(places)}"
-            places[index] = Place(rank, (*place.around, rank))
+            path = f"{place.path}/{group}/{len(places)}"
+            places[index] = Place(path, (*place.paths_from_root, path))
         place = places[index]
         place.names.append(name)
     place.leaves[rest] = name

@@ -16,10 +16,10 @@ class DeviceFit(NamedTuple):
 
 
 class DeviceScheduler(Protocol):
-    """Decides about one kind of devices.
+    """A scheduler plugin for one kind of device.
 
     A plugin may change the PodInfo's `dev_requests`; plugins after it see the change. In `add_node`, it may change the
-    NodeInfo's `allocatable`. No object is passed twice, so a plugin must not keep one.
+    NodeInfo's `allocatable`. It must not keep the objects that it is passed: some are copies, others change later.
     """
 
     @property

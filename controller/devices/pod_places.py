@@ -1,7 +1,21 @@
-"""Recognises places of a node in which a search for a pod must give the same result; no input or output.
+"""Groups the places of a node that are equal for a pod, so that only one of them is searched; no input or output.
 
-On a node with 1,024 cards, a pod with 8 cards would otherwise be compared with each card 8 times. Places are equal if
-they differ only in the names of places: in what they offer, in what others use, and in what the pod uses so far.
+Two places are equal if they differ only in the names of places: they offer the same, other pods use the same in them,
+and so does this pod. Without this, a request for 8 cards would search each of a node's 1,024 cards 8 times.
+
+Each place has a state, a number that only equal places share. The states on a node with 2 groups of 2 cards:
+
+    place            at first    once card 3 is used
+    gpugrp0/0        1           1
+        gpu/0        0           0
+        gpu/1        0           0
+    gpugrp0/1        1           -2
+        gpu/2        0           0
+        gpu/3        0           -1
+
+At first, all cards are equal, and so are both groups. A request for 2 cards in one group is therefore searched in
+gpugrp0/1 alone. There it takes card 3, then card 2. Because a search in gpugrp0/0 would have used cards 1 and 0, these
+count as used too, without a search.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -21,8 +35,8 @@ class NodeDevices:
         self.scorers = {name: scorer_of(name, node.scorer.get(name, 0)) for name in self.allocatable}
         self.root = place_tree(self.allocatable)
         number_kinds(self.root, lambda name: (self.allocatable[name], self.used.get(name), self.scorers[name]), {})
-        self.by_rank = {place.rank: place for place in self.root.walk()}
-        self.places = {name: place for place in self.by_rank.values() for name in place.leaves.values()}
+        self.by_path = {place.path: place for place in self.root.walk()}
+        self.by_resource = {name: place for place in self.by_path.values() for name in place.leaves.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +46,7 @@ class PlaceOutcome:
     Attributes:
         score: The score; None if the group does not fit.
         shortages: How many resources are missing.
-        used: The places that count as used since then, by their ranks within the place.
+        used: The places that the search marked as used, by their paths from the place that was searched.
 
     """
 
@@ -42,71 +56,80 @@ class PlaceOutcome:
 
 
 class PodPlaces:
-    """The places of a node that a pod uses, and what its search has learned about equal places."""
+    """The places of a node that a pod uses, the states of places, and the outcomes of the search so far.
+
+    Attributes:
+        node: The node.
+        outcomes: By kind of the required group, kind of container, and state of the place.
+        required_kinds: The numbers of the kinds of required groups, for `number_kinds`.
+        comparisons: How many places and leaves were compared to compute states.
+
+    """
 
     def __init__(self, node: NodeDevices) -> None:
+        self.node = node
         self.outcomes: dict[Hashable, PlaceOutcome] = {}
         self.required_kinds: dict[Hashable, int] = {}
-        self.looked_at = 0  # places and leaves, to tell whether places are equal
-        self.node = node
-        self._used: set[str] = set()  # ranks
-        self._order: list[str] = []  # the same, in the order in which they were added
-        self._touched: set[str] = set()  # ranks of places that are used or tried, and of those around them
-        self._tried: set[str] = set()  # ranks of places in which resources were tried, and of those around them
-        self._states: dict[Hashable, int] = {}
-        self._known: dict[str, int] = {}  # states by rank, until the place is touched again
+        self.comparisons = 0
+        # All places below are given by their paths.
+        self._used: set[str] = set()
+        self._used_in_order: list[str] = []
+        self._requested: set[str] = set()  # with a resource that the search has requested, at any depth
+        self._changed: set[str] = set()  # used or requested, at any depth; the state of all others is their kind
+        self._states: dict[str, int] = {}  # known states, until the place changes again
+        self._numbers: dict[Hashable, int] = {}  # negative, by everything that makes places equal
 
     def is_used(self, place: Place) -> bool:
         """Return whether the pod uses a place."""
-        return place.rank in self._used
+        return place.path in self._used
 
-    def use(self, place: Place) -> None:
+    def mark_used(self, place: Place) -> None:
         """Count a place as used."""
-        if place.rank not in self._used:
-            self._used.add(place.rank)
-            self._order.append(place.rank)
-            self._touch(place)
+        if place.path not in self._used:
+            self._used.add(place.path)
+            self._used_in_order.append(place.path)
+            self._mark_changed(place)
 
-    def try_resources(self, names: Iterable[str]) -> None:
-        """Note that the pod's use of these resources differs from now on, or in a part of the search."""
+    def mark_requested(self, names: Iterable[str]) -> None:
+        """Record that the pod's use of these resources now differs between branches of the search."""
         for name in names:
-            place = self.node.places[name]
-            if place.rank not in self._tried:
-                self._tried.update(place.around)
-                self._touch(place)
+            place = self.node.by_resource[name]
+            if place.path not in self._requested:
+                self._requested.update(place.paths_from_root)
+                self._mark_changed(place)
 
     def state(self, place: Place, resources: Mapping[str, int]) -> int:
-        """Return a number that equal places share, with the pod's use of resources."""
-        if place.rank not in self._touched:
+        """Return a number that only equal places share, given the pod's use of resources in this branch."""
+        if place.path not in self._changed:
             return place.kind
-        if place.rank in self._known:
-            return self._known[place.rank]
+        if place.path in self._states:
+            return self._states[place.path]
         used = tuple(resources.get(name, 0) for name in place.leaves.values())
         below = tuple(self.state(each, resources) for places in place.groups.values() for each in places.values())
-        self.looked_at += 4 + len(used) + len(below)
+        self.comparisons += 4 + len(used) + len(below)
         if self.is_used(place) or any(used) or any(each < 0 for each in below):
-            state = (place.kind, self.is_used(place), used, below)
-            number = self._states.setdefault(state, -1 - len(self._states))
+            key = (place.kind, self.is_used(place), used, below)
+            state = self._numbers.setdefault(key, -1 - len(self._numbers))
         else:
-            number = place.kind
-        if place.rank not in self._tried:
-            self._known[place.rank] = number
-        return number
+            state = place.kind
+        if place.path not in self._requested:  # otherwise, another branch may use other resources of the place
+            self._states[place.path] = state
+        return state
 
-    def used_now(self) -> int:
-        """Return how many places are used."""
-        return len(self._order)
+    def used_count(self) -> int:
+        """Return the number of used places, for `used_since`."""
+        return len(self._used)
 
     def used_since(self, count: int, place: Place) -> tuple[str, ...]:
-        """Return the places within a place that are used since there were `count`, by their ranks within it."""
-        return tuple(rank.removeprefix(place.rank) for rank in self._order[count:])
+        """Return the places that were marked after the first `count`, all inside `place`, by their paths from it."""
+        return tuple(path.removeprefix(place.path) for path in self._used_in_order[count:])
 
-    def use_like(self, outcome: PlaceOutcome, place: Place) -> None:
-        """Count the places as used that a search in this place, which is equal to another, would have used."""
-        for rank in outcome.used:
-            self.use(self.node.by_rank[place.rank + rank])
+    def repeat_use(self, outcome: PlaceOutcome, place: Place) -> None:
+        """Mark the places as used that the search behind `outcome` would have marked in this equal place."""
+        for path in outcome.used:
+            self.mark_used(self.node.by_path[place.path + path])
 
-    def _touch(self, place: Place) -> None:
-        self._touched.update(place.around)
-        for rank in place.around:
-            self._known.pop(rank, None)
+    def _mark_changed(self, place: Place) -> None:
+        self._changed.update(place.paths_from_root)
+        for path in place.paths_from_root:
+            self._states.pop(path, None)

@@ -9,7 +9,7 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource that a node is short of for a container; `used` includes what the same pod already got."""
+    """A resource of which a node has too little for a container; `used` includes the pod's use so far."""
 
     container: str
     resource: str
@@ -61,7 +61,7 @@ class PluginFailure:
         return f"scheduler plugin {self.plugin}: {self.message}"
 
 
-Reason: TypeAlias = Shortage | SearchTooLong | UnsupportedRequest | PluginFailure | str  # plugins give texts
+Reason: TypeAlias = Shortage | SearchTooLong | UnsupportedRequest | PluginFailure | str  # plugins return strings
 
 
 def first_of(reasons: Sequence[str]) -> str:

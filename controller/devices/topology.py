@@ -1,8 +1,8 @@
 """Requests that follow the best tree of cards in the cluster: pure functions.
 
-A pod that asks for `gpu/gpu-generate-topology: 1` gets cards as close together as the best node in the cluster has.
-Among the trees of all nodes with enough cards, the one with the most cards per group wins. The requests then take the
-cards of its largest groups first.
+A pod with `gpu/gpu-generate-topology: 1` gets cards that are grouped as closely as on the best node of the cluster.
+Among the trees of all nodes with enough cards, the one with the most cards per group wins. The requests then ask for
+the cards of its largest groups first.
 """
 
 from collections import defaultdict

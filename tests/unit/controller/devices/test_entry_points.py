@@ -1,4 +1,4 @@
-"""Plugins that fail to load stay out with a reason, and the others go on."""
+"""A plugin that fails to load is left out with a reason; the others are loaded."""
 
 from importlib.metadata import EntryPoint
 
@@ -30,7 +30,7 @@ def test_a_plugin_that_fails_is_left_out() -> None:
 
 
 class Panic(BaseException):
-    """As pyo3's PanicException."""
+    """Not an Exception, like the PanicException of pyo3."""
 
 
 def exits() -> None:

@@ -36,7 +36,7 @@ def a_pod(init: dict[str, dict[str, int]] | None = None, **running: dict[str, in
 
 
 def got(decision: DeviceDecision) -> dict[str, dict[str, str]]:
-    """Return what each container got from where, without the prefix."""
+    """Return the allocation of each container, without the prefixes."""
     found = decision.pod.init_containers | decision.pod.running_containers
     return {
         name: {key.removeprefix(PREFIX): value.removeprefix(PREFIX) for key, value in each.allocate_from.items()}
@@ -107,7 +107,7 @@ BOARDS = a_node({f"gpugrp1/{b}/gpugrp0/{p}/gpu/{c}/cards": 1 for b in range(2) f
         pytest.param(
             FLAT,
             a_pod({"first": {"gpu/0/memory": 70}}, main={"gpu/0/memory": 60}),
-            (60 / 80) / 6,  # what the init container uses more does not count
+            (60 / 80) / 6,  # the extra use of the init container does not count
             {"first": {"gpu/0/memory": "gpu/c/memory"}, "main": {"gpu/0/memory": "gpu/c/memory"}},
             id="an init container uses the same device again",
         ),
@@ -167,7 +167,7 @@ BOARDS = a_node({f"gpugrp1/{b}/gpugrp0/{p}/gpu/{c}/cards": 1 for b in range(2) f
             a_pod(main={"gpu/0/cards": 1}),
             1.0,
             {"main": {"gpu/0/cards": "gpu/a/cards"}},
-            id="what others use is left alone",
+            id="devices in use are skipped",
         ),
         pytest.param(
             MIXED,
@@ -434,7 +434,7 @@ def test_scheduling_does_not_change_its_arguments() -> None:
 
 def test_excessive_requests_end_with_a_reason() -> None:
     levels = [f"g0/{i}/g1/{j}/g2/{k}/x/{m}" for i in range(4) for j in range(4) for k in range(4) for m in range(4)]
-    node = a_node({f"{level}/size": 300 + i for i, level in enumerate(levels)})  # of equal places, one is searched
+    node = a_node({f"{level}/size": 300 + i for i, level in enumerate(levels)})  # no two places are equal
     pod = a_pod(main={f"{level}/size": 600 if level.endswith("3") else 1 + i for i, level in enumerate(levels)})
     decision = schedule([node | {"name": f"n{i}", "used": named({f"{levels[0]}/size": i})} for i in range(2)], pod)
     assert decision.node is None
@@ -457,10 +457,10 @@ requests = st.dictionaries(
 
 
 @given(places, st.lists(requests, max_size=3), requests)
-def test_a_search_of_one_of_equal_places_finds_what_a_search_of_each_finds(
+def test_searching_one_of_several_equal_places_gives_the_same_result_as_searching_all(
     used: list[list[int]], running: list[dict[str, int]], init: dict[str, int]
 ) -> None:
-    """A leaf with a name of its own makes each place different, and its share of all leaves is the same everywhere."""
+    """On the second node, a leaf with a unique name makes each place different, and changes all scores alike."""
     cards = {f"gpugrp0/{i}/gpu/{i}{j}": use for i, each in enumerate(used) for j, use in enumerate(each)}
     use = {f"{card}/memory": use for card, use in cards.items()}
     equal = a_node(dict.fromkeys(use, 4), use)

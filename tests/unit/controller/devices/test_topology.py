@@ -4,7 +4,7 @@ from controller.devices.topology import CardTree, best_tree, card_tree, follow_t
 
 
 def tree_of(*groups: tuple[int, ...]) -> CardTree:
-    """Return the tree with so many cards in each group of each group."""
+    """Return the tree with these numbers of cards: one tuple per `gpugrp1`, one number per `gpugrp0`."""
     names = [
         f"resource/group/gpugrp1/{i}/gpugrp0/{j}/gpu/u{k}/cards"
         for i, group in enumerate(groups)

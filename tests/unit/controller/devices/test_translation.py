@@ -1,4 +1,4 @@
-"""Requests are said in the terms of the node: as many levels as it has, and cards one by one."""
+"""Requests are translated to the levels of the node, and card counts to single cards."""
 
 import pytest
 
