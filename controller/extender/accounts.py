@@ -32,13 +32,13 @@ class NodeAccount:
 
 @dataclass(slots=True)
 class DeviceAccounts:
-    """The accounts of all nodes, updated by two informers and by the bindings that this replica has under way."""
+    """The accounts of all nodes, updated by two informers and by this replica's bindings in progress."""
 
     freed: Signal[str] = field(default_factory=Signal, init=False)  # a node with devices that may be free now
     pods_version: int = field(default=0, init=False)  # every pod bound up to this resourceVersion is known
     _nodes: dict[str, NodeAccount] = field(default_factory=dict, init=False)
-    _pods: dict[str, dict[str, PodInfo]] = field(default_factory=dict, init=False)  # by node and uid
-    _assumed: dict[str, str] = field(default_factory=dict, init=False)  # the node by uid
+    _pods: dict[str, dict[str, PodInfo]] = field(default_factory=dict, init=False)  # by node name and pod uid
+    _assumed: dict[str, str] = field(default_factory=dict, init=False)  # the node's name by pod uid
     _bound: set[str] = field(default_factory=set, init=False)  # uids of pods that the watch has seen on a node
     _changed: set[str] = field(default_factory=set, init=False)
 
@@ -50,16 +50,16 @@ class DeviceAccounts:
         return iter(list(self._nodes.values()))
 
     def changes(self) -> dict[str, NodeAccount | None]:
-        """Return what changed since the last call, by node; None for a node that is gone."""
+        """Return the accounts that changed since the last call, by node name; None for a deleted node."""
         changed = {name: self._nodes.get(name) for name in self._changed}
         self._changed = set()
         return changed
 
-    def forget_changes(self) -> None:
+    def mark_all_changed(self) -> None:
         """Make the next `changes` return every node."""
         self._changed |= self._nodes.keys()
 
-    def count_again(self, name: str) -> None:
+    def mark_changed(self, name: str) -> None:
         """Make the next `changes` return a node, because its pods may have been counted wrongly."""
         if name in self._nodes:
             self._changed.add(name)
@@ -104,15 +104,18 @@ class DeviceAccounts:
             self._take(new[0], uid, new[1])
 
     def assume(self, uid: str, name: str, info: PodInfo) -> None:
-        """Count a pod on a node before a binding of it is seen; does nothing if one was, perhaps of another replica."""
+        """Count a pod on a node before the watch reports its binding.
+
+        If the watch already has, another replica may have bound the pod, so the node is only marked as changed.
+        """
         if uid in self._bound:
-            self.count_again(name)
+            self.mark_changed(name)
             return
-        self.give_up(uid)
+        self.forget_assumed(uid)
         self._assumed[uid] = name
         self._take(name, uid, info)
 
-    def give_up(self, uid: str) -> None:
+    def forget_assumed(self, uid: str) -> None:
         """Undo `assume`; does nothing if the pod's binding has been seen."""
         name = self._assumed.pop(uid, None)
         if name is not None:

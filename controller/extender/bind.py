@@ -24,7 +24,7 @@ from shared.kube.transport import Kube
 
 _TIMEOUT_S = 10.0
 _DEFINITE = (Conflict, NotFound, Refused)  # the pod was not bound by this request
-_CLOSED = (  # as in the policy
+_CLOSED = (  # the same message as in the chart's admission policy
     f"{SCHEDULER_NAME} is not enabled in namespace {{namespace}}; ask an administrator to run kubectl label namespace "
     f"{{namespace}} {NAMESPACE_LABEL}=true"
 )
@@ -33,7 +33,7 @@ _log = structlog.get_logger("extender")
 
 @dataclass(slots=True)
 class DeviceBinder:
-    """Reserves a pod's devices so that all replicas see it, then writes allocation and node in one request."""
+    """Reserves a pod's devices in a Lease that all replicas read, then writes allocation and node in one request."""
 
     kube: Kube
     accounts: DeviceAccounts
@@ -79,10 +79,10 @@ class DeviceBinder:
             if isinstance(error, _DEFINITE) and is_bound is not None:
                 await self.reserver.give_back(reservation, account)
                 raise NotBound(f"the pod was not bound, and its devices are free again: {error}") from error
-            self.accounts.give_up(reservation.uid)  # the Lease keeps the devices in case the binding arrives
+            self.accounts.forget_assumed(reservation.uid)  # the Lease keeps the devices in case the binding arrives
             raise NotBound(f"whether the pod was bound is unknown, so its devices stay reserved: {error}") from error
         except BaseException:
-            self.accounts.give_up(reservation.uid)
+            self.accounts.forget_assumed(reservation.uid)
             raise
 
     async def _pod(self, args: ExtenderBindingArgs) -> DevicePod:

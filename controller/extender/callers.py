@@ -1,4 +1,4 @@
-"""Authenticates the scheduler by a secret path. It is derived from admission's path key but not valid there."""
+"""Authenticates the scheduler by a secret path, derived from the path key of admission but not valid there."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ def extender_key(key: str) -> str:
 
 
 def extender_callers(keys: Keys) -> Callers:
-    """Return who may call the extender. No client certificate is required, since that would be the API server's."""
+    """Return the credentials of the extender's callers: a path, but no certificate, which only the API server has."""
 
     def derived() -> Sequence[str]:
         return [extender_key(key) for key in keys()]

@@ -16,7 +16,7 @@ from shared.kube.cache import Cache
 
 
 class DeviceInformers:
-    """Watches for the accounts: all nodes, and the pods of our scheduler (`schedulerName` is immutable)."""
+    """Informers that update the accounts: all nodes, and the pods of our scheduler (`schedulerName` is immutable)."""
 
     def __init__(self, accounts: DeviceAccounts) -> None:
         self.node_changed: Signal[DeviceNode | None, DeviceNode | None] = Signal()

@@ -15,8 +15,8 @@ class NodeFit(NamedTuple):
     score: float = 0.0
 
 
-# A node's name, its fit by devices and its preference by models. A plain tuple, because one question has thousands of
-# them. Equal nodes share one NodeFit.
+# A node's name, whether the devices fit on it, and how well it serves the models. A plain tuple, because one request
+# has thousands of them. Equal nodes share one NodeFit.
 ScoredNode: TypeAlias = tuple[str, NodeFit, ModelPreference]
 
 

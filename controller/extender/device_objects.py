@@ -44,7 +44,7 @@ class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
 
     @property
     def extended_resources(self) -> dict[str, int]:
-        """The extended resources that it requests, without the one that marks the pods of our scheduler."""
+        """The extended resources that the container requests, except the one that marks the pods of our scheduler."""
         requests = whole_numbers(self.resources.requests)
         return {name: count for name, count in requests.items() if "/" in name and name != DEVICES_RESOURCE and count}
 

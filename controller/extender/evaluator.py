@@ -1,6 +1,6 @@
 """Decides which nodes can serve a pod's devices, and which devices it gets. Runs in the worker thread.
 
-Equal nodes are evaluated once, and a repeated question only after something changed.
+Equal nodes are evaluated once, and results are cached by request and state of the node.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from controller.extender.requested_devices import RequestedDevices
 from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 from shared.plugin_loading import reason_of
 
-MAX_STEPS = 20_000  # search steps per pod and kind of node: a few hundredths of a second
+MAX_STEPS = 20_000  # search steps per pod and kind of node: tens of milliseconds
 _MAX_RESULTS = 50_000
 OUT_OF_TIME = "the time limit was reached before devices were found; the scheduler retries"
-_UNKNOWN = NodeFit(fits=False, reason="its devices are not known yet")
+_UNKNOWN = NodeFit(fits=False, reason="the node's devices are not known yet")
 
 
 @dataclass(slots=True)
@@ -54,13 +54,13 @@ class FitEvaluator:
         self._groups = GroupScheduler()
         self._chain = PluginChain(self._plugins, self._groups)
         self._nodes: dict[str, _Prepared] = {}
-        self._uncounted: dict[str, NodeFit] = {}  # nodes that plugins keep from being counted
+        self._uncounted: dict[str, NodeFit] = {}  # nodes whose devices cannot be counted because a plugin fails
         self._results: dict[Hashable, NodeFit] = {}
         self._trees = 0  # incremented when the card trees that topology requests follow may have changed
         self._serial = 0  # of the last node added or counted
 
     def sync(self, changes: Mapping[str, NodeAccount | None]) -> None:
-        """Apply changes to nodes, and forget deleted ones; the first changes have every node."""
+        """Apply changes to nodes, and forget deleted ones; the first call must have every node."""
         if self._is_new:
             for name in [name for name in self._known_to_plugins if changes.get(name) is None]:
                 self._remove_from_plugins(name)
@@ -70,7 +70,7 @@ class FitEvaluator:
 
     @property
     def node_names(self) -> list[str]:
-        """The nodes that the plugins were told of, also by earlier evaluators."""
+        """The nodes that were added to the plugins, including those added by earlier evaluators."""
         return list(self._known_to_plugins)
 
     def fits(self, requested: RequestedDevices, names: Iterable[str], until: float) -> list[NodeFit]:
@@ -92,9 +92,10 @@ class FitEvaluator:
         return found
 
     def place(self, requested: RequestedDevices, name: str, uid: str) -> PodInfo | None:
-        """Allocate a pod's devices on a node by what is known here, and count them at once; None if it does not fit.
+        """Allocate a pod's devices on a node from cached state, and count them at once.
 
-        Later questions in the queue see the allocation. The next `sync` of the node confirms it or undoes it.
+        Return None if they do not fit, or the pod is already counted. Later requests in the queue see the allocation.
+        The next `sync` of the node confirms or undoes it.
         """
         node = self._nodes.get(name)
         if node is None or uid in node.account.pods:
@@ -105,7 +106,7 @@ class FitEvaluator:
     def place_beside(
         self, pods: Mapping[str, PodInfo], requested: RequestedDevices, name: str, uid: str
     ) -> PodInfo | str:
-        """Do the same, assuming that exactly these pods use devices; return the reason if the pod does not fit."""
+        """Do the same as `place`, assuming that only these pods use devices; return the reason if that fails."""
         found = self.allocate(requested, name, pods)
         node = self._nodes.get(name)
         if node is not None and isinstance(found, PodInfo):
@@ -113,7 +114,7 @@ class FitEvaluator:
         return found
 
     def allocate(self, requested: RequestedDevices, name: str, pods: Mapping[str, PodInfo]) -> PodInfo | str:
-        """Return the pod with its allocation, assuming that exactly these pods use devices, or why it does not fit."""
+        """Return the pod with its allocation, assuming that only these pods use devices, or why it does not fit."""
         node = self._nodes.get(name)
         if node is None:
             return self._uncounted[name].reason if name in self._uncounted else f"node {name} is gone"
@@ -155,7 +156,7 @@ class FitEvaluator:
         return fit
 
     def _apply(self, name: str, account: NodeAccount | None) -> None:
-        """Apply one change. A node that a plugin keeps from being counted is refused until it changes again."""
+        """Apply one change. If a plugin fails to count the node, the node is refused until it changes again."""
         known = self._nodes.get(name)
         self._uncounted.pop(name, None)
         try:
@@ -213,7 +214,7 @@ class FitEvaluator:
 
 
 def _digest(node: NodeInfo) -> bytes:
-    """Return a digest of what the group scheduler sees of a node: a busy node has had thousands of states."""
+    """Return a digest of what the group scheduler sees of a node; it is small because thousands of them are cached."""
     return hashlib.sha256(msgspec.json.encode(seen_devices(node), order="deterministic")).digest()
 
 
@@ -226,4 +227,4 @@ def _printed(reasons: Iterable[Reason]) -> str:
         else str(each)
         for each in reasons
     ]
-    return first_of(texts) if texts else "a scheduler plugin refuses it and gives no reason"
+    return first_of(texts) if texts else "a scheduler plugin refused the node without a reason"

@@ -38,7 +38,7 @@ class ExtenderMetrics:
         self._seconds.labels(verb, outcome).observe(took_s)
 
     def conflict(self) -> None:
-        """Count a reservation that another replica wrote first."""
+        """Count a reservation that is retried because another replica was first."""
         self._conflicts.inc()
 
     def plugin_failed(self, plugin: str) -> None:

@@ -23,8 +23,8 @@ def model_preference(snapshots: Collection[Snapshot], labels: Mapping[str, str],
 
 
 def _of_one(identity: str, revision: str, labels: Mapping[str, str], *, has_room: bool) -> ModelPreference:
-    leaves = draining_label(identity, revision) in labels
-    if labels.get(snapshot_label(identity, revision)) == "true" and not leaves:
+    is_draining = draining_label(identity, revision) in labels
+    if labels.get(snapshot_label(identity, revision)) == "true" and not is_draining:
         if labels.get(ready_label(identity)) == "true":
             return ModelPreference.HAS_MODEL
         return ModelPreference.FETCHES

@@ -8,27 +8,27 @@ from shared.kube.collection import get_object
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
 
-_KNOWN_S = 30.0
+_CACHED_S = 30.0
 
 
 @dataclass(slots=True)
 class OpenNamespaces:
-    """Reads the label of namespaces, so that the pods of closed ones take no devices while their binding is refused.
+    """Reads the label of namespaces, so that no devices are reserved for pods whose binding would be refused.
 
-    That a namespace is open is remembered for half a minute. Until then, and if it is not, it is read for each pod.
+    An open namespace is cached for half a minute; any other is read for each pod.
     """
 
     kube: Kube
     clock: Callable[[], float]
-    _read_s: dict[str, float] = field(default_factory=dict, init=False)  # when it was found open
+    _opened_s: dict[str, float] = field(default_factory=dict, init=False)  # when a namespace was found open
 
     async def is_open(self, name: str) -> bool:
         """Return whether a namespace has the label. Raises KubeError."""
-        if self.clock() - self._read_s.get(name, -_KNOWN_S) < _KNOWN_S:
+        if self.clock() - self._opened_s.get(name, -_CACHED_S) < _CACHED_S:
             return True
-        self._read_s.pop(name, None)
+        self._opened_s.pop(name, None)
         found = await get_object(self.kube, f"/api/v1/namespaces/{name}", Object)
         if found is None or found.metadata.labels.get(NAMESPACE_LABEL) != "true":
             return False
-        self._read_s[name] = self.clock()
+        self._opened_s[name] = self.clock()
         return True

@@ -18,7 +18,7 @@ from shared.kube.transport import Kube
 
 @dataclass(slots=True)
 class PodsOnNode:
-    """The pods on a node for one decision. Create it after reading the reservations; it lists live at most once."""
+    """The pods on a node for one decision. Create it after reading the reservations; pods are listed at most once."""
 
     kube: Kube
     accounts: DeviceAccounts
@@ -41,7 +41,7 @@ class PodsOnNode:
         return max(map(version_of, await self._list()), default=0)
 
     def node_of(self, pod: DevicePod) -> str:
-        """Return the node that a pod has by now, perhaps through another replica; empty if the cache has none."""
+        """Return the node that a pod is on in the cache, perhaps bound by another replica; empty if it is on none."""
         found = self.pods.get(pod.key)
         return found.spec.node_name if found is not None and found.metadata.uid == pod.metadata.uid else ""
 

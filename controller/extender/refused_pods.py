@@ -4,7 +4,7 @@ A change wakes the pods that wait in kube-scheduler, sometimes before our own wa
 moment would wait for another change, or for the scheduler's own flush after five minutes. So each replica remembers
 which pods it refused. If it then learns that devices are free, and the scheduler does not ask again on its own, the
 replica writes an object that kube-scheduler watches. That wakes the pods. It also does so once after its start, for
-the pods that a replica before it refused, and when it stops calling a plugin that may have refused some.
+pods that an earlier replica refused, and when it stops calling a plugin that may have refused some.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class RefusedPods:
     _asked_s: dict[str, float] = field(default_factory=dict, init=False)  # by uid, about oldest first
 
     def add(self, uid: str, asked_s: float) -> None:
-        """Record that a pod was refused, or that it may be; `asked_s` is when the question arrived."""
+        """Record that a pod was or may be refused; `asked_s` is when the request arrived."""
         self._asked_s.pop(uid, None)
         self._asked_s[uid] = asked_s
         if len(self._asked_s) > _MOST_PODS:
@@ -94,7 +94,7 @@ class SchedulerWaker:
         self._kube, self._path, self._refused = kube, wake_up_path(namespace), refused
         self._clock, self._now, self._errors, self._sleep = clock, now, errors, sleep
         self._freed_s = 0.0
-        self._others_refused = True  # somebody refused pods that are not in `refused`, and no longer does
+        self._others_refused = True  # by an earlier replica or a dropped plugin, so not in `refused`
         self._task: asyncio.Task[None] | None = None
 
     def devices_freed(self, _node: str) -> None:
@@ -104,7 +104,7 @@ class SchedulerWaker:
             self._task = asyncio.create_task(keep_running("scheduler_waker", self._wake, self._errors))
 
     def plugin_dropped(self) -> None:
-        """Record that a plugin is no longer asked, which may have refused pods at any time."""
+        """Record that a plugin is no longer called; it may have refused pods at any time."""
         self._others_refused = True
         self.devices_freed("")
 

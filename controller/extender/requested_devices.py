@@ -1,4 +1,4 @@
-"""The devices that a pod requests and those it was given: plain functions of its annotation and its containers."""
+"""The devices that a pod requests and those allocated to it: plain functions of its annotation and its containers."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
     only a scheduler may write are ignored. Raises InvalidDeviceInfo.
     """
     text = pod.metadata.annotations.get(ANNOTATION, "")
-    parse = parse_pod_info if pod.spec.node_name else parse_pod_request  # on a node, it has the allocation, too
+    parse = parse_pod_info if pod.spec.node_name else parse_pod_request  # once bound, it also has the allocation
     written = parse(text) if text else PodInfo()
     info = PodInfo(
         name=pod.metadata.name,
@@ -50,9 +50,11 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
         (info.init_containers, pod.spec.init_containers),
         (info.running_containers, pod.spec.containers),
     ):
-        known = {container.name for container in (*listed, *pod.spec.init_containers)}  # below, init containers move
-        if strangers := sorted(containers.keys() - known):
-            raise InvalidDeviceInfo(f"the pod has no container {strangers[0]!r}, which the annotation names")
+        known = {
+            container.name for container in (*listed, *pod.spec.init_containers)
+        }  # init containers move to the running ones below
+        if missing := sorted(containers.keys() - known):
+            raise InvalidDeviceInfo(f"the pod has no container {missing[0]!r}, which the annotation names")
         for container in listed:
             if extended := container.extended_resources:
                 containers.setdefault(container.name, ContainerInfo()).kube_requests = extended
@@ -87,9 +89,9 @@ def _requested(containers: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]
 
 
 def _key(info: PodInfo) -> bytes:
-    """Return a digest of all that decides where the pod fits, except its name; empty if it requests nothing.
+    """Return a digest of everything that affects where the pod fits, except its name; empty if it requests nothing.
 
-    Plugins may turn other extended resources than cards into requests. By themselves, those request nothing.
+    Plugins may translate extended resources other than cards. On their own, these do not count as requests.
     """
     everything = (*info.running_containers.values(), *info.init_containers.values())
     if not requests_devices(info) and not any(CARDS in each.kube_requests for each in everything):

@@ -1,7 +1,7 @@
 """Reservations of devices for pods whose bindings are in flight, visible to every replica.
 
-They are kept in one Lease per node. A replica that reserves devices writes the Lease with the resourceVersion it
-decided by. If two replicas decide at the same time, one of them gets a conflict and decides again.
+They are kept in one Lease per node. A replica that reserves devices writes the Lease with the resourceVersion
+that it read before. If two replicas decide at the same time, one of them gets a conflict and decides again.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ class DeviceReservation:
 class DeviceReservations:
     """The contents and resourceVersion of a node's Lease; the version is empty if there is no Lease yet.
 
-    A reservation is dropped once its pod is on the node. No such pod has a resourceVersion above `pods_seen`, except
-    with `is_lost`: there is no Lease, or it could not be read, so which reservations were dropped is unknown.
+    A reservation is dropped once its pod is on the node; no such pod has a resourceVersion above `pods_seen`. With
+    `is_lost`, there is no Lease or it could not be read, so it is unknown which reservations were dropped.
     """
 
     node: str
@@ -137,7 +137,7 @@ class ReservationStore:
         return known
 
     def _read(self, node: str, node_uid: str, lease: Object) -> DeviceReservations:
-        """Return what a Lease has; once it was unreadable for so long that no binding is in flight, it has nothing."""
+        """Return the reservations of a Lease; none if it was unreadable for longer than a binding can be in flight."""
         try:
             return _reservations(node, node_uid, lease)
         except UnreadableReservations:
@@ -187,7 +187,7 @@ class ReservationStore:
         return self.clock() - self._seen.get(node, {}).get(_attempt_of(entry), self.clock()) >= EXPIRES_S
 
     def node_changed(self, before: DeviceNode | None, after: DeviceNode | None) -> None:
-        """Forget a node that is gone; its Lease goes with it."""
+        """Forget a deleted node, whose Lease Kubernetes deletes too."""
         if before is not None and after is None:
             self._known.pop(before.metadata.name, None)
             self._seen.pop(before.metadata.name, None)

@@ -58,7 +58,7 @@ class DeviceReserver:
     """Chooses devices that no pod on the node uses and no reservation holds, and reserves them.
 
     The pods on the node come from the cache if that is as new as `pods_seen`, so that it has every pod whose
-    reservation was dropped. Otherwise they are listed live. Either is read after the reservations.
+    reservation was dropped. Otherwise they are listed live. In both cases, the reservations are read first.
     """
 
     kube: Kube
@@ -82,8 +82,8 @@ class DeviceReserver:
                 await self._place(requested, node, uid)
             reservation = await self._commits.submit(node, _Reserve(pod, requested))
         except BaseException:
-            self.accounts.give_up(uid)
-            self.accounts.count_again(node)  # the evaluator may have counted a pod that was never assumed
+            self.accounts.forget_assumed(uid)
+            self.accounts.mark_changed(node)  # the evaluator may have counted a pod that was never assumed
             raise
         assert reservation is not None  # noqa: S101 - it is the outcome of this change
         return reservation
@@ -93,7 +93,7 @@ class DeviceReserver:
 
         It stays if another attempt to bind the pod uses it by now, or an earlier one may still arrive.
         """
-        self.accounts.give_up(reservation.uid)
+        self.accounts.forget_assumed(reservation.uid)
         if reservation.is_repeated:
             return
         try:
@@ -135,7 +135,7 @@ class DeviceReserver:
         """Decide on all changes from one read of the reservations, and start over after a conflict.
 
         A write proves that the cached reservations were current. Without one, another replica may have given devices
-        back, so nothing is refused before they are read live.
+        back, so a pod is refused only after reading the reservations live.
         """
         is_live = False
         for _ in range(_ATTEMPTS):
@@ -156,7 +156,7 @@ class DeviceReserver:
         return [error] * len(changes)
 
     async def _try(self, reserved: DeviceReservations, changes: Sequence[_Change]) -> tuple[Sequence[_Outcome], bool]:
-        """Decide on the changes, and write if there is anything to write; return also whether there was."""
+        """Decide on the changes and write the reservations if they differ; return also whether they were written."""
         pods = PodsOnNode(self.kube, self.accounts, self.pods, reserved.node)
         kept = await self._kept(reserved, changes, pods)
         if reserved.is_lost and not all(isinstance(change, _GiveBack) for change in changes):

@@ -37,7 +37,7 @@ _LARGEST_BODY_BYTES = 4 * 2**20  # a pod, and the names of 5,000 nodes
 _LONGEST_BODY_S = 2.0
 _MOST_READING = 32
 _MOST_BINDING = 64
-_LONGEST_TURN_S = 0.5  # the httpTimeout of the scheduler
+_LONGEST_WAIT_S = 0.5  # the httpTimeout of the scheduler
 _BAD_REQUEST, _NOT_FOUND, _NO_SUCH_METHOD, _TOO_LATE, _TOO_LARGE, _UNAVAILABLE = 400, 404, 405, 408, 413, 503
 _NOT_READY = "this replica is still reading the cluster"
 _log = structlog.get_logger("extender")
@@ -119,16 +119,16 @@ class ExtenderServer:
             return ExtenderFilterResult(error=str(error)), "failed"
 
     async def _prioritize(self, args: ExtenderArgs) -> tuple[object, str]:
-        """Answer the priorities of nodes; without an answer in time, all are equal."""
+        """Answer with the priorities of nodes; if that fails, with an empty list, which makes all nodes equal."""
         try:
             return await self._service.prioritize(args), "answered"
         except (Unanswerable, NoAnswerInTime):
             return [], "failed"
 
     async def _bind(self, args: ExtenderBindingArgs) -> tuple[object, str]:
-        """Bind a pod, unless its turn comes when the scheduler has given up, perhaps for another node."""
+        """Bind a pod, unless it waits so long that the scheduler gives up and may choose another node."""
         try:
-            async with asyncio.timeout(_LONGEST_TURN_S):
+            async with asyncio.timeout(_LONGEST_WAIT_S):
                 await self._binding.acquire()
         except TimeoutError:
             return ExtenderBindingResult(error=f"{_MOST_BINDING} pods are being bound; the scheduler retries"), "failed"

@@ -20,12 +20,12 @@ _NOTHING_REQUESTED = NodeFit(fits=True)
 
 
 class Unanswerable(Exception):
-    """The scheduler's question cannot be answered."""
+    """The scheduler's request cannot be answered."""
 
 
 @dataclass(slots=True)
 class ExtenderService:
-    """Filter and prioritize, the questions before a pod is bound; `answer_s` limits the wait for devices."""
+    """Answers filter and prioritize, which come before bind; `answer_s` limits the wait for the worker."""
 
     cluster: ClusterState
     worker: DeviceWorker
@@ -34,7 +34,7 @@ class ExtenderService:
     answer_s: float = ANSWER_S
 
     async def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
-        """Return the nodes that can give a pod its devices. Raises Unanswerable, NoAnswerInTime."""
+        """Return the nodes on which a pod's devices fit. Raises Unanswerable, NoAnswerInTime."""
         uid, is_refused = args.pod.metadata.uid, False
         self.refused.add(uid, self.clock())  # at once, because devices may become free while the answer is computed
         try:

@@ -26,9 +26,9 @@ class RunningCall(NamedTuple):
 
 
 class PluginWatch:
-    """What one worker thread is doing; the thread writes, the event loop reads.
+    """Records the plugin that a worker thread is calling, which the event loop reads.
 
-    `failed` is called in the thread, with the plugin and the error of a call that returns no answer.
+    `failed` is called in the thread, with the plugin and the error of a failed `notify`.
     """
 
     def __init__(self, clock: Callable[[], float], failed: Callable[[str, str], None] = lambda *_: None) -> None:
@@ -50,12 +50,12 @@ class PluginWatch:
             if self.abandoned:
                 raise Abandoned
 
-    def tell(self, plugin: str, what: str, work: Callable[[], None]) -> None:
-        """Make a call that returns no answer; an error is reported and not raised."""
+    def notify(self, plugin: str, method: str, work: Callable[[], None]) -> None:
+        """Make a call that returns nothing; report an error instead of raising it."""
         try:
             self.call(plugin, work)
-        except Exception as error:  # noqa: BLE001 - somebody else's code
-            self._failed(plugin, f"{what} failed: {reason_of(error)}")
+        except Exception as error:  # noqa: BLE001 - third-party code
+            self._failed(plugin, f"{method} failed: {reason_of(error)}")
 
 
 class WatchedPlugin:
@@ -66,15 +66,15 @@ class WatchedPlugin:
         self.name, self.using_group_scheduler = plugin.name, plugin.using_group_scheduler
 
     def add_node(self, node_name: str, node_info: NodeInfo) -> None:
-        """Note a node that is new or has changed."""
+        """Add a node, or replace what is known about it."""
         self._watch.call(self.name, lambda: self._plugin.add_node(node_name, node_info))
 
     def remove_node(self, node_name: str) -> None:
         """Forget a node."""
-        self._watch.tell(self.name, "remove_node", lambda: self._plugin.remove_node(node_name))
+        self._watch.notify(self.name, "remove_node", lambda: self._plugin.remove_node(node_name))
 
     def pod_fits_device(self, node_info: NodeInfo, pod_info: PodInfo, fill_allocate_from: bool) -> DeviceFit:  # noqa: FBT001 - the interface of KubeDevice
-        """Return whether a pod fits; the reasons as texts, because only here their code is watched."""
+        """Return whether a pod fits, with reasons as strings: converting them is plugin code too, and may hang."""
 
         def ask() -> DeviceFit:
             fits, reasons, score = self._plugin.pod_fits_device(
@@ -90,11 +90,13 @@ class WatchedPlugin:
 
     def take_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
         """Add to `used`."""
-        self._watch.tell(self.name, "take_pod_resources", lambda: self._plugin.take_pod_resources(node_info, pod_info))
+        self._watch.notify(
+            self.name, "take_pod_resources", lambda: self._plugin.take_pod_resources(node_info, pod_info)
+        )
 
     def return_pod_resources(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
         """Subtract from `used`."""
-        self._watch.tell(
+        self._watch.notify(
             self.name, "return_pod_resources", lambda: self._plugin.return_pod_resources(node_info, pod_info)
         )
 

@@ -100,7 +100,7 @@ class DeviceWorker:
     ) -> None:
         self._accounts, self._plugins, self._clock, self._dropped = accounts, list(plugins), clock, dropped
         self._thread = _Thread(self._plugins, clock)
-        self._suspect: tuple[RunningCall, float] | None = None  # a call that may hang, and since when that is known
+        self._suspect: tuple[RunningCall, float] | None = None  # a call that may hang, and when that was noticed
 
     async def run(self, work: Callable[[FitEvaluator], T], within_s: float = ANSWER_S) -> T:
         """Return the evaluator's answer, after applying all changes. Raises NoAnswerInTime."""
@@ -123,8 +123,8 @@ class DeviceWorker:
     def _check(self, thread: _Thread) -> None:
         """If a plugin hangs, continue without it in a new thread.
 
-        A call seems to hang as well if the whole program stood still. So it counts only if a later question finds the
-        same call still running.
+        A call also seems to hang if the whole program was paused. So a plugin is dropped only if a later request finds
+        the same call still running.
         """
         call, now_s = thread.watch.running, self._clock()
         if thread is not self._thread or call is None or now_s - call.began_s < HANGS_S:
@@ -139,5 +139,5 @@ class DeviceWorker:
         reason = f"a call did not return within {now_s - call.began_s:.1f} s"
         _log.error("scheduler_plugin_dropped", plugin=name, reason=reason)
         self._dropped(name, reason)
-        self._accounts.forget_changes()
+        self._accounts.mark_all_changed()
         self._thread = _Thread(self._plugins, self._clock, thread.node_names)

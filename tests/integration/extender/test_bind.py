@@ -148,7 +148,7 @@ async def test_devices_of_bound_pods_count_although_the_lease_is_missing(
     first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
     assert await one.bind(first, name_of(node)) == ""
     api.delete(f"{LEASES}/{lease_name(name_of(node))}")
-    one.accounts.give_up(first["metadata"]["uid"])
+    one.accounts.forget_assumed(first["metadata"]["uid"])
     one.binder.reserver.store.node_changed(msgspec.convert(node, DeviceNode), None)
     assert "requested 1, used 1" in await one.bind(second, name_of(node))
 

@@ -1,4 +1,4 @@
-"""Accounts follow nodes and pods in whatever order these are seen."""
+"""Accounts are correct in whatever order nodes and pods are seen."""
 
 import msgspec
 
@@ -50,10 +50,10 @@ def test_a_pod_that_is_being_bound_counts_until_it_is_seen_or_given_up() -> None
     accounts.pod_changed(None, waiting)
     assert users(accounts, "n") == {"uid-p"}
     accounts.pod_changed(waiting, pod)
-    accounts.give_up("uid-p")
+    accounts.forget_assumed("uid-p")
     assert users(accounts, "n") == {"uid-p"}
     accounts.assume("uid-q", "n", got(pod))
-    accounts.give_up("uid-q")
+    accounts.forget_assumed("uid-q")
     assert users(accounts, "n") == {"uid-p"}
 
 
@@ -81,7 +81,7 @@ def test_a_pod_that_is_known_to_be_on_a_node_is_not_assumed_elsewhere() -> None:
     accounts.pod_changed(None, pod)
     for node in ("n", "m"):
         accounts.assume("uid-p", node, got(bound_pod("p", node, "b")))
-        accounts.give_up("uid-p")
+        accounts.forget_assumed("uid-p")
         account = accounts.node("n")
         assert account is not None
         assert account.pods == {"uid-p": got(pod)}
@@ -114,5 +114,5 @@ def test_changes_name_each_node_once_and_only_where_devices_changed() -> None:
     changed = accounts.changes()
     assert changed.keys() == {"n", "m"}
     assert changed["m"] is None
-    accounts.forget_changes()
+    accounts.mark_all_changed()
     assert accounts.changes().keys() == {"n"}

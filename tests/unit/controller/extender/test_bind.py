@@ -1,4 +1,4 @@
-"""Bindings that fail, hang or stay in doubt, by one or two replicas, against an API server with a Lease and pods."""
+"""Bindings that fail, hang or have an unknown outcome, by one or two replicas, with a fake API server."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ class Replica(DeviceReplica):
         self.add_node(cards)
 
     def see(self, *names: str) -> None:
-        """Let the watch bring pods as they are."""
+        """Let the watch report the current pods."""
         for name in names:
             self.pods.upsert(msgspec.convert(self._server.pods[name], DevicePod))
 
@@ -103,7 +103,7 @@ async def test_after_an_unknown_outcome_only_the_lease_holds_the_device_and_the_
     assert bench.card_of("p") == card("a")
 
 
-async def test_a_device_in_doubt_is_free_again_after_two_minutes(bench: Bench) -> None:
+async def test_a_device_of_an_unknown_outcome_is_free_again_after_two_minutes(bench: Bench) -> None:
     bench.server.refusals["p"] = UNKNOWN_OUTCOME
     await bench.one.bind("p")
     assert await bench.one.bind("q") != ""
@@ -112,7 +112,7 @@ async def test_a_device_in_doubt_is_free_again_after_two_minutes(bench: Bench) -
     assert bench.one.counted == {"uid-q"}
 
 
-async def test_a_replica_whose_watch_lags_by_minutes_sees_what_became_of_an_old_reservation(bench: Bench) -> None:
+async def test_a_replica_whose_watch_lags_by_minutes_reads_the_pod_of_an_old_reservation(bench: Bench) -> None:
     assert await bench.two.bind("p") == ""
     assert "no devices for the pod any more" in await bench.one.bind("q")
     bench.clock.passed_s = EXPIRES_S + 1
@@ -175,8 +175,8 @@ async def test_a_second_attempt_that_is_refused_keeps_the_reservation_of_the_fir
     assert bench.reserved == ["p"]
 
 
-async def test_a_pod_that_another_replica_bound_meanwhile_keeps_counting(bench: Bench) -> None:
-    """The scheduler waits for 0.5 s and then asks again, perhaps another replica."""
+async def test_a_pod_that_another_replica_bound_meanwhile_is_still_counted(bench: Bench) -> None:
+    """The scheduler gives up after 0.5 s and asks again, perhaps another replica."""
     slow, other = bench.replica(TWO), bench.replica(TWO)
     assert await other.bind("r") == ""
     may_decide = threading.Event()

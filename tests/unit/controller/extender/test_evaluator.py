@@ -1,4 +1,4 @@
-"""Fits and allocations, and how often they are computed."""
+"""Fits and allocations, and when they are computed again."""
 
 import json
 import tracemalloc
@@ -50,7 +50,7 @@ def test_reasons_name_container_resource_and_numbers(accounts: DeviceAccounts) -
     assert one.reason == f"container main: {CARD}: requested 2, used 1, capacity 1"
     assert bare.reason == f"container main: {CARD}: requested 2, used 0, capacity 0"
     assert bad.reason.startswith("annotation KubeDevice/DeviceInfo of the node: the text is not JSON")
-    assert gone.reason == "its devices are not known yet"
+    assert gone.reason == "the node's devices are not known yet"
 
 
 def test_a_bound_pod_uses_its_devices_until_it_is_deleted(accounts: DeviceAccounts) -> None:
@@ -95,7 +95,7 @@ def test_equal_nodes_are_evaluated_once() -> None:
     assert len(evaluator._results) == 1
 
 
-def test_states_that_a_node_no_longer_has_take_no_memory() -> None:
+def test_earlier_states_of_a_node_take_no_memory() -> None:
     accounts = DeviceAccounts()
     accounts.node_changed(None, device_node("n", {card(str(i)): 100 for i in range(64)}))
     evaluator, requested = evaluator_for(accounts), requested_devices(device_pod("q", {CARD: 1}))
@@ -259,7 +259,7 @@ def test_an_allocation_that_would_fill_the_lease_of_the_node_is_refused() -> Non
 
 
 def test_whether_an_allocation_can_be_written_does_not_depend_on_names() -> None:
-    """The answer for one pod and node is kept for all that are equal."""
+    """The answer is cached for all pods and nodes that differ only in their names."""
     nodes, accounts = ["n", "n" * 253], DeviceAccounts()
     for node in nodes:
         accounts.node_changed(None, device_node(node, {f"resource/group/g/{'y' * 400}/enumKind": 1}))

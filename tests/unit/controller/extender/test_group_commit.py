@@ -1,4 +1,4 @@
-"""Which changes are committed together, and what each caller learns."""
+"""Which changes are committed together, and which outcome each caller gets."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from controller.extender.group_commit import GroupCommit
 
 
 class Commits:
-    """Commits numbers when it is let, and returns their squares; `groups` has those that it was called with."""
+    """Commits numbers when released, and returns their squares; `groups` records the numbers of each commit."""
 
     def __init__(self) -> None:
         self.groups: list[list[int]] = []

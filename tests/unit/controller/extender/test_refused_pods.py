@@ -19,7 +19,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 class Waking:
-    """A waker at a time of our own; every wait advances it, and may be answered by something that happens then."""
+    """A waker with a fake clock, which each wait advances; an event can be made to happen during the wait."""
 
     def __init__(self) -> None:
         self.refused, self.now_s, self.written, self.codes = RefusedPods(), 100.0, list[Any](), list[int]()

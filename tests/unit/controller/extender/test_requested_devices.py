@@ -1,4 +1,4 @@
-"""What pods ask for is read from what users may write, and nothing else."""
+"""The requests of pods are read only from the fields that users may write."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_pods_with_equal_requests_have_the_same_key() -> None:
 
 
 def test_the_key_of_a_large_request_is_short() -> None:
-    """Up to 50,000 are kept, and a tenant chooses the requests."""
+    """Up to 50,000 keys are cached, and users choose the requests."""
     assert len(requested_devices(device_pod("p", {f"{i}": 1 for i in range(250)})).key) == 32
 
 
@@ -82,14 +82,14 @@ def test_a_sidecar_and_the_init_containers_after_it_use_their_devices_beside_the
     assert requested_devices(bound).info == info, "they are read from where they were moved"
 
 
-def test_a_request_for_a_container_that_the_pod_lacks_is_refused() -> None:
+def test_a_request_for_a_container_that_the_pod_does_not_have_is_refused() -> None:
     with pytest.raises(InvalidDeviceInfo, match="no container 'other'"):
         requested_devices(
             device_pod("p", annotation=json.dumps({"runningcontainer": {"other": {"requests": {CARD: 1}}}}))
         )
 
 
-def test_what_a_user_writes_is_bounded_before_it_is_read_but_not_with_the_allocation() -> None:
+def test_the_size_of_a_request_is_limited_but_not_that_of_an_allocation() -> None:
     text = json.dumps({"nodename": "n", "x": "y" * MAX_REQUEST_BYTES, "runningcontainer": {"main": {"requests": {}}}})
     for broken in ("", "{"):
         with pytest.raises(InvalidDeviceInfo, match="a pod may write 32768: shorten names"):
@@ -98,7 +98,7 @@ def test_what_a_user_writes_is_bounded_before_it_is_read_but_not_with_the_alloca
     assert allocated_devices(device_pod("p", annotation=text, nodeName="n")) is not None
 
 
-def test_a_text_is_read_at_any_depth_or_refused() -> None:
+def test_an_annotation_of_any_depth_is_read_or_refused() -> None:
     refused = 0
     for depth in range(1, 1000):
         text = f'{{"x": {"[" * depth}{"]" * depth}, "runningcontainer": {{"main": {{"requests": {{"{CARD}": 1}}}}}}}}'

@@ -1,4 +1,4 @@
-"""What the endpoints take, from whom, and what they answer."""
+"""Which requests the endpoints accept, from which callers, and their answers."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ KEY = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Extender:
-    """The endpoints on two nodes, and a client of them."""
+    """The endpoints for a cluster of two nodes, and a client."""
 
     client: httpx.AsyncClient
 

@@ -83,7 +83,7 @@ async def test_a_refused_pod_is_remembered_until_a_node_fits() -> None:
 
 
 async def test_a_pod_counts_as_refused_while_the_answer_is_computed() -> None:
-    """Devices that become free meanwhile are in no answer, and the scheduler may have seen that before it asked."""
+    """The answer misses devices freed meanwhile, and the scheduler may have seen that change before it asked."""
     found, over = service(), threading.Event()
     for count in (1, 2):
         busy = asyncio.create_task(found.worker.run(lambda _: over.wait(), 60))

@@ -42,7 +42,7 @@ async def test_a_plugin_that_raises_refuses_the_node_and_is_named(accounts: Devi
 
 
 class Panic(BaseException):
-    """As pyo3's PanicException."""
+    """Not an Exception, like the PanicException of pyo3."""
 
 
 @pytest.mark.parametrize("error", [Panic("no idea"), SystemExit(1), GeneratorExit()])
@@ -104,7 +104,7 @@ async def test_a_malformed_answer_of_a_plugin_refuses_the_node_and_is_reported(
 async def test_a_refusal_without_a_reason_is_reported_as_such(accounts: DeviceAccounts) -> None:
     plugin = ScriptedPlugin(pod_fits_device=lambda: (False, (), 0.0))
     assert (
-        "refuses it and gives no reason"
+        "refused the node without a reason"
         in (await DeviceWorker(accounts, [plugin], time.monotonic).run(fits, 60)).reason
     )
 
@@ -126,7 +126,7 @@ async def test_a_plugin_that_refuses_a_node_allocates_nothing_there(accounts: De
         lambda evaluator: evaluator.allocate(ASKED, "n", {}), 60
     )
     assert isinstance(found, str)
-    assert "refuses it and gives no reason" in found
+    assert "refused the node without a reason" in found
 
 
 def test_a_plugin_leaves_the_whole_budget_of_steps_to_the_allocation(
@@ -134,7 +134,7 @@ def test_a_plugin_leaves_the_whole_budget_of_steps_to_the_allocation(
 ) -> None:
     def allocates(plugins: list[DeviceScheduler], steps: int) -> bool:
         monkeypatch.setattr("controller.extender.evaluator.MAX_STEPS", steps)
-        accounts.forget_changes()
+        accounts.mark_all_changed()
         evaluator = FitEvaluator(plugins, time.monotonic)
         evaluator.sync(accounts.changes())
         return not isinstance(evaluator.allocate(ASKED, "n", {}), str)
@@ -218,7 +218,7 @@ async def test_nodes_are_removed_from_the_last_of_several_plugins_that_hang(acco
 
 
 async def test_a_slow_evaluation_drops_no_plugin(accounts: DeviceAccounts) -> None:
-    """Many calls are slow, or the search is: no single call hangs."""
+    """Many calls, or the search, are slow, but no single call hangs."""
     dropped, over = list[str](), threading.Event()
     worker = DeviceWorker(accounts, [ScriptedPlugin()], time.monotonic, lambda name, _: dropped.append(name))
     with pytest.raises(NoAnswerInTime):
