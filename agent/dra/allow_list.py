@@ -15,8 +15,8 @@ class AllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Patterns of the allow-list.
 
     Args:
-        mounts: Directories and files of the node that may be mounted, with everything below them but other mounts;
-            always read-only.
+        mounts: Directories and files of the node that may be mounted, read-only, with everything below them except
+            other mounts.
         devices: Paths of device nodes.
         env: Names of environment variables.
     """
@@ -70,7 +70,7 @@ def _starts_like(path: str, pattern: str) -> bool:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """Return whether a text matches the pattern, where each star stands for any text."""
+    """Return whether a text matches the pattern, in which each star matches any text."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern

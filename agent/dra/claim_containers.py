@@ -12,7 +12,7 @@ def containers_of(pod: Json, claim: str, request: str) -> list[str]:
     Args:
         pod: The pod.
         claim: The name of the ResourceClaim.
-        request: As in the allocation: `main/sub` if the request has alternatives.
+        request: The request's name as in the allocation, which is `main/sub` if the request has alternatives.
     """
     main = request.partition("/")[0]
     extended = _extended_containers(pod, claim, main)
@@ -34,9 +34,9 @@ def _containers(pod: Json) -> Iterator[Json]:
 
 def _entries(pod: Json, claim: str) -> set[str]:
     """Return the names by which the pod's containers refer to a claim."""
-    made = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    generated = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     named = (pod.get("spec") or {}).get("resourceClaims") or ()
-    return {each["name"] for each in (*made, *named) if each.get("resourceClaimName") == claim}
+    return {each["name"] for each in (*generated, *named) if each.get("resourceClaimName") == claim}
 
 
 def _extended_containers(pod: Json, claim: str, request: str) -> list[str]:

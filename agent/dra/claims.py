@@ -1,4 +1,4 @@
-"""Prepares and unprepares claims; prepared claims survive restarts, as files."""
+"""Prepares and unprepares claims; their CDI files make them survive restarts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,14 +38,14 @@ class DeviceAllocator(Protocol):
 class PreparedClaims:
     """The claims that are prepared on this node.
 
-    Calls for one claim take turns; kubelet sends several at a time when pods share a claim.
+    Calls for the same claim run one after another: kubelet sends several at once if pods share it.
     """
 
     observer: PreparationObserver
     files: CdiFiles
     allowed: AllowList
     allocator: DeviceAllocator
-    _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     _done: set[str] = field(default_factory=set, init=False)
     _recent: set[str] = field(default_factory=set, init=False)  # claims prepared since `restore` last listed claims
     _undone: set[str] = field(default_factory=set, init=False)  # claims that kubelet has finished with
@@ -53,13 +53,13 @@ class PreparedClaims:
     async def prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
         """Write the file of a claim, based on live reads of the API server and the disk. Raises LarderError."""
         self._undone.discard(ref.uid)
-        async with self._turn(ref.uid):
+        async with self._lock(ref.uid):
             return await self._prepare(ref)
 
     async def unprepare(self, ref: KubeletClaim) -> None:
         """Remove the file of a claim, if there is one. Raises StoreFailure."""
         self._undone.add(ref.uid)
-        async with self._turn(ref.uid):
+        async with self._lock(ref.uid):
             self.files.remove(ref.uid)
             self._done.discard(ref.uid)
             self._recent.discard(ref.uid)
@@ -80,7 +80,7 @@ class PreparedClaims:
         Raises KubeError.
         """
         self._recent.clear()
-        before = self.files.uids()  # read first: each of these claims is in the list, or gone, or prepared again
+        before = self.files.uids()  # before the list, so each of these claims is listed, deleted, or prepared again
         claims = {claim.metadata.uid: claim for claim in await self.observer.claims()}
         needed = claims.keys() | self._recent
         for uid in before - needed:
@@ -92,8 +92,8 @@ class PreparedClaims:
         for uid in reserved - self.files.uids():
             ref = KubeletClaim(claims[uid].metadata.namespace, claims[uid].metadata.name, uid)
             try:
-                async with self._turn(uid):
-                    if uid in self._undone:  # perhaps only since the list was read
+                async with self._lock(uid):
+                    if uid in self._undone:  # possibly since the list was read
                         continue
                     await self._prepare(ref)
                 _LOG.info("claim_restored", claim=str(ref), uid=uid)
@@ -103,12 +103,12 @@ class PreparedClaims:
                 complete = False
         return complete
 
-    def _turn(self, uid: str) -> asyncio.Lock:
-        """Return the lock of a claim, which lives as long as anyone holds it or waits for it."""
-        return self._turns.setdefault(uid, asyncio.Lock())
+    def _lock(self, uid: str) -> asyncio.Lock:
+        """Return the lock of a claim, which exists while a call holds it or waits for it."""
+        return self._locks.setdefault(uid, asyncio.Lock())
 
     async def _prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
-        """Prepare a claim whose turn it is."""
+        """Prepare a claim; the caller holds its lock."""
         view = await self.observer.view(ref, with_pods=not self.allowed.empty)
         devices = devices_held(view)
         models = models_of(view, devices)

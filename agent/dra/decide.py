@@ -1,4 +1,4 @@
-"""Decides what a claim gets on this node: pure functions of one frozen value."""
+"""Decides which models and devices a claim gets on this node: pure functions of one frozen value."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from shared.model_devices import FETCH_DEVICE, AllocatedDevice, ResourceClaim
 from shared.names import namespace_of
 
 Json = Mapping[str, Any]
-_ELSEWHERE = "delete the pod, and its successor goes to a node that has the model"
+_ELSEWHERE = "delete the pod, so that its replacement is scheduled to a node that has the model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class PreparationView:
     """Everything that the decision about one claim depends on.
 
     Args:
-        ref: The claim that kubelet asks for.
+        ref: The claim that kubelet asks the driver to prepare.
         node_name: This node.
         claim: The claim, read live; None if it does not exist.
-        pods: The pods that it is reserved for; empty if no device plugin may be asked.
+        pods: The pods for which the claim is reserved; empty if device plugins are not asked.
         entries: The entries of this node's ModelNode, read live.
         held: The snapshots on disk, by device name.
     """
@@ -52,9 +52,9 @@ class AllocateRequest:
 def devices_held(view: PreparationView) -> Sequence[AllocatedDevice]:
     """Return the devices that the claim holds here. Raises PrepareRefused."""
     if view.claim is None:
-        raise PrepareRefused(f"claim {view.ref} does not exist any longer")
+        raise PrepareRefused(f"claim {view.ref} no longer exists")
     if view.claim.metadata.uid != view.ref.uid:
-        raise PrepareRefused(f"claim {view.ref} was replaced by another one of the same name")
+        raise PrepareRefused(f"claim {view.ref} was replaced by another claim of the same name")
     found = list(view.claim.models_on(view.node_name))
     if not found:
         raise PrepareRefused(f"claim {view.ref} holds no model on node {view.node_name}")
@@ -70,7 +70,7 @@ def models_of(view: PreparationView, devices: Sequence[AllocatedDevice]) -> dict
 def _usable(view: PreparationView, device: str) -> HeldModel:
     model = view.held.get(device)
     if model is None:
-        raise PrepareRefused(f"device {device}: its model is not on node {view.node_name} any more; {_ELSEWHERE}")
+        raise PrepareRefused(f"device {device}: its model is no longer on node {view.node_name}; {_ELSEWHERE}")
     owner, user = namespace_of(model.id), view.ref.namespace
     if owner not in ("", user):
         raise PrepareRefused(f"model {model.id} belongs to namespace {owner}; a claim of {user} may not use it")
@@ -78,7 +78,7 @@ def _usable(view: PreparationView, device: str) -> HeldModel:
     if entry is None or entry.state == EntryState.ABSENT:
         raise PrepareRefused(f"model {model.id} is being removed from node {view.node_name}; {_ELSEWHERE}")
     if model.damaged:
-        raise PrepareRefused(f"model {model.id} is being repaired: {len(model.damaged)} of its files are damaged")
+        raise PrepareRefused(f"model {model.id} is being repaired; damaged files: {len(model.damaged)}")
     return model
 
 
@@ -86,8 +86,8 @@ def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice])
     """Yield the calls to device plugins: none unless the scheduler allocated devices of this node to the container.
 
     An admission policy ensures that only the scheduler writes `nodename` and `allocatefrom`. Raises PrepareRefused if
-    an annotation is invalid, or if the devices would also reach another container or another pod: kubelet prepares a
-    claim only once. Claims from templates and extended resources belong to one pod, and a policy keeps others away.
+    an annotation is invalid, or if another container or pod would also get the devices: kubelet prepares a claim only
+    once. Claims from templates and extended resources belong to one pod, and a policy keeps other pods from using them.
     """
     owner = _only_user(view.claim) if view.claim else ""
     for pod in view.pods:
@@ -97,18 +97,18 @@ def allocate_requests(view: PreparationView, devices: Sequence[AllocatedDevice])
         infos = pod_info.init_containers | pod_info.running_containers
         for index, device in enumerate(devices):
             names = containers_of(pod, view.ref.name, device.request)
-            given = [name for name in names if name in infos and infos[name].allocate_from]
-            if given and pod["metadata"].get("uid") != owner:
+            users = [name for name in names if name in infos and infos[name].allocate_from]
+            if users and pod["metadata"].get("uid") != owner:
                 raise PrepareRefused(
-                    f"container {given[0]} of pod {pod['metadata'].get('name')} got devices, but claim {view.ref} is "
+                    f"container {users[0]} of pod {pod['metadata'].get('name')} got devices, but claim {view.ref} is "
                     "not that pod's own; name a template in resourceClaimTemplateName, not a claim in resourceClaimName"
                 )
-            if given and len(names) > 1:
+            if users and len(names) > 1:
                 raise PrepareRefused(
-                    f"container {given[0]} got devices, but shares request {device.request} of claim {view.ref} with "
+                    f"container {users[0]} got devices, but shares request {device.request} of claim {view.ref} with "
                     f"{len(names) - 1} more; give each container a request of its own"
                 )
-            for name in given:
+            for name in users:
                 yield AllocateRequest(index, name, pod_info, infos[name])
 
 

@@ -18,7 +18,7 @@ DAMAGED_TAINT = "larder.dev/damaged"
 class HeldModel:
     """A complete snapshot on disk; usable while no file is `damaged`.
 
-    `architecture` and `parameters` are empty if the files do not say, or have not been read.
+    `architecture` and `parameters` are empty if the files do not state them, or have not been read.
     """
 
     id: str
@@ -32,12 +32,12 @@ class HeldModel:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key of its entry."""
+        """The key of the snapshot's entry in the ModelNode."""
         return self.id, self.revision
 
     @property
     def device(self) -> str:
-        """The name of its device."""
+        """The name of the snapshot's device."""
         return device_name(self.id, self.revision)
 
 

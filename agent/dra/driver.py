@@ -67,7 +67,7 @@ class Driver:
         self._metrics = DraMetrics(lambda: len(CdiFiles(self.settings.cdi).uids()), lambda: self._published)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve kubelet and publish devices until told to stop; prepared claims stay prepared."""
+        """Serve kubelet and publish devices until `stop` is set; prepared claims stay prepared."""
         threads = ThreadPoolExecutor(1, "larder-dra")
         serving = asyncio.create_task(self._serve(threads))
         stopping = asyncio.create_task(stop.wait())
@@ -86,7 +86,7 @@ class Driver:
         return await self._claims.prepare(claim)
 
     async def unprepare(self, claim: KubeletClaim) -> None:
-        """Undo `prepare`, even if it never happened. Raises LarderError."""
+        """Undo `prepare`; safe if the claim was never prepared. Raises LarderError."""
         await self._claims.unprepare(claim)
 
     def health(self) -> Sequence[DeviceHealth]:
@@ -124,7 +124,7 @@ class Driver:
                 await self._sockets.stop()
 
     async def _serve_health(self, listen: str) -> None:
-        from agent.dra.health import health_app, serve_health  # noqa: PLC0415 - costs 20 MiB, and few need it
+        from agent.dra.health import health_app, serve_health  # noqa: PLC0415 - costs 20 MiB and is off by default
 
         app = health_app(self._metrics.registry, lambda: self._status.text, self.errors.summary)
         await serve_health(app, listen)
@@ -147,7 +147,7 @@ class Driver:
         group.create_task(keep_running(part, run, self.errors))
 
     async def _publish(self, observer: PreparationObserver, synced: asyncio.Event) -> None:
-        """Publish on each change; wait until kubelet has registered the driver, since pods follow the first slice."""
+        """Publish on each change, once kubelet has registered the driver: the first slice already attracts pods."""
         publisher, failures = SlicePublisher(self.kube, self._owner), 0
         await synced.wait()
         while True:
@@ -174,11 +174,11 @@ class Driver:
             await self._wait_for_change()
 
     def _knows_node(self) -> bool:
-        """Return whether the ModelNode belongs to the Node that is known; otherwise there may be another one by now."""
+        """Return whether the ModelNode belongs to the known Node; if not, the Node may have been created again."""
         return self._model_node is None or self._model_node.spec.node_uid in ("", self._owner.uid)
 
     async def _read_node_again(self, observer: PreparationObserver, publisher: SlicePublisher) -> None:
-        """Take the uid of a Node that was created again under the same name. Raises KubeError."""
+        """Adopt the uid of a Node that was created again under the same name. Raises KubeError."""
         node = decode(await self.kube.request("GET", f"/api/v1/nodes/{self._owner.name}"), Object)
         if node.metadata.uid != self._owner.uid:
             _LOG.info("node_replaced", node=self._owner.name, uid=node.metadata.uid)
@@ -217,7 +217,7 @@ class Driver:
             await asyncio.sleep(_TOUCH_S)
 
     async def _report(self, problem: str) -> None:
-        if problem and problem != self._status.text:  # kubelet tries again, and refuses again
+        if problem and problem != self._status.text:  # kubelet retries and refuses repeatedly
             _LOG.error("devices_not_possible", node=self.settings.node_name, message=problem)
             self._set_status(problem)
             await self.report(problem)

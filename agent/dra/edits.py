@@ -18,7 +18,7 @@ Json = dict[str, Any]
 CDI_KIND = "larder.dev/model"
 CDI_VERSION = "0.5.0"  # the newest version that containerd 1.7 reads
 MODELS_PATH = "/models"  # in the container
-_OPTIONS = ("ro", "bind", "nosuid", "nodev")  # not rbind: whatever is mounted below would be writable
+_OPTIONS = ("ro", "bind", "nosuid", "nodev")  # not rbind: mounts below it would be writable
 _OTHER = re.compile(r"[^A-Z0-9]+")
 
 
@@ -94,7 +94,7 @@ def _variables(suffix: str, **values: str) -> dict[str, str]:
 def _suffixes(results: Sequence[AllocatedDevice]) -> list[str]:
     """Return the suffix of each device's variables: the request's name, plus a number from its second device on.
 
-    Numbers that would make it the name of another request are skipped.
+    Numbers that would produce the name of another request are skipped.
     """
     names = [_OTHER.sub("_", result.main_request.upper()).strip("_") or "MODEL" for result in results]
     found: list[str] = []

@@ -1,7 +1,7 @@
 """Errors raised while a claim is being prepared.
 
 LarderError (shared.errors)
-└── PrepareRefused   kubelet puts the message into the pod's events, and tries again
+└── PrepareRefused   kubelet puts the message into the pod's events and retries
 """
 
 from shared.errors import Retryable

@@ -19,7 +19,7 @@ def health_app(registry: CollectorRegistry, status: Callable[[], str], note: Cal
     Args:
         registry: The metrics.
         status: Returns `ready`, or why no devices are published.
-        note: Returns a line for the health check; empty if there is nothing to say.
+        note: Returns a line about internal errors for the health check, or an empty string.
     """
     app = FastAPI(title="larder-dra", docs_url=None, redoc_url=None, openapi_url=None)
 

@@ -42,7 +42,7 @@ class _RuntimeNode(Object, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class NodeGate:
-    """Holds the driver back while its devices could not work, and reports why.
+    """Delays the driver while its devices could not work, and reports why.
 
     `report` is called with each new problem, and with an empty string once it is solved.
     """
@@ -58,7 +58,7 @@ class NodeGate:
         """Return the Node once the API server serves resource claims and the runtime passes devices to containers."""
         while True:
             try:
-                owner, problem = await self._look()
+                owner, problem = await self._check()
             except KubeError as error:
                 owner, problem = None, str(error)
             if problem != self._last:
@@ -68,7 +68,7 @@ class NodeGate:
                 return owner
             await self.sleep(self.pause_s)
 
-    async def _look(self) -> tuple[PoolOwner | None, str]:
+    async def _check(self) -> tuple[PoolOwner | None, str]:
         try:
             await self.kube.request("GET", RESOURCES)
         except NotFound:

@@ -1,4 +1,4 @@
-"""Reads everything needed to prepare a claim: live, the claim, its pod and the ModelNode; and the disk."""
+"""Reads everything needed to prepare a claim: the claim, its pods and the ModelNode, all live, and the disk."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ from shared.kube.transport import Kube
 from shared.model_devices import FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES, ClaimConsumer, ResourceClaim
 
 Json = dict[str, Any]
-_PATIENCE_S = 10.0  # enough for the models of most nodes, so that they are published with their metadata at once
+_METADATA_WAIT_S = 10.0  # enough for the models of most nodes, so that they are published with their metadata at once
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class PreparationObserver:
     node_name: str
     node_uid: str
     scanner: SnapshotScanner
-    thread: Executor  # single-threaded, because scans must be
+    thread: Executor  # with one thread, because scans must not overlap
     held: Mapping[str, HeldModel] = field(default_factory=dict, init=False)  # without their metadata
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
     _checks: dict[str, asyncio.Task[HeldModel | None]] = field(default_factory=dict, init=False)  # by device
@@ -38,15 +38,15 @@ class PreparationObserver:
     async def scan(self) -> Mapping[str, HeldModel]:
         """Read the disk now, and return the snapshots with their metadata.
 
-        If reading metadata takes long, snapshots come without, and with it in a later scan. So nobody's files delay the
-        devices of others, and a selector by name always matches.
+        If reading metadata takes long, this scan returns snapshots without it, and a later one adds it. So one model
+        cannot delay the devices of others, and selectors by name always match.
         """
         held = await self._scan()
         if self._reading is None or self._reading.done():
             reading = run_in_daemon_thread(self.scanner.read_metadata, list(held.values()))
             self._reading = asyncio.create_task(reading)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_METADATA_WAIT_S):
                 await asyncio.shield(self._reading)
         return {name: self.scanner.described(model) for name, model in held.items()}
 
@@ -55,7 +55,7 @@ class PreparationObserver:
         return self.held
 
     async def view(self, ref: KubeletClaim, *, with_pods: bool) -> PreparationView:
-        """Return everything that the decision about a claim depends on; its pods matter only to device plugins."""
+        """Return everything that the decision about a claim depends on; pods are needed only for device plugins."""
         path = f"{RESOURCES}/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
         claim = await get_object(self.kube, path, ResourceClaim)
         model_node = await get_object(self.kube, f"{PATH}/{self.node_name}", ModelNode)
@@ -74,7 +74,7 @@ class PreparationObserver:
         return [claim for claim in found if any(claim.models_on(self.node_name))]
 
     async def _models(self, devices: Collection[str]) -> dict[str, HeldModel]:
-        """Return the snapshots of these devices as they are now."""
+        """Return the current snapshots of these devices."""
         if not set(devices) <= {FETCH_DEVICE, *self.held}:
             await self._scan()  # the device was allocated after the last scan
         known = [self.held[device] for device in dict.fromkeys(devices) if device in self.held]
@@ -82,7 +82,7 @@ class PreparationObserver:
         return {model.device: model for model in now if model is not None}
 
     async def _current(self, model: HeldModel) -> HeldModel | None:
-        """Return a snapshot as it is now, or None if it is gone. However often it is asked for, one thread looks."""
+        """Return a snapshot's current state, or None if it is gone. Concurrent calls for a snapshot share a thread."""
         check = self._checks.get(model.device)
         if check is None or check.done():
             check = asyncio.create_task(run_in_daemon_thread(self.scanner.current, model))
@@ -94,7 +94,7 @@ class PreparationObserver:
                 del self._checks[model.device]
 
     async def _pods(self, claim: ResourceClaim) -> list[Json]:
-        """Return the pods that a claim is reserved for. There may be 256, so they are read together."""
+        """Return the pods that a claim is reserved for. There may be 256, so they are read concurrently."""
         found = await asyncio.gather(*(self._pod(claim, each) for each in claim.pods))
         return [pod for pod in found if pod is not None]
 

@@ -45,17 +45,17 @@ class NodePlugins:
     async def allocate(self, request: AllocateRequest) -> PluginEdits:
         """Return everything that the plugins add for a container.
 
-        Raises PrepareRefused if a plugin fails, or if one that did not start may know some of the devices, because a
-        container must not start without a part of them.
+        Raises PrepareRefused if a plugin fails, or if one that did not start may offer some of the devices, because a
+        container must not start with only some of them.
         """
         loaded = await self._started()
         answers = [await self._allocate(plugin, request) for plugin in loaded.plugins]
         if loaded.failures:
             await run_in_daemon_thread(_check_offered, loaded, request)
-        return _together(answers, request.container)
+        return _merged(answers, request.container)
 
     async def _started(self) -> LoadedDevices:
-        """Start the plugins that are due. If this outlasts a claim's deadline, the next claim waits for the rest."""
+        """Start the plugins that are due. If that exceeds a claim's deadline, the next claim waits for the rest."""
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(run_in_daemon_thread(self._start))
         return await asyncio.shield(self._starting)
@@ -77,7 +77,7 @@ class NodePlugins:
 
 
 def _check_offered(loaded: LoadedDevices, request: AllocateRequest) -> None:
-    """Raise PrepareRefused for allocated devices that no running plugin offers: a missing plugin may know them."""
+    """Raise PrepareRefused for allocated devices that no running plugin offers: a missing plugin may offer them."""
     failures, offered = dict(loaded.failures), set[str]()
     for plugin in loaded.plugins:
         try:
@@ -95,8 +95,8 @@ def _check_offered(loaded: LoadedDevices, request: AllocateRequest) -> None:
         )
 
 
-def _together(answers: Sequence[DeviceAllocation], container: str) -> PluginEdits:
-    """Merge all answers, with read-only mounts. Raises PrepareRefused if two contradict each other."""
+def _merged(answers: Sequence[DeviceAllocation], container: str) -> PluginEdits:
+    """Merge all answers; every mount becomes read-only. Raises PrepareRefused if two contradict each other."""
     mounts: dict[str, str] = {}
     env: dict[str, str] = {}
     devices: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Maintains this node's ResourceSlices. Kubelet, for example, deletes them when it restarts."""
+"""Maintains this node's ResourceSlices, which kubelet deletes when it restarts, for example."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

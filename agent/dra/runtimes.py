@@ -1,4 +1,4 @@
-"""Tells whether a container runtime passes CDI devices to containers: pure functions of its reported version."""
+"""Whether a container runtime passes CDI devices to containers: pure functions of its reported version."""
 
 import re
 
@@ -11,7 +11,8 @@ def cdi_problem(runtime: str) -> str:
     """Return why the runtime would ignore the devices of a container, or an empty string.
 
     Args:
-        runtime: `status.nodeInfo.containerRuntimeVersion`, such as `containerd://2.2.9`. An unknown one is trusted.
+        runtime: `status.nodeInfo.containerRuntimeVersion`, such as `containerd://2.2.9`; unknown runtimes are
+            assumed to work.
     """
     found = _VERSION.match(runtime)
     if found is None:
@@ -27,6 +28,6 @@ def cdi_problem(runtime: str) -> str:
 
 
 def needs_cdi_switched_on(runtime: str) -> bool:
-    """Tell whether CDI is off in this runtime unless its configuration says `enable_cdi = true`."""
+    """Return whether CDI is off in this runtime unless its configuration has `enable_cdi = true`."""
     found = _VERSION.match(runtime)
     return found is not None and found[1] == "containerd" and (int(found[2]), int(found[3])) == (1, 7)

@@ -53,14 +53,14 @@ class DraSettings(BaseSettings):
         description="What device plugins may add to containers, as JSON: lists of patterns in mounts, devices and env.",
     )
     example_devices: Path | None = Field(
-        None, description="JSON file with example devices, as the agent has it, so that containers learn theirs."
+        None, description="The agent's JSON file with example devices, so that containers get the names of theirs."
     )
     device_timeout_seconds: float = Field(10, gt=0, description="Seconds that a device plugin may take to answer.")
     listen: Annotated[str, AfterValidator(_address_or_none)] = Field(
         "", description="Address of health checks and metrics, over plain HTTP; by default, nothing is served."
     )
     scan_seconds: float = Field(
-        15, gt=0, description="Seconds between checks of the disk, besides those after a change of the ModelNode."
+        15, gt=0, description="Seconds between checks of the disk; a change of the ModelNode also triggers one."
     )
     log_level: LogLevel = Field("info", description="Lowest level to log: debug, info, warning or error.")
 

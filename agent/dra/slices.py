@@ -20,9 +20,9 @@ _NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class PublishedSlice:
-    """A slice of ours that the API server has; `unshared` if it dropped what lets several claims share a device.
+    """One of our slices on the API server; `unshared` if the server dropped the field that lets claims share a device.
 
-    `owner_uid` is that of a former Node if the Node was created again; its slices are deleted as garbage then.
+    If the Node was deleted and created again, `owner_uid` may be that of the former Node. Such slices are garbage.
     """
 
     name: str
@@ -70,15 +70,15 @@ class PoolOwner:
 def plan_slices(
     owner: PoolOwner, devices: Sequence[Json], published: Sequence[PublishedSlice], last_generation: int = 0
 ) -> list[SliceAction]:
-    """Return the actions after which the pool has exactly these devices; none if it already has.
+    """Return the actions that make the pool list exactly these devices; none if it already does.
 
-    What the server once dropped is written again by each process, but only once: the server may keep it by now.
+    Each process writes fields that the server has dropped once more, because the server may store them by now.
 
     Args:
         owner: The Node.
         devices: All devices, in a stable order.
         published: The slices of the pool, read live.
-        last_generation: The highest generation that this process has written; its slices may have been deleted since.
+        last_generation: The highest generation that this process has written, even if those slices were deleted since.
     """
     chunks = [list(devices[i : i + MAX_DEVICES]) for i in range(0, len(devices), MAX_DEVICES)] or [[]]
     wanted = {slice_name(owner.name, i): chunk for i, chunk in enumerate(chunks)}

@@ -26,7 +26,7 @@ _AGAIN_S = 600.0  # between attempts to read metadata while the machine is overl
 class SnapshotScanner:
     """Finds complete snapshots; all methods but `described` block.
 
-    `scan` and `read_metadata` may run beside each other and anything else, but each only once at a time.
+    `scan` and `read_metadata` must not overlap with themselves, but may run concurrently with every other method.
     """
 
     root: Path
@@ -59,7 +59,7 @@ class SnapshotScanner:
         return replace(model, architecture=architecture, parameters=known.parameters or 0)
 
     def read_metadata(self, models: Collection[HeldModel]) -> None:
-        """Read the metadata of these snapshots, once per manifest and in child processes; forget that of all others."""
+        """Read the metadata of these snapshots, once per manifest and in child processes; drop that of all others."""
         digests = {model.manifest for model in models}
         self._metadata = {digest: known for digest, known in self._metadata.items() if digest in digests}
         self._due_s = {digest: due_s for digest, due_s in self._due_s.items() if digest in digests}

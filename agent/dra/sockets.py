@@ -62,10 +62,10 @@ class ClaimService(Protocol):
         """
 
     async def unprepare(self, claim: KubeletClaim) -> None:
-        """Undo `prepare`, even if it never happened.
+        """Undo `prepare`; safe if the claim was never prepared.
 
         Args:
-            claim: The claim as kubelet names it; it may be gone.
+            claim: The claim as kubelet names it; it may have been deleted.
 
         Raises:
             LarderError: It failed; kubelet tries again.
@@ -119,7 +119,7 @@ class KubeletSockets:
                 raise StoreFailure(f"{path} was removed or replaced, perhaps by another driver on this node")
 
     async def stop(self) -> None:
-        """Close both sockets, and remove those that are still ours; calls in progress get one more second."""
+        """Close both sockets and remove those not replaced by another driver; running calls get one more second."""
         for path, (server, ours) in reversed(self._servers.items()):
             with suppress(OSError):
                 if _is_at(path, ours):
@@ -159,7 +159,7 @@ class KubeletSockets:
         return response
 
     async def _attempts(self, verb: str, request: Any, work: _Work) -> dict[str, _Answer]:  # noqa: ANN401 - as above
-        """Return the answers by uid. All claims are attempted at once, because kubelet does not wait for each."""
+        """Return the answers by uid. All claims are attempted at once, because kubelet waits for one answer to all."""
         claims = [_claim_ref(claim) for claim in request.claims]
         answers = await asyncio.gather(*(self._attempt(verb, claim, work) for claim in claims))
         return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
@@ -242,9 +242,9 @@ def _methods(package: str, service: str, **methods: Callable[[Any, Any], Awaitab
 
 
 async def _serve(path: Path, handlers: Sequence[Any]) -> tuple[Any, os.stat_result]:
-    """Open a socket in place of any other; return the server and the socket's identity.
+    """Open a socket, replacing any other at its path; return the server and the socket's identity.
 
-    gRPC removes whatever is at its path when it stops, so it gets another path, which kubelet ignores.
+    When gRPC stops, it removes whatever is at its path, so it opens another one, which kubelet ignores.
     """
     opened = path.with_name(f".{path.name}")
     if len(str(opened).encode()) > _LONGEST_PATH:
@@ -258,14 +258,14 @@ async def _serve(path: Path, handlers: Sequence[Any]) -> tuple[Any, os.stat_resu
         ours = opened.stat()
         opened.replace(path)
     except OSError as error:
-        raise StoreFailure(f"cannot open {path}: {error.strerror}; the driver needs its owner's rights") from error
+        raise StoreFailure(f"cannot open {path}: {error.strerror}; run the driver as the directory's owner") from error
     except RuntimeError as error:
         raise StoreFailure(f"cannot listen on {path}: {error}") from error
     return server, ours
 
 
 def _is_at(path: Path, ours: os.stat_result) -> bool:
-    """Return whether a socket of ours is still at its path; the number of an open one is not used again."""
+    """Return whether our socket is still at its path; the inode number of an open socket is not reused."""
     try:
         return os.path.samestat(path.stat(), ours)
     except OSError:

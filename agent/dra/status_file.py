@@ -14,7 +14,8 @@ READY = "ready"
 class StatusFile:
     """One line: `ready`, or why no devices are published. Its modification time shows that the driver is alive.
 
-    Failures are only logged, because claims do not need the file. On a full disk it is empty: alive, but not ready.
+    Failures are only logged, because claims do not need the file. On a full disk, it is empty, which means that the
+    driver is alive but not ready.
     """
 
     path: Path
@@ -44,5 +45,5 @@ class StatusFile:
 
     def _write(self) -> None:
         self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self.path.write_text(self.text + "\n")  # in place, because another file might need space for its name
+        self.path.write_text(self.text + "\n")  # in place, because creating a temporary file might need space
         self._written = self.text

@@ -1,4 +1,4 @@
-"""Pods of tests that claim models as devices."""
+"""Test pods that claim models as devices."""
 
 import hashlib
 

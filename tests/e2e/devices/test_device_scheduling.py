@@ -87,7 +87,7 @@ def _both(site: Installation, model: str, namespace: str) -> str:
 
 
 def _card(pod: Json) -> str:
-    """Return the card that a pod was given."""
+    """Return the card that was allocated to a pod."""
     info = json.loads(pod["metadata"]["annotations"][ANNOTATION])
     assert info["nodename"] == pod["spec"]["nodeName"]
     (card,) = info["runningcontainer"]["main"]["allocatefrom"].values()
@@ -154,8 +154,8 @@ def test_a_container_gets_only_the_plugin_mounts_that_the_administrator_allows(s
     assert waiting["status"]["phase"] == "Pending"
 
 
-def test_a_pod_that_names_the_claim_of_another_waits_and_is_told_why(scheduled: Installation) -> None:
-    """It would get the devices that plugins gave to the other pod."""
+def test_a_pod_that_names_the_claim_of_another_waits_and_its_events_say_why(scheduled: Installation) -> None:
+    """It would get the plugin devices of the other pod."""
     site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
     template = claim_template(site, namespace, {"name": "model", "exactly": {"deviceClassName": f"fetch-{DRIVER}"}})
     first = site.pod(site.name("own"), claiming_spec(template), namespace)

@@ -1,4 +1,4 @@
-"""One node with a driver under test: its Node and ModelNode on a real API server, its store, its kubelet's sockets."""
+"""A driver under test: a Node and a ModelNode on a real API server, a store, and the sockets of a kubelet."""
 
 import json
 import sys
@@ -53,7 +53,7 @@ class DraBench:
         return self.folder / "cdi"
 
     def create_node(self, runtime: str = RUNTIME) -> None:
-        """Create a Node that kube-scheduler gives pods, and its ModelNode."""
+        """Create a Node to which kube-scheduler binds pods, and its ModelNode."""
         status = {
             "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"},
             "capacity": {"cpu": "8", "memory": "8Gi", "pods": "110"},
@@ -90,7 +90,7 @@ class DraBench:
     # The driver.
 
     def start(self) -> Process:
-        """Start the driver beside those that run."""
+        """Start a driver in addition to any that run."""
         options = {
             "--node-name": self.node, "--root": self.store.root, "--kubeconfig": self.kubeconfig,
             "--kubelet": self.kubelet.folder, "--cdi": self.cdi, "--scan-seconds": 0.5, "--allow": self.allow,
@@ -179,14 +179,14 @@ class DraBench:
         return self.api.get(where)
 
     def own(self, claim: Json, pod: Json) -> None:
-        """Make a claim a pod's own, as claims from templates are."""
+        """Make a pod the owner of a claim, as for claims from templates."""
         meta = claim["metadata"]
         owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
         path = f"{RESOURCES}/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}"
         self.api.patch(path, {"metadata": {"ownerReferences": [owner | {"controller": True}]}})
 
     def current(self, claim: Json) -> Json:
-        """Return a claim as it is now."""
+        """Return the current claim."""
         meta = claim["metadata"]
         return self.api.get(f"{RESOURCES}/namespaces/{meta['namespace']}/resourceclaims/{meta['name']}")
 

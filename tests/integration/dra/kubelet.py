@@ -1,4 +1,4 @@
-"""A kubelet as far as drivers see it: it finds them by their sockets, registers them, and calls them over gRPC."""
+"""A fake kubelet, which finds drivers by their sockets, registers them, and calls them over gRPC."""
 
 import time
 from collections.abc import Iterator
@@ -34,16 +34,16 @@ class DraKubelet:
         return info
 
     def refuse(self, error: str) -> None:
-        """Tell the driver that it was not registered."""
+        """Report to the driver that its registration failed."""
         wait_until(self.registration.exists, SOON_S, "the driver's socket")
         self._notify(plugin_registered=False, error=error)
 
     def prepare(self, *claims: dict[str, Any]) -> Any:
-        """Prepare claims; the answer is by uid."""
+        """Prepare claims; return the answers by uid."""
         return self._claims("NodePrepareResources", claims)
 
     def unprepare(self, *claims: dict[str, Any]) -> Any:
-        """Undo it."""
+        """Unprepare claims; return the answers by uid."""
         return self._claims("NodeUnprepareResources", claims)
 
     def health(self) -> Iterator[dict[str, str]]:
@@ -82,7 +82,7 @@ class DraKubelet:
     def call(
         self, socket: Path, package: str, service: str, method: str, asks: str, answers: str, **fields: Any
     ) -> Any:
-        """Call a method; retry while the driver does not listen."""
+        """Call a method; retry while the driver is not listening."""
         give_up = time.monotonic() + SOON_S
         while True:
             with grpc.insecure_channel(f"unix:{socket}") as channel:

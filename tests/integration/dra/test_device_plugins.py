@@ -54,7 +54,7 @@ def toys(bench: DraBench, tmp_path: Path) -> DraBench:
 
 
 def _claimed(bench: DraBench, place: str, node: str = "") -> Json:
-    """Start the driver, and return the claim of a pod that a scheduler gave a device."""
+    """Start the driver, and return the claim of a pod to which a scheduler allocated a device."""
     entry = bench.hold("tiny")
     bench.want(entry)
     bench.start_registered()

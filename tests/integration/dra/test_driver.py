@@ -83,8 +83,8 @@ def test_nothing_is_published_before_kubelet_knows_the_driver(bench: DraBench) -
     bench.wait_devices(entry)
 
 
-def test_the_first_slices_list_the_models_of_the_moment_when_kubelet_registers_the_driver(bench: DraBench) -> None:
-    """Registration can take long. Pods that follow a device whose model is gone wait until somebody deletes them."""
+def test_the_first_slices_list_the_models_present_when_kubelet_registers_the_driver(bench: DraBench) -> None:
+    """Registration can take long. A pod whose device has lost its model waits until somebody deletes the pod."""
     entry = bench.hold("tiny")
     bench.want(entry)
     bench.start()
@@ -97,7 +97,7 @@ def test_the_first_slices_list_the_models_of_the_moment_when_kubelet_registers_t
 
 
 def test_slices_that_kubelet_deletes_are_published_again(bench: DraBench, entry: Entry) -> None:
-    """Pitfall 3: kubelet deletes them when it starts."""
+    """Pitfall 3: kubelet deletes the slices when it starts."""
     (before,) = bench.slices()
     bench.wipe()
     bench.wait_devices(entry)
@@ -126,7 +126,7 @@ def test_prepared_claims_outlive_the_driver_and_its_restart_rewrites_missing_fil
 
 
 def test_a_full_disk_below_kubelets_directory_stops_no_claim(bench: DraBench) -> None:
-    """Its sockets need no space there, and the files of claims are elsewhere."""
+    """The sockets need no space there, and the CDI files are elsewhere."""
     entry = bench.hold("tiny")
     bench.want(entry)
     with tmpfs(bench.kubelet.folder / "plugins", "64k") as disk:
@@ -148,8 +148,8 @@ def test_a_full_disk_below_kubelets_directory_stops_no_claim(bench: DraBench) ->
 
 
 @pytest.mark.usefixtures("entry")
-def test_a_driver_that_stops_leaves_the_sockets_of_its_successor(bench: DraBench) -> None:
-    """Both run for a while after the first one's pod was deleted by force."""
+def test_a_driver_that_stops_does_not_remove_the_sockets_of_another(bench: DraBench) -> None:
+    """If the pod of a driver is deleted by force, both run for a while."""
     (first,) = bench.drivers
     before = bench.kubelet.registration.stat().st_ino
     bench.port = free_port()
@@ -168,7 +168,7 @@ def test_a_driver_that_stops_leaves_the_sockets_of_its_successor(bench: DraBench
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_driver_without_its_socket_ends(bench: DraBench, *, replaced: bool) -> None:
-    """Nothing could be prepared on the node. The restart opens new ones."""
+    """Without the socket, no claim can be prepared; a restart opens it again."""
     (driver,) = bench.drivers
     bench.kubelet.registration.unlink()
     if replaced:
@@ -378,7 +378,7 @@ def test_a_model_being_removed_gets_no_new_pods(bench: DraBench, entry: Entry) -
     bench.store.snapshots.remove(*entry.key)
     bench.want()
     bench.wait_devices()
-    assert "not on node" in bench.refused(claim)
+    assert "no longer on node" in bench.refused(claim)
 
 
 def _prepare_error(bench: DraBench, claim: dict[str, dict[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""Two replicas that serve the extender, and a real kube-scheduler that asks the first of them."""
+"""Two replicas that serve the extender, and a real kube-scheduler that calls the first."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

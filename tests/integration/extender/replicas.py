@@ -1,4 +1,4 @@
-"""Two extender replicas without their programs, each with its own state, on a real API server."""
+"""Extender replicas without the rest of the controller, each with its own state, on a real API server."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Claims that are prepared and restored, with an HTTP server in the place of the API server."""
+"""Claims that are prepared and restored, with an HTTP server in place of the API server."""
 
 import asyncio
 import itertools
@@ -110,7 +110,7 @@ async def test_a_claim_without_a_pod_keeps_its_file_and_gets_none(tmp_path: Path
 
 
 async def test_a_claim_is_unprepared_only_once_it_is_no_longer_being_prepared(tmp_path: Path) -> None:
-    """Even if it was prepared again meanwhile; otherwise a file is left that nobody removes."""
+    """Otherwise, a claim that is prepared again meanwhile leaves a file that nobody removes."""
     objects, arrived, go_on = Objects({_path("a"): _claim("a")}), asyncio.Event(), asyncio.Event()
     reads = itertools.count(1)
 

@@ -53,7 +53,7 @@ def _refusal(view: PreparationView) -> str:
     return str(caught.value)
 
 
-def test_a_present_or_draining_model_is_given_to_its_claim() -> None:
+def test_a_claim_gets_its_model_while_that_is_present_or_draining() -> None:
     for state in (EntryState.PRESENT, EntryState.DRAINING):
         view = _view(state=state)
         assert models_of(view, devices_held(view)) == {MODEL.device: MODEL}
@@ -67,19 +67,19 @@ def test_only_devices_of_this_node_and_driver_count() -> None:
 
 
 def test_a_deleted_or_replaced_claim_is_refused() -> None:
-    assert "does not exist" in _refusal(_view(claim=None))
+    assert "no longer exists" in _refusal(_view(claim=None))
     claim = _claim(_device())
     assert "was replaced" in _refusal(_view(claim=claim, ref=REF._replace(uid="u2")))
 
 
 def test_a_missing_leaving_or_damaged_model_is_refused() -> None:
-    assert "not on node n" in _refusal(_view(held={}))
+    assert "no longer on node n" in _refusal(_view(held={}))
     assert "is being removed" in _refusal(_view(state=EntryState.ABSENT))
     assert "is being removed" in _refusal(_view(entries={}))
-    assert "1 of its files are damaged" in _refusal(_view(replace(MODEL, damaged=("a",))))
+    assert "damaged files: 1" in _refusal(_view(replace(MODEL, damaged=("a",))))
 
 
-def test_a_private_model_is_for_claims_of_its_namespace() -> None:
+def test_a_private_model_is_refused_to_claims_of_other_namespaces() -> None:
     own, foreign = replace(MODEL, id="team-a_qwen"), replace(MODEL, id="team-b_qwen")
     assert models_of(_view(own), [_device(model=own)]) == {own.device: own}
     assert "belongs to namespace team-b" in _refusal(_view(foreign))
@@ -102,7 +102,7 @@ def _asked(*pods: dict[str, Any], owner: str = "p1", users: Sequence[str] = ("p1
     return [(each.index, each.container) for each in allocate_requests(view, [_device()])]
 
 
-def test_plugins_are_asked_for_a_container_that_was_given_devices_here() -> None:
+def test_plugins_are_asked_for_a_container_with_devices_on_this_node() -> None:
     given = {"main": GIVEN}
     assert _asked(_pod(PodInfo(node_name="n", running_containers=given), "main")) == [(0, "main")]
     assert _asked(_pod(PodInfo(node_name="n", init_containers=given), "main")) == [(0, "main")]

@@ -1,4 +1,4 @@
-"""When the driver goes on, against a real HTTP server in the place of the API server."""
+"""When the driver waits and when it continues, with an HTTP server in place of the API server."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ async def test_a_node_that_supports_devices_has_no_problem(objects: Objects, tmp
 
 
 async def test_a_missing_resource_api_is_reported_once_and_waited_for(objects: Objects, tmp_path: Path) -> None:
-    """It says so once and waits; a program that ends would be restarted for ever."""
+    """The driver waits instead of exiting, because kubelet would restart it for ever."""
     del objects.objects[RESOURCES]
     first, last = await _reported(objects, tmp_path, {}, {}, {RESOURCES: {}})
     assert "does not serve resource.k8s.io/v1" in first

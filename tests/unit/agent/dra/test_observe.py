@@ -1,4 +1,4 @@
-"""The models on a disk and what a claim gets of them, while metadata is being read in real child processes."""
+"""Which models a claim gets from the disk while their metadata is being read, in real child processes."""
 
 import asyncio
 import sys
@@ -72,7 +72,7 @@ async def test_a_claim_does_not_wait_for_metadata(
 
 
 async def test_the_pods_of_a_claim_are_read_together(tmp_path: Path) -> None:
-    """An API server that is slow for one of 256 pods must not be slow 256 times."""
+    """256 slow reads, one after another, would exceed the deadline of the claim."""
     users = [{"resource": "pods", "name": name, "uid": name} for name in ("a", "b", "gone", "replaced")]
     claim = {"metadata": {"namespace": "ns", "name": "c", "uid": "u-c"}, "status": {"reservedFor": users}}
     pods = {f"/api/v1/namespaces/ns/pods/{name}": {"metadata": {"uid": name}} for name in ("a", "b")}
@@ -106,7 +106,7 @@ class _HangingScanner(SnapshotScanner):
 
 
 async def test_a_disk_that_hangs_costs_one_thread_per_model(observer: PreparationObserver, tmp_path: Path) -> None:
-    """Kubelet tries again for as long as the disk hangs."""
+    """Kubelet keeps retrying while the disk hangs."""
     observer.scanner = scanner = _HangingScanner(tmp_path / "store")
     for _ in range(3):
         with pytest.raises(TimeoutError):
@@ -119,17 +119,17 @@ async def test_a_disk_that_hangs_costs_one_thread_per_model(observer: Preparatio
     assert (await observer.view(REF, with_pods=False)).held == {}
 
 
-async def test_a_model_whose_metadata_takes_long_is_found_without_and_later_with_it(
+async def test_a_model_whose_metadata_takes_long_is_found_first_without_it_and_later_with_it(
     observer: PreparationObserver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.dra.observe._PATIENCE_S", 0.01)
+    monkeypatch.setattr("agent.dra.observe._METADATA_WAIT_S", 0.01)
     end, device = tmp_path / "end", device_name(*MODEL)
     slow = f"import pathlib, time\nwhile not pathlib.Path({str(end)!r}).exists(): time.sleep(0.02)\nprint({ANSWER!r})"
     _command(monkeypatch, slow)
     found = (await observer.scan())[device]
     assert (found.architecture, found.parameters) == ("", 0)
     end.touch()
-    monkeypatch.setattr("agent.dra.observe._PATIENCE_S", 60.0)
+    monkeypatch.setattr("agent.dra.observe._METADATA_WAIT_S", 60.0)
     found = (await observer.scan())[device]
     assert (found.architecture, found.parameters) == ("Llama", 9)
 

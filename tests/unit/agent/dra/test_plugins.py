@@ -1,4 +1,4 @@
-"""What device plugins answer, put together."""
+"""The merged answers of device plugins."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ GPU: Allocated = ([Mount("/opt/lib", "/usr/lib/gpu", read_only=False)], ["/dev/g
 
 
 class _Plugin:
-    """Answers as it was told to."""
+    """A device plugin with a fixed answer."""
 
     def __init__(self, name: str, answer: object, starts: bool = True, offers: Sequence[str] = ()) -> None:  # noqa: FBT001, FBT002 - a double
         self.name, self._answer, self.starts, self._offers = name, answer, starts, offers
@@ -79,7 +79,7 @@ async def test_a_plugin_that_fails_stops_the_container(answer: object) -> None:
 
 
 async def test_a_container_with_a_device_of_a_plugin_that_did_not_start_waits() -> None:
-    """With only a part of its devices, it would fail in ways that nobody understands."""
+    """With only some of its devices, the container would fail in ways that are hard to explain."""
     missing, gpus = _Plugin("bad", GPU, starts=False), _Plugin("a", GPU, offers=["gpu/3"])
     plugins = _plugins(missing, gpus)
     assert (await plugins.allocate(_request("gpu/3"))).devices == ("/dev/gpu3",)
@@ -137,7 +137,7 @@ async def test_a_plugin_may_take_as_long_as_the_settings_say(tmp_path: Path) -> 
     path.write_text("{}")
 
 
-async def test_plugins_go_on_starting_when_a_claim_is_out_of_time() -> None:
+async def test_plugins_continue_to_start_after_a_claim_has_timed_out() -> None:
     hanging = Hanging()
     slow = GuardedPlugin("slow", lambda: StubDevice(on_start=hanging))
     plugins = NodePlugins(lambda: [slow])

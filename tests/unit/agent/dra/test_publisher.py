@@ -1,4 +1,4 @@
-"""What the publisher does where the API server drops fields, against a real HTTP server in its place."""
+"""The publisher and an API server that drops fields, played by an HTTP server."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +18,7 @@ LEAVING = ModelDevice(HeldModel("leaving", "r", "/m"), LEAVING_TAINT)
 
 
 class _OldServer:
-    """Keeps slices, without what its feature gates do not know."""
+    """Stores slices without the fields that its feature gates drop."""
 
     def __init__(self) -> None:
         self.slices: dict[str, dict[str, Any]] = {}

@@ -26,7 +26,7 @@ def _devices(count: int) -> list[Json]:
 
 
 def _applied(published: Sequence[PublishedSlice], actions: Sequence[SliceAction]) -> list[PublishedSlice]:
-    """Return what the API server has afterwards."""
+    """Return the slices on the API server after these actions."""
     known = {each.name: each for each in published}
     for action in actions:
         match action:
@@ -60,7 +60,7 @@ def test_a_change_of_one_slice_raises_the_generation_of_all() -> None:
 
 
 def test_slices_are_written_again_for_a_node_that_was_created_again() -> None:
-    """The garbage collector deletes those of the former Node, and the node would be without devices for a while."""
+    """Otherwise the garbage collector deletes those of the former Node, and the node has no devices for a while."""
     devices, again = _devices(MAX_DEVICES + 1), PoolOwner("node-a", "u2")
     published = _applied([], plan_slices(NODE, devices, []))
     actions = plan_slices(again, devices, published, 1)

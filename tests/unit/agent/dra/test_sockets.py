@@ -1,4 +1,4 @@
-"""The sockets, called over gRPC as by kubelet, with a service that does what a test says."""
+"""The sockets, called over gRPC as kubelet does, with a fake service."""
 
 import asyncio
 import tempfile
@@ -16,7 +16,7 @@ from agent.dra.sockets import DeviceHealth, KubeletSockets
 
 
 class _Together:
-    """Finishes no claim before another one has come."""
+    """Finishes no claim before a second one has arrived."""
 
     def __init__(self) -> None:
         self._both = asyncio.Barrier(2)
@@ -54,7 +54,7 @@ def kubelet() -> Iterator[Path]:
 
 
 async def test_a_claim_does_not_wait_for_another_in_the_same_call(kubelet: Path) -> None:
-    """Kubelet waits 45 s for all of them, and each may take 40."""
+    """Kubelet waits 45 s for the whole call, and each claim may take 40 s."""
     sockets = KubeletSockets(kubelet, _Together())
     await sockets.start()
     try:

@@ -17,7 +17,7 @@ def test_a_touch_renews_the_time_and_leaves_the_text(tmp_path: Path) -> None:
     assert status.path.read_text() == "ready\n"
 
 
-def test_a_failed_write_is_logged_once_and_made_up_for(tmp_path: Path) -> None:
+def test_a_failed_write_is_logged_once_and_repeated(tmp_path: Path) -> None:
     status = StatusFile(tmp_path / "status")
     status.path.symlink_to("/dev/full")
     with structlog.testing.capture_logs() as logs:
