@@ -1,4 +1,4 @@
-"""The advertiser: polls the device plugins, and writes changes in what they offer to the agent's own Node."""
+"""Polls the device plugins, and writes changes in their devices to the agent's own Node."""
 
 import asyncio
 from collections import Counter
@@ -72,7 +72,7 @@ class Advertiser:
         self._finish(answers, combined, refusal)
 
     async def _advertise(self, answers: Answers) -> tuple[Combined, tuple[str, str] | None]:
-        """Write the changes; return what is advertised, and what the API server did not apply."""
+        """Write the changes; return what is advertised, and a reason and message if they were not applied."""
         node = await self.node.read()
         unknown, problem = unknown_keys(node)
         if problem:
@@ -90,8 +90,8 @@ class Advertiser:
                 self.writes[action.what] += 1
                 _LOG.info("devices_written", node=self.node_name, what=action.what)
             observation = replace(observation, node=node)
-        words = "the API server did not apply the changes to the Node; is an admission policy blocking it?"
-        return combined, (NOT_APPLIED, words)
+        message = "the API server did not apply the changes to the Node; is an admission policy blocking it?"
+        return combined, (NOT_APPLIED, message)
 
     def _note_overruled(self, node: AdvertisedNode, info: NodeInfo) -> None:
         if not self._knows_node:

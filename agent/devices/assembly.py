@@ -22,7 +22,7 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """One agent's device support: what runs, and what it reports."""
+    """One agent's device support: the advertiser and its metrics."""
 
     advertiser: Advertiser
     collector: DeviceCollector
@@ -37,7 +37,7 @@ class Devices:
 
 
 def attach_devices(kube: Kube, settings: AgentSettings, reconciler: Reconciler) -> Devices:
-    """Connect device support to the agent's loop: it learns the store's contents and adds its condition."""
+    """Connect device support to the agent's loop, which reports the store's contents and gets another condition."""
     contents = LatestContents()
     plugins = [] if settings.withdraw_devices else _plugins(settings, contents)
     advertiser = Advertiser(

@@ -1,4 +1,4 @@
-"""Decides which annotations and which part of the status of the agent's own Node to write."""
+"""Decides which annotations and status fields of the agent's own Node to write."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ DeviceAction: TypeAlias = WriteNodeAnnotations | WriteNodeStatus
 def decide(observation: DeviceObservation) -> list[DeviceAction]:
     """Return the writes that are needed; none if the Node is up to date.
 
-    The record is written first, because without it a later agent would not know what to remove.
+    The record is written before the status, so that a later agent knows which resources it may remove.
     """
     return [*_annotations(observation), *_status(observation)]
 
@@ -100,7 +100,8 @@ def overruled_by_kubelet(node: AdvertisedNode, written: Mapping[str, tuple[int, 
 def overruled_before(node: AdvertisedNode, info: NodeInfo, prefixes: Collection[str]) -> frozenset[str]:
     """Return the resources whose capacity an earlier agent reduced because kubelet had overruled it.
 
-    If a new agent had to find that out again, too much would be allocatable until kubelet overruled it, too.
+    Otherwise a new agent would raise the capacity again, and too much would be allocatable until it saw that kubelet
+    overrules it too.
     """
     return frozenset(
         name
@@ -145,7 +146,7 @@ def _status(observation: DeviceObservation) -> Iterator[WriteNodeStatus]:
 
 
 def _left_over(observation: DeviceObservation) -> set[str]:
-    """Return the extended resources in the status that the agent wrote and no plugin offers any longer."""
+    """Return the extended resources in the status that the agent wrote and no plugin offers any more."""
     node, wanted = observation.node, observation.info.kube_alloc
     recorded = _recorded(node.record, observation.prefixes)
     return {name for name in recorded if name not in wanted and (name in node.capacity or name in node.allocatable)}

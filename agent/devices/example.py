@@ -1,4 +1,4 @@
-"""The built-in plugin `example`: devices from a file, to try trees of groups without hardware.
+"""The built-in plugin `example`: devices from a file, for trying out trees of groups without hardware.
 
 The file is JSON with the keys `capacity`, `allocatable` and `scorer` of the annotation, and `kubecap` and `kubealloc`
 for extended resources. A missing capacity defaults to the allocatable amount.
@@ -57,7 +57,7 @@ def fill_from(text: bytes, node_info: NodeInfo) -> None:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"the file of example devices is not JSON: {error}") from None
     if not isinstance(values, Mapping) or (unknown := sorted(values.keys() - _KEYS)):
-        what = ", ".join(unknown) if isinstance(values, Mapping) else "no object"
+        what = ", ".join(unknown) if isinstance(values, Mapping) else "no JSON object"
         raise ValueError(f"the file of example devices has {what:.200}; write {', '.join(sorted(_KEYS))}")
     info = node_info_from({key: value for key, value in values.items() if not key.startswith("kube")})
     node_info.capacity |= info.allocatable | info.capacity

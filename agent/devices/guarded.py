@@ -1,6 +1,6 @@
 """Calls a device plugin in a separate thread, with a deadline, and validates its answer.
 
-Plugins are third-party code. A plugin that hangs costs one thread, however often it is called.
+Plugins are third-party code. A plugin that hangs occupies one thread, and is not called again until it returns.
 """
 
 import re
@@ -93,7 +93,7 @@ class GuardedPlugin:
         return self._plugin
 
     def _call(self, method: str, work: Callable[[], T]) -> T:
-        """Run work in a thread and return its result; at most one thread per plugin."""
+        """Run one call in a thread and return its result; a plugin never has more than one thread."""
         if not self._lock.acquire(timeout=0 if self._overdue else self._timeout_s):
             raise self._error(method, f"{self._overdue or 'another call'} has not returned yet")
 

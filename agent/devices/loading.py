@@ -29,7 +29,7 @@ def installed_plugins(
 
 
 def start_plugins(plugins: Iterable[GuardedPlugin], taken: Collection[str] = ()) -> LoadedDevices:
-    """Load and start plugins; leave out those that fail or whose name is taken. May block for all their deadlines."""
+    """Load and start plugins; leave out those that fail or whose name is taken. May block for all deadlines in turn."""
     started: dict[str, GuardedPlugin] = {}
     failures: dict[str, str] = {}
     for plugin in plugins:

@@ -1,4 +1,4 @@
-"""The metrics of the agent's devices; plugin names are safe as labels, because an administrator installs plugins."""
+"""The metrics of the agent's devices. Plugin names are safe as labels: only administrators install plugins."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,14 +1,14 @@
 """The built-in plugin `models`: offers cached models, and the space for more, as devices.
 
-Each ready model is a place of the group `model`, named after the model. The store is a device, too:
+Each ready model is a place of the group `model`, named after the model. The store is a device as well:
 
     resource/group/model/llama/ready: 1
     resource/group/model/llama/id/llama: 1
     resource/group/store/0/bytes: 107374182400
 
-In a request, a place's name only says which leaves belong together, so `model/llama/ready` requests any model. The
-second leaf has the id in its own name and requests this model. The scorers treat both as bit masks, because any number
-of pods may use one model.
+In a request, the name of a place only groups leaves, so `model/llama/ready` requests any model. The second leaf has
+the id in its own name, and requests this model. Both are scored as bit masks, because any number of pods may use one
+model.
 """
 
 from collections.abc import Callable, Iterable
@@ -59,7 +59,7 @@ def fitting(identities: Iterable[str], most_bytes: int = MAX_MODELS_TEXT) -> lis
 
 
 def stepped_use(used: int, allocatable: int) -> int:
-    """Round the bytes in use up to a 64th of the allocatable, so that not every file causes a write of the Node."""
+    """Round used bytes up to a 64th of the allocatable, so that the Node is not written for every file."""
     step = max(1, allocatable // _USE_STEPS)
     return min(-(-used // step) * step, allocatable)
 

@@ -18,12 +18,12 @@ def offer_of(filled: NodeInfo, node_name: str, prefixes: Collection[str]) -> Nod
     """Copy a plugin's offer into a NodeInfo of our own, with the node's name and without unknown keys.
 
     Raises:
-        ValueError: It is not device information, exceeds a limit, or names an extended resource that is not allowed.
+        ValueError: The offer is not device information, exceeds a limit, or has an extended resource that is not
+            allowed.
     """
     lists = NodeInfo("", filled.capacity, filled.allocatable, filled.used, filled.scorer)
-    found = parse_node_info(
-        encode_node_info(node_info_from(node_info_json(lists)))
-    )  # names must survive the annotation
+    text = encode_node_info(node_info_from(node_info_json(lists)))
+    found = parse_node_info(text)  # the names must be valid in the annotation
     found.name = node_name
     found.kube_cap = _extended(filled.kube_cap, "kube_cap", prefixes)
     found.kube_alloc = _extended(filled.kube_alloc, "kube_alloc", prefixes)
@@ -39,12 +39,12 @@ def _extended(values: object, where: str, prefixes: Collection[str]) -> Resource
     if not isinstance(values, dict):
         raise ValueError(f"{where} is not a dict")  # noqa: TRY004 - the type of a value is its content here
     if len(values) > MAX_EXTENDED_RESOURCES:
-        raise ValueError(f"{where} has {len(values)} entries, and at most {MAX_EXTENDED_RESOURCES} are advertised")
+        raise ValueError(f"{where} has {len(values)} entries, but at most {MAX_EXTENDED_RESOURCES} are allowed")
     for name, value in values.items():
         if not isinstance(name, str) or not _is_qualified(name):
             raise ValueError(f"{where} has {name!r:.200}, which is not the name of an extended resource")
         if not name.startswith(tuple(prefixes)):
-            raise ValueError(f"{where} has {name}, and only names that begin with {' or '.join(prefixes)} are allowed")
+            raise ValueError(f"{where} has {name}, but only names that begin with {' or '.join(prefixes)} are allowed")
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_VALUE:
             raise ValueError(f"{where}[{name!r}] is {value!r:.40}, not a whole number from 0 to {_MAX_VALUE}")
     return {str.__str__(name): int.__int__(value) for name, value in values.items()}  # an Enum is written differently

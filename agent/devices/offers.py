@@ -1,7 +1,7 @@
 """Combines the offers of all plugins: pure functions.
 
-No two plugins may offer the same resource: the later one is left out. A plugin whose devices would exceed the size
-limit of the annotation is left out, too.
+No two plugins may offer the same resource: the later one is left out. So is a plugin whose devices would make the
+annotation exceed its size limit.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from typing import Any
 from shared.devices.annotation import MAX_NODE_RESOURCES, encode_node_info
 from shared.devices.info import NodeInfo, copy_node
 
-MAX_ANNOTATION_BYTES = 96 * 1024  # of 128 KiB that the agent's policy allows, and 256 KiB that a Node may carry
+MAX_ANNOTATION_BYTES = 96 * 1024  # the agent's policy allows 128 KiB, and the API server 256 KiB
 MAX_EXTENDED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The combined offer, the plugins behind it, and why others are left out."""
+    """The combined offer, the plugins that it comes from, and why others are left out."""
 
     info: NodeInfo
     plugins: tuple[str, ...] = ()
@@ -57,12 +57,12 @@ def _overlap(info: NodeInfo, offer: NodeInfo) -> str:
 
 def _excess(info: NodeInfo) -> str:
     if len(info.kube_cap) > MAX_EXTENDED:
-        return f"there would be {len(info.kube_cap)} extended resources, and at most {MAX_EXTENDED} are advertised"
+        return f"there would be {len(info.kube_cap)} extended resources, but at most {MAX_EXTENDED} are allowed"
     most = max(len(info.capacity), len(info.allocatable), len(info.used), len(info.scorer))
     if most > MAX_NODE_RESOURCES:
-        return f"there would be {most} resources, and at most {MAX_NODE_RESOURCES} are read"
+        return f"there would be {most} resources, but at most {MAX_NODE_RESOURCES} are allowed"
     if (size := len(encode_node_info(info).encode())) > MAX_ANNOTATION_BYTES:
-        return f"the annotation would have {size} bytes, and at most {MAX_ANNOTATION_BYTES} are written"
+        return f"the annotation would have {size} bytes, but at most {MAX_ANNOTATION_BYTES} are allowed"
     return ""
 
 

@@ -24,7 +24,7 @@ Allocated: TypeAlias = tuple[Sequence[Mount], Sequence[str], Mapping[str, str]]
 
 
 class DevicePlugin(Protocol):
-    """Advertises one kind of devices, and says what a container needs to use them.
+    """Advertises one kind of device, and returns what a container needs to use it.
 
     Each call has a deadline. A plugin that raises, exceeds the deadline or returns invalid data is left out and called
     again later. Calls come from any thread, but never overlap.
@@ -55,7 +55,8 @@ class DevicePlugin(Protocol):
     def allocate(self, pod_info: PodInfo, container_info: ContainerInfo) -> Allocated:
         """Return what a container needs to use its allocated devices.
 
-        It must have no side effects: it may be called again for the same container, and is not told when that ends.
+        It must have no side effects: it may be called again for the same container, and there is no call when the
+        container ends.
 
         Args:
             pod_info: The whole pod.

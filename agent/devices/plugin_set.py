@@ -1,4 +1,4 @@
-"""The device plugins of an agent: polled in each round, and left out while they fail or cannot start."""
+"""The device plugins of an agent: polled in each round, and left out while they cannot start or fail."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class PluginSet:
         return Answers(offers, failures)
 
     def start(self) -> LoadedDevices:
-        """Start any plugins that are due, and return all that have started, and why others have not."""
+        """Start any plugins that are due; return all started plugins, and why the others have not started."""
         due = [plugin for plugin in self._waiting if self._due_s.get(plugin.label, 0.0) <= self._clock()]
         loaded = start_plugins(due, [plugin.name for plugin in self._started])
         self._started += loaded.plugins

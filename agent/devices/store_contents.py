@@ -1,4 +1,4 @@
-"""Derives what the store offers to pods from an observation and the disk usage."""
+"""Derives the store's models and space from an observation and the disk usage."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from agent.reconciler.state_cache import Space
 class StoreContents:
     """The models that pods may use here, and the size of the store.
 
-    `used_bytes` are unavailable for more models: stored, reserved, or taken by others on the same disk.
+    `used_bytes` are not available for more models: they are stored, reserved, or used by others on the same disk.
     """
 
     ready: tuple[str, ...] = ()
@@ -28,8 +28,8 @@ def contents_of(observation: Observation, space: Space) -> StoreContents:
     ready = {key[0] for key in observation.held if observation.is_intact(key) and observation.has_labels(key)}
     capacity = space.limit or space.disk_size
     allocatable = min(capacity, max(0, space.disk_size - space.floor))
-    room = min(allocatable - space.used, space.disk_free - space.floor) - space.reserved
-    return StoreContents(tuple(sorted(ready)), capacity, allocatable, allocatable - max(0, room))
+    free = min(allocatable - space.used, space.disk_free - space.floor) - space.reserved
+    return StoreContents(tuple(sorted(ready)), capacity, allocatable, allocatable - max(0, free))
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Parses and writes the annotation `KubeDevice/DeviceInfo` of Nodes and Pods; no input or output.
 
-Anyone who may create a pod can write this text, so its size, depth and number of parts are limited. Each error names
-the place in the text.
+Anyone who may create a pod can write this text, so its size, depth and number of parts are limited. Each error says
+where in the text it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ def parse_pod_info(text: str | bytes) -> PodInfo:
 
 
 def parse_pod_request(text: str) -> PodInfo:
-    """Parse the annotation of a Pod as a user writes it, which may be much shorter than one with an allocation."""
+    """Parse the annotation of a Pod as a user writes it; its limit is lower than that of an allocation."""
     size = len(text.encode())
     if size > MAX_REQUEST_BYTES:
         raise InvalidDeviceInfo(
@@ -147,7 +147,7 @@ def _present(**values: object) -> dict[str, Any]:
 
 
 class _Keys:
-    """Takes the keys of one JSON object, one by one."""
+    """Reads known keys of one JSON object; `rest` returns all others."""
 
     def __init__(self, value: object, path: str) -> None:
         if not isinstance(value, Mapping):
@@ -210,7 +210,7 @@ def _check_name(name: object, path: str) -> None:
         raise InvalidDeviceInfo(f"{path} has the key {name!r}, which is {_kind(name)}, not a string")
     if len(name) > MAX_NAME_LENGTH or name.count("/") >= MAX_NAME_PARTS:
         raise InvalidDeviceInfo(
-            f"{path} has a name of {len(name)} characters in {name.count('/') + 1} parts, and at most "
+            f"{path} has a name of {len(name)} characters in {name.count('/') + 1} parts, but at most "
             f"{MAX_NAME_LENGTH} in {MAX_NAME_PARTS} are allowed: {name[:64]!r}"
         )
 

@@ -19,7 +19,7 @@ ResourceScorer: TypeAlias = dict[str, int]
 class NodeInfo:
     """The devices of one node.
 
-    `allocatable` is the capacity minus reservations; `used` is the part of it that pods use. `scorer` selects the
+    `allocatable` is the capacity minus reservations, and `used` is what pods use of it. `scorer` selects the
     scoring function of a resource by number (`controller.devices.scorers`). `kube_cap` and `kube_alloc` are the whole
     numbers in the capacity and allocatable of the Node's status.
     """
@@ -69,7 +69,7 @@ def without_unknown(pod: PodInfo) -> PodInfo:
 
 
 def with_unknown_of(source: PodInfo, pod: PodInfo) -> PodInfo:
-    """Return a pod with another one's unknown keys, container by container, in place of its own."""
+    """Return a pod whose unknown keys, including those of its containers, are replaced by those of `source`."""
 
     def containers(own: dict[str, ContainerInfo], theirs: dict[str, ContainerInfo]) -> dict[str, ContainerInfo]:
         nothing = ContainerInfo()

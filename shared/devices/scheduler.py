@@ -1,4 +1,4 @@
-"""The names by which pods with devices reach our scheduler, and the scheduler calls the extender."""
+"""Names that pods with devices, our scheduler and the extender share."""
 
 SCHEDULER_NAME = "larder-scheduler"  # also the name of its Deployment
 DEFAULT_SCHEDULER = "default-scheduler"  # what the API server sets if a pod names none

@@ -1,4 +1,4 @@
-"""The Node is written only where it differs, and nothing of others is touched."""
+"""Only fields of the Node that differ are written, and none that belong to others."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def decided(node: AdvertisedNode, info: NodeInfo = INFO, **fields: Any) -> list[
 
 
 def applied(node: AdvertisedNode, action: DeviceAction) -> AdvertisedNode:
-    """What an API server makes of an action."""
+    """Return the Node after an API server has applied an action."""
     if isinstance(action, WriteNodeAnnotations):
         annotation = action.changes.get(ANNOTATION, node.annotation)
         record = action.changes.get(RECORD, node.record) or ""
@@ -47,7 +47,7 @@ def applied(node: AdvertisedNode, action: DeviceAction) -> AdvertisedNode:
 
 
 def settled(node: AdvertisedNode, info: NodeInfo, **fields: Any) -> AdvertisedNode:
-    """The Node after all that is decided, which must come to an end."""
+    """Return the Node once there is nothing more to do, which must happen after a few rounds."""
     for _ in range(4):
         actions = decided(node, info, **fields)
         if not actions:

@@ -37,7 +37,7 @@ def test_the_plugin_offers_the_current_contents_of_its_file(tmp_path: Path) -> N
     [
         ("{", "not JSON"),
         ("[" * 10_000, "not JSON"),
-        ("[]", "has no object"),
+        ("[]", "has no JSON object"),
         ('{"used": {}}', "has used; write allocatable"),
         ('{"allocatable": {"a": -1}}', "is -1"),
         ('{"allocatable": [1]}', "not an object"),

@@ -1,4 +1,4 @@
-"""A plugin that raises, hangs or answers nonsense is a DevicePluginError, and costs at most one thread."""
+"""A plugin that raises, hangs or returns nonsense causes a DevicePluginError, and occupies at most one thread."""
 
 import threading
 import time

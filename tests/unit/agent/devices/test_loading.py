@@ -1,4 +1,4 @@
-"""Plugins that fail to load or start stay out with a reason, and the others go on."""
+"""A plugin that fails to load or start is left out with a reason; the others start."""
 
 from importlib.metadata import EntryPoint
 

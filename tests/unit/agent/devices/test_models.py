@@ -1,4 +1,4 @@
-"""Models and the room for more as devices, and what a scheduler makes of them."""
+"""Models and free space as devices, and how a scheduler uses them."""
 
 import structlog
 
@@ -23,7 +23,7 @@ LONG = "team-a_" + "m" * 200
 
 
 def offered(*ready: str, name: str = "n1", used: int = 0) -> NodeInfo:
-    """What the plugin offers, as it comes through the annotation."""
+    """Return the plugin's offer, written to the annotation and read back."""
     info = NodeInfo(name)
     ModelDevices(lambda: StoreContents(ready, 100 * GIB, 90 * GIB, used)).update_node_info(info)
     return parse_node_info(encode_node_info(offer_of(info, name, ("larder.dev/",))))
@@ -51,7 +51,7 @@ def test_a_pod_fits_only_the_node_that_has_its_model() -> None:
 
 
 def test_any_ready_model_matches_a_request_for_any() -> None:
-    """In a request, the name of a place says nothing but which leaves belong together."""
+    """In a request, the name of a place only groups leaves."""
     assert schedule([offered(), offered("qwen", name="n2")], pod(ready_leaf("llama"))).node == "n2"
 
 

@@ -1,4 +1,4 @@
-"""What a plugin fills in is checked in full before anything of it is advertised."""
+"""The whole offer of a plugin is validated before any of it is advertised."""
 
 from enum import Enum
 from typing import Any
@@ -58,7 +58,7 @@ def test_a_missing_capacity_or_allocatable_is_taken_from_the_other() -> None:
         ({"kube_alloc": {"larder.dev/a": True}}, "not a whole number"),
         ({"kube_alloc": {"larder.dev/a": -1}}, "is -1, not a whole number"),
         ({"kube_alloc": {"larder.dev/a": 2**63}}, "not a whole number"),
-        ({"kube_alloc": {f"larder.dev/a{n}": 1 for n in range(65)}}, "at most 64 are advertised"),
+        ({"kube_alloc": {f"larder.dev/a{n}": 1 for n in range(65)}}, "at most 64 are allowed"),
         ({"kube_cap": {"larder.dev/a": 1}, "kube_alloc": {"larder.dev/a": 2}}, "is 2, more than its capacity 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Offers are put together as long as they fit beside each other."""
+"""Offers are combined unless they overlap or exceed a limit together."""
 
 from agent.devices.offers import MAX_ANNOTATION_BYTES, combine, is_empty
 from shared.devices.annotation import encode_node_info, parse_node_info
@@ -37,7 +37,7 @@ def test_offers_too_large_for_the_annotation_are_left_out_and_smaller_ones_conti
     small = NodeInfo("n1", allocatable={CARD: 1})
     combined = combine("n1", {"large": large, "small": small}, {})
     assert combined.plugins == ("small",)
-    assert "bytes, and at most 98304 are written" in combined.failures["large"]
+    assert "bytes, but at most 98304 are allowed" in combined.failures["large"]
     text = encode_node_info(combined.info)
     assert len(text) <= MAX_ANNOTATION_BYTES
     assert parse_node_info(text).allocatable == {CARD: 1}
@@ -52,13 +52,13 @@ def test_a_plugin_with_too_many_resources_is_left_out() -> None:
     many = NodeInfo("n1", allocatable={f"a{n}": 1 for n in range(3000)})
     more = NodeInfo("n1", allocatable={f"b{n}": 1 for n in range(3000)})
     combined = combine("n1", {"many": many, "more": more}, {})
-    assert combined.failures == {"more": "there would be 6000 resources, and at most 4096 are read"}
+    assert combined.failures == {"more": "there would be 6000 resources, but at most 4096 are allowed"}
     extended = [
         NodeInfo("n1", kube_cap=dict.fromkeys(names, 1), kube_alloc=dict.fromkeys(names, 1))
         for names in ([f"larder.dev/a{n}" for n in range(60)], [f"larder.dev/b{n}" for n in range(60)])
     ]
     combined = combine("n1", dict(zip("ab", extended, strict=True)), {})
-    assert combined.failures == {"b": "there would be 120 extended resources, and at most 64 are advertised"}
+    assert combined.failures == {"b": "there would be 120 extended resources, but at most 64 are allowed"}
 
 
 def test_only_extended_resources_need_no_annotation() -> None:

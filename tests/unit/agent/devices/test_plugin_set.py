@@ -1,4 +1,4 @@
-"""Plugins that did not start are tried again; those that fail come back."""
+"""Plugins that did not start are retried; those that failed return once they answer."""
 
 from agent.devices.guarded import GuardedPlugin
 from agent.devices.plugin_set import PluginSet

@@ -1,4 +1,4 @@
-"""Ready is what the labels say; room is what neither the limit, the disk nor a reservation takes."""
+"""Ready models follow the labels; free space follows the limit, the disk and reservations."""
 
 import pytest
 

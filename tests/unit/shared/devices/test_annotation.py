@@ -1,4 +1,4 @@
-"""The annotation is read within limits, keeps unknown fields, and never has resources of Kubernetes itself."""
+"""The annotation has limits, keeps unknown keys, and never contains amounts that Kubernetes itself counts."""
 
 import json
 from contextlib import suppress
