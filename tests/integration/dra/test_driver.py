@@ -237,7 +237,7 @@ def test_unprepare_succeeds_for_unknown_and_repeated_claims(bench: DraBench) -> 
     bench.pod(claim)
     bench.prepared(claim)
     unknown = {"metadata": {"namespace": "nowhere", "name": "c", "uid": "1b-2c"}}
-    assert "does not exist" in bench.refused(unknown)
+    assert "no longer exists" in bench.refused(unknown)
     for _ in range(2):
         answers = bench.kubelet.unprepare(claim, unknown)
         assert {uid: answer.error for uid, answer in answers.items()} == {claim["metadata"]["uid"]: "", "1b-2c": ""}
