@@ -102,7 +102,7 @@ class _Search:
     def allocate(
         self, required: Place, places: Mapping[str, Place], before: Allocation
     ) -> tuple[Allocation | None, list[Shortage]]:
-        """Return the best allocation of a required group, or what is missing in the place that comes closest."""
+        """Return the best allocation of a required group, or the shortages in the place that comes closest."""
         if not places:
             return None, [self._shortage(each, "", before) for each in required.names]
         candidates = [self._candidate(required, state, equal, before) for state, equal in self._equal(places, before)]

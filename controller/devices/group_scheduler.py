@@ -121,7 +121,7 @@ class GroupScheduler:
 
 
 def _search(node_info: NodeInfo, pod: PodInfo, use: PodUse, *, fill_allocate_from: bool) -> tuple[list[Reason], float]:
-    """Allocate the containers one after another; return what is missing, and the score."""
+    """Allocate the containers one after another; return the reasons why some do not fit, and the score."""
     places, reasons, score = PodPlaces(NodeDevices(node_info)), list[Reason](), 0.0
     for init, containers in ((False, pod.running_containers), (True, pod.init_containers)):
         for name in sorted(containers):

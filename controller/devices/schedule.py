@@ -28,7 +28,7 @@ class DeviceDecision:
         node: The name of the best node; None if the pod fits on none.
         pod: The pod with `node_name`, `dev_requests` and `allocate_from` for that node; unchanged if there is none.
         scores: The score of each node, 0.0 where the pod does not fit.
-        reasons: What is missing on each node where the pod does not fit.
+        reasons: Why the pod does not fit, for each node where it does not.
 
     """
 

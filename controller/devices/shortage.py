@@ -9,7 +9,7 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of which a node has too little for a container; `used` includes the pod's use so far."""
+    """A node has too little of a resource for a container; `used` includes the pod's use so far."""
 
     container: str
     resource: str

@@ -72,12 +72,12 @@ class DevicePod(Object, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether its containers have ended for good."""
+        """Whether the pod has succeeded or failed, so that its containers never run again."""
         return self.status.phase in TERMINAL_PHASES
 
     @property
     def holds_devices(self) -> bool:
-        """Whether it is on a node and has not ended."""
+        """Whether the pod is on a node and has not ended."""
         return bool(self.spec.node_name) and not self.has_ended
 
 

@@ -109,7 +109,7 @@ class DeviceReserver:
             await self._commits.submit(account.name, _EnsureLease())
 
     async def _place(self, requested: RequestedDevices, node: str, uid: str) -> None:
-        """Count a pod before its turn to commit, so that later questions see it; the devices may still change."""
+        """Count a pod before its reservation is committed, so that later requests see it; its devices may change."""
         chosen = await self.worker.run(lambda evaluator: evaluator.place(requested, node, uid), _ALLOCATION_S)
         if chosen is not None:
             self.accounts.assume(uid, node, chosen)

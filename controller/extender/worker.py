@@ -42,7 +42,7 @@ class _Thread:
         start_daemon_thread(self._work, "larder-devices")
 
     @property
-    def length(self) -> int:
+    def queue_length(self) -> int:
         return self._waiting.qsize()
 
     @property
@@ -50,7 +50,7 @@ class _Thread:
         return self._evaluator.node_names
 
     def submit(self, changes: Mapping[str, NodeAccount | None], work: Callable[[FitEvaluator], T]) -> "Future[T]":
-        """Queue a question. Its changes are applied even if it is cancelled, because later questions rely on them."""
+        """Queue a request. Its changes are applied even if it is cancelled, because later requests rely on them."""
         outcome: Future[T] = Future()
 
         def run(evaluator: FitEvaluator) -> None:
@@ -81,7 +81,7 @@ def _failed(plugin: str, error: str) -> None:
 
 
 class DeviceWorker:
-    """Runs questions about devices one after another, each with a time limit.
+    """Runs requests for decisions about devices one after another, each with a time limit.
 
     Args:
         accounts: The accounts, whose changes the evaluator applies before it answers.
@@ -105,7 +105,7 @@ class DeviceWorker:
     async def run(self, work: Callable[[FitEvaluator], T], within_s: float = ANSWER_S) -> T:
         """Return the evaluator's answer, after applying all changes. Raises NoAnswerInTime."""
         thread = self._thread
-        if thread.length >= _MAX_WAITING:
+        if thread.queue_length >= _MAX_WAITING:
             raise NoAnswerInTime(
                 f"{_MAX_WAITING} requests for devices are already waiting; the scheduler retries the pod"
             )
