@@ -251,7 +251,7 @@ def test_a_claim_that_fails_does_not_fail_others(bench: DraBench) -> None:
     unknown = {"metadata": {"namespace": bench.namespace, "name": "c", "uid": "1b-2c"}}
     answers = bench.kubelet.prepare(claim, unknown)
     assert answers[claim["metadata"]["uid"]].error == ""
-    assert "does not exist" in answers["1b-2c"].error
+    assert "no longer exists" in answers["1b-2c"].error
 
 
 def test_metrics_count_prepared_claims_published_devices_and_answers(bench: DraBench, entry: Entry) -> None:
