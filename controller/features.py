@@ -1,4 +1,14 @@
-"""The features of the controller: one package and one line each."""
+"""The features of the controller: one package and one line each.
+
+kind                                             package
+ModelNode                                        nodes
+ClusterModelCache, BaseModel, ClusterBaseModel   models; claims if the model is on a PVC; metadata
+ModelCacheNodeGroup                              groups
+ModelCache                                       modelcaches
+Model                                            modeloperator
+InferenceService                                 inferenceservices
+TrainingJob                                      trainingjobs
+"""
 
 from typing import Any
 

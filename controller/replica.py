@@ -31,10 +31,10 @@ from controller.provisioning.provisioner import Provisioner, ProvisionSettings
 from controller.settings import ControllerSettings
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
+from controller.state.cluster_informers import cluster_informers
 from controller.state.cluster_state import ClusterState
 from controller.state.devices.device_offers import DeviceOffers
 from controller.state.devices.device_users import DeviceUsers
-from controller.state.informers import cluster_informers
 from controller.state.keys import EntryKey
 from controller.state.live_reader import LiveReader
 from controller.state.progress import ProgressTracker

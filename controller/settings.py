@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources, parse_allowed
+from controller.placement.allowed_sources import PUBLIC_SOURCES, AllowedSources, parse_allowed
 from controller.placement.pod_placement import Placement
 from controller.replica_claims.workload_kinds import WorkloadKind, WorkloadKinds
 from shared.log import LogLevel

@@ -30,12 +30,12 @@ def fetch(base: str, binary: Binary, work: Path, notify: progress.Notify) -> Pat
             expected = _get(http, f"{url}.sha256").split()
             found = _download(http, url, target)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SetupFailed(f"{url} could not be fetched: {error!r}; {_way_out()}") from error
+        raise SetupFailed(f"{url} could not be fetched: {error!r}; {_hint()}") from error
     if expected[:1] != [found]:
         target.unlink()
         raise SetupFailed(
             f"{url} has SHA-256 {found}, but {url}.sha256 says {' '.join(expected[:1]) or 'nothing'}; "
-            f"it was not installed; {_way_out()}"
+            f"it was not installed; {_hint()}"
         )
     notify(f"  {target.stat().st_size / _MIB:.0f} MiB, SHA-256 {found[:12]}... as published")
     return target
@@ -43,25 +43,25 @@ def fetch(base: str, binary: Binary, work: Path, notify: progress.Notify) -> Pat
 
 def _get(http: httpx.Client, url: str) -> str:
     response = http.get(url)
-    _refuse_missing(response, url)
+    _raise_if_missing(response, url)
     return response.text
 
 
 def _download(http: httpx.Client, url: str, target: Path) -> str:
     digest = hashlib.sha256()
     with http.stream("GET", url) as response, target.open("wb") as out:
-        _refuse_missing(response, url)
+        _raise_if_missing(response, url)
         for piece in response.iter_bytes(_MIB):
             digest.update(piece)
             out.write(piece)
     return digest.hexdigest()
 
 
-def _refuse_missing(response: httpx.Response, url: str) -> None:
+def _raise_if_missing(response: httpx.Response, url: str) -> None:
     if response.status_code == httpx.codes.NOT_FOUND:
-        raise SetupFailed(f"{url} does not exist (404); {_way_out()}")
+        raise SetupFailed(f"{url} does not exist (404); {_hint()}")
     response.raise_for_status()
 
 
-def _way_out() -> str:
+def _hint() -> str:
     return "LARDER_KUBE_MIRROR must be the URL above /release/v<version>/; unset it to compile from Go modules"

@@ -41,7 +41,7 @@ COMMANDS = {
         "controller.cli.gc.command", "show or delete claims that Larder created and whose owner is gone", _CONTROLLER
     ),
     "fetch": Command(
-        "agent.cli.command",
+        "agent.cli.fetch_command",
         "download and verify a model into a directory, without a cluster",
         _BOTH,
     ),

@@ -15,8 +15,8 @@ from typing import TextIO
 
 import msgspec
 
-from agent.cli.command import selection_arguments, selection_of
 from agent.cli.fetch import SelectedSource, fetch_into, run_with_progress
+from agent.cli.fetch_command import selection_arguments, selection_of
 from agent.cli.layouts import plain_directory
 from agent.cli.old_versions import remove_old_versions
 from agent.cli.progress_line import ProgressLine
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass(slots=True)
 class RenamedFile:
-    """A source of one file, under another name; without the suffix of an archive, it is not unpacked."""
+    """A source of one file, under another name; it is not unpacked if the name has no archive suffix."""
 
     source: Source
     name: str
@@ -85,13 +85,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--to", metavar="DIR", type=Path, required=True, help="directory on the claim for the files")
     parser.add_argument("--revision", default="", help="the revision that the source must have")
     parser.add_argument("--file-name", metavar="NAME", default="", help="name for the only file of the source")
-    parser.add_argument("--endpoint", metavar="URL", default="", help="the S3 service, if not the configured one")
+    parser.add_argument(
+        "--endpoint", metavar="URL", default="", help="the S3 endpoint, if it differs from the configured one"
+    )
     parser.add_argument(
         "--keep",
         metavar="DIR",
         action="append",
         default=[],
-        help="directory on the claim with another version, `.` for the root; if given, all other versions are removed",
+        help="directory of a version to keep, `.` for the claim's root; repeatable; all other versions are removed",
     )
     parser.add_argument("--no-mark", action="store_true", help="do not write .completed beside the directory")
     parser.add_argument("--limit", metavar="BYTES", type=int, default=0, help="most bytes per second; 0: no limit")
@@ -173,7 +175,7 @@ def _fill(
 def _job_for(
     source: Source, options: argparse.Namespace, progress: Progress, stop: threading.Event
 ) -> StandaloneFetch | SequentialFill:
-    """Return the download in parts, or file by file if the volume does not support hard links. Raises StoreFailure."""
+    """Return a parallel download, or a sequential one if the volume has no hard links. Raises StoreFailure."""
     limiter, revision = RateLimiter(options.limit), str(options.revision)
     if can_link(options.to):
         return StandaloneFetch(source, plain_directory(options.to), _CONCURRENCY, progress, stop, limiter, revision)

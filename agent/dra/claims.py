@@ -9,9 +9,9 @@ from weakref import WeakValueDictionary
 import structlog
 
 from agent.dra.allow_list import AllowList, check_allowed
+from agent.dra.cdi_edits import PluginEdits, PreparedDevice, cdi_file, prepared_devices
 from agent.dra.cdi_files import CdiFiles
 from agent.dra.decide import AllocateRequest, allocate_requests, devices_held, models_of
-from agent.dra.edits import PluginEdits, PreparedDevice, cdi_file, prepared_devices
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
 from shared.errors import LarderError

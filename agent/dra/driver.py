@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from agent.dra.cdi_edits import PreparedDevice
 from agent.dra.cdi_files import CdiFiles
 from agent.dra.claims import DeviceAllocator, PreparedClaims
 from agent.dra.devices import DAMAGED_TAINT, LEAVING_TAINT, ModelDevice, devices_of
-from agent.dra.edits import PreparedDevice
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.metrics import DraMetrics
 from agent.dra.node import NodeGate

@@ -37,11 +37,11 @@ def _declare(package: str, messages: dict[str, tuple[_Field, ...]]) -> None:
     for name, fields in messages.items():
         message = file.message_type.add(name=name)
         for field in fields:
-            _add(message, package, field)
+            _add_field(message, package, field)
     _POOL.Add(file)
 
 
-def _add(message: Any, package: str, field: _Field) -> None:  # noqa: ANN401 - protobuf has no types
+def _add_field(message: Any, package: str, field: _Field) -> None:  # noqa: ANN401 - protobuf has no types
     full = f".{package}.{message.name}"
     added = message.field.add(name=field.name, number=field.number)
     added.label = _FIELD.LABEL_REPEATED if field.repeated or field.map_of else _FIELD.LABEL_OPTIONAL

@@ -15,8 +15,8 @@ from agent.devices.guarded import DEFAULT_TIMEOUT_S, DevicePluginError, GuardedP
 from agent.devices.loading import LoadedDevices, installed_plugins
 from agent.devices.models import is_offered_by_models
 from agent.devices.plugin_set import PluginSet
+from agent.dra.cdi_edits import PluginEdits
 from agent.dra.decide import AllocateRequest
-from agent.dra.edits import PluginEdits
 from agent.dra.errors import PrepareRefused
 from shared.backoff import Backoff
 from shared.daemon_thread import run_in_daemon_thread

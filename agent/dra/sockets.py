@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import grpc
 import structlog
 
-from agent.dra.edits import PreparedDevice
+from agent.dra.cdi_edits import PreparedDevice
 from agent.dra.errors import PrepareRefused
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.messages import DRA, HEALTH, HEALTHY, REGISTRATION, UNHEALTHY, message_class

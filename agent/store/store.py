@@ -13,7 +13,7 @@ from agent.store.removal import leftovers, try_remove
 from agent.store.snapshots import Snapshots
 from agent.store.space import StoreSpace
 from agent.store.state import StoreState
-from agent.store.unfinished import Unfinished
+from agent.store.unfinished_files import UnfinishedFiles
 
 
 class Store:
@@ -37,7 +37,7 @@ class Store:
         self.space = StoreSpace(state)
         self.blobs = Blobs(state)
         self.incoming = Incoming(state)
-        self.unfinished = Unfinished(state, self.blobs)
+        self.unfinished = UnfinishedFiles(state, self.blobs)
         self.snapshots = Snapshots(state, self.incoming)
 
     @classmethod
@@ -62,7 +62,7 @@ class Store:
             self._state.descriptor = -1
 
     def sweep(self) -> None:
-        """Finish what a kill interrupted: once, at start, before anything else. Unfinished files are kept."""
+        """Finish what a kill interrupted: once, at start, before anything else. UnfinishedFiles files are kept."""
         layout, inventory = self.layout, self._state.inventory
         with self._state.lock, translated(f"sweeping {layout.root}"):
             for path in list(leftovers(layout)):

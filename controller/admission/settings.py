@@ -4,7 +4,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources
+from controller.placement.allowed_sources import PUBLIC_SOURCES, AllowedSources
 from controller.placement.pod_placement import Placement
 from controller.replica_claims.workload_kinds import WorkloadKinds
 

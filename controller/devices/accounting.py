@@ -1,4 +1,4 @@
-"""Accounts for what pods use on a node: pure functions that add to and subtract from `used`."""
+"""Accounts for what pods use on a node, by updating `used` of its NodeInfo; no input or output."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resou
 def pod_use(node: NodeInfo, pod: PodInfo) -> dict[str, int]:
     """Return a pod's use of each node resource, from `allocate_from` of its containers.
 
-    Running containers add up. Init containers run before them, one at a time, so only the larger use counts.
+    The uses of running containers are added. Init containers run earlier, one at a time, so each counts only where its
+    use exceeds that sum.
     """
     used: dict[str, int] = {}
     for init, container in _containers(pod):

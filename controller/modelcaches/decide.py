@@ -115,9 +115,7 @@ def _provision(view: ModelCacheView, resolution: Resolution, fields: dict[str, A
         write = WriteCacheStatus("Pending", "Queued", queued_message(view.claim_name, view.position), fields=fields)
         return [ProvisionStorage(manifest), write, Requeue(RECHECK_S)]
     message = f"claim {view.claim_name} cannot be created: {failure.message}"
-    write = WriteCacheStatus(
-        "Failed", failure.reason or "ClaimRefused", f"{message}; Larder tries again", fields=fields
-    )
+    write = WriteCacheStatus("Failed", failure.reason or "ClaimRefused", f"{message}; Larder retries", fields=fields)
     if failure.retry_s:
         return [write, Requeue(failure.retry_s)]
     return [write, ProvisionStorage(manifest), Requeue(RECHECK_S)]

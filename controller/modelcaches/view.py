@@ -26,7 +26,7 @@ class ModelCacheView:
         storage_class: The claim's class; read while the claim waits for its volume.
         creation_failure: Why the last attempt to create the claim failed.
         position: Place in the queue of claims to create; None if the claim is not queued.
-        answer: An answer of the source that the status has not recorded yet.
+        answer: A resolution that the status has not recorded yet.
         failure: Why the source could not be resolved.
         may_resolve: Whether the next resolution is due.
         job: The Job of the current attempt.

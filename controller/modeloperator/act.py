@@ -8,7 +8,7 @@ from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import change_spec, replace_part
 from controller.modeloperator.actions import WriteModelStatus
-from controller.modeloperator.manifests import (
+from controller.modeloperator.objects import (
     ModelDownload,
     claim_manifest,
     download_manifest,

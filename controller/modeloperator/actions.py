@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from controller.manager.actions import Requeue
 from controller.modeloperator.download_end import DownloadEnd
-from controller.modeloperator.manifests import ModelDownload
+from controller.modeloperator.objects import ModelDownload
 from controller.volumes.decide import Withdraw
 from shared.api.model import ModelPhase
 

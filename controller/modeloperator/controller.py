@@ -7,7 +7,7 @@ from controller.claims.kinds import Job
 from controller.manager.controller import Controller
 from controller.manager.watches import on
 from controller.modeloperator.keys import DownloadedModelKey
-from controller.modeloperator.manifests import CLAIM_PREFIX, JOB_PREFIX, MODEL_LABEL
+from controller.modeloperator.objects import CLAIM_PREFIX, JOB_PREFIX, MODEL_LABEL
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.reconcile import ModelOperatorReconciler
 from controller.modeloperator.state_metrics import model_gauges

@@ -7,8 +7,8 @@
        ├───────────────────── Failed                        │
        └────────────────────────────────────────────────────┘
 
-A Ready model stays Ready while another source or version is downloaded beside its files; then new pods get that. The
-Job of a later version first removes the versions that no pod mounts.
+A Ready model stays Ready while another source or version is downloaded beside its files; after that, new pods get the
+new files. The Job of a later version first removes the versions that no pod mounts.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from controller.modeloperator.actions import (
     WriteModelStatus,
 )
 from controller.modeloperator.download_end import DownloadEnd
-from controller.modeloperator.manifests import (
+from controller.modeloperator.objects import (
     REVISIONS,
     SIZE_LABEL,
     WANTED_LABEL,
@@ -98,7 +98,7 @@ def _provision(view: DownloadedModelView) -> list[Action]:
     name, failure = claim_name(view.model.metadata), view.creation_failure
     if failure is None:
         return [ProvisionClaim(), _reset(view, "Queued", queued_message(name, view.position)), Requeue(_PENDING_S)]
-    message = f"claim {name} cannot be created: {failure.message}; Larder tries again"
+    message = f"claim {name} cannot be created: {failure.message}; Larder retries"
     write = _reset(view, failure.reason or "ClaimRefused", message)
     if failure.retry_s:
         return [write, Requeue(failure.retry_s)]
@@ -145,7 +145,7 @@ def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
     if view.model.status.phase == "Failed" and not view.job_refused:
         return [_reset(view, "Retrying", "the download starts again"), Requeue(_AGAIN_S)]
     if view.job_refused:
-        message = f"the download's Job cannot be created: {view.job_refused}; Larder tries again"
+        message = f"the download's Job cannot be created: {view.job_refused}; Larder retries"
         return [_write(view, "Pending", "JobRefused", message), Requeue(_FAILED_S)]
     write = _write(view, "Downloading", "Downloading", IN_PROGRESS, fields={"progress": 0})
     return [StartModelDownload(download), write, Requeue(_PENDING_S)]

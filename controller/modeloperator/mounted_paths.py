@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from controller.modeloperator.manifests import REVISIONS
+from controller.modeloperator.objects import REVISIONS
 from shared.api.core import MountedClaim
 from shared.api.meta import ApiStruct
 from shared.kube.objects import Object

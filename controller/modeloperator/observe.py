@@ -7,11 +7,11 @@ from controller.downloads.live_jobs import pods_of_job, read_job
 from controller.downloads.progress import ProgressReader
 from controller.manager.conditions import UPDATING
 from controller.modeloperator.keys import DownloadedModelKey
-from controller.modeloperator.manifests import LONGEST_NAME, claim_name, job_name
 from controller.modeloperator.mounted_paths import MountingPod, mounted_paths, mounting_node
+from controller.modeloperator.objects import LONGEST_NAME, claim_name, job_name
 from controller.modeloperator.source import source_of, wanted_digest
 from controller.modeloperator.view import DownloadedModelView
-from controller.placement.allowed import AllowedSources
+from controller.placement.allowed_sources import AllowedSources
 from controller.provisioning.creation_failure import CreationFailure
 from controller.state.cluster_state import ClusterState
 from controller.state.index import Index

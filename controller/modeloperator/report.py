@@ -4,7 +4,7 @@ import msgspec
 
 from controller.manager.conditions import UPDATING, ConditionUpdate, progress, with_conditions
 from controller.modeloperator.actions import WriteModelStatus
-from controller.modeloperator.manifests import claim_name
+from controller.modeloperator.objects import claim_name
 from shared.api.meta import condition_of
 from shared.api.model import Model, ModelObjectStatus
 

@@ -37,7 +37,7 @@ def resize_of(view: DownloadedModelView) -> Resize | None:
         return Resize("CannotShrink", message)
     if wanted > requested and view.growth_refused:
         change = f"claim {name} cannot grow from {claim.requested} to {size}"
-        return Resize("ClaimNotGrown", f"{change}: {view.growth_refused}; Larder tries again", size)
+        return Resize("ClaimNotGrown", f"{change}: {view.growth_refused}; Larder retries", size)
     if wanted > requested:
         return Resize(GROWING, f"claim {name} grows from {claim.requested} to {size}", size)
     if _bytes(claim.capacity) < requested:

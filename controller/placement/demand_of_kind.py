@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from controller.placement.allowed import EVERY_SOURCE, AllowedSources
+from controller.placement.allowed_sources import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Demand, Resolution
 from shared.api.base_model import RESERVE_LABEL, BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec

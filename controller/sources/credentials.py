@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import structlog
 
-from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources
+from controller.placement.allowed_sources import PUBLIC_SOURCES, AllowedSources
 from controller.placement.demand import Demand
 from controller.state.live_reader import is_object_name
 from shared.api.core import HOSTS_ANNOTATION, SECRET_LABEL, Secret

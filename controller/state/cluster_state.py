@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from functools import partial
 
-from controller.placement.allowed import EVERY_SOURCE, AllowedSources
+from controller.placement.allowed_sources import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Demand
 from controller.placement.groups import NodeLimits
 from controller.placement.targets import is_target
@@ -88,9 +88,9 @@ class ClusterState:
         self.nodes = Cache(self._node_changed)
         self.model_nodes = Cache(self._model_node_changed)
         self.groups = Cache(self._group_changed)
-        self.base_models = Cache(partial(self.models.move, "BaseModel"))
-        self.cluster_base_models = Cache(partial(self.models.move, "ClusterBaseModel"))
-        self.caches = Cache(partial(self.models.move, "ClusterModelCache"))
+        self.base_models = Cache(partial(self.models.on_change, "BaseModel"))
+        self.cluster_base_models = Cache(partial(self.models.on_change, "ClusterBaseModel"))
+        self.caches = Cache(partial(self.models.on_change, "ClusterModelCache"))
         self.model_caches = Cache(self._model_cache_changed)
         self.services = Cache(self.changed.service.emit)
         self.agents = Cache(self._agent_changed)

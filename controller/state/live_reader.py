@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from controller.placement.allowed import EVERY_SOURCE, AllowedSources
+from controller.placement.allowed_sources import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from controller.placement.groups import groups_of, is_member, may_evict

@@ -128,7 +128,7 @@ def _obstacle(found: Meta, job: Meta, what: str) -> JobObstacle | None:
         return None
     owner = next((o for o in found.owner_references if o.get("controller") is True), {})
     if owner.get("kind") == "TrainingJob" and owner.get("name") == job.name:
-        return JobObstacle(TERMINATING, f"{title} belongs to an earlier job of this name; Kubernetes is deleting it")
+        return JobObstacle(TERMINATING, f"{title} belongs to an earlier job with this name; Kubernetes is deleting it")
     whose = f"belongs to {owner.get('kind')} {owner.get('name')}" if owner else "exists already"
     message = f"{title} {whose} and is not this job's, so it is not used; rename the job, or delete the {what}"
     return JobObstacle(NAME_CONFLICT, message)

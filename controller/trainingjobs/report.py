@@ -144,7 +144,7 @@ def _obstacles(view: TrainingJobView, now: datetime) -> Iterator[ConditionUpdate
             yield _not(NAME_CONFLICT, failure.message)
             continue
         what = f"the claims and pods of role {role}" if role else "the Service"
-        yield _not(REFUSED, f"{what} cannot be created: {failure.message}; Larder tries again")
+        yield _not(REFUSED, f"{what} cannot be created: {failure.message}; Larder retries")
     late = [r for r in view.replicas if r.waits_for_volumes and r.unbound and _age_s(r, now) >= UNBOUND_S]
     if late:
         claim, namespace = late[0].unbound[0], view.job.metadata.namespace

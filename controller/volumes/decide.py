@@ -199,6 +199,6 @@ def _not_bound(claim: PersistentVolumeClaim) -> str:
 
 def _failed(view: VolumeView, why: str) -> str:
     return (
-        f"the claim {view.key.name!r} for the pod's model cannot be created: {why}; Larder tries again, and nothing "
+        f"the claim {view.key.name!r} for the pod's model cannot be created: {why}; Larder retries, and nothing "
         "else needs to be done once the cause is gone"
     )

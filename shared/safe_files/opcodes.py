@@ -25,7 +25,15 @@ _IMPORTS = {"GLOBAL", "INST", "STACK_GLOBAL"}
 _EXTENSIONS = {"EXT1", "EXT2", "EXT4"}  # keys of a registry that is empty unless a program fills it
 _NAMES = {*_IMPORTS, "PERSID", "BINPERSID"}
 _CALLS = {"OBJ", "REDUCE", "NEWOBJ", "NEWOBJ_EX"}
-_ACTS = {*_CALLS, "BUILD", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS"}  # on the lowest value they pop
+_ACTS = {
+    *_CALLS,
+    "BUILD",
+    "APPEND",
+    "APPENDS",
+    "SETITEM",
+    "SETITEMS",
+    "ADDITEMS",
+}  # act on the lowest value that they pop
 _NUMBERS = {"INT", "LONG", "FLOAT", "GET", "PUT"}
 _INTEGER = re.compile(rb"\s*+[+-]?[0-9a-fA-FxXoObB_]*+\s*+L?\s*")
 _MODULE = re.compile(r"[\w.-]+")
@@ -33,7 +41,7 @@ _MARK = None
 
 
 class _StopsError(Exception):
-    """Every unpickler stops here."""
+    """Raised where every unpickler stops."""
 
 
 class _TooLongError(Exception):
@@ -43,7 +51,7 @@ class _TooLongError(Exception):
 def is_pickle(file: BinaryIO, size: int) -> bool:
     """Return whether an unpickler would call something, load an object, or run beyond the limits. Raises OSError.
 
-    Text may start like a pickle, so one without a header counts as an object only if it imports something or if
+    Text may start like a pickle, so data without a header counts as an object only if it imports something or if
     pickles fill the whole file. Long values are skipped, not read.
     """
     file.seek(0)
@@ -68,7 +76,7 @@ def is_pickle(file: BinaryIO, size: int) -> bool:
 
 @dataclass(slots=True)
 class _Machine:
-    """The stack and memo of one or several consecutive pickles; each value says whether it came from a name."""
+    """The stack and memo of one or several consecutive pickles; a value is True if it came from a name."""
 
     stack: list[bool | None] = field(default_factory=list)
     memo: dict[int, bool] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Settings for all sources, from the administrator or, for commands, from the environment."""
+"""Settings for all sources, from the environment that the chart or the user of a command sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """Endpoints, allowed addresses, certificates and timeouts. Raises ValueError.
+    """Endpoints, allowed addresses, certificates and timeouts. Raises ValueError if one is invalid.
 
     Endpoints named here are trusted whatever they resolve to.
 

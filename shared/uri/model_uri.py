@@ -1,4 +1,4 @@
-"""Model URIs: parsed once, printed in one canonical form, matched at path boundaries."""
+"""Parses the URIs of models, prints them in one canonical form, and matches them at path boundaries."""
 
 import re
 from collections.abc import Callable, Mapping

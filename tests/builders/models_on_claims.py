@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from controller.claims.kinds import Job, JobStatus
-from controller.modeloperator.manifests import (
+from controller.modeloperator.objects import (
     MODEL_LABEL,
     SIZE_LABEL,
     WANTED_LABEL,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.placement.allowed import PUBLIC_SOURCES, parse_allowed
+from controller.placement.allowed_sources import PUBLIC_SOURCES, parse_allowed
 from controller.settings import ControllerSettings
 from rig.errors import HelmFailed
 from tests.chart.conftest import Render

@@ -9,7 +9,7 @@ import pytest
 from controller.downloads.job import DownloadJobSettings
 from controller.modelcaches.job import DownloadOrder, download_job
 from controller.modelcaches.templates import CACHE_LABEL, ClaimTemplate, StorageManifest
-from controller.modeloperator.manifests import MODEL_LABEL, ModelDownload, claim_manifest, download_manifest
+from controller.modeloperator.objects import MODEL_LABEL, ModelDownload, claim_manifest, download_manifest
 from controller.modeloperator.source import source_of
 from rig.api import Api
 from rig.control_plane import ControlPlane

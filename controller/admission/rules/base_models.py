@@ -5,7 +5,7 @@ from controller.admission.review import AdmissionRequest
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.rules.validate import annotation_warnings, check_base_model, check_delete_model
 from controller.admission.settings import AdmissionSettings
-from controller.placement.allowed import EVERY_SOURCE
+from controller.placement.allowed_sources import EVERY_SOURCE
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL
 from shared.names import model_id
 

@@ -9,9 +9,9 @@ import msgspec
 
 from controller.admission.errors import InvalidName, InvalidQuantity, InvalidSelector, SourceNotAllowed
 from controller.admission.rules.selectors import selector_problems
-from controller.modeloperator.manifests import JOB_PREFIX, LONGEST_NAME
+from controller.modeloperator.objects import JOB_PREFIX, LONGEST_NAME
 from controller.modeloperator.source import source_of
-from controller.placement.allowed import AllowedSources
+from controller.placement.allowed_sources import AllowedSources
 from shared.api.model import ModelSpec
 from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity

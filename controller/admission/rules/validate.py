@@ -20,7 +20,7 @@ from controller.admission.errors import (
 from controller.admission.paths import checked_mount_path
 from controller.admission.rules.selectors import affinity_problems, selector_problems
 from controller.modelcaches.templates import ClaimTemplate
-from controller.placement.allowed import EVERY_SOURCE, AllowedSources
+from controller.placement.allowed_sources import EVERY_SOURCE, AllowedSources
 from controller.placement.demand_of_kind import (
     DRIFT_ANNOTATION,
     FOLLOW,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.placement.allowed import AllowedSources
+from controller.placement.allowed_sources import AllowedSources
 from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import Declared, base_model_demand, cache_demand, model_cache_demand
 from controller.placement.name_conflicts import conflict_of
@@ -43,7 +43,7 @@ class DeclaredModels:
     unmanaged: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
 
-    def move(self, kind: str, before: Object | None, after: Object | None) -> None:
+    def on_change(self, kind: str, before: Object | None, after: Object | None) -> None:
         """Record a change of a model that Larder manages, or managed."""
         known = after or before
         if known is None:

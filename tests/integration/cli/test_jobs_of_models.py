@@ -20,7 +20,7 @@ import trustme
 import tests.builders.models_on_claims as build
 from controller.downloads.job import DownloadJobSettings
 from controller.modeloperator.decide import wanted_download
-from controller.modeloperator.manifests import download_manifest
+from controller.modeloperator.objects import download_manifest
 from controller.modeloperator.source import source_of
 from rig.git_server import GitServer
 from rig.hub import Hub

@@ -86,11 +86,11 @@ def test_a_wrong_digest_is_refused_and_nothing_is_installed(
 
 
 def test_a_missing_program_or_digest_is_named(mirror: Mirror, env: dict[str, str]) -> None:
-    with pytest.raises(SetupFailed, match=r"kube-apiserver\.sha256 is not there \(404\); LARDER_KUBE_MIRROR"):
+    with pytest.raises(SetupFailed, match=r"kube-apiserver\.sha256 does not exist \(404\); LARDER_KUBE_MIRROR"):
         setup(env, _silent)
     mirror.put(APISERVER, b"program")
     mirror.path(APISERVER).unlink()
-    with pytest.raises(SetupFailed, match=r"kube-apiserver is not there \(404\)"):
+    with pytest.raises(SetupFailed, match=r"kube-apiserver does not exist \(404\)"):
         setup(env, _silent)
 
 

@@ -11,8 +11,8 @@ import pytest
 from agent.devices.guarded import GuardedPlugin
 from agent.devices.models import STORE_BYTES, id_leaf, ready_leaf
 from agent.devices.plugin import Allocated, Mount
+from agent.dra.cdi_edits import PluginEdits
 from agent.dra.decide import AllocateRequest
-from agent.dra.edits import PluginEdits
 from agent.dra.errors import PrepareRefused
 from agent.dra.plugins import NodePlugins, device_plugins
 from shared.backoff import Backoff

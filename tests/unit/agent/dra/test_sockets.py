@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from agent.dra.edits import PreparedDevice
+from agent.dra.cdi_edits import PreparedDevice
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.messages import DRA, message_class
 from agent.dra.sockets import DeviceHealth, KubeletSockets

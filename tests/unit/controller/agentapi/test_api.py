@@ -15,7 +15,7 @@ from controller.agentapi.leader import LeaderClient
 from controller.agentapi.request_guard import INVALID_TOKENS, RATES, RequestGuard, site_of
 from controller.agentapi.server import AgentApi
 from controller.agentapi.service import AgentService
-from controller.placement.allowed import AllowedSources
+from controller.placement.allowed_sources import AllowedSources
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState

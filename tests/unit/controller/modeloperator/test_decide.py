@@ -19,7 +19,7 @@ from controller.modeloperator.actions import (
     WriteModelStatus,
 )
 from controller.modeloperator.decide import IN_PROGRESS, decide
-from controller.modeloperator.manifests import ModelDownload
+from controller.modeloperator.objects import ModelDownload
 from controller.modeloperator.source import wanted_digest
 from controller.modeloperator.view import DownloadedModelView
 from controller.provisioning.creation_failure import CreationFailure

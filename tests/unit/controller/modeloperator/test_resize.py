@@ -27,4 +27,4 @@ def test_an_unbound_claim_is_not_resized_and_a_refused_resize_is_reported() -> N
     refused = resize_of(build.view(claim=build.claim(size="10Gi"), growth_refused="the class does not support resize"))
     assert refused is not None
     assert refused.reason == "ClaimNotGrown"
-    assert "from 10Gi to 20Gi: the class does not support resize; Larder tries again" in refused.message
+    assert "from 10Gi to 20Gi: the class does not support resize; Larder retries" in refused.message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.placement.allowed import PUBLIC_SOURCES, parse_allowed
+from controller.placement.allowed_sources import PUBLIC_SOURCES, parse_allowed
 from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import base_model_demand
 from controller.sources.credentials import Secrets

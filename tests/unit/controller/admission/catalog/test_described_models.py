@@ -7,7 +7,7 @@ from controller.admission.catalog.port import CatalogModel
 from controller.admission.catalog.state_catalog import StateCatalog
 from controller.claims.outcome import BLOCKING_REASONS
 from controller.inferenceservices.users import ServiceUsers
-from controller.placement.allowed import AllowedSources
+from controller.placement.allowed_sources import AllowedSources
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.devices.device_users import DeviceUsers

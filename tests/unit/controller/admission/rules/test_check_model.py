@@ -10,7 +10,7 @@ from controller.admission.review import AdmissionRequest, GroupVersionKind
 from controller.admission.rules.check_model import check_model, model_warnings
 from controller.admission.rules.models import MODEL_RULE
 from controller.admission.settings import AdmissionSettings
-from controller.placement.allowed import EVERY_SOURCE, PUBLIC_SOURCES
+from controller.placement.allowed_sources import EVERY_SOURCE, PUBLIC_SOURCES
 from shared.errors import InvalidURI, LarderError
 
 Json = dict[str, Any]

@@ -24,7 +24,7 @@ from controller.admission.rules.validate import (
     check_group,
     needs_check,
 )
-from controller.placement.allowed import EVERY_SOURCE, AllowedSources, parse_allowed
+from controller.placement.allowed_sources import EVERY_SOURCE, AllowedSources, parse_allowed
 from shared.errors import AuthDenied, InvalidURI, LarderError
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

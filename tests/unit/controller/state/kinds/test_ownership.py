@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.placement.allowed import AllowedSources
+from controller.placement.allowed_sources import AllowedSources
 from controller.placement.demand_of_kind import cache_demand
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.placement.allowed import EVERY_SOURCE, PUBLIC_SOURCES, AllowedSources, parse_allowed
+from controller.placement.allowed_sources import EVERY_SOURCE, PUBLIC_SOURCES, AllowedSources, parse_allowed
 from controller.placement.demand_of_kind import base_model_demand
 from shared.api.base_model import BaseModel, BaseModelSpec, Storage
 from shared.kube.objects import Meta

@@ -1,4 +1,4 @@
-"""Unfinished and uncommitted files that are no longer wanted, and how they are dropped."""
+"""Drops unfinished and uncommitted files that nothing needs any more."""
 
 from collections.abc import Collection, Mapping
 
@@ -12,8 +12,8 @@ from agent.store.removal import remove_blobs
 from agent.store.state import StoreState
 
 
-class Unfinished:
-    """Drops what downloads left in `partial/`; unless stated otherwise, contents that a download has locked stay."""
+class UnfinishedFiles:
+    """Drops what downloads left in `partial/`; unless stated otherwise, files locked by a download are kept."""
 
     def __init__(self, state: StoreState, blobs: Blobs) -> None:
         self._state, self._layout, self._lock, self._blobs = state, state.layout, state.lock, blobs
@@ -37,7 +37,7 @@ class Unfinished:
     def drop_unreferenced(self, keep: Collection[DownloadPlan]) -> None:
         """Drop unfinished and uncommitted files outside the kept plans, and blobs that no snapshot names.
 
-        A removal in progress removes its own blobs.
+        Blobs of a snapshot that is being removed are left to that removal.
         """
         kept = self._keep(keep)
         with translated(f"reading {self._layout.partial}"):
@@ -53,16 +53,16 @@ class Unfinished:
         self._drop({k for k in staging.stamps(self._layout) if "-" in k and k.partition("-")[0] in archives})
 
     def drop_oversized_archives(self, plan: DownloadPlan, needs: Mapping[str, int]) -> None:
-        """Drop archives whose files do not fit, with their extracted files, and record how many bytes those need.
+        """Drop archives whose files do not fit, with their extracted files, and record the bytes that the files need.
 
-        `needs` has the bytes by archive path, for the archives that were examined. The caller has locked all archives.
+        `needs` maps the path of each examined archive to the bytes of its files. The caller has locked all archives.
         """
         self._drop(set(plan.archive_keys.values()))
         with self._lock, translated(f"writing in {self._layout.partial}"):
             unpacked.note_needs(self._layout, {plan.keys[path]: size for path, size in needs.items()})
 
     def _keep(self, plans: Collection[DownloadPlan]) -> set[str]:
-        """Return the contents of the wanted plans; from here on, no others count as needed."""
+        """Return the keys of the wanted plans' files, and forget all other plans."""
         with self._lock:
             self._state.pending.keep(plans)
         return {key for plan in plans for key in plan.keys.values()}

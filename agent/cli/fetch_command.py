@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         default="text",
         help="json: print one JSON object to stdout (default: text)",
     )
-    parser.add_argument("--quiet", action="store_true", help="print only errors, and the object of --output json")
+    parser.add_argument("--quiet", action="store_true", help="print only errors and, with --output json, the result")
     return parser
 
 
@@ -92,7 +92,7 @@ def _directory(text: str) -> Path:
 
 def _thread_count(text: str) -> int:
     with suppress(ValueError):
-        if 1 <= (number := int(text)) <= 64:  # noqa: PLR2004 - threads, not a queue
+        if 1 <= (number := int(text)) <= 64:  # noqa: PLR2004 - the most threads
             return number
     raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 64")
 

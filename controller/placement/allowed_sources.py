@@ -26,7 +26,7 @@ class AllowedSources:
 
     A bare scheme matches all of its sources. Anything after it matches whole components up to a `/`: an organisation, a
     repository (with a revision or tag, only that one), a bucket, a prefix, a host with its port. A leading `*.` in the
-    host of an https URL matches one or more labels, a `*` further on exactly one.
+    host of an https URL matches one or more labels, any other `*` exactly one.
     """
 
     patterns: tuple[str, ...]
@@ -55,7 +55,7 @@ PUBLIC_SOURCES = AllowedSources(
         "s3://",
         "gs://",
         "az://",
-        "oci://n",
+        "oci://n",  # object storage only, no registries
         "https://huggingface.co",
         "https://storage.googleapis.com",
         "https://*.storage.googleapis.com",

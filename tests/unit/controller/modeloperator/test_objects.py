@@ -7,7 +7,7 @@ import pytest
 import tests.builders.models_on_claims as build
 from controller.downloads.job import DownloadJobSettings
 from controller.modeloperator.decide import wanted_download
-from controller.modeloperator.manifests import claim_manifest, download_manifest
+from controller.modeloperator.objects import claim_manifest, download_manifest
 from controller.modeloperator.source import source_of
 
 IMAGE = "registry.example.org/agent:1"

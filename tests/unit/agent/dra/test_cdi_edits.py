@@ -1,5 +1,5 @@
+from agent.dra.cdi_edits import PluginEdits, cdi_file, prepared_devices
 from agent.dra.devices import HeldModel
-from agent.dra.edits import PluginEdits, cdi_file, prepared_devices
 from shared.model_devices import AllocatedDevice
 
 MODEL = HeldModel("qwen", "r", "/store/models/qwen/r")
