@@ -175,7 +175,7 @@ class Driver:
 
     def _knows_node(self) -> bool:
         """Return whether the ModelNode belongs to the known Node; if not, the Node may have been created again."""
-        return self._model_node is None or self._model_node.spec.node_uid in ("", self._owner.uid)
+        return self._model_node is None or self._model_node.may_belong_to(self._owner.uid)
 
     async def _read_node_again(self, observer: PreparationObserver, publisher: SlicePublisher) -> None:
         """Adopt the uid of a Node that was created again under the same name. Raises KubeError."""

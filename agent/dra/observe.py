@@ -109,6 +109,6 @@ class PreparationObserver:
 
 def entries_of(model_node: ModelNode | None, node_uid: str) -> dict[tuple[str, str], Entry]:
     """Return a ModelNode's entries by key; empty if it does not exist or belongs to another Node of this name."""
-    if model_node is None or model_node.spec.node_uid not in ("", node_uid):
+    if model_node is None or not model_node.may_belong_to(node_uid):
         return {}
     return {entry.key: entry for entry in model_node.spec.entries}

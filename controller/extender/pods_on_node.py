@@ -24,7 +24,7 @@ class PodsOnNode:
     accounts: DeviceAccounts
     pods: Cache[DevicePod]
     node: str
-    _listed: list[list[DevicePod]] = field(default_factory=list, init=False)
+    _listed: list[DevicePod] | None = field(default=None, init=False)
 
     def known_devices(self, pods_seen: int) -> Mapping[str, PodInfo] | None:
         """Return the cached allocations by pod uid; None if the cache may be older than this resourceVersion."""
@@ -53,10 +53,10 @@ class PodsOnNode:
         return pod if pod is not None and pod.metadata.uid == entry.uid else None
 
     async def _list(self) -> list[DevicePod]:
-        if not self._listed:
+        if self._listed is None:
             query = {"fieldSelector": f"spec.nodeName={self.node},spec.schedulerName={SCHEDULER_NAME}"}
-            self._listed.append(await list_objects(self.kube, PODS, DevicePod, query))
-        return self._listed[0]
+            self._listed = await list_objects(self.kube, PODS, DevicePod, query)
+        return self._listed
 
 
 def pod_path(namespace: str, name: str) -> str:

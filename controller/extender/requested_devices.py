@@ -50,9 +50,8 @@ def requested_devices(pod: DevicePod) -> RequestedDevices:
         (info.init_containers, pod.spec.init_containers),
         (info.running_containers, pod.spec.containers),
     ):
-        known = {
-            container.name for container in (*listed, *pod.spec.init_containers)
-        }  # init containers move to the running ones below
+        # Init containers are known in both groups, because some move to the running ones below.
+        known = {container.name for container in (*listed, *pod.spec.init_containers)}
         if missing := sorted(containers.keys() - known):
             raise InvalidDeviceInfo(f"the pod has no container {missing[0]!r}, which the annotation names")
         for container in listed:

@@ -18,7 +18,7 @@ from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.evict import EvictionStep, eviction_step
 from controller.nodes.facts import Facts, derive_facts
 from controller.nodes.removal import RemovalStep, depends_on_users, removal_steps, removals_to_confirm
-from controller.nodes.view import NodeView, foreign_model_node_message, is_of_another_node
+from controller.nodes.view import NodeView, foreign_model_node_message
 from controller.state.keys import EntryKey
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
 from shared.api.model_node import ModelNodeSpec
@@ -66,7 +66,7 @@ Action: TypeAlias = Replace | Create | Write | ListOffers | ListUsers | ConfirmU
 def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]:
     """Return the actions, in order; none if the ModelNode is up to date."""
     model_node = view.model_node
-    if model_node is not None and is_of_another_node(model_node, view.uid):
+    if model_node is not None and not model_node.may_belong_to(view.uid):
         return [] if foreign_model_node_message(model_node, view.uid) else [Replace()]
     if view.offered and not view.offers_read:
         return [ListOffers()]

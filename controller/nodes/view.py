@@ -13,20 +13,13 @@ from shared.api.model_node import Entry, EntryStatus, ModelNode
 _NOTHING_RETAINED = RetainedObjects()
 
 
-def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
-    """Return whether a ModelNode belongs to an earlier Node of this name, with another uid."""
-    return model_node.spec.node_uid not in ("", node_uid)
-
-
 def foreign_model_node_message(model_node: ModelNode, node_uid: str) -> str:
     """Return what to do about a ModelNode for another Node, not created by Larder, or an empty string.
 
     A ModelNode that Larder created is owned by the Node it is for.
     """
     owner_uid, meta = model_node.spec.node_uid, model_node.metadata
-    if not is_of_another_node(model_node, node_uid) or any(
-        ref.get("uid") == owner_uid for ref in meta.owner_references
-    ):
+    if model_node.may_belong_to(node_uid) or any(ref.get("uid") == owner_uid for ref in meta.owner_references):
         return ""
     return (
         f"ModelNode {meta.name} is for a Node with uid {owner_uid}, but Node {meta.name} has uid {node_uid}, and "

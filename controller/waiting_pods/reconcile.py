@@ -31,9 +31,7 @@ class WaitingPodsReconciler:
     pod_events: PodEvents
     metrics: WaitingPodsMetrics
     now: Callable[[], datetime]
-    _backoff_until: dict[WaitingKey, dict[str, datetime]] = field(
-        default_factory=dict, init=False
-    )  # by uid, until when
+    _backoff_until: dict[WaitingKey, dict[str, datetime]] = field(default_factory=dict, init=False)  # by uid of the pod
     _ended: dict[WaitingKey, datetime] = field(default_factory=dict, init=False)  # when a pod was last ended
     _reported: dict[WaitingKey, set[str]] = field(default_factory=dict, init=False)  # the uids of pods with an Event
 

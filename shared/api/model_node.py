@@ -244,3 +244,7 @@ class ModelNode(Object, frozen=True, kw_only=True):
 
     spec: ModelNodeSpec = ModelNodeSpec()
     status: ModelNodeStatus = ModelNodeStatus()
+
+    def may_belong_to(self, node_uid: str) -> bool:
+        """Return whether this is the object of the Node with this uid, and not of a former one of the same name."""
+        return self.spec.node_uid in ("", node_uid)

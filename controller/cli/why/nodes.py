@@ -75,7 +75,7 @@ def agent_findings(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding
             "the controller has not created its ModelNode",
             "check that a controller replica is the leader",
         )
-    elif found.spec.node_uid not in ("", node.metadata.uid):
+    elif not found.may_belong_to(node.metadata.uid):
         yield wait(about, "OtherNode", "its ModelNode belongs to an earlier node of this name and will be replaced")
     elif found.status.node_uid not in ("", node.metadata.uid):
         yield wait(about, "OtherNode", "its status belongs to an earlier node of this name; the agent will replace it")
