@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,16 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files of the source, the names of their contents by path, and which of them must be fetched."""
+
+    manifest: Manifest
+    keys: Mapping[str, str]
+    missing: tuple[File, ...]
+    has_archives: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StandaloneFetch:
     """One fetch; call `run` once, holding the lock on the layout's target.
 
@@ -72,61 +83,66 @@ class StandaloneFetch:
 
         A source that changes meanwhile is listed again, and its new files are fetched.
         """
-        for _ in range(_MOST_CHANGES):
-            try:
-                return self._run()
-            except SourceChanged as error:
-                self._wait(POLICY.first_s, error)
-        return self._run()
-
-    def _run(self) -> Outcome:
         check_work_directory(self.layout.target)
-        manifest = resolve_revision(self.source, self.revision, self.progress, self._wait)
-        archives = {f.path for f in find_archives(manifest.files)}  # what earlier runs unpacked is not recorded
-        keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
-        missing = [f for f in manifest.files if f.path in archives or not self._is_up_to_date(f, keys[f.path])]
-        outcome = self._fetch(manifest, missing, unpack=bool(archives))
-        self.layout.finish(manifest, keys)
+        listing = self._list()
+        # One store for all attempts: its locks make the next attempt wait for threads of the previous one that still
+        # write a file to the disk.
+        with closing(Store.open(self.layout.target / WORK_DIRECTORY)) as store:
+            store.sweep()
+            outcome = self._fetch_until_unchanged(listing, store)
         remove_work_directory(self.layout.target)
         return outcome
 
-    def _fetch(self, manifest: Manifest, missing: list[File], *, unpack: bool) -> Outcome:
-        plan = DownloadPlan(Manifest(manifest.uri, manifest.revision, tuple(missing)))
-        store = Store.open(self.layout.target / WORK_DIRECTORY)
-        try:
-            store.sweep()
-            store.space.reserve("fetch", store.space.missing_bytes(plan), 0, 0)
-            result = fetch(
-                self.source,
-                plan,
-                store,
-                progress=self.progress,
-                stop=self.stop,
-                concurrency=self.concurrency,
-                rate_limiter=self.rate_limiter,
-                reservation="fetch",
-                prove_access=False,
-                unpack=unpack,
-                sha256=False,
-                policy=POLICY,
-            )
-            verified = verification(f.digest for f in manifest.files)
-            if result.unpacked:
-                archives = {one.archive.path for one in result.unpacked}
-                kept = (file for file in manifest.files if file.path not in archives)
-                members = (source_file(file) for one in result.unpacked for file in one.files)
-                manifest = replace(manifest, files=(*kept, *members))
-                check_manifest(manifest)
-            blobs = {path: store.blobs.path(blob) for path, blob in result.blobs.items()}
-            places = {f.path: self.layout.path_of(f, plan.keys.get(f.path, "")) for f in manifest.files}
-            if not manifest.allow_pickle:
-                present = {path: self.layout.existing(place) for path, place in places.items()}
-                refuse_fetched_pickles({**present, **blobs}, manifest.uri, lambda: store.unfinished.discard(plan))
-            fetched = {places[path]: blob for path, blob in blobs.items()}
-            unnamed = {places[f.path]: plan.keys[f.path] for f in missing if f.path in blobs and not f.digest}
-            place_files(self.layout.target, fetched, unnamed, time.time_ns())
-        finally:
-            store.close()
+    def _fetch_until_unchanged(self, listing: _Listing, store: Store) -> Outcome:
+        for _ in range(_MOST_CHANGES):
+            try:
+                return self._fetch(listing, store)
+            except SourceChanged as error:
+                self._wait(POLICY.first_s, error)
+                listing = self._list()
+        return self._fetch(listing, store)
+
+    def _list(self) -> _Listing:
+        manifest = resolve_revision(self.source, self.revision, self.progress, self._wait)
+        archives = {f.path for f in find_archives(manifest.files)}  # what earlier runs unpacked is not recorded
+        keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
+        missing = tuple(f for f in manifest.files if f.path in archives or not self._is_up_to_date(f, keys[f.path]))
+        return _Listing(manifest, keys, missing, has_archives=bool(archives))
+
+    def _fetch(self, listing: _Listing, store: Store) -> Outcome:
+        manifest = listing.manifest
+        plan = DownloadPlan(Manifest(manifest.uri, manifest.revision, listing.missing))
+        store.space.reserve("fetch", store.space.missing_bytes(plan), 0, 0)
+        result = fetch(
+            self.source,
+            plan,
+            store,
+            progress=self.progress,
+            stop=self.stop,
+            concurrency=self.concurrency,
+            rate_limiter=self.rate_limiter,
+            reservation="fetch",
+            prove_access=False,
+            unpack=listing.has_archives,
+            sha256=False,
+            policy=POLICY,
+        )
+        verified = verification(f.digest for f in manifest.files)
+        if result.unpacked:
+            archives = {one.archive.path for one in result.unpacked}
+            kept = (file for file in manifest.files if file.path not in archives)
+            members = (source_file(file) for one in result.unpacked for file in one.files)
+            manifest = replace(manifest, files=(*kept, *members))
+            check_manifest(manifest)
+        blobs = {path: store.blobs.path(blob) for path, blob in result.blobs.items()}
+        places = {f.path: self.layout.path_of(f, plan.keys.get(f.path, "")) for f in manifest.files}
+        if not manifest.allow_pickle:
+            present = {path: self.layout.existing(place) for path, place in places.items()}
+            refuse_fetched_pickles({**present, **blobs}, manifest.uri, lambda: store.unfinished.discard(plan))
+        fetched = {places[path]: blob for path, blob in blobs.items()}
+        unnamed = {places[f.path]: plan.keys[f.path] for f in listing.missing if f.path in blobs and not f.digest}
+        place_files(self.layout.target, fetched, unnamed, time.time_ns())
+        self.layout.finish(listing.manifest, listing.keys)
         return Outcome(manifest, verified, result.moved)
 
     def _is_up_to_date(self, file: File, key: str) -> bool:

@@ -43,12 +43,21 @@ def check_work_directory(target: Path) -> None:
 
 
 def remove_work_directory(target: Path) -> None:
-    """Remove our work directory, the files that identify it last in case of a kill. Raises StoreFailure."""
+    """Remove our work directory, the files that identify it last in case of a kill. Raises StoreFailure.
+
+    A thread of a failed attempt may remove files of its own at the same time.
+    """
     work = target / WORK_DIRECTORY
     with translated(f"removing {work}"):
         for path in [path for path in work.iterdir() if path.name not in _STORE_FILES and path.is_dir()]:
-            shutil.rmtree(path)
-        shutil.rmtree(work)
+            shutil.rmtree(path, onerror=_raise_unless_missing)
+        shutil.rmtree(work, onerror=_raise_unless_missing)
+
+
+def _raise_unless_missing(function: object, path: str, failure: tuple[object, BaseException, object]) -> None:
+    del function, path
+    if not isinstance(failure[1], FileNotFoundError):
+        raise failure[1]
 
 
 def is_up_to_date(path: Path, file: File, key: str, count: Callable[[int], None]) -> bool:

@@ -158,7 +158,7 @@ def test_a_private_repository_needs_an_enabled_namespace_and_the_right_token(sit
     site.install(controller={"drainSeconds": 2}, credentialNamespaces=[namespace])
     try:
         assert "the Secret" in model.wait_reason("AuthDenied")
-        assert model.status["phase"] == "Failed"
+        model.wait("Failed")  # the reason is reported while the Job still ends
         site.api.patch(f"{secrets}/hub", {"stringData": {"HF_TOKEN": token}})
         site.api.delete(f"{model.job}?propagationPolicy=Background")
         model.wait("Ready")

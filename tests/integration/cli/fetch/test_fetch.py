@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.store.disk import RealDisk
+from rig.processes import wait_until
 from shared.errors import LarderError, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource
 from tests.integration.cli.fetch.command import FILES, Command
@@ -170,6 +172,39 @@ def test_a_source_that_changes_during_a_fetch_is_listed_again(command: Command) 
     command.source.faults.before_read = change
     assert command.run() == 0
     assert command.tree() == {**FILES, "weights.safetensors": b"new" * 2**20}
+
+
+def test_an_attempt_waits_for_a_file_that_the_previous_one_still_flushes(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, first, second, again = "weights.safetensors", threading.Event(), threading.Event(), threading.Event()
+    command.source = MemorySource({"config.json": b"{}", weights: b"old" * 2**21})
+
+    def flush(disk: RealDisk, descriptor: int) -> None:
+        del disk, descriptor
+        if first.is_set():  # as on a slow disk, where both flushes end at once
+            second.set()
+            wait_until(lambda: not list(command.to.glob(".larder/partial/*.part")), 30, "the first flush to end")
+            return
+        first.set()
+        assert again.wait(30)
+        second.wait(1)  # it does not come
+
+    def change(path: str, position: int) -> None:
+        if path != weights or position < 2**20:
+            return
+        assert first.wait(30)
+        if command.source.files[weights].startswith(b"new"):
+            again.set()
+            return
+        command.source.files[weights] = b"new" * 2**21
+        raise SourceChanged("it moved")
+
+    monkeypatch.setattr(RealDisk, "sync_all", flush)
+    command.source.faults.before_read = change
+    assert command.run() == 0, command.error
+    assert command.tree() == {"config.json": b"{}", weights: b"new" * 2**21}
+    assert not second.is_set()
 
 
 def test_a_source_that_keeps_changing_is_abandoned(command: Command) -> None:
