@@ -42,6 +42,21 @@ class Site(ClusterDriver):
         self.until(leads, "a leader")
         return found[0]
 
+    def limit_with_room(self, node: str, size_bytes: int) -> str:
+        """Return a storage limit under which a node has this much room beside what earlier tests left on it."""
+        found: list[Json] = []
+
+        def is_settled() -> bool:
+            found[:] = [self.get("ModelNode", node)]
+            wanted, held = (
+                {(entry["id"], entry["revision"]) for entry in found[0].get(part, {}).get("entries", [])}
+                for part in ("spec", "status")
+            )
+            return held <= wanted
+
+        self.until(is_settled, f"node {node} to remove what it no longer needs")
+        return str(found[0]["status"]["used"] + size_bytes)
+
     def listed(self, model: str) -> dict[str, tuple[Json, Json]]:
         """Return a model's entry and its status ({} if none yet) by node, in one read; the model has one revision."""
         found: dict[str, tuple[Json, Json]] = {}

@@ -151,7 +151,7 @@ def serves(site: Site, kind: str, name: str, revision: str) -> bool:
 
 def test_the_old_revision_keeps_serving_while_both_do_not_fit(site: Site, why: Why) -> None:
     label = {"pool": site.name("tight")}
-    group = site.group(label, storageLimit="5M")
+    group = site.group(label, storageLimit=site.limit_with_room("c", 5_000_000))
     site.label("c", label)
     uri = site.push(files=OLD)
     name = site.cache(uri, group=group)

@@ -96,7 +96,7 @@ def test_a_secret_that_is_not_labelled_is_not_used(site: Site) -> None:
 def test_a_model_over_the_storage_limit_is_reported_with_numbers_and_does_not_block_others(site: Site) -> None:
     labels = {"small": site.name("s")}
     site.label("c", labels)
-    group = site.group(labels, storageLimit="3Mi")
+    group = site.group(labels, storageLimit=site.limit_with_room("c", 3 * 2**20))
     large = site.cache(site.push(size_bytes=8 * 2**20), group=group)
     small = site.cache(site.push(files={"weights.bin": b"x" * 2**20}), group=group)
     message = site.wait_reason("ClusterModelCache", large, "InsufficientStorage")

@@ -181,7 +181,7 @@ def test_the_success_policy_decides_when_a_job_succeeds(site: Site, policy: str)
 
 
 def test_the_pods_of_a_job_get_the_model_that_their_template_names(site: Site) -> None:
-    model = site.base_model()
+    model = site.base_model(nodeSelector={"kubernetes.io/hostname": "a"})
     site.wait_ready("ClusterBaseModel", model)
     pods = role()
     pods["template"]["metadata"] = {"annotations": {"larder.dev/model": model}}
