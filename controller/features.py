@@ -32,6 +32,7 @@ from controller.extender.reservations import ReservationStore
 from controller.extender.reserve import DeviceReserver
 from controller.extender.server import PREFIX, ExtenderServer
 from controller.extender.service import ExtenderService
+from controller.extender.shared_claims import SharedClaims
 from controller.extender.worker import DeviceWorker
 from controller.garbage.collector import GarbageCollector
 from controller.garbage.observe import GarbageObserver
@@ -326,9 +327,9 @@ def _extender(replica: Replica) -> Controller[Any]:
         store = ReservationStore(replica.kube, replica.settings.namespace, replica.identity, clock)
         informers.node_changed.listen(store.node_changed)
         reserver = DeviceReserver(replica.kube, accounts, informers.pods, worker, store, metrics.conflict)
-        binder = DeviceBinder(
-            replica.kube, accounts, informers.pods, reserver, OpenNamespaces(replica.kube, clock).is_open
-        )
+        is_open = OpenNamespaces(replica.kube, clock).is_open
+        claims = SharedClaims(replica.kube, replica.settings.dra_plugins)
+        binder = DeviceBinder(replica.kube, accounts, informers.pods, reserver, is_open, claims)
         accounts.freed.listen(waker.devices_freed)
         service = ExtenderService(replica.cluster, worker, clock, refused)
         replica.apps[PREFIX] = lambda callers: ExtenderServer(

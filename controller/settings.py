@@ -35,6 +35,7 @@ class ControllerSettings(BaseSettings):
     claims_tolerations: list[dict[str, Any]] = []  # of the same Jobs, as JSON
     claims_image_pull_secrets: list[dict[str, str]] = []  # of the same Jobs, in their namespace, as JSON
     dra: bool = False  # whether ResourceClaims may hold models as devices; such models are in use
+    dra_plugins: bool = False  # whether the DRA driver adds devices of plugins to those claims
     models: bool = False  # whether to reconcile Models
     model_caches: bool = True  # whether to reconcile ModelCaches
     model_cache_csi_drivers: list[str] = []  # that the pvSpec of a ModelCache may name, as JSON

@@ -121,6 +121,14 @@ class DeviceAccounts:
         if name is not None:
             self._release(name, uid)
 
+    def pods_listed(self, uids: set[str]) -> None:
+        """Drop the assumptions about pods that a list of all pods does not have.
+
+        Such a pod is gone, or was created since. In that case, its reservation in the Lease keeps its devices.
+        """
+        for uid in self._assumed.keys() - uids:
+            self.forget_assumed(uid)
+
     def _settle(self, uid: str, pod: DevicePod | None) -> None:
         """Drop the assumption about a pod, now that the watch has reported it."""
         name, found = self._assumed.pop(uid, None), _allocation(pod)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import structlog
@@ -11,6 +12,7 @@ from controller.extender.device_objects import DevicePod
 from controller.extender.pods_on_node import pod_path
 from controller.extender.requested_devices import requested_devices
 from controller.extender.reserve import DeviceReserver, NotBound
+from controller.extender.shared_claims import SharedClaims
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import NoAnswerInTime
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, encode_pod_info
@@ -18,12 +20,11 @@ from shared.devices.info import PodInfo
 from shared.devices.scheduler import NAMESPACE_LABEL, SCHEDULER_NAME
 from shared.kube.cache import Cache
 from shared.kube.collection import get_object
-from shared.kube.errors import Conflict, KubeError, NotFound, Refused
+from shared.kube.errors import Busy, Conflict, KubeError, NotFound, Refused
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 
 _TIMEOUT_S = 10.0
-_DEFINITE = (Conflict, NotFound, Refused)  # the pod was not bound by this request
 _CLOSED = (  # the same message as in the chart's admission policy
     f"{SCHEDULER_NAME} is not enabled in namespace {{namespace}}; ask an administrator to run kubectl label namespace "
     f"{{namespace}} {NAMESPACE_LABEL}=true"
@@ -40,6 +41,7 @@ class DeviceBinder:
     pods: Cache[DevicePod]
     reserver: DeviceReserver
     is_open: Callable[[str], Awaitable[bool]]  # whether the policy for bindings lets us bind pods of a namespace
+    claims: SharedClaims
 
     async def bind(self, args: ExtenderBindingArgs) -> None:
         """Bind a pod. Raises NotBound."""
@@ -65,8 +67,7 @@ class DeviceBinder:
         if not requested:
             await self._write_binding(pod, args.node, None)
             return
-        if not await self.is_open(args.pod_namespace):
-            raise NotBound(_CLOSED.format(namespace=args.pod_namespace))
+        await self._check_allowed(pod, requested.info, args.node)
         reservation = await self.reserver.reserve(pod, requested, account)
         info = reservation.info
         try:
@@ -76,7 +77,7 @@ class DeviceBinder:
             if is_bound:
                 return
             _log.info("binding_failed", namespace=args.pod_namespace, pod=args.pod_name, node=args.node)
-            if isinstance(error, _DEFINITE) and is_bound is not None:
+            if _had_no_effect(error) and is_bound is not None:
                 await self.reserver.give_back(reservation, account)
                 raise NotBound(f"the pod was not bound, and its devices are free again: {error}") from error
             self.accounts.forget_assumed(reservation.uid)  # the Lease keeps the devices in case the binding arrives
@@ -84,6 +85,14 @@ class DeviceBinder:
         except BaseException:
             self.accounts.forget_assumed(reservation.uid)
             raise
+
+    async def _check_allowed(self, pod: DevicePod, requested: PodInfo, node: str) -> None:
+        """Raise NotBound if the binding would be refused, or if a container would start without its devices."""
+        namespace = pod.metadata.namespace
+        if not await self.is_open(namespace):
+            raise NotBound(_CLOSED.format(namespace=namespace))
+        if problem := await self.claims.problem(pod, requested, node):
+            raise NotBound(problem)
 
     async def _pod(self, args: ExtenderBindingArgs) -> DevicePod:
         """Return the pod, from the cache or live; refuse a pod with another uid or another scheduler."""
@@ -119,3 +128,14 @@ class DeviceBinder:
         if found is None or found.metadata.uid != pod.metadata.uid or found.spec.node_name != node:
             return False
         return found.metadata.annotations.get(ANNOTATION) == encode_pod_info(info)
+
+
+def _had_no_effect(error: KubeError) -> bool:
+    """Return whether the API server answered that it did not do what this request asked."""
+    match error:
+        case Conflict() | NotFound() | Refused():
+            return True
+        case Busy(code=code):
+            return code < HTTPStatus.INTERNAL_SERVER_ERROR  # a 503 may come from a proxy in between
+        case _:
+            return False

@@ -24,7 +24,9 @@ class DeviceInformers:
         self.node_changed.listen(accounts.node_changed)
         self.pod_changed.listen(accounts.pod_changed)
         self.nodes: Cache[DeviceNode] = Cache(self.node_changed.emit)
-        self.pods: Cache[DevicePod] = Cache(self.pod_changed.emit)
+        self.pods: Cache[DevicePod] = Cache(
+            self.pod_changed.emit, lambda: accounts.pods_listed({pod.metadata.uid for pod in self.pods})
+        )
 
     def of_nodes(self) -> Informer[DeviceNode]:
         """Return the informer of nodes."""

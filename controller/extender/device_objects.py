@@ -24,10 +24,17 @@ class DeviceNode(Object, frozen=True, kw_only=True):
     status: NodeResources = NodeResources()
 
 
+class UsedClaim(ApiStruct, frozen=True, kw_only=True):
+    """A container's use of a claim, by its name in the pod."""
+
+    name: str = ""
+
+
 class RequestedResources(ApiStruct, frozen=True, kw_only=True):
     """The requests of a container."""
 
     requests: dict[str, Any] = {}
+    claims: list[UsedClaim] = []
 
 
 class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
@@ -49,13 +56,21 @@ class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
         return {name: count for name, count in requests.items() if "/" in name and name != DEVICES_RESOURCE and count}
 
 
+class PodClaim(ApiStruct, frozen=True, kw_only=True):
+    """A claim of a pod, and the name of the ResourceClaim; empty if a template makes one for this pod only."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+
+
 class DevicePodSpec(ApiStruct, frozen=True, kw_only=True):
-    """The node of a pod, its scheduler and its containers."""
+    """The node of a pod, its scheduler, its containers and its claims."""
 
     node_name: str = ""
     scheduler_name: str = ""
     containers: list[DeviceContainer] = []
     init_containers: list[DeviceContainer] = []
+    resource_claims: list[PodClaim] = []
 
 
 class PodPhase(ApiStruct, frozen=True, kw_only=True):

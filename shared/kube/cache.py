@@ -11,9 +11,13 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(slots=True)
 class Cache(Generic[T]):
-    """A sink that reports every change once, as (before, after); None means that the object does not exist."""
+    """A sink that reports every change once, as (before, after); None means that the object does not exist.
+
+    `on_replace` is called once the whole collection was listed and its changes are reported.
+    """
 
     on_change: Callable[[T | None, T | None], None]
+    on_replace: Callable[[], None] = lambda: None
     _objects: dict[Key, T] = field(default_factory=dict, init=False)
 
     def get(self, key: Key) -> T | None:
@@ -33,6 +37,7 @@ class Cache(Generic[T]):
             self.remove(key)
         for obj in objects:
             self.upsert(obj)
+        self.on_replace()
 
     def upsert(self, obj: T) -> None:
         """Store the new state of an object; a different uid means that the deletion of the old one was missed."""

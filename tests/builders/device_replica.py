@@ -10,6 +10,7 @@ from controller.extender.device_objects import DevicePod
 from controller.extender.open_namespaces import OpenNamespaces
 from controller.extender.reservations import ReservationStore
 from controller.extender.reserve import DeviceReserver, NotBound
+from controller.extender.shared_claims import SharedClaims
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import DeviceWorker
 from shared.kube.cache import Cache
@@ -35,7 +36,8 @@ class DeviceReplica:
         self.store = ReservationStore(kube, namespace, name, clock)
         self.reserver = DeviceReserver(kube, self.accounts, self.pods, self.worker, self.store, self._count)
         opened = is_open or OpenNamespaces(kube, clock).is_open
-        self.binder = DeviceBinder(kube, self.accounts, self.pods, self.reserver, opened)
+        claims = SharedClaims(kube, enabled=True)
+        self.binder = DeviceBinder(kube, self.accounts, self.pods, self.reserver, opened, claims)
 
     def _count(self) -> None:
         self.conflicts += 1

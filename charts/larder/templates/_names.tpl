@@ -108,6 +108,13 @@ dnsConfig: {{- toYaml . | nindent 2 }}
 {{- if or (dig "dra" "metrics" false (merge (dict) .Values)) .Values.monitoring.monitors }}true{{ end -}}
 {{- end -}}
 
+{{- /* Whether the driver may add devices of plugins to claims. */ -}}
+{{- define "larder.draPlugins" -}}
+{{- $dra := .Values.dra | default dict -}}
+{{- $allow := $dra.allow | default dict -}}
+{{- if and $dra.enabled (or $allow.mounts $allow.devices $allow.env) }}true{{ else }}false{{ end -}}
+{{- end -}}
+
 {{- define "larder.serviceName" -}}
 larder.{{ .Release.Namespace }}.svc
 {{- end -}}

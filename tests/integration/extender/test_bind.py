@@ -14,6 +14,7 @@ from rig.api import Api
 from rig.control_plane import ControlPlane
 from shared.devices.annotation import ANNOTATION
 from shared.kube.transport import Kube, connect
+from shared.model_devices import DRIVER, RESOURCES
 from tests.builders.devices import CARD, Json, card
 from tests.integration.extender.replicas import (
     LEASES,
@@ -24,6 +25,7 @@ from tests.integration.extender.replicas import (
     replica,
 )
 
+CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 _RACES = 500
 
 
@@ -250,3 +252,44 @@ async def test_a_pod_with_a_reservation_of_another_replica_gets_the_same_device(
     again.follow_node(api.get(f"/api/v1/nodes/{name}"))
     assert await again.bind(pod, name) == ""
     assert card("a") in read(api, pod)["metadata"]["annotations"][ANNOTATION]
+
+
+@pytest.mark.parametrize(
+    ("claims", "used", "is_refused"),
+    [
+        ([{"name": "m", "resourceClaimName": "shared"}], ["m"], True),
+        ([{"name": "m", "resourceClaimName": "other"}], ["m"], False),  # another driver's device
+        ([{"name": "m", "resourceClaimName": "shared"}], [], False),  # only another container uses it
+        ([{"name": "m", "resourceClaimTemplateName": "models"}], ["m"], False),
+    ],
+)
+async def test_a_container_with_devices_is_kept_from_a_claim_that_other_pods_may_use(
+    api: Api, one: ExtenderReplica, node: Json, claims: list[Json], used: list[str], *, is_refused: bool
+) -> None:
+    for name, driver in (("shared", DRIVER), ("other", "gpu.example.com")):
+        create_claim(api, name, driver, name_of(node))
+    try:
+        containers = [
+            {"name": "main", "image": "image", "resources": {"claims": [{"name": name} for name in used]}},
+            {"name": "side", "image": "image", "resources": {"claims": [{"name": "m"}]}},
+        ]
+        pod = create_pod(api, "claims", {CARD: 1}, containers=containers, resourceClaims=claims)
+        problem = await one.bind(pod, name_of(node))
+        assert (
+            "container main requests devices, which cannot be added to ResourceClaim shared" in problem
+        ) is is_refused
+        assert bool(problem) is is_refused
+        assert bool(read(api, pod)["spec"].get("nodeName")) is not is_refused
+        assert api.answers(f"{LEASES}/{lease_name(name_of(node))}") is not is_refused
+    finally:
+        for name in ("shared", "other"):
+            api.delete(f"{CLAIMS}/{name}")
+
+
+def create_claim(api: Api, name: str, driver: str, node: str) -> None:
+    """Create a ResourceClaim without an owner that holds a device on a node, as kube-scheduler leaves it."""
+    asked = {"requests": [{"name": "any", "exactly": {"deviceClassName": "any"}}]}
+    claim = api.create(CLAIMS, {"metadata": {"name": name}, "spec": {"devices": asked}})
+    held = {"request": "any", "driver": driver, "pool": node, "device": "one"}
+    claim["status"] = {"allocation": {"devices": {"results": [held]}}}
+    api.call("PUT", f"{CLAIMS}/{name}/status", claim)

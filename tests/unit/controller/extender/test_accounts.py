@@ -3,6 +3,7 @@
 import msgspec
 
 from controller.extender.accounts import DeviceAccounts
+from controller.extender.controller import DeviceInformers
 from controller.extender.device_objects import DevicePod
 from controller.extender.requested_devices import allocated_devices
 from shared.devices.info import PodInfo
@@ -65,6 +66,17 @@ def test_a_pod_that_was_bound_elsewhere_or_deleted_is_no_longer_assumed() -> Non
     accounts.assume("uid-q", "n", got(bound_pod("q", "n", "a")))
     accounts.pod_changed(device_pod("q", {CARD: 1}), None)
     assert users(accounts, "n") == set()
+
+
+def test_a_pod_that_came_and_went_while_the_watch_was_out_is_no_longer_assumed() -> None:
+    accounts = accounts_with("n", "m")
+    informers = DeviceInformers(accounts)
+    waiting = device_pod("q", {CARD: 1})
+    accounts.assume("uid-p", "n", got(bound_pod("p", "n", "a")))  # bound after a live read
+    accounts.assume("uid-q", "m", got(bound_pod("q", "m", "a")))
+    informers.pods.replace([waiting])
+    assert users(accounts, "n") == set()
+    assert users(accounts, "m") == {"uid-q"}, "its binding is in flight"
 
 
 def test_a_pod_whose_allocation_cannot_be_read_is_no_longer_assumed() -> None:

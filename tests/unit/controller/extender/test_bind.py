@@ -24,7 +24,7 @@ from tests.builders.lease_server import OPEN, BindingServer, LaterClock
 
 ONE = {card("a"): 1}
 TWO = {card("a"): 1, card("b"): 1}
-UNKNOWN_OUTCOME, REFUSED = 500, 422
+UNKNOWN_OUTCOME, REFUSED, OVERLOADED, NOT_AVAILABLE = 500, 422, 429, 503
 
 
 class Replica(DeviceReplica):
@@ -165,6 +165,19 @@ async def test_a_refused_binding_that_cannot_be_confirmed_keeps_its_reservation(
     assert "whether the pod was bound is unknown" in await bench.one.bind("p")
     assert bench.reserved == ["p"]
     assert bench.one.counted == set()
+
+
+async def test_the_devices_of_a_binding_that_an_overloaded_server_refuses_are_free_at_once(bench: Bench) -> None:
+    bench.server.refusals["p"] = OVERLOADED
+    assert "its devices are free again" in await bench.one.bind("p")
+    assert bench.reserved == []
+    assert await bench.two.bind("q") == ""
+
+
+async def test_a_binding_that_a_proxy_may_have_passed_on_keeps_its_reservation(bench: Bench) -> None:
+    bench.server.refusals["p"] = NOT_AVAILABLE
+    assert "whether the pod was bound is unknown" in await bench.one.bind("p")
+    assert bench.reserved == ["p"]
 
 
 async def test_a_second_attempt_that_is_refused_keeps_the_reservation_of_the_first(bench: Bench) -> None:

@@ -23,6 +23,7 @@ from controller.extender.reservations import ReservationStore
 from controller.extender.reserve import DeviceReserver
 from controller.extender.server import ExtenderServer
 from controller.extender.service import ExtenderService
+from controller.extender.shared_claims import SharedClaims
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import DeviceWorker
 from controller.manager.requests import CountRequests
@@ -60,7 +61,8 @@ async def extender(tmp_path: Path) -> AsyncIterator[Extender]:
         pods: Cache[DevicePod] = Cache(accounts.pod_changed)
         store = ReservationStore(kube, "ns", "me", time.monotonic)
         reserver = DeviceReserver(kube, accounts, pods, worker, store)
-        binder = DeviceBinder(kube, accounts, pods, reserver, OpenNamespaces(kube, time.monotonic).is_open)
+        is_open = OpenNamespaces(kube, time.monotonic).is_open
+        binder = DeviceBinder(kube, accounts, pods, reserver, is_open, SharedClaims(kube, enabled=False))
         found = Extender(registry)
         server = ExtenderServer(
             ExtenderService(cluster, worker, time.monotonic, RefusedPods(), answer_s=60),
