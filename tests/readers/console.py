@@ -64,12 +64,12 @@ class Shell:
         """Repeat every command of a page until its output is as shown; return the number of commands."""
         typed = list(steps(page))
         for step in typed:
-            output = list[str]()
+            seen = dict[str, int]()
             try:
-                wait_until(lambda s=step, seen=output: self._answers(s, seen), within_s, step.command)  # type: ignore[misc]
+                wait_until(lambda s=step, seen=seen: self._answers(s, seen), within_s, step.command)  # type: ignore[misc]
             except StartFailed:
-                shown = f"{step.command}\nthe page: {step.answer}\nthe last answer: {output[-1]}"
-                pytest.fail(shown, pytrace=False)
+                answers = "\n".join(f"exit code {code}: {text}" for text, code in seen.items())
+                pytest.fail(f"{step.command}\nthe page: {step.answer}\nthe answers:\n{answers}", pytrace=False)
         return len(typed)
 
     def run(self, command: str) -> "subprocess.CompletedProcess[str]":
@@ -79,15 +79,22 @@ class Shell:
             argv, cwd=self.folder, env=self.environ, capture_output=True, text=True, check=False
         )
 
-    def _answers(self, step: Step, output: list[str]) -> bool:
-        """Return whether a command prints these pieces in order; a command that the page shows failing must fail."""
+    def _answers(self, step: Step, seen: dict[str, int]) -> bool:
+        """Return whether a command prints these pieces in order; a command that the page shows failing must fail.
+
+        `seen` has the exit code of each different answer. What an attempt created before it failed is `unchanged` in
+        the next one.
+        """
         done = self.run(step.command)
-        output.append(words_of(done.stdout + done.stderr))
+        output = words_of(done.stdout + done.stderr)
+        if any(seen.values()):
+            output = output.replace(" unchanged", " created")
+        seen[output] = done.returncode
         if not step.answer:
             return done.returncode == 0
         at = 0
         for piece in step.answer:
-            at = output[-1].find(piece, at)
+            at = output.find(piece, at)
             if at < 0:
                 return False
             at += len(piece)

@@ -60,7 +60,7 @@ class Reader:
 
     def save_values(self, text: str) -> None:
         """Save the page's values with the sources of images and models replaced."""
-        values = merged(yaml.safe_load(text), self.site.values(controller={"drainSeconds": 2}))
+        values = merged(yaml.safe_load(text), self.site.values())
         (self.folder / "values.yaml").write_text(yaml.safe_dump(values))
 
     def type(self, commands: str) -> str:
