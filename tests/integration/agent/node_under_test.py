@@ -179,19 +179,28 @@ class Bench:
 
     # Expectations.
 
-    def wait_phase(self, model: Model | Entry, phase: str, reason: str | None = None, within_s: float = SOON_S) -> None:
-        """Wait until the agent reports this phase, and this reason if one is given."""
-        entry = model.entry if isinstance(model, Model) else model
+    def wait_phase(
+        self, model: Model | Entry, phase: str, reason: str | None = None, within_s: float = SOON_S
+    ) -> EntryStatus:
+        """Wait until the agent reports this phase, and this reason if one is given; return that status.
+
+        A failed entry is tried again after a second or two, so a later read may show another status.
+        """
+        entry, reached_status = model.entry if isinstance(model, Model) else model, list[EntryStatus]()
 
         def reached() -> bool:
             found = self.status(entry)
-            return found is not None and found.phase == phase and reason in (None, found.reason)
+            if found is None or found.phase != phase or reason not in (None, found.reason):
+                return False
+            reached_status.append(found)
+            return True
 
         try:
             wait_until(reached, within_s, f"{entry.id} {phase}")
         except Exception as error:
             error.add_note(f"{self.status(entry)}\n{(self.state / 'agent.log').read_text()[-4000:]}")
             raise
+        return reached_status[0]
 
     def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = SOON_S) -> None:
         """Return when the condition holds."""

@@ -30,13 +30,11 @@ def test_a_packed_model_becomes_ready_and_can_be_repaired_adopted_and_removed(be
     model = add(bench, "m.tar.gz", tar_gz(FILES))
     bench.want(model.entry)
     agent = bench.start()
-    bench.wait_phase(model, "Ready")
+    status = bench.wait_phase(model, "Ready")
     assert bench.is_complete(model)
     assert bench.has_labels(model)
     assert not (bench.snapshot(model) / "m.tar.gz").exists()
     assert stored(bench) == {hashlib.sha256(body).hexdigest() for body in FILES.values()}
-    status = bench.status(model.entry)
-    assert status is not None
     assert status.verified == "digest"
 
     bench.hub.journal.clear()
@@ -93,8 +91,8 @@ def test_an_archive_with_an_unsafe_member_is_refused_with_the_reason(bench: Benc
     model = add(bench, "m.tar", tar({**FILES, "../out": b"x"}))
     bench.want(model.entry)
     bench.start()
-    bench.wait_phase(model, "Failed", "UnsafePath")
-    assert "'../out'" in _message(bench, model)
+    status = bench.wait_phase(model, "Failed", "UnsafePath")
+    assert "'../out'" in status.message
     assert bench.labels() == set()
     assert not bench.snapshot(model).exists()
 

@@ -68,9 +68,7 @@ def test_files_with_wrong_digests_never_become_a_snapshot(bench: Bench) -> None:
     bench.hub.faults.add(Corrupt(HALF), LARGE)
     bench.want(model.entry)
     bench.start()
-    bench.wait_phase(model, "Failed", "DigestMismatch")
-    status = bench.status(model.entry)
-    assert status is not None
+    status = bench.wait_phase(model, "Failed", "DigestMismatch")
     assert "model.safetensors" in status.message
     assert bench.labels() == set()
     assert not bench.snapshot(model).exists()
@@ -84,10 +82,8 @@ def test_a_model_that_does_not_fit_is_reported_and_others_are_not_affected(bench
     small = bench.add_model("small", {"config.json": b"x" * 1000})
     bench.start()
     bench.want(large.entry, small.entry, storage_limit=1_000_000)
-    bench.wait_phase(large, "Failed", "InsufficientStorage")
+    status = bench.wait_phase(large, "Failed", "InsufficientStorage")
     bench.wait_phase(small, "Ready")
-    status = bench.status(large.entry)
-    assert status is not None
     assert "limit 1000000 bytes" in status.message
     assert "can never fit" in status.message
     need = re.search(r"need (\d+) bytes", status.message)
