@@ -36,7 +36,8 @@ def contents_of(observation: Observation, space: Space) -> StoreContents:
 class LatestContents:
     """The contents after the last pass of the agent's loop.
 
-    `known` is set by the first pass, once it has corrected the labels; `changed` is set whenever the models change.
+    `known` is set by the first pass that knows the ModelNode, because its limit is part of the contents, and that has
+    corrected the labels; `changed` is set whenever the models change.
     """
 
     value: StoreContents = StoreContents()
@@ -46,6 +47,7 @@ class LatestContents:
     def note(self, observation: Observation, space: Space) -> None:
         """Record the result of a pass."""
         before, self.value = self.value, contents_of(observation, space)
-        self.known.set()
+        if observation.synced:
+            self.known.set()
         if before.ready != self.value.ready:
             self.changed.set()

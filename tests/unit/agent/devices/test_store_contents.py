@@ -52,7 +52,8 @@ def test_available_bytes_follow_from_limit_and_disk(space: Space, expected: tupl
 
 def test_only_a_change_of_the_ready_models_sets_the_changed_event() -> None:
     latest = LatestContents()
-    assert not latest.known.is_set()
+    latest.note(observation(synced=False, model_node=None), SPACE)
+    assert not latest.known.is_set(), "the storage limit is not known yet"
     latest.note(observation(), SPACE)
     assert (latest.known.is_set(), latest.changed.is_set()) == (True, False)
     latest.note(observation(held={KEY: SOUND}, labels=both()), SPACE)
