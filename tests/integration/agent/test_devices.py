@@ -24,6 +24,7 @@ ROLE = "larder-agent-with-devices"
 FILES = {"config.json": b"{}", "model.safetensors": b"w" * 10_000}
 CARDS = {f"resource/group/gpugrp0/{n // 2}/gpu/{n}/cards": 1 for n in range(4)}
 EXTENDED = "larder.dev/example-gpu"
+LIMIT = 10**9  # without a limit, what other programs write to the disk changes the advertised use of the store
 # A plugin that does what a file says at that moment.
 TOY = """
 import json, os, pathlib, threading
@@ -151,7 +152,7 @@ def devices(bench: Bench, device_user: Path) -> DeviceBench:
 
 def test_devices_are_advertised_and_not_written_again_while_unchanged(devices: DeviceBench) -> None:
     devices.example(allocatable=CARDS, kubecap={EXTENDED: 4})
-    devices.bench.want()
+    devices.bench.want(storage_limit=LIMIT)
     devices.bench.start()
     devices.wait(lambda: devices.extended() == {EXTENDED: ("4", "4")}, "the extended resource")
     info = devices.info()
@@ -258,6 +259,7 @@ def test_unknown_keys_and_resources_of_others_are_kept(devices: DeviceBench) -> 
 
 def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(devices: DeviceBench) -> None:
     devices.example(allocatable=CARDS, kubecap={EXTENDED: 4, "larder.dev/other": 1})
+    devices.bench.want(storage_limit=LIMIT)
     first = devices.bench.start()
     devices.wait(lambda: EXTENDED in devices.extended(), "the extended resources")
     devices.pass_rounds()
@@ -280,11 +282,13 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
 def test_the_capacity_is_lowered_when_kubelet_overrides_the_allocatable_amount(devices: DeviceBench) -> None:
     """Kubelet makes the whole capacity of an extended resource allocatable, so the capacity must be lowered."""
     devices.add_toy("works", kubecap={"larder.dev/cars": 4}, kubealloc={"larder.dev/cars": 3})
+    devices.bench.want(storage_limit=LIMIT)
     devices.bench.start()
     devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("4", "3")}, "the extended resource")
     path = f"/api/v1/nodes/{devices.bench.node}/status"
     devices.bench.api.patch(path, {"status": {"allocatable": {"larder.dev/cars": "4"}}})
     devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("3", "3")}, "the capacity to be lowered")
+    devices.pass_rounds()  # the agent counts a write when it has the answer
     written = devices.writes()
     devices.pass_rounds()
     assert devices.writes() == written
