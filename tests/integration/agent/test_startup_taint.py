@@ -41,9 +41,11 @@ def test_the_startup_taint_is_removed_although_a_model_does_not_fit(bench: Bench
     _taint(bench)
     model = bench.add_model("llama", FILES)
     bench.want(model.entry, storage_limit=1000)
-    bench.start("--startup-taint-failure-seconds", "3")
+    patient = bench.start()
     bench.wait_phase(model, "Failed", "InsufficientStorage")
     assert _taints(bench) == [STARTUP["key"], GPU["key"]]
+    patient.kill()
+    bench.start("--startup-taint-failure-seconds", "3")
     bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to be gone")
     bench.wait_for(lambda: bench.count("startup_taint_removed") > 0, "the removal to be logged")
     (removed,) = [e for e in bench.events() if e["event"] == "startup_taint_removed"]
@@ -52,6 +54,8 @@ def test_the_startup_taint_is_removed_although_a_model_does_not_fit(bench: Bench
 
 def test_the_startup_taint_is_removed_from_a_node_without_models(bench: Bench) -> None:
     _taint(bench)
-    bench.start("--startup-taint-failure-seconds", "3")
+    patient = bench.start()
     assert _taints(bench) == [STARTUP["key"], GPU["key"]]
+    patient.kill()
+    bench.start("--startup-taint-failure-seconds", "3")
     bench.wait_for(lambda: _taints(bench) == [GPU["key"]], "the startup taint to be gone")
