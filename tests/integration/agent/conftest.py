@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def agent_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> Con
     subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": ROLE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
     api.ensure(f"{RBAC}/clusterrolebindings", {"metadata": {"name": ROLE}, "subjects": [subject], "roleRef": role})
+    with closing(control_plane.api_for(ROLE)) as user:
+        wait_until(lambda: user.answers(PATH), 60, "the rights of the user")
     return control_plane
 
 

@@ -14,6 +14,7 @@ from tests.builders.model_files import safetensors
 from tests.integration.agent.node_under_test import Bench, Model
 
 CONFIG = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096})
+GRACE_S = 20.0  # the grace period of agents in the chart
 FILES = {"m/config.json": CONFIG.encode(), "m/model.safetensors": safetensors({"w": ("BF16", (15_000, 64))})}
 # Runs in every Python that finds it: the child writes its process id and then hangs.
 HANGS = """
@@ -119,5 +120,6 @@ def test_a_stopping_agent_kills_a_hanging_reader(bench: Bench, tmp_path: Path) -
     agent = bench.start()
     child = tmp_path / "child"
     bench.wait_for(child.exists, "the reader to hang")
-    agent.stop()
+    agent.stop(GRACE_S)
+    assert agent.exit_code == 0
     assert not Path(f"/proc/{child.read_text()}/stat").exists()

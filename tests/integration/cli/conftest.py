@@ -57,7 +57,8 @@ class Cluster:
 
     def asked(self, agent: str) -> list[str]:
         """Return `VERB RESOURCE` of each request that a client began, by a part of its user agent."""
-        events = [json.loads(line) for line in self.audit.read_text().splitlines()]
+        lines = self.audit.read_text().splitlines(keepends=True)
+        events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may still be written
         return [
             f"{e['verb']} {e.get('objectRef', {}).get('resource', e['requestURI'])}"
             for e in events

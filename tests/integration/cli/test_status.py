@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,8 @@ def tenant(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
     subject = {"kind": "User", "name": "tina", "apiGroup": "rbac.authorization.k8s.io"}
     role = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
     api.ensure(f"{RBAC}/namespaces/team/rolebindings", {**names, "subjects": [subject], "roleRef": role})
+    with closing(cluster.plane.api_for("tina")) as user:
+        wait_until(lambda: user.answers(BASE_MODEL.path_in("team")), _END_S, "the rights of the user")
     config = json.loads(cluster.plane.kubeconfig_for("tina").read_text())
     config["contexts"][0]["context"]["namespace"] = "team"
     yield kubeconfig.write(config, tmp_path / "tina")

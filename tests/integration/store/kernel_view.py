@@ -41,11 +41,11 @@ def threads_of(pid: int) -> list[int]:
 
 
 def flags_of_open(pid: int, folder: Path) -> list[int]:
-    """Return the flags of each open file descriptor of the process below `folder`."""
+    """Return the flags of each open file descriptor of the process below `folder`, which may itself be open."""
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            if not link.readlink().is_relative_to(folder):
+            if folder not in link.readlink().parents:
                 continue
             info = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
         except FileNotFoundError:
