@@ -67,9 +67,9 @@ async def test_damage_and_removal_reach_the_cache(
         (snapshot.path / LARGE).write_bytes(b"short")
         await until(lambda: cache.held["llama", snapshot.revision].damaged == (LARGE,), looked)
         remove_tree(snapshot.path)
-        await until(lambda: cache.held == {}, looked)
+        # a scan that runs meanwhile may miss only the mark: the other files still hold their blobs
+        await until(lambda: cache.held == {} and cache.space.used < 2**20, looked)
         assert list(store.layout.blobs.iterdir()) == []
-        assert cache.space.used < 2**20
 
 
 async def test_blobs_of_a_manually_deleted_snapshot_are_removed_unless_still_needed(
