@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from agent.devices.allocation import MAX_MOUNTS, DeviceAllocation
 from agent.devices.guarded import DevicePluginError, GuardedPlugin
 from agent.devices.plugin import Mount
+from rig.processes import wait_until
 from shared.devices.annotation import encode_node_info, parse_node_info
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 from tests.builders.device_plugins import CARD, Hanging, StubDevice, raising
 
+SOON_S = 60.0
 POD, CONTAINER = PodInfo("p"), ContainerInfo(allocate_from={"resource/group/gpu/0/cards": CARD})
 
 
@@ -159,14 +161,19 @@ def test_a_plugin_that_hangs_has_one_thread_and_is_back_once_it_returns() -> Non
     plugin._timeout_s = 0.05  # no sooner, because even loading can take longer
     with pytest.raises(DevicePluginError, match=r"allocate: did not return within 0.05 s"):
         plugin.allocate(POD, CONTAINER)
+    wait_until(lambda: hanging.calls > 0, SOON_S, "the call to begin")
     for _ in range(20):
         with pytest.raises(DevicePluginError, match="node_info: allocate has not returned yet"):
             plugin.node_info("n1")
     assert hanging.calls == 1
-    assert sum(thread.name == "larder-device-label" for thread in threading.enumerate()) == 1
+    wait_until(lambda: plugin_threads() == 1, SOON_S, "the threads of earlier calls to end")
     hanging.let_go.set()
     info = until_it_answers(plugin)
     assert info.allocatable == {CARD: 1}
+
+
+def plugin_threads() -> int:
+    return sum(thread.name == "larder-device-label" for thread in threading.enumerate())
 
 
 def until_it_answers(plugin: GuardedPlugin) -> NodeInfo:

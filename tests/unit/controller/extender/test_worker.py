@@ -165,14 +165,16 @@ async def test_no_plugin_is_dropped_because_the_program_stood_still(accounts: De
     over, dropped, clock = threading.Event(), list[str](), LaterClock()
     plugin = ScriptedPlugin(pod_fits_device=over.wait)
     worker = DeviceWorker(accounts, [plugin], clock, lambda name, _: dropped.append(name))
-    asking = [asyncio.create_task(worker.run(fits, 0.1)) for _ in range(2)]
+    patient = asyncio.create_task(worker.run(fits, 60))
     while not plugin.asked:  # noqa: ASYNC110 - another thread fills it
         await asyncio.sleep(0.001)
+    asking = [asyncio.create_task(worker.run(fits, 0.1)) for _ in range(2)]
     clock.passed_s = 60
     for each in asking:
         with pytest.raises(NoAnswerInTime):
             await each
     over.set()
+    await patient
     await worker.run(fits, 60)
     assert dropped == []
 

@@ -174,10 +174,11 @@ def test_a_trusted_host_is_contacted_at_any_address() -> None:
 
 
 def test_a_closed_port_and_an_unknown_name_are_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(Unreachable, match=f"127.0.0.1 port {port} does not answer"):
-        connect("127.0.0.1", port, allowed=None, timeout_s=1)
+    with socket.socket() as bound:  # nothing listens there, and nobody else can take the port
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        with pytest.raises(Unreachable, match=f"127.0.0.1 port {port} does not answer"):
+            connect("127.0.0.1", port, allowed=None, timeout_s=1)
     with pytest.raises(Unreachable, match="cannot be resolved"):
         connect(f"{'a' * 64}.invalid", 80, allowed=None, timeout_s=1)
 

@@ -97,7 +97,7 @@ def test_objects_that_take_too_long_to_describe_are_abandoned(serve: Serve, monk
         time.sleep(0.2)
         return reply(200)
 
-    monkeypatch.setattr("shared.sources.s3.source.LONGEST_LIST_S", 3.0)
+    monkeypatch.setattr("shared.sources.s3.source.LONGEST_LIST_S", 6.0)  # describing all takes twice as long
     assert "takes too long" in str(failure_of(serve(answer)))
     assert 0 < len(described) < 1000
 
