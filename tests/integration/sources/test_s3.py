@@ -45,7 +45,7 @@ def open_uri(s3: S3, open_with: OpenWith) -> Open:
     keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
 
     def make(uri: str, credentials: Credentials | None = None, endpoint: str = "") -> Source:
-        settings = SourceSettings(s3_endpoint=endpoint or s3.endpoint, s3_region=s3.region, read_timeout_s=5)
+        settings = SourceSettings(s3_endpoint=endpoint or s3.endpoint, s3_region=s3.region)
         return open_with(uri, Credentials(keys) if credentials is None else credentials, settings)
 
     return make

@@ -62,7 +62,7 @@ class Shop:
 
     def listed(self, uri: str = "") -> File:
         """Return the one file of the model."""
-        settings = SourceSettings(s3_endpoint=self.s3.endpoint, s3_region=self.s3.region, read_timeout_s=5)
+        settings = SourceSettings(s3_endpoint=self.s3.endpoint, s3_region=self.s3.region)
         source = open_source(parse_uri(uri or f"s3://{self.bucket}/m"), Credentials(self._keys()), settings)
         try:
             (file,) = source.resolve().files

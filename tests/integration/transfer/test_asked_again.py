@@ -76,7 +76,7 @@ def hub_source(hub: Hub, tmp_path: Path) -> Iterator[Source]:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / NAME).write_bytes(WEIGHTS)
     hub.push(REPO, tmp_path / "model")
-    settings = SourceSettings(hf_endpoint=hub.endpoint, allow_addresses=("127.0.0.1",), read_timeout_s=5)
+    settings = SourceSettings(hf_endpoint=hub.endpoint, allow_addresses=("127.0.0.1",))
     source = open_source(parse_uri(f"hf://{REPO}"), ANONYMOUS, settings)
     yield source
     source.close()
