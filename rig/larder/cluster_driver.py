@@ -86,7 +86,7 @@ class ClusterDriver(ABC):
         self.api.delete(path_of(kind, name))
 
     def delete_unused(self, kind: str, name: str) -> None:
-        """Delete a model whose users are gone, as soon as admission no longer sees them."""
+        """Delete a model or a group whose users are gone, as soon as admission no longer sees them."""
 
         def is_deleted() -> bool:
             try:

@@ -94,7 +94,7 @@ def test_the_example_model_and_deployment_of_the_specification_work(site: Site) 
     assert wanted["volumes"][0] in pod["spec"]["volumes"]
     site.api.delete("/apis/apps/v1/namespaces/default/deployments/vllm-server?propagationPolicy=Background")
     site.until(lambda: not site.api.get(f"{PODS}?labelSelector=app=vllm")["items"], "the pod to be gone")
-    site.delete(KIND, name)
+    site.delete_unused(KIND, name)
 
 
 def test_a_download_whose_pod_is_evicted_continues_in_another(site: Site) -> None:

@@ -283,11 +283,11 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
     (mount,) = [m for m in side["volumeMounts"] if m["name"] == "larder-model"]
     assert (mount["subPath"], mount["readOnly"]) == ("models/llama", True)
     assert all(m["name"] != "larder-model" for m in main.get("volumeMounts", []))
-    message = refused(site, "BaseModel", model)
-    assert f"1 InferenceService: default/{name} and 1 pod: default/{pod['metadata']['name']}" in message
+    users = f"1 InferenceService: default/{name} and 1 pod: default/{pod['metadata']['name']}"
+    site.until(lambda: users in refused(site, "BaseModel", model), "admission to know both users")
     site.delete(KIND, name)
     site.until(lambda: not site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"], "the pod to be gone")
-    site.delete("BaseModel", model)
+    site.delete_unused("BaseModel", model)
     site.until(lambda: site.is_gone("BaseModel", model), "the model to be gone")
 
 
@@ -356,7 +356,7 @@ def test_services_are_ignored_while_their_kind_belongs_to_another_product(site: 
     part_of = "app.kubernetes.io/part-of"
     site.api.patch(definition, {"metadata": {"labels": {part_of: None}}})
     try:
-        site.until(lambda: all(is_lost(c.log.read_text()) for c in site.cluster.controllers), "the news", 60)
+        site.until(lambda: all(is_lost(c.log.read_text()) for c in site.cluster.controllers), "the news")
         spec = {"template": template(), "model": {"name": model}}
         name = site.create(KIND, site.name("svc"), spec, annotations={"larder.dev/managed": "true"})
         ready_model(site)  # what takes longer than a turn of a service
@@ -364,4 +364,4 @@ def test_services_are_ignored_while_their_kind_belongs_to_another_product(site: 
         assert not site.api.answers(f"{SERVICES}/{name}")
     finally:
         site.api.patch(definition, {"metadata": {"labels": {part_of: "larder"}}})
-    site.until(lambda: site.api.answers(f"{DEPLOYMENTS}/{name}"), "the Deployment, once the kind is ours", 60)
+    site.until(lambda: site.api.answers(f"{DEPLOYMENTS}/{name}"), "the Deployment, once the kind is ours")

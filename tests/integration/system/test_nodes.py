@@ -105,7 +105,7 @@ def test_a_model_in_use_by_a_pod_is_neither_deleted_nor_removed_from_its_node(si
     site.delete_pod(pod)
     site.until(lambda: site.entries("c", name) == [], "the entry to go once the pod has")
     assert not site.snapshot("c", name, revision).exists()
-    site.delete("ClusterBaseModel", name)
+    site.delete_unused("ClusterBaseModel", name)
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to be gone")
 
 

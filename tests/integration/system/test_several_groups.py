@@ -65,5 +65,5 @@ def test_a_cache_that_fits_in_only_one_of_its_groups_is_served_there(site: Site)
     status = site.status("ClusterModelCache", cache)
     assert (status["storageStatus"], status["nodesTotal"]) == ("Failed", 3)
     assert places(site, cache, "", 2) <= {"a", "b"}
-    site.delete("ClusterModelCache", cache)
+    site.delete_unused("ClusterModelCache", cache)
     site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to be gone")
