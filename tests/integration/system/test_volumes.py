@@ -159,6 +159,9 @@ def test_a_volume_deleted_manually_is_recreated(site: Site, model: str, namespac
     end(site, namespace, first)
     site.until(lambda: not volumes_for(site, namespace), "both to be gone")
     second = run(site, namespace, model)
+    while claim_of(site, namespace, second) != model:  # a replica learns of the deletion a moment later
+        end(site, namespace, second)
+        second = run(site, namespace, model)
     wait_bound(site, namespace, model)
     site.until(lambda: is_scheduled(site, namespace, second), "the second pod to be scheduled")
     assert site.api.get(f"{_VOLUMES}/{volume}")["metadata"]["uid"] != before
@@ -393,9 +396,10 @@ def test_two_claims_with_colliding_volume_names_get_separate_volumes(site: Site)
 
 
 def test_a_tenant_s_volume_with_our_labels_is_never_treated_as_ours(site: Site, model: str, namespace: str) -> None:
-    other = run(site, new_namespace(site), model)
-    site.until(lambda: any(v["metadata"]["name"].startswith(f"{model}-") for v in volumes(site)), "a volume of ours")
-    ours = next(v for v in volumes(site) if v["metadata"]["name"].startswith(f"{model}-"))
+    elsewhere = new_namespace(site)
+    other = run(site, elsewhere, model)
+    site.until(lambda: len(volumes_for(site, elsewhere)) == 1, "a volume of ours")
+    (ours,) = volumes_for(site, elsewhere)
     forged = {"metadata": {"name": site.name("forged")} | {k: ours["metadata"][k] for k in ("labels", "annotations")}}
     spec = {k: ours["spec"][k] for k in ("capacity", "accessModes", "mountOptions", "nodeAffinity")}
     theirs = {"local": {"path": "/srv/theirs"}, "claimRef": {"namespace": namespace, "name": model}}
@@ -405,5 +409,5 @@ def test_a_tenant_s_volume_with_our_labels_is_never_treated_as_ours(site: Site, 
     assert site.api.get(f"{_VOLUMES}/{bound}")["spec"]["local"]["path"] == ours["spec"]["local"]["path"]
     assert site.api.get(f"{_VOLUMES}/{forged['metadata']['name']}")["spec"]["local"]["path"] == "/srv/theirs"
     end(site, namespace, pod)
-    end(site, ours["spec"]["claimRef"]["namespace"], other)
+    end(site, elsewhere, other)
     site.api.delete(f"{_VOLUMES}/{forged['metadata']['name']}")
