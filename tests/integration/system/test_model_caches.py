@@ -258,7 +258,7 @@ def test_a_class_whose_provisioner_is_missing_is_reported_until_the_claim_is_bou
     lost = site.name("lost")
     site.api.create(CLASSES, {"metadata": {"name": lost}, "provisioner": "disk.example.org", "volumeBindingMode": mode})
     cache = declare(site, pvcSpec={"storageClassName": lost})
-    message = site.wait_reason(KIND, cache, "ClaimNotBound", 120)
+    message = site.wait_reason(KIND, cache, "ClaimNotBound")
     assert "provisioner disk.example.org" in message
     assert "correct spec.pvcSpec.storageClassName" in message
     events = f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.name={cache},reason=ClaimNotBound"
@@ -309,6 +309,6 @@ def test_deleting_a_namespace_removes_its_cache_and_pods(site: Site) -> None:
     site.until(is_made, "the pod to be admitted")
     site.until(lambda: site.api.get(f"{pods}/user")["status"].get("phase") == "Running", "the pod to run")
     site.api.delete(f"/api/v1/namespaces/{namespace}")
-    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to be gone", 180)
-    assert site.api.get(f"{VOLUMES}/{volume}")["status"]["phase"] == "Released"
+    site.until(lambda: not site.api.answers(f"/api/v1/namespaces/{namespace}"), "the namespace to be gone")
+    site.until(lambda: site.api.get(f"{VOLUMES}/{volume}")["status"]["phase"] == "Released", "the volume to be kept")
     site.api.delete(f"{VOLUMES}/{volume}")
