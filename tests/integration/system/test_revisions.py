@@ -94,7 +94,9 @@ def test_a_refresh_downloads_only_changed_files_and_running_pods_keep_the_old_re
 def test_a_refresh_of_an_unchanged_source_is_handled_once(site: Site) -> None:
     uri = site.push(files=OLD)
     name = site.base_model(uri, nodeSelector={"gpu": "yes"})
-    before = site.wait_ready(KIND, name)
+    site.wait_ready(KIND, name)
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have fetched the model")
+    before = site.status(KIND, name)
     site.hub.journal.clear()
     refresh(site, KIND, name, "again")
     site.until(lambda: reported(site, name, "Refreshed") == ("True", "Unchanged"), "the refresh to be answered")
