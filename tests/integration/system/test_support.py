@@ -156,6 +156,7 @@ def bundle(site: Site, planted: None, tmp_path_factory: pytest.TempPathFactory) 
     assert planted is None
     grant(site, ENGINEER)
     site.wait_ready("ClusterModelCache", site.cache(name="stocked-for-support"))
+    site.until(lambda: site.events("stocked-for-support") != [], "its Event, which is written after the status")
     site.until(lambda: bool(site.status("ClusterBaseModel", "planted")), "the controller to look at it")
     site.leader()
     return run(site, ENGINEER, tmp_path_factory.mktemp("support"))[0]
