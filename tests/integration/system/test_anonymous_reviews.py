@@ -22,6 +22,12 @@ DELETE = {"uid": "u", "operation": "DELETE", "kind": {"kind": "ClusterBaseModel"
 REVIEW = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": DELETE}).encode()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _settled(site: Site) -> None:
+    """Let the leader load the libraries of sources first: their memory is not that of the callers."""
+    site.wait_ready("ClusterModelCache", site.cache())
+
+
 def memory(program: ControllerProgram) -> int:
     """Return the peak memory of a process."""
     status = Path(f"/proc/{program.process.pid}/status").read_text()
