@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,13 +12,12 @@ from rig.larder.programs import ControllerProgram
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
+from tests.integration.system.leaderless import without_leader
 from tests.integration.system.sites import GPU, opened
 from tests.readers.metrics import scrape
 
 MANY, RATE, BURST = 500, 25, 10
 DEPTH, SERVED = 'larder_provisioner_depth{kind="Volume"}', 'larder_provisioner_wait_seconds_count{kind="Volume"}'
-LEADING = "larder_leader"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller"
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +43,6 @@ def add_pod(site: Site, namespace: str, model: str) -> None:
     pod = base_model_pod("web", model)
     pod["spec"]["schedulingGates"] = [{"name": "example.org/later"}]
     site.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
-
-
-@contextmanager
-def without_leader(site: Site) -> Iterator[None]:
-    """Keep both replicas from leading for a while."""
-    site.api.patch(LEASE, {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 3600}})
-    site.until(lambda: all(metrics(c)[LEADING] == 0 for c in site.cluster.controllers), "the leader to stop")
-    yield
-    site.api.patch(LEASE, {"spec": {"holderIdentity": ""}})
 
 
 def claims(site: Site) -> list[Json]:
