@@ -26,7 +26,7 @@ LRU = "LeastRecentlyUsed"
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One node that these tests fill; models are idle after two seconds."""
     settings = {
-        "LARDER_DRAIN_SECONDS": "4",  # the time in which a test can use a draining model
+        "LARDER_DRAIN_SECONDS": "4",
         "LARDER_LEASE_SECONDS": "4",
         "LARDER_FINALIZER_SECONDS": "60",
         "LARDER_EVICTION_IDLE_SECONDS": "2",
@@ -302,6 +302,7 @@ def test_an_eviction_completes_although_agent_and_controller_are_killed(site: Si
 
 def test_a_draining_model_that_a_pod_begins_to_use_is_kept(site: Site, limited: LimitedNode) -> None:
     old = limited.add_ready("old", 3)
+    device = publish(site, old)  # so that the drain lasts until the pod is there, however slow this machine is
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")
     pod = base_model_pod(site.name("pod"), old)
@@ -310,6 +311,7 @@ def test_a_draining_model_that_a_pod_begins_to_use_is_kept(site: Site, limited: 
     site.until(lambda: not limited.is_marked(old), "the mark to be gone")
     site.until(lambda: limited.has_label(old), "its label to be set again")
     site.until(lambda: limited.lacks_room(new), "the new one to lack space")
+    site.api.delete(f"{SLICES}/{device}")
     site.delete_pod(pod["metadata"]["name"])
     limited.until_ready(new)
     assert limited.is_evicted(old)
@@ -317,6 +319,7 @@ def test_a_draining_model_that_a_pod_begins_to_use_is_kept(site: Site, limited: 
 
 def test_deleting_the_waiting_model_cancels_a_running_eviction(site: Site, limited: LimitedNode) -> None:
     old = limited.add_ready("old", 3)
+    publish(site, old)  # so that the drain lasts until the deletion
     new = limited.want("new", 4, priority="1")
     site.until(lambda: limited.is_marked(old), "the mark")
     site.delete("ClusterBaseModel", new)
