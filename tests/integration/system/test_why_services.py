@@ -10,6 +10,7 @@ from tests.integration.system.sites import KSERVE_SERVICES
 
 DEFAULT = "/api/v1/namespaces/default"
 REFUSAL = "there is no BaseModel 'nobody' in namespace default and no ClusterBaseModel of that name"
+DISCOVERY = {"Accept": "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList"}
 
 
 def owner(made: Json, api_version: str, kind: str) -> list[Json]:
@@ -28,6 +29,13 @@ def workload(site: Site, kind: str, owners: list[Json], pod: Json, namespace: st
     return name
 
 
+def is_discovered(site: Site, group: str, version: str) -> bool:
+    """Return whether the API server lists the kinds of a version; it serves a new one up to a minute earlier."""
+    groups = site.api._http.get("/apis", headers=DISCOVERY).json()["items"]
+    versions = [v for g in groups if g["metadata"]["name"] == group for v in g["versions"]]
+    return any(found["version"] == version and found.get("resources") for found in versions)
+
+
 @pytest.mark.usefixtures("kserve")
 def test_a_service_is_explained_by_its_refused_pods_and_an_ambiguous_name_lists_both_groups(
     site: Site, why: Why
@@ -43,6 +51,7 @@ def test_a_service_is_explained_by_its_refused_pods_and_an_ambiguous_name_lists_
         owner(made, "serving.kserve.io/v1beta1", "InferenceService"),
         base_model_pod("any", "nobody"),
     )
+    site.until(lambda: is_discovered(site, "serving.kserve.io", "v1beta1"), "KServe's kind to be listed")
     output = why(f"isvc/{ours}", exits=1)
     assert "Ambiguous: 2 API groups have an object of this kind and name" in output
     assert f"inferenceservices.ome.io/{ours}" in output
