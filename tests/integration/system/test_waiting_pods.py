@@ -68,6 +68,11 @@ def reasons(site: Site, name: str) -> dict[str, str]:
     return {event["reason"]: event["message"] for event in site.events(name)}
 
 
+def is_reported(site: Site, name: str, reason: str, phrase: str) -> bool:
+    """Return whether one of the Events with this reason says so: there may be several, in no order."""
+    return any(phrase in event["message"] for event in site.events(name) if event["reason"] == reason)
+
+
 def is_placed(pod: Json) -> bool:
     return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") == "Pending"
 
@@ -111,9 +116,9 @@ def test_a_pod_on_a_node_without_the_files_gets_events_about_their_progress(site
     site.until(lambda: awaited(site, node, stalled.name) == [True], "its node to know")
     assert awaited(site, "b" if node == "a" else "a", stalled.name) == [False]
     site.until(lambda: "WaitingForModel" in reasons(site, pod), "the Event on the pod")
-    assert f"node {node} does not have model {stalled.name}@" in reasons(site, pod)["WaitingForModel"]
+    assert is_reported(site, pod, "WaitingForModel", f"node {node} does not have model {stalled.name}@")
     with site.cluster.nodes.lost(node):
-        site.until(lambda: "not Ready" in reasons(site, pod).get("ModelDelayed", ""), "the lost node to be named")
+        site.until(lambda: is_reported(site, pod, "ModelDelayed", "not Ready"), "the lost node to be named")
     stalled.come()
     site.until(lambda: "ModelOnNode" in reasons(site, pod), "the last Event on the pod")
     site.until(lambda: awaited(site, node, stalled.name) == [False], "its node to be free again")
