@@ -48,7 +48,8 @@ def report(site: Site, job: Json, phase: str, result: DownloadReport, current: s
         owned = (
             p for p in site.api.get(query)["items"] if p["metadata"].get("ownerReferences", [{}])[0].get("uid") == uid
         )
-        found[:] = [pod for pod in owned if pod["status"].get("phase") == current]
+        stay = (pod for pod in owned if "deletionTimestamp" not in pod["metadata"])  # others have been replaced
+        found[:] = [pod for pod in stay if pod["status"].get("phase") == current]
         return bool(found)
 
     site.until(runs, f"the pod to be {current}")

@@ -144,12 +144,13 @@ def run_out_of_memory(site: Site, job: Json) -> None:
 
 
 def running(site: Site, job: Json) -> list[Json]:
-    """Wait until a pod of a Job runs, and return the pods that have not ended."""
+    """Wait until a pod of a Job runs, and return the pods that have not ended and are not being deleted."""
     found: list[Json] = []
 
     def is_there() -> bool:
         pods = site.api.get(f"{PODS}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}")["items"]
-        found[:] = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+        stay = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
+        found[:] = [pod for pod in stay if pod["status"].get("phase") == "Running"]
         return bool(found)
 
     site.until(is_there, "a pod to run")
