@@ -28,7 +28,7 @@ from rig.nodes import Nodes
 from rig.processes import wait_until
 from rig.running import Running
 
-_IN_FORCE_S = 120.0
+_IN_FORCE_S, _READY_S = 120.0, 120.0
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class LarderCluster(Running):
             if agent.process.exit_code is not None:
                 self.start_agent(name)
 
-    def wait_agents(self, within_s: float = 60.0) -> None:
+    def wait_agents(self, within_s: float = _READY_S) -> None:
         """Wait until all started agents are ready."""
         for program in self.agents.values():
             program.process.wait_ready(lambda port=program.port: answers(port), within_s)  # type: ignore[misc]
