@@ -126,6 +126,7 @@ def test_reserved_files_outlive_their_object_and_are_reused(site: Site) -> None:
     reserve = {"models.ome/reserve-model-artifact": "true"}
     site.create("ClusterBaseModel", name, spec, labels=reserve)
     revision = site.wait_ready("ClusterBaseModel", name)["resolvedRevision"]
+    site.until(lambda: "a" in site.status("ClusterBaseModel", name)["nodesReady"], "node a to have the model")
     site.delete("ClusterBaseModel", name)
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to be gone")
     time.sleep(3)  # longer than a drain, in which a wrong removal would have happened
