@@ -77,8 +77,15 @@ def test_foreign_gates_are_kept_and_claims_wait_for_admission_by_kueue(tenant: T
     other = pod_template([template()], "data")
     tenant.create("jobs", job("beside", other))
     tenant.site.until(lambda: "data-beside-0" in tenant.claims(), "the claim of the Job beside it")
+    pods_of_train: list[Json] = []
+
+    def is_there() -> bool:
+        pods_of_train[:] = [p for p in tenant.items("pods") if p["metadata"]["labels"]["job-name"] == "train"]
+        return bool(pods_of_train)
+
+    tenant.site.until(is_there, "the pod of the other Job")
+    (pod,) = pods_of_train
     assert set(tenant.claims()) == {"data-beside-0"}
-    pod = next(p for p in tenant.items("pods") if p["metadata"]["labels"]["job-name"] == "train")
     kept = {"spec": {"schedulingGates": [{"name": "example.org/held"}, {"name": GATE}]}}
     tenant.site.api.patch(tenant.path("pods", pod["metadata"]["name"]), kept)
     tenant.site.until(lambda: not tenant.gated(), "the gate to be gone")
