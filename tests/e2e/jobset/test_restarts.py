@@ -25,6 +25,12 @@ def jobset(name: str) -> Json:
     }
 
 
+def jobs_of(site: Site, name: str) -> set[str]:
+    """Return the uids of a JobSet's Jobs; those of other tests may still be there."""
+    chosen = f"labelSelector=jobset.sigs.k8s.io/jobset-name={name}"
+    return {job["metadata"]["uid"] for job in site.api.get(f"{JOBS}?{chosen}")["items"]}
+
+
 def pods_of(site: Site, name: str) -> list[Json]:
     chosen = f"labelSelector=jobset.sigs.k8s.io/jobset-name={name}"
     found = site.api.get(f"{NAMESPACE}/pods?{chosen}")["items"]
@@ -58,11 +64,11 @@ def test_the_jobset_owns_the_claims_and_they_survive_a_restart_of_all_jobs(site:
     for claim in before.values():
         (owner,) = claim["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("JobSet", made["metadata"]["uid"])
-    jobs = {job["metadata"]["uid"] for job in site.api.get(JOBS)["items"]}
+    jobs = jobs_of(site, name)
     failed = first[0]["metadata"]["name"]
     site.api.patch(f"{NAMESPACE}/pods/{failed}/status", {"status": {"phase": "Failed"}})
     second = wait_released(site, name, "1")
-    assert not jobs & {job["metadata"]["uid"] for job in site.api.get(JOBS)["items"]}
+    assert not jobs & jobs_of(site, name)
     after = claims_of(site, name)
     assert {name: claim["uid"] for name, claim in after.items()} == {n: c["uid"] for n, c in before.items()}
     mounted = {v["persistentVolumeClaim"]["claimName"] for pod in second for v in pod["spec"]["volumes"][:1]}
