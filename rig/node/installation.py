@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from rig.api import Api
-from rig.errors import StartFailed
+from rig.errors import CallRefused, StartFailed
 from rig.helm import LARDER, LARDER_CRDS
 from rig.larder.cluster_driver import ClusterDriver, Json
-from rig.larder.objects import open_to_services
+from rig.larder.objects import open_to_services, refused_group
 from rig.larder.programs import ADMISSION_TIMEOUT_S
 from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
@@ -73,10 +73,25 @@ class Installation(ClusterDriver):
         self.wait_rolled_out()
 
     def wait_rolled_out(self) -> None:
-        """Wait until all pods of both programs are current and ready."""
+        """Wait until all pods of both programs are current and ready, and admission no longer calls former ones."""
         for workload in ("deployment/larder-controller", "daemonset/larder-agent"):
             timeout = f"--timeout={_ROLLED_OUT_S:.0f}s"
             self.cluster.kubectl("rollout", "status", workload, f"--namespace={NAMESPACE}", timeout)
+        self.until(lambda: not self._leaving_controllers(), "the end of former controllers")
+        self.until(self._admits, "admission to answer")
+
+    def _leaving_controllers(self) -> list[Json]:
+        """Return the controllers that are being deleted; a rollout does not wait for them."""
+        found = self.pods("app.kubernetes.io/component=controller")
+        return [pod for pod in found if "deletionTimestamp" in pod["metadata"]]
+
+    def _admits(self) -> bool:
+        """Return whether the API server reaches the webhook; ready pods become its endpoints a moment later."""
+        try:
+            self.api.create(*refused_group(self.name("probe")))
+        except CallRefused as refusal:
+            return "failed calling webhook" not in str(refusal)
+        return True
 
     def pods(self, selector: str, namespace: str = NAMESPACE) -> list[Json]:
         """Return pods by label selector."""
@@ -89,6 +104,17 @@ class Installation(ClusterDriver):
             if pod["spec"].get("nodeName") == node and is_pod_ready(pod):
                 return pod
         return None
+
+    def ready_agent(self, node: str, other_than: str = "") -> Json:
+        """Wait until an agent on a node is Ready, other than the pod with this uid, and return its pod."""
+        found: list[Json] = []
+
+        def is_there() -> bool:
+            found[:] = [pod] if (pod := self.agent(node)) and pod["metadata"]["uid"] != other_than else []
+            return bool(found)
+
+        self.until(is_there, f"the agent of {node}")
+        return found[0]
 
     def deployment(
         self,

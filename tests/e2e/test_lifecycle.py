@@ -50,11 +50,10 @@ def test_a_replaced_agent_keeps_the_labels_and_the_running_pods(site: Installati
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     web = site.deployment(model)
-    pod, old = site.running(web), site.agent("one")
-    assert old is not None
+    pod, old = site.running(web), site.ready_agent("one")
     with LabelLog(site.cluster, "one", tmp_path) as labels:
         site.delete_pod(old)
-        site.until(lambda: (new := site.agent("one")) is not None and new != old, "another agent")
+        site.ready_agent("one", other_than=old["metadata"]["uid"])
         site.cluster.wait_node("one")  # another heartbeat was observed
     assert labels.always(ready_label(model))
     _same(site, web, pod)
@@ -125,7 +124,7 @@ def test_a_rebooted_node_keeps_its_models_and_labels(site: Installation, tmp_pat
         site.cluster.reboot("one")
         site.until(lambda: _restarts(site.pods(f"app={web}", "default")[0]) > _restarts(pod), "a new container")
         assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
-        site.until(lambda: site.agent("one") is not None, "the agent")
+        site.ready_agent("one")
     assert labels.always(ready_label(model))
     assert _identity(config) == before
 

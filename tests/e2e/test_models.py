@@ -32,8 +32,7 @@ def test_models_and_caches_become_ready_through_the_daemon_set(site: Installatio
 
 
 def test_an_agent_knows_its_memory_limit_and_can_bypass_the_page_cache(site: Installation) -> None:
-    agent = site.agent("one")
-    assert agent is not None
+    agent = site.ready_agent("one")
     argv = ["/opt/venv/bin/python", "-c", _PAST_THE_CACHE]
     reported = site.cluster.exec(NAMESPACE, agent["metadata"]["name"], argv, "agent")
     assert [int(number) for number in reported.split()] == [2**30, mmap.PAGESIZE]

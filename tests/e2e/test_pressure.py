@@ -19,7 +19,7 @@ PRESSURE, BELOW_FLOOR = 1300 * _MIB, 900 * _MIB  # the floor of the store; by de
 def small(site: Installation) -> Iterator[str]:
     """A node whose disk can be filled."""
     site.cluster.add_node(NODE, ONLY_THERE, DISK)
-    site.until(lambda: site.agent(NODE) is not None, "the agent")
+    site.ready_agent(NODE)
     yield NODE
     site.cluster.remove_node(NODE)
     site.wait_rolled_out()
@@ -45,10 +45,13 @@ def _has_pressure(site: Installation) -> bool:
     return any(c["type"] == "DiskPressure" and c["status"] == "True" for c in conditions)
 
 
-def _agent(site: Installation) -> str:
-    """Return the agent's pod and how often its container has started; empty if it is not ready."""
-    pod = site.agent(NODE)
+def _identity(pod: Json | None) -> str:
+    """Return the pod of an agent and how often its container has started; empty if it is not ready."""
     return f"{pod['metadata']['uid']} {pod['status']['containerStatuses'][0]['restartCount']}" if pod else ""
+
+
+def _agent(site: Installation) -> str:
+    return _identity(site.agent(NODE))
 
 
 def test_agent_and_models_survive_disk_pressure(site: Installation, small: str, web: str, tmp_path: Path) -> None:
@@ -56,17 +59,15 @@ def test_agent_and_models_survive_disk_pressure(site: Installation, small: str, 
     model = pod["metadata"]["annotations"]["ome.io/base-model-name"]
     kubelet = site.cluster.machine(small).log("kubelet")
     with LabelLog(site.cluster, small, tmp_path) as labels:
-        before = _agent(site)
+        before = _identity(site.ready_agent(small))
         _leave_free(site, PRESSURE)
         site.until(lambda: _has_pressure(site), "pressure")
         assert site.sh(pod, "cat $MODEL_PATH/config.json")
         site.until(lambda: _agent(site) == before, "the same agent to be ready")
 
-        found = site.agent(small)
-        assert found is not None
+        found = site.ready_agent(small)
         site.delete_pod(found)  # as during an upgrade
-        site.until(lambda: _agent(site) not in ("", before), "another agent")
-        agent = _agent(site)
+        agent = _identity(site.ready_agent(small, other_than=found["metadata"]["uid"]))
 
         _leave_free(site, BELOW_FLOOR)
         late = site.base_model(nodeSelector=ONLY_THERE)

@@ -21,8 +21,7 @@ _READY = {"metadata": {"labels": {"model-cache-ready-fake": "true"}}}
 @contextmanager
 def as_agent(site: Installation) -> Iterator[Api]:
     """A client with the token mounted in the agent's pod on node one."""
-    agent = site.agent("one")
-    assert agent is not None
+    agent = site.ready_agent("one")
     argv = ["/opt/venv/bin/python", "-c", _TOKEN]
     token = site.cluster.exec(NAMESPACE, agent["metadata"]["name"], argv, "agent").strip()
     client = site.cluster.plane.api_with_token(token)
@@ -141,10 +140,8 @@ def test_the_controller_runs_in_a_restricted_namespace(site: Installation) -> No
 
 def test_an_idle_agent_uses_less_than_5_millicores_and_80_megabytes(site: Installation) -> None:
     def usage() -> Json:
-        agent = site.agent("one")
+        wanted = site.ready_agent("one")["metadata"]["uid"]
         summary = site.api.get("/api/v1/nodes/one/proxy/stats/summary")
-        assert agent is not None
-        wanted = agent["metadata"]["uid"]
         return next((p["containers"][0] for p in summary["pods"] if p["podRef"]["uid"] == wanted), {})
 
     used: list[Json] = []

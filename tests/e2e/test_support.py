@@ -5,7 +5,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from rig.node.installation import NAMESPACE, Installation
+from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 
 
 def _larder(site: Installation, *arguments: str) -> str:
@@ -21,7 +21,8 @@ def _larder(site: Installation, *arguments: str) -> str:
 def test_a_bundle_has_the_logs_and_metrics_of_every_pod(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
-    pods = [pod["metadata"]["name"] for pod in site.pods("app.kubernetes.io/part-of=larder")]
+    site.wait_rolled_out()
+    pods = [pod["metadata"]["name"] for pod in site.pods("app.kubernetes.io/part-of=larder") if is_pod_ready(pod)]
     assert len(pods) >= 3
     for pod in pods:
         logs = ("logs", pod, f"--namespace={NAMESPACE}")

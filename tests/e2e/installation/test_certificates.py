@@ -77,9 +77,7 @@ class _Replicas:
 
     def report(self) -> list[int]:
         """Report progress to each replica as the agent of node one, with its CA; followers ask the leader."""
-        agent = self.site.agent("one")
-        assert agent is not None
-        meta = agent["metadata"]
+        meta = self.site.ready_agent("one")["metadata"]
         token = agents.token(self.site.api, AgentPod(NAMESPACE, meta["name"], meta["uid"], "larder-agent"), ["larder"])
         trust = ssl.create_default_context(cadata=_secret(self.site, "larder-tls")["ca.crt"])
         headers = {"Authorization": f"Bearer {token}"}

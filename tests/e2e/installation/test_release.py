@@ -24,8 +24,8 @@ _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations
 _DAEMON_SET = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/larder-agent"
 
 
-def _uninstall(site: Installation) -> None:
-    site.cluster.helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
+def _uninstall(site: Installation, *options: str) -> None:
+    site.cluster.helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", *options)
     site.until(lambda: not site.pods("app.kubernetes.io/part-of=larder"), "the end of Larder's pods")
 
 
@@ -98,6 +98,7 @@ def test_an_upgrade_from_the_last_release_and_a_rollback_keep_models_pods_and_la
 
 def test_a_settings_change_is_rolled_out_to_one_agent_at_a_time(site: Installation) -> None:
     site.cluster.add_node("spare")
+    site.ready_agent("spare")
     site.wait_rolled_out()
     agents = "app.kubernetes.io/component=agent"
     before = {pod["metadata"]["uid"] for pod in site.pods(agents)}
@@ -115,8 +116,7 @@ def test_a_settings_change_is_rolled_out_to_one_agent_at_a_time(site: Installati
         site.cluster.helm.upgrade(LARDER, changed, NAMESPACE, RELEASE)
         site.until(all_new, "new agents everywhere", 300)
         assert min(ready) == len(before) - 1
-        agent = site.agent("one")
-        assert agent is not None
+        agent = site.ready_agent("one")
         assert {"name": "LARDER_DOWNLOADS", "value": "3"} in agent["spec"]["containers"][0]["env"]
     finally:
         site.install(controller=CONTROLLER)
@@ -137,7 +137,7 @@ def test_without_larder_nothing_is_refused_and_models_can_be_deleted(site: Insta
     with _uninstalled(site):
         assert site.api.create("/api/v1/namespaces/default/pods?dryRun=All", _ask_for("no-such-model"))
         assert not site.api.answers(_WEBHOOKS)
-        assert not _left_over(site)
+        site.until(lambda: not _left_over(site), "all other objects of the release to be gone")
         site.delete("ClusterBaseModel", deleted)
         assert site.is_gone("ClusterBaseModel", deleted)
         site.api.delete(f"/api/v1/namespaces/{tenant}")
@@ -222,7 +222,7 @@ def test_labels_and_finalizers_can_be_removed_manually_after_larder_was_uninstal
     model = site.base_model(nodeSelector=GPUS)
     site.wait_ready("ClusterBaseModel", model)
     tenant = _tenant_s_model(site)
-    site.cluster.helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--no-hooks")
+    _uninstall(site, "--no-hooks")  # agents and controllers that still end might restore what the script removes
     try:
         assert site.get("ClusterBaseModel", model)["metadata"]["finalizers"]
         _sh(site, _commands(2), tmp_path)
@@ -241,8 +241,7 @@ def test_labels_and_finalizers_can_be_removed_manually_after_larder_was_uninstal
 
 def test_the_helm_test_reports_agents_refused_by_pod_security(site: Installation) -> None:
     level = "pod-security.kubernetes.io/enforce"
-    namespace, agent = f"/api/v1/namespaces/{NAMESPACE}", site.agent("one")
-    assert agent is not None
+    namespace, agent = f"/api/v1/namespaces/{NAMESPACE}", site.ready_agent("one")
     site.api.patch(namespace, {"metadata": {"labels": {level: "restricted"}}})
     try:
         site.delete_pod(agent)
@@ -255,7 +254,8 @@ def test_the_helm_test_reports_agents_refused_by_pod_security(site: Installation
         assert f"kubectl label namespace {NAMESPACE} {level}=privileged" in output
     finally:
         site.api.patch(namespace, {"metadata": {"labels": {level: "privileged"}}})
-    site.until(lambda: site.agent("one") is not None, "the agent")
+    site.ready_agent("one")
+    site.until(lambda: _agents_made(site) == _nodes(site), "its count")
     site.cluster.helm.run("test", RELEASE, "--namespace", NAMESPACE)
 
 
