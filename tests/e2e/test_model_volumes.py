@@ -119,7 +119,7 @@ def test_a_pod_that_bypassed_admission_runs_on_a_node_with_the_files_and_keeps_t
     site.remove_deployment(web, namespace)
     revision = site.status("ClusterBaseModel", model)["servingRevision"]
     assert site.labels("one")[snapshot_label(model, revision)] == "true"
-    site.delete("ClusterBaseModel", model)
+    site.delete_unused("ClusterBaseModel", model)
     site.until(lambda: any(e.get("inUse") for e in site.entries("one", model)), "its user to be seen")
     assert snapshot_of(site, model).exists()
     site.delete_pod(own, 0)

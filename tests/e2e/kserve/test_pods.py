@@ -162,7 +162,7 @@ def test_a_recreated_pod_gets_the_serving_revision(site: KServeSite) -> None:
     site.larder.delete_pod(again["metadata"]["name"])
     site.larder.until(lambda: not site.larder.api.answers(f"{PODS}/{copy['metadata']['name']}"), "the copy to be gone")
 
-    site.larder.delete("ClusterModelCache", cache)
+    site.larder.delete_unused("ClusterModelCache", cache)
     site.larder.until(lambda: site.larder.is_gone("ClusterModelCache", cache), "the cache to be gone")
     without = site.larder.pod(copy)
     assert initializers(without) == [[uri, "/mnt/models"]], "KServe's own download, added again"

@@ -56,7 +56,7 @@ def test_an_llm_service_protects_its_cache(site: KServeSite) -> None:
     site.larder.api.create(LLM_SERVICES, body)
     assert f"is used by 1 InferenceService: default/{name} (LLMInferenceService)" in refusal(site, cache)
     site.larder.api.delete(f"{LLM_SERVICES}/{name}")
-    site.larder.delete("ClusterModelCache", cache)
+    site.larder.delete_unused("ClusterModelCache", cache)
 
 
 def test_a_service_that_names_a_missing_path_does_not_protect_the_cache(site: KServeSite) -> None:
@@ -67,7 +67,7 @@ def test_a_service_that_names_a_missing_path_does_not_protect_the_cache(site: KS
     message = refusal(site, cache)
     assert f"is used by 1 InferenceService: default/{there}" in message
     site.larder.api.delete(f"{SERVICES}/{there}")
-    site.larder.delete("ClusterModelCache", cache)
+    site.larder.delete_unused("ClusterModelCache", cache)
     assert site.larder.api.answers(f"{SERVICES}/{absent}")
 
 
