@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
 from rig.api import Api
@@ -40,16 +41,32 @@ def elsewhere(site: Installation) -> Iterator[str]:
 
 
 def _refused(client: Api, method: str, path: str, body: object = None) -> bool:
+    return _answer(client, method, path, body) == httpx.codes.FORBIDDEN
+
+
+def _answer(client: Api, method: str, path: str, body: object) -> int:
+    """Return the status of the response to a request."""
     try:
         client.call(method, path, body, "application/merge-patch+json" if method == "PATCH" else "application/json")
     except CallRefused as refusal:
-        return refusal.status == 403
-    return False
+        return refusal.status
+    return httpx.codes.OK
+
+
+def _refused_update(site: Installation, client: Api, path: str, part: str, **changes: Json) -> bool:
+    """Return whether an update of the current object is refused; one of an older version conflicts before that."""
+    answers: list[int] = []
+
+    def is_decided() -> bool:
+        answers.append(_answer(client, "PUT", f"{path}{part}", site.api.get(path) | changes))
+        return answers[-1] != httpx.codes.CONFLICT
+
+    site.until(is_decided, f"an answer other than a conflict from {path}")
+    return answers[-1] == httpx.codes.FORBIDDEN
 
 
 def test_the_token_of_an_agent_has_rights_only_on_its_own_node(site: Installation, elsewhere: str) -> None:
-    model_node = site.api.get(f"{_MODEL_NODES}/{elsewhere}")
-    own = site.api.get(f"{_MODEL_NODES}/one")
+    emptied = site.get("ModelNode", "one")["spec"] | {"entries": []}
     pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
     tries: list[tuple[str, str, object]] = [
         ("GET", "/api/v1/secrets", None),
@@ -69,11 +86,11 @@ def test_the_token_of_an_agent_has_rights_only_on_its_own_node(site: Installatio
         ("PATCH", f"{_NODES}/one", {"metadata": {"labels": {"gpu": "no"}}}),
         ("PATCH", f"{_NODES}/one", {"spec": {"unschedulable": True}}),
         ("PATCH", f"{_NODES}/one/status", {"status": {"capacity": {"x.com/y": "1"}}}),
-        ("PUT", f"{_MODEL_NODES}/{elsewhere}/status", model_node | {"status": {"storeID": "stolen"}}),
-        ("PUT", f"{_MODEL_NODES}/one", own | {"spec": own["spec"] | {"entries": []}}),
     ]
     with as_agent(site) as agent:
         assert [(method, path) for method, path, body in tries if not _refused(agent, method, path, body)] == []
+        assert _refused_update(site, agent, f"{_MODEL_NODES}/{elsewhere}", "/status", status={"storeID": "stolen"})
+        assert _refused_update(site, agent, f"{_MODEL_NODES}/one", "", spec=emptied)
         assert agent.patch(f"{_NODES}/one", _READY)["metadata"]["labels"]["model-cache-ready-fake"] == "true"
         agent.patch(f"{_NODES}/one", {"metadata": {"labels": {"model-cache-ready-fake": None}}})
         assert agent.get(f"{_MODEL_NODES}/one")
