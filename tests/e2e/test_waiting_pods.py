@@ -33,7 +33,14 @@ def test_a_pod_waits_for_its_files_and_one_with_on_missing_fail_is_failed(site: 
     (pod,) = ended()
     assert _is_missing(pod)
     assert not any((c.get("state") or {}).get("running") for c in pod["status"].get("containerStatuses", []))
-    (waiting,) = site.pods(f"app={waits}", "default")
+    placed: list[Json] = []
+
+    def is_placed() -> bool:
+        placed[:] = [pod for pod in site.pods(f"app={waits}", "default") if "nodeName" in pod["spec"]]
+        return bool(placed)
+
+    site.until(is_placed, "the other pod to be scheduled")
+    (waiting,) = placed
     assert waiting["spec"]["nodeName"] == "one"
     assert not is_pod_ready(waiting)
     site.until(lambda: "WaitingForModel" in _reasons(site, waiting), "the event on the other pod")

@@ -29,7 +29,7 @@ def advertising(site: Installation) -> Iterator[Installation]:
     yield site
     site.install(controller=CONTROLLER, devices=DEVICES | {"withdraw": True})
     site.until(lambda: not info(site) and not extended(site), "the devices to be withdrawn", _SLOW_S)
-    assert RECORD not in node(site)["metadata"]["annotations"]
+    site.until(lambda: RECORD not in node(site)["metadata"]["annotations"], "the record of resources to go with them")
     site.install(controller=CONTROLLER)
 
 
