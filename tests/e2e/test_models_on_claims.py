@@ -49,7 +49,7 @@ class ClaimedModel:
 
     def wait(self, phase: str) -> Json:
         """Wait for a phase, and return the status."""
-        self.site.until(lambda: self.status.get("phase") == phase, f"Model {self.name} to be {phase}", 120)
+        self.site.until(lambda: self.status.get("phase") == phase, f"Model {self.name} to be {phase}")
         return self.status
 
     def wait_reason(self, reason: str) -> str:
@@ -58,8 +58,19 @@ class ClaimedModel:
         def reasons() -> list[str]:
             return [one["reason"] for one in self.status.get("conditions", []) if one["type"] == "Ready"]
 
-        self.site.until(lambda: reasons() == [reason], f"Model {self.name} to report {reason}", 240)
+        self.site.until(lambda: reasons() == [reason], f"Model {self.name} to report {reason}")
         return str(self.status["message"])
+
+    def download(self) -> Json:
+        """Return the pod of its download Job, once those of former Jobs are gone."""
+        found: list[Json] = []
+
+        def is_alone() -> bool:
+            found[:] = self.site.pods(f"job-name={self.job.rpartition('/')[2]}", self.namespace)
+            return len(found) == 1
+
+        self.site.until(is_alone, f"one pod for the download of Model {self.name}")
+        return found[0]
 
     def user(self, **pod_spec: object) -> Json:
         """Run a Deployment that names the Model in its annotation, and return its pod."""
@@ -98,8 +109,7 @@ def test_pods_of_a_restricted_namespace_get_the_files_and_keep_them_through_an_u
     model = ClaimedModel(site, namespace, repo, version="1")
     status = model.wait("Ready")
     assert (status["progress"], status["pvcName"]) == (100, f"model-{model.name}")
-    (download,) = site.pods(f"job-name=model-download-{model.name}", namespace)
-    assert download["spec"]["containers"][0]["image"] == AGENT
+    assert model.download()["spec"]["containers"][0]["image"] == AGENT
 
     old = model.user()
     assert model.read(old) == digests(first)
@@ -109,7 +119,7 @@ def test_pods_of_a_restricted_namespace_get_the_files_and_keep_them_through_an_u
 
     site.push(files=second, repo=repo)
     site.api.patch(f"{model.path}/{model.name}", {"spec": {"version": "2"}})
-    site.until(lambda: model.status.get("revision") not in ("", status["revision"]), "the update", 120)
+    site.until(lambda: model.status.get("revision") not in ("", status["revision"]), "the update")
     assert model.status["phase"] == "Ready"
     new = model.user()
     assert (model.read(new), model.read(old)) == (digests(second), digests(first))
@@ -122,7 +132,7 @@ def test_pods_of_a_restricted_namespace_get_the_files_and_keep_them_through_an_u
     served = model.status["revision"]
     site.push(files=third, repo=repo)
     site.api.patch(f"{model.path}/{model.name}", {"spec": {"version": "3"}})
-    site.until(lambda: model.status.get("revision") not in ("", served), "the next update", 120)
+    site.until(lambda: model.status.get("revision") not in ("", served), "the next update")
     assert not (folder / "config.json").exists()
     assert len(list((folder / ".revisions").iterdir())) == 2
     assert (model.read(model.user()), model.read(new)) == (digests(third), digests(second))
@@ -162,8 +172,7 @@ def test_a_private_repository_needs_an_enabled_namespace_and_the_right_token(sit
         site.api.patch(f"{secrets}/hub", {"stringData": {"HF_TOKEN": token}})
         site.api.delete(f"{model.job}?propagationPolicy=Background")
         model.wait("Ready")
-        (download,) = site.pods(f"job-name=model-download-{model.name}", namespace)
-        assert token not in str(download)
+        assert token not in str(model.download())
         assert model.read(model.user()) == digests(bodies)
     finally:
         site.install(controller={"drainSeconds": 2})
@@ -177,7 +186,7 @@ def test_a_download_whose_pod_is_killed_continues_with_the_received_bytes(site: 
     site.hub.faults.add(Stall(2 * 2**20), f"*{digests(bodies)['model.safetensors']}")  # where the hub redirects to
     try:
         model = ClaimedModel(site, namespace, repo)
-        site.until(lambda: 5 <= model.status.get("progress", 0) < 100, "progress of the download", 180)
+        site.until(lambda: 5 <= model.status.get("progress", 0) < 100, "progress of the download")
         job = f"job-name=model-download-{model.name}"
         (first,) = site.pods(job, namespace)
         site.delete_pod(first, grace_s=0)
@@ -186,7 +195,6 @@ def test_a_download_whose_pod_is_killed_continues_with_the_received_bytes(site: 
     finally:
         site.hub.faults.clear()
     model.wait("Ready")
-    (second,) = site.pods(job, namespace)
-    log = site.cluster.kubectl("logs", second["metadata"]["name"], "-n", namespace)
+    log = site.cluster.kubectl("logs", model.download()["metadata"]["name"], "-n", namespace)
     assert decode_report(log.splitlines()[-1]).reused_bytes >= 2**20
     assert model.read(model.user()) == digests(bodies)
