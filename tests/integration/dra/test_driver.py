@@ -257,6 +257,7 @@ def test_a_claim_that_fails_does_not_fail_others(bench: DraBench) -> None:
 def test_metrics_count_prepared_claims_published_devices_and_answers(bench: DraBench, entry: Entry) -> None:
     claim, unknown = bench.claim(TINY), {"metadata": {"namespace": bench.namespace, "name": "c", "uid": "1b-2c"}}
     bench.pod(claim)
+    bench.until(lambda: bench.status() == "ready", "the driver to learn that its slices were accepted")
     assert plain_http.get(f"{bench.url}/readyz", timeout_s=30).text == "ready\n"
     assert plain_http.get(f"{bench.url}/healthz", timeout_s=30).text == "ok\n"
     bench.prepared(claim)
