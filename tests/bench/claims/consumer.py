@@ -1,7 +1,7 @@
 """A consumer of the provisioner with claims for ConfigMaps: `python -m tests.bench.claims.consumer KUBECONFIG QPS LOG`.
 
 It stands for any controller that creates claims. It requests the claims of all ConfigMaps that have none, in any
-order, and writes a line for each claim, until it is killed.
+order, and writes a line for each attempt and for each claim, until it is killed.
 """
 
 import asyncio
@@ -53,14 +53,18 @@ def claim_body(owner: Meta) -> dict[str, object]:
     }
 
 
-def creation(kube: Kube, owner: Meta) -> Callable[[], Awaitable[None]]:
-    """Return the creation of an owner's claim."""
+def creation(kube: Kube, owner: Meta, begun: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Return the creation of an owner's claim, which first calls `begun`."""
 
     def is_ours(found: PersistentVolumeClaim) -> bool:
         return any(reference.get("uid") == owner.uid for reference in found.metadata.owner_references)
 
-    path = claims_in(owner.namespace)
-    return partial(create_exclusively, kube, path, claim_body(owner), PersistentVolumeClaim, is_ours, "rename it")
+    async def create() -> None:
+        begun()
+        path = claims_in(owner.namespace)
+        await create_exclusively(kube, path, claim_body(owner), PersistentVolumeClaim, is_ours, "rename it")
+
+    return create
 
 
 async def main(kubeconfig: str, qps: float, log: Path) -> None:
@@ -101,7 +105,8 @@ async def request_missing(kube: Kube, provisioner: Provisioner, note: Callable[.
         known.add(key)
         order = ProvisionOrder(owner.creation_timestamp, owner.name)
         failed, created = partial(note, "failed", owner), partial(note_created, note, key, owner)
-        provisioner.request(ProvisionRequest(key, owner.namespace, creation(kube, owner), failed, created, order))
+        create = creation(kube, owner, partial(note, "attempted", owner))
+        provisioner.request(ProvisionRequest(key, owner.namespace, create, failed, created, order))
 
 
 def note_created(note: Callable[..., None], key: OwnerKey, owner: Meta) -> None:

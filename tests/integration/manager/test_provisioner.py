@@ -43,16 +43,17 @@ def test_a_restart_of_the_api_server_loses_and_repeats_no_claim(queue: ClaimQueu
 
 
 def test_owners_that_are_deleted_while_they_wait_get_no_claim(queue: ClaimQueue) -> None:
-    queue.add_owners(100, ["red"])
+    queue.qps = 4  # so that they wait for ten seconds, in which even a busy machine deletes them
+    queue.add_owners(60, ["red"])
     queue.plane.stop_controller_manager()  # nothing collects claims
-    deleted = {f"red/owner-{number:05}" for number in range(90, 100)}
+    deleted = {f"red/owner-{number:05}" for number in range(50, 60)}
     with queue.running():
         queue.wait(1, within_s=60)
         for owner in deleted:
             queue.plane.api.delete(f"/api/v1/namespaces/red/configmaps/{owner.partition('/')[2]}")
-        queue.wait(90, within_s=60)
+        queue.wait(50, within_s=60)
         queue.add_owners(1, ["green"])  # is served after whatever is left
-        queue.wait(91, within_s=60)
+        queue.wait(51, within_s=60)
     assert not deleted & queue.claims().keys()
 
 
