@@ -85,7 +85,8 @@ async def test_a_kind_added_as_a_package_is_reconciled(api: Api, health: str) ->
     api.patch(f"{TOYS}/top", {"spec": {"text": "hums"}})  # what it is for
     await until(lambda: shows("hums in red"), "the toy")
 
+    # A busy machine may lose the Lease for a moment.
+    await until(lambda: scrape(health)["larder_leader"] == 1, "it to lead")
     found = await asyncio.to_thread(scrape, health)
     assert found['larder_reconcile_time_seconds_count{controller="toys"}'] >= 3
     assert found['larder_reconcile_total{controller="toys",result="success"}'] >= 3
-    assert found["larder_leader"] == 1
