@@ -102,11 +102,16 @@ class LarderCluster(Running):
         return next((c for c in self.controllers if c.name == name), None)
 
     def _is_called(self, controller: ControllerProgram) -> bool:
-        """Return whether the API server calls a replica; it takes a while to load new webhooks."""
-        name = f"probe-{uuid.uuid4().hex[:8]}"
-        with suppress(CallRefused):
-            self.api.create(*objects.refused_group(name))
-        return name in controller.log.read_text()
+        """Return whether the API server calls a replica, for changes and for checks; it takes a while to load webhooks.
+
+        It loads the configurations of the two kinds independently.
+        """
+        pod, group = (f"probe-{uuid.uuid4().hex[:8]}" for _ in range(2))
+        for refused in (objects.refused_pod(pod), objects.refused_group(group)):
+            with suppress(CallRefused):
+                self.api.create(*refused)
+        log = controller.log.read_text()
+        return pod in log and group in log
 
     def add_node(self, name: str, labels: Mapping[str, str] | None = None, *, agent: bool = True) -> None:
         """Add a node with an agent."""

@@ -15,6 +15,7 @@ from rig.larder.webhooks import (
     mutating_configuration,
     validating_configuration,
 )
+from rig.pods import base_model_pod
 from rig.processes import wait_until
 
 KINDS = {
@@ -69,6 +70,11 @@ def refused_group(name: str) -> tuple[str, dict[str, Any]]:
     body: dict[str, Any] = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ModelCacheNodeGroup"}
     body |= {"metadata": {"name": name}, "spec": {"storageLimit": 0}}
     return f"{KINDS['ModelCacheNodeGroup']}?dryRun=All", body
+
+
+def refused_pod(name: str) -> tuple[str, dict[str, Any]]:
+    """Return a path and a pod that admission refuses; the path is a dry run, so nothing is ever stored."""
+    return "/api/v1/namespaces/default/pods?dryRun=All", base_model_pod(name, "no-such-model")
 
 
 def install_kinds(api: Api) -> None:
