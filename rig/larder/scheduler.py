@@ -16,6 +16,7 @@ from rig.running import Running
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 
 _READY_S = 120.0
+_ANSWER_TIMEOUT = "10s"  # on a busy machine, an answer may take longer than the 500 ms of the chart
 _ALTERNATIVES = {"name": "DynamicResources", "weight": 100}  # scores the alternatives of ResourceClaims
 
 
@@ -56,7 +57,7 @@ class LarderScheduler(Running):
 
 
 def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[str, Any]:
-    """Return the chart's configuration of the scheduler, with one replica as its extender."""
+    """Return the chart's configuration of the scheduler, with one replica as its extender and a longer timeout."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -79,7 +80,7 @@ def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[st
                 "enableHTTPS": True,
                 "tlsConfig": {"caFile": str(controller.ca)},
                 "nodeCacheCapable": True,
-                "httpTimeout": "500ms",
+                "httpTimeout": _ANSWER_TIMEOUT,
                 "ignorable": False,
                 "managedResources": [{"name": DEVICES_RESOURCE, "ignoredByScheduler": True}],
             }
