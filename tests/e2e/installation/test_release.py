@@ -119,6 +119,7 @@ def test_a_settings_change_is_rolled_out_to_one_agent_at_a_time(site: Installati
         agent = site.ready_agent("one")
         assert {"name": "LARDER_DOWNLOADS", "value": "3"} in agent["spec"]["containers"][0]["env"]
     finally:
+        site.cluster.remove_node("spare")
         site.install(controller=CONTROLLER)
 
 
