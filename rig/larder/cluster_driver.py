@@ -99,6 +99,14 @@ class ClusterDriver(ABC):
 
         self.until(is_deleted, f"the deletion of {kind} {name} to be admitted")
 
+    def deletion_refusal(self, kind: str, name: str) -> str:
+        """Return why admission refuses to delete an object, or an empty string; nothing is deleted."""
+        try:
+            self.api.delete(f"{path_of(kind, name)}?dryRun=All")
+        except CallRefused as refusal:
+            return str(refusal)
+        return ""
+
     def is_gone(self, kind: str, name: str) -> bool:
         """Return whether an object no longer exists."""
         return not self.api.answers(path_of(kind, name))

@@ -104,7 +104,9 @@ def test_a_service_serves_a_model_on_nodes_and_follows_its_revisions(site: Insta
     _wait_reason(site, name, "Serving")
     site.until(lambda: _is_scaled(site, name), "the autoscaler to find the Deployment")
 
-    with pytest.raises(CallRefused, match=f"is used by 1 InferenceService: default/{name} and 1 pod: default/{name}-"):
+    users = f"is used by 1 InferenceService: default/{name} and 1 pod: default/{name}-"
+    site.until(lambda: users in site.deletion_refusal("ClusterBaseModel", model), "admission to see the new pod alone")
+    with pytest.raises(CallRefused, match=users):
         site.delete("ClusterBaseModel", model)
     _remove(site, name)
     site.delete_unused("ClusterBaseModel", model)

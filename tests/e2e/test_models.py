@@ -1,9 +1,11 @@
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from rig.errors import StartFailed
+from rig.errors import CallRefused, StartFailed
 from rig.node.installation import NAMESPACE, RELEASE, Installation
 from shared.names import ready_label, snapshot_label
 
@@ -58,7 +60,8 @@ def test_a_model_is_removed_only_when_it_is_not_in_use(site: Installation) -> No
     snapshot = site.snapshot("one", model, revision)
     web = site.deployment(model)
     site.running(web)
-    with pytest.raises(Exception, match=web):  # admission refuses the deletion, and names the users
+    site.until(lambda: web in site.deletion_refusal("ClusterBaseModel", model), "admission to see the pod")
+    with pytest.raises(CallRefused, match=web):  # it names the users
         site.delete("ClusterBaseModel", model)
     assert snapshot.exists()
     site.remove_deployment(web)
@@ -70,18 +73,29 @@ def test_a_model_is_removed_only_when_it_is_not_in_use(site: Installation) -> No
 def test_a_second_node_gets_its_models_and_loses_them_when_relabelled(site: Installation) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
-    site.cluster.add_node("two", {"gpu": "yes"})
-    snapshot = site.snapshot("two", model, revision)
-    site.until(lambda: ready_label(model) in site.labels("two"), "the model on node two")
-    both = ["one", "two"]
-    site.until(lambda: sorted(site.wait_ready("ClusterBaseModel", model)["nodesReady"]) == both, "both in the status")
-    assert (snapshot / "config.json").exists()
+    with _added_node(site, "two"):
+        snapshot = site.snapshot("two", model, revision)
+        site.until(lambda: ready_label(model) in site.labels("two"), "the model on node two")
+        both = ["one", "two"]
+        site.until(lambda: sorted(site.wait_ready("ClusterBaseModel", model)["nodesReady"]) == both, "both nodes")
+        assert (snapshot / "config.json").exists()
 
-    site.label("two", {"gpu": None})
-    site.until(lambda: ready_label(model) not in site.labels("two"), "the label to be gone")
-    site.until(lambda: not snapshot.exists(), "the files to be gone")
-    site.until(lambda: _blobs(site, "two") == [], "the blobs to be gone")
-    assert ready_label(model) in site.labels("one")
+        site.label("two", {"gpu": None})
+        site.until(lambda: ready_label(model) not in site.labels("two"), "the label to be gone")
+        site.until(lambda: not snapshot.exists(), "the files to be gone")
+        site.until(lambda: _blobs(site, "two") == [], "the blobs to be gone")
+        assert ready_label(model) in site.labels("one")
+
+
+@contextmanager
+def _added_node(site: Installation, name: str) -> Iterator[None]:
+    """Another node of the group, which later tests do not see."""
+    site.cluster.add_node(name, {"gpu": "yes"})
+    try:
+        yield
+    finally:
+        site.cluster.remove_node(name)
+        site.wait_rolled_out()
 
 
 def _blobs(site: Installation, node: str) -> list[str]:
