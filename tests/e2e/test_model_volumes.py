@@ -57,8 +57,8 @@ def test_a_pod_of_a_baseline_or_restricted_namespace_reads_the_model(
     assert volume["spec"]["mountOptions"] == ["ro"]
 
     site.remove_deployment(web, namespace)
-    site.until(lambda: model not in claims(site, namespace), "the claim to go with its last pod", 90)
-    site.until(lambda: not volumes(site, model), "the volume to be gone", 30)
+    site.until(lambda: model not in claims(site, namespace), "the claim to go with its last pod")
+    site.until(lambda: not volumes(site, model), "the volume to be gone")
     again = site.deployment(model, namespace, securityContext=SECURITY, main={"securityContext": CONFINED})
     site.running(again, namespace)
 
@@ -123,8 +123,8 @@ def test_a_pod_that_bypassed_admission_runs_on_a_node_with_the_files_and_keeps_t
     site.until(lambda: any(e.get("inUse") for e in site.entries("one", model)), "its user to be seen")
     assert snapshot_of(site, model).exists()
     site.delete_pod(own, 0)
-    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go with its last user", 120)
-    site.until(lambda: model not in claims(site, namespace), "the claim to be gone", 90)
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go with its last user")
+    site.until(lambda: model not in claims(site, namespace), "the claim to be gone")
 
 
 def test_a_pod_waits_on_a_node_without_the_files_and_starts_when_all_of_them_are_there(site: Installation) -> None:

@@ -48,4 +48,4 @@ def test_the_commands_on_the_page_work_and_leave_no_volumes(
     shell: Shell, site: Installation, storage: LocalPath, page: str
 ) -> None:
     assert shell.follow(ROOT / "docs" / f"{page}.md", _ANSWER_S) > 7
-    site.until(lambda: not list(storage.volumes.iterdir()), "the volumes to be gone", 120)
+    site.until(lambda: not list(storage.volumes.iterdir()), "the volumes to be gone")

@@ -25,7 +25,6 @@ from tests.e2e.namespaces import SECURITY, namespace_of_level
 from tests.readers.metrics import samples
 
 CONTROLLER = {"drainSeconds": 2}
-_GONE_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -277,5 +276,5 @@ def test_a_claimed_model_is_in_use_until_its_pod_has_gone(driven: Installation, 
     driven.until(lambda: user in driven.ready_condition("ClusterBaseModel", model)["message"], "its user to be named")
     assert driven.sh(pod, "cat $MODEL_PATH/config.json", "main")
     driven.delete_pod(pod, 0)
-    driven.until(lambda: driven.is_gone("ClusterBaseModel", model), "the model to go with its last user", _GONE_S)
+    driven.until(lambda: driven.is_gone("ClusterBaseModel", model), "the model to go with its last user")
     driven.until(lambda: device not in devices(driven), "the device to go")
