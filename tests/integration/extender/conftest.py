@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from rig.binaries import Binaries
+from rig.control_plane import Options
 from rig.held_link import HeldLink
 from rig.larder.scheduler import LarderScheduler
 from rig.larder.site import Site
@@ -14,6 +15,7 @@ from tests.builders.devices import card
 from tests.integration.system.sites import opened
 
 AddNode = Callable[..., str]
+_PLANE = Options(node_lost_after_s=60)  # pods avoid a node whose heartbeat a busy machine delays
 
 
 @pytest.fixture(scope="package")
@@ -28,7 +30,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, link: Hel
     state = tmp_path_factory.mktemp("extender")
     settings = {"LARDER_SCHEDULER": "true", "LARDER_LEASE_SECONDS": "4"}
     with (
-        opened(binaries, state, settings, {}, replicas=2, link=link) as site,
+        opened(binaries, state, settings, {}, replicas=2, plane_options=_PLANE, link=link) as site,
         LarderScheduler(binaries, site.cluster.plane, site.cluster.controllers[0], state / "scheduler"),
     ):
         yield site
