@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from controller.admission.pods.pod_annotations import NAMED_MODELS
 from rig.agents import ensure_service_account
 from rig.api import Api
 from rig.larder.webhooks import (
@@ -15,7 +16,7 @@ from rig.larder.webhooks import (
     mutating_configuration,
     validating_configuration,
 )
-from rig.pods import base_model_pod
+from rig.pods import plain_pod
 from rig.processes import wait_until
 
 KINDS = {
@@ -73,8 +74,8 @@ def refused_group(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def refused_pod(name: str) -> tuple[str, dict[str, Any]]:
-    """Return a path and a pod that admission refuses; the path is a dry run, so nothing is ever stored."""
-    return "/api/v1/namespaces/default/pods?dryRun=All", base_model_pod(name, "no-such-model")
+    """Return a path and a pod that admission refuses whatever models exist; the path is a dry run, as above."""
+    return "/api/v1/namespaces/default/pods?dryRun=All", plain_pod(name, {NAMED_MODELS: ","})
 
 
 def install_kinds(api: Api) -> None:
