@@ -42,16 +42,16 @@ class SelectedSource:
     left_out: LeftOut = field(default=LeftOut(), init=False)
 
     def resolve(self) -> Manifest:
-        """As in the port; raises SourceNotFound if no file is left."""
+        """See `Source.resolve`. Raises SourceNotFound if no file is left."""
         manifest, self.left_out = select_files(self.source.resolve(), self.selection)
         return manifest
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """As in the port."""
+        """See `Source.open`."""
         return self.source.open(file, offset, length)
 
     def close(self) -> None:
-        """As in the port."""
+        """See `Source.close`."""
         self.source.close()
 
 

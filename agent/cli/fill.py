@@ -60,7 +60,7 @@ class RenamedFile:
     _file: File | None = field(default=None, init=False)
 
     def resolve(self) -> Manifest:
-        """As in the port; raises InvalidURI if there is not exactly one file."""
+        """See `Source.resolve`. Raises InvalidURI if there is not exactly one file."""
         manifest = self.source.resolve()
         if len(manifest.files) != 1:
             raise InvalidURI(f"{manifest.uri} has {len(manifest.files)} files; --file-name needs a source of one file")
@@ -68,12 +68,12 @@ class RenamedFile:
         return msgspec.structs.replace(manifest, files=(msgspec.structs.replace(self._file, path=self.name),))
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """As in the port."""
+        """See `Source.open`."""
         named = file if self._file is None else msgspec.structs.replace(file, path=self._file.path)
         return self.source.open(named, offset, length)
 
     def close(self) -> None:
-        """As in the port."""
+        """See `Source.close`."""
         self.source.close()
 
 

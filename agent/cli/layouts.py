@@ -86,21 +86,21 @@ class PlainDirectory:
     target: Path
 
     def path_of(self, file: File, key: str) -> str:
-        """As in the port."""
+        """See `FetchLayout.path_of`."""
         del key
         return file.path
 
     def existing(self, place: str) -> Path:
-        """As in the port."""
+        """See `FetchLayout.existing`."""
         return safe_path(self.target, place)
 
     def directory(self, manifest: Manifest) -> Path:
-        """As in the port."""
+        """See `FetchLayout.directory`."""
         del manifest
         return self.to
 
     def finish(self, manifest: Manifest, keys: Mapping[str, str]) -> None:
-        """As in the port; there is nothing left to do."""
+        """See `FetchLayout.finish`. There is nothing left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +111,19 @@ class HubCache:
     revision: str
 
     def path_of(self, file: File, key: str) -> str:
-        """As in the port: the digest that the hub gives as the entity tag."""
+        """See `FetchLayout.path_of`. The name is the digest that the hub sends as the entity tag."""
         return f"{_BLOBS}/{file.digest.partition(':')[2] or key}"
 
     def existing(self, place: str) -> Path:
-        """As in the port: `huggingface_hub` may have made it a link to a file that several repositories share."""
+        """See `FetchLayout.existing`. `huggingface_hub` may have linked it to a shared file of several repositories."""
         return _resolved(safe_path(self.target, place))
 
     def directory(self, manifest: Manifest) -> Path:
-        """As in the port."""
+        """See `FetchLayout.directory`."""
         return self.target / _SNAPSHOTS / manifest.revision
 
     def finish(self, manifest: Manifest, keys: Mapping[str, str]) -> None:
-        """As in the port: link every file, then name the commit, so that no reader finds a part of it."""
+        """See `FetchLayout.finish`. The commit is named last, so that no reader finds a partial snapshot."""
         for file in manifest.files:
             name = f"{_SNAPSHOTS}/{manifest.revision}/{file.path}"
             blob = self.path_of(file, keys[file.path])

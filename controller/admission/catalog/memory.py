@@ -32,18 +32,18 @@ class MemoryCatalog:
     reads: int = 0
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
-        """As in the port."""
+        """See `Catalog.base_model`."""
         self.lookups += 1
         named = [m for m in self.base_models if m.name == name and kind in ("", m.kind)]
         found = {m.namespace: m for m in named if m.namespace in (namespace, "")}
         return found.get(namespace) or found.get("")
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
-        """As in the port."""
+        """See `Catalog.manages`."""
         return kind not in self.foreign or annotations.get("larder.dev/managed") == "true"
 
     def names(self, namespace: str) -> Iterable[str]:
-        """As in the port."""
+        """See `Catalog.names`."""
         return {
             m.name
             for m in (*self.base_models, *self.cluster_caches, *self.own_caches)
@@ -51,73 +51,73 @@ class MemoryCatalog:
         }
 
     def caches(self) -> Iterable[CatalogModel]:
-        """As in the port."""
+        """See `Catalog.caches`."""
         self.lookups += 1
         return list(self.cluster_caches)
 
     def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
-        """As in the port."""
+        """See `Catalog.model_caches`."""
         self.lookups += 1
         return [cache for cache in self.own_caches if cache.namespace == namespace]
 
     async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
-        """As in the port."""
+        """See `Catalog.injectable_models`."""
         self.lookups += 1
         return {name: model for name in names if (model := self.injectable.get((namespace, name))) is not None}
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:
-        """As in the port."""
+        """See `Catalog.group`."""
         self.lookups += 1
         return self.groups.get(name)
 
     def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
-        """As in the port."""
+        """See `Catalog.nodes_of_group`."""
         self.lookups += 1
         return self.members.get(name, [])
 
     def lacks_space(self, model: CatalogModel, node: str) -> bool:
-        """As in the port."""
+        """See `Catalog.lacks_space`."""
         self.lookups += 1
         return (model.id, node) in self.full
 
     def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
-        """As in the port."""
+        """See `Catalog.claim_name`."""
         plain = plain_name(wanted)
         free = self.claims.get((namespace, plain), str(wanted)) == str(wanted)
         return plain if free and has_plain_name(wanted, claim_revision) else hashed_name(wanted)
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
-        """As in the port."""
+        """See `Catalog.kind_of_path`."""
         self.lookups += 1
         known = self.paths.get(model.id)
         return None if known is None else kind_of_path(known, path)
 
     async def read_files(self, model: CatalogModel) -> None:
-        """As in the port."""
+        """See `Catalog.read_files`."""
         self.reads += 1
         if model.id in self.unread:
             self.paths[model.id] = self.unread.pop(model.id)
 
     async def group_names(self, names: Collection[str]) -> Sequence[str]:
-        """As in the port."""
+        """See `Catalog.group_names`."""
         return sorted({*self.groups, *self.unseen_groups.intersection(names)})
 
     async def has_storage_class(self, name: str) -> bool:
-        """As in the port."""
+        """See `Catalog.has_storage_class`."""
         return name in self.storage_classes
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """As in the port."""
+        """See `Catalog.live_users_of`."""
         return self.users_of(identity, namespace)
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """As in the port."""
+        """See `Catalog.users_of`."""
         return [user for user in self.users.get(identity, []) if user.startswith(f"{namespace}/" if namespace else "")]
 
     def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:
-        """As in the port."""
+        """See `Catalog.users_of_claim`."""
         return self.users.get(f"{namespace}/{claim}", [])
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
-        """As in the port."""
+        """See `Catalog.services_of`."""
         return self.services.get(f"{kind}/{namespace}/{name}", [])

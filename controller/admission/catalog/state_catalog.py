@@ -75,39 +75,39 @@ class StateCatalog:
         self._live = LiveReads(self.cluster, self.kube, self.devices, self.reads)
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
-        """As in the port."""
+        """See `Catalog.base_model`."""
         return self._models.base_model(namespace, name, kind)
 
     def names(self, namespace: str) -> Iterable[str]:
-        """As in the port."""
+        """See `Catalog.names`."""
         return self._models.names(namespace)
 
     def caches(self) -> Iterable[CatalogModel]:
-        """As in the port."""
+        """See `Catalog.caches`."""
         return self._models.caches()
 
     def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
-        """As in the port."""
+        """See `Catalog.model_caches`."""
         return self._models.model_caches(namespace)
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
-        """As in the port."""
+        """See `Catalog.kind_of_path`."""
         return self._files.kind_of_path(model, path)
 
     async def read_files(self, model: CatalogModel) -> None:
-        """As in the port."""
+        """See `Catalog.read_files`."""
         await self._files.read(model)
 
     async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
-        """As in the port."""
+        """See `Catalog.injectable_models`."""
         return await self._live.injectable_models(namespace, names)
 
     async def has_storage_class(self, name: str) -> bool:
-        """As in the port."""
+        """See `Catalog.has_storage_class`."""
         return await self._live.has_storage_class(name)
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """As in the port."""
+        """See `Catalog.live_users_of`."""
         return await self._live.users_of(identity, namespace)
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:

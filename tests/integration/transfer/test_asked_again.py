@@ -102,7 +102,7 @@ class ExpiringSource:
         self.resolve, self.close = source.resolve, source.close
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """As in the port."""
+        """See `Source.open`."""
         if not self._is_first:
             self._hub.expire_links()
         self._is_first = False
