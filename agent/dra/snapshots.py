@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from agent.dra.devices import HeldModel
-from agent.metadata.order import COMMAND, SnapshotOrder
+from agent.metadata.read_request import COMMAND, SnapshotReadRequest
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.snapshot import damaged_paths, read_snapshot
@@ -70,7 +70,7 @@ class SnapshotScanner:
 
     def _read(self, model: HeldModel) -> None:
         try:
-            reading = Child(COMMAND).read(SnapshotOrder(folder=model.path))
+            reading = Child(COMMAND).read(SnapshotReadRequest(folder=model.path))
         except LarderError as error:
             reading = failed(INTERRUPTED, str(error))
         if reading.reason:

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from agent.metadata.order import SnapshotOrder
+from agent.metadata.read_request import SnapshotReadRequest
 from shared.errors import LarderError
 from shared.metadata.errors import MetadataError
 from shared.metadata.files import DirectoryFiles
 from shared.metadata.reader import read_metadata
 from shared.metadata.reading.attempts import INTERRUPTED
-from shared.metadata.reading.confined import serve_order
+from shared.metadata.reading.confined import serve_request
 from shared.metadata.reading.termination_message import Reading, failed
 from shared.paths import COMPLETED
 
@@ -41,10 +41,10 @@ class UnpackedFiles:
         return self._files.read(self._top + path, offset, length)
 
 
-def read_unpacked(order: SnapshotOrder) -> Reading:
+def read_unpacked(request: SnapshotReadRequest) -> Reading:
     """Return the metadata in the files, or why there is none; after a disk error, a later attempt may succeed."""
     try:
-        return Reading(metadata=read_metadata(UnpackedFiles(order.folder)))
+        return Reading(metadata=read_metadata(UnpackedFiles(request.folder)))
     except MetadataError as error:
         return failed(error.reason, str(error))
     except LarderError as error:
@@ -52,4 +52,4 @@ def read_unpacked(order: SnapshotOrder) -> Reading:
 
 
 if __name__ == "__main__":
-    serve_order(SnapshotOrder, read_unpacked)
+    serve_request(SnapshotReadRequest, read_unpacked)

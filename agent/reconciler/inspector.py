@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agent.metadata.order import COMMAND, SnapshotOrder
+from agent.metadata.read_request import COMMAND, SnapshotReadRequest
 from agent.reconciler.observation import Key
 from agent.reconciler.state_cache import StateCache
 from shared.api.model_node import Entry
@@ -46,28 +46,28 @@ class Inspector:
         if (snapshot := self.cache.held.get(entry.key)) is None:
             return
         self.cache.inspecting = entry.key
-        order = SnapshotOrder(folder=str(snapshot.path))
-        self._task = self.jobs.create_task(self._run(entry.key, snapshot.manifest_digest, order))
+        request = SnapshotReadRequest(folder=str(snapshot.path))
+        self._task = self.jobs.create_task(self._run(entry.key, snapshot.manifest_digest, request))
 
     def stop(self) -> None:
         """Cancel the reading in progress; the next agent starts it again."""
         if self._task is not None:
             self._task.cancel()
 
-    async def _run(self, key: Key, manifest: str, order: SnapshotOrder) -> None:
+    async def _run(self, key: Key, manifest: str, request: SnapshotReadRequest) -> None:
         try:
-            self._record(key, manifest, await self._read(order))
+            self._record(key, manifest, await self._read(request))
         except Exception as error:  # noqa: BLE001 - only this model lacks metadata, and the error is counted
-            self.errors.note("metadata", error, folder=order.folder)
+            self.errors.note("metadata", error, folder=request.folder)
             self._record(key, manifest, failed(FAILED, f"{type(error).__name__}; the agent's log has more"))
         finally:
             self.cache.inspecting = None
             self.wake()
 
-    async def _read(self, order: SnapshotOrder) -> Reading:
+    async def _read(self, request: SnapshotReadRequest) -> Reading:
         child = Child(self.command)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.threads, child.read, order)
+            return await asyncio.get_running_loop().run_in_executor(self.threads, child.read, request)
         except LarderError as error:
             return failed(INTERRUPTED, str(error))
         finally:

@@ -29,7 +29,7 @@ class ClaimActor:
 
     async def start_job(self, key: ModelKey, view: ClaimView, action: StartJob) -> None:
         """Create the Job unless it exists. Raises KubeError."""
-        body = job_manifest(key, view.demand.uid, view.place, action.order, action.holder, self.jobs)
+        body = job_manifest(key, view.demand.uid, view.place, action.request, action.holder, self.jobs)
         await create_if_missing(self.kube, jobs_in(view.place.namespace), body)
 
     async def write_spec(self, key: ModelKey, model: BaseModel, fields: Mapping[str, Any]) -> bool:

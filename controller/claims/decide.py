@@ -10,7 +10,7 @@ import msgspec
 from controller.claims.contention import CLAIM_IN_USE, limit_of
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import BLOCKING_REASONS, Outcome, StillRunning, outcome_of
-from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, order_of, stored_metadata
+from controller.claims.read_request import LONGEST_WAIT, ClaimReadRequest, request_of, stored_metadata
 from controller.claims.result import ClaimResult, claim_problem, claim_result
 from controller.claims.view import ClaimView
 from controller.manager.actions import Requeue, WriteSpec
@@ -30,7 +30,7 @@ _REFUSED_S = 60.0
 class StartJob:
     """Start reading the files; `holder` is the pod whose node the Job's pod must share."""
 
-    order: ReadingOrder
+    request: ClaimReadRequest
     holder: ClaimPod | None
 
 
@@ -48,8 +48,8 @@ Action: TypeAlias = StartJob | WriteSpec | WriteClaimStatus | Requeue
 
 def decide(view: ClaimView, now: datetime, *, requires_label: bool = False) -> list[Action]:
     """Return the actions, in order; `requires_label`: only labelled namespaces may be used."""
-    order = order_of(view, now) if claim_problem(view) is None else None
-    if order is None:
+    request = request_of(view, now) if claim_problem(view) is None else None
+    if request is None:
         return [
             *_fill(view, stored_metadata(view)),
             _write_status(view, None, StillRunning()),
@@ -62,12 +62,12 @@ def decide(view: ClaimView, now: datetime, *, requires_label: bool = False) -> l
                 "JobRefused", f"the Job that reads the metadata cannot be created: {view.job_refused}"
             )
         if blocker is not None:
-            return [_write_status(view, order, blocker), Requeue(_REFUSED_S if view.job_refused else _BUSY_S)]
-        return [StartJob(order, _holder(view)), _write_status(view, order, StillRunning()), Requeue(_BUSY_S)]
+            return [_write_status(view, request, blocker), Requeue(_REFUSED_S if view.job_refused else _BUSY_S)]
+        return [StartJob(request, _holder(view)), _write_status(view, request, StillRunning()), Requeue(_BUSY_S)]
     outcome = _explained(view, outcome_of(view.job, view.pods, now))
     if isinstance(outcome, StillRunning):
-        return [_write_status(view, order, outcome), Requeue(_BUSY_S)]
-    stored = stored_reading(outcome, stored_metadata(view), order.identity, order.attempt, now)
+        return [_write_status(view, request, outcome), Requeue(_BUSY_S)]
+    stored = stored_reading(outcome, stored_metadata(view), request.identity, request.attempt, now)
     filling = _fill(view, stored)
     status = msgspec.structs.replace(view.status, metadata=stored)
     after = replace(view, spec=_filled(view.spec, filling), status=status)
@@ -89,8 +89,8 @@ def _fill(view: ClaimView, stored: ReadMetadata | None) -> list[WriteSpec]:
     return [WriteSpec(fields)] if fields else []
 
 
-def _write_status(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> WriteClaimStatus:
-    return WriteClaimStatus(claim_result(view, order, running), view.status.metadata, view.status.refreshed)
+def _write_status(view: ClaimView, request: ClaimReadRequest | None, running: StillRunning) -> WriteClaimStatus:
+    return WriteClaimStatus(claim_result(view, request, running), view.status.metadata, view.status.refreshed)
 
 
 def _in_use(view: ClaimView) -> StillRunning | None:

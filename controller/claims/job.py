@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import DEADLINE_S, MEMORY_LIMIT
-from controller.claims.reading_order import ReadingOrder
+from controller.claims.read_request import ClaimReadRequest
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from shared.api.base_model import GROUP, VERSION
@@ -32,7 +32,7 @@ class JobSettings:
 
 
 def job_manifest(
-    key: ModelKey, uid: str, place: ClaimPath, order: ReadingOrder, holder: ClaimPod | None, settings: JobSettings
+    key: ModelKey, uid: str, place: ClaimPath, request: ClaimReadRequest, holder: ClaimPod | None, settings: JobSettings
 ) -> Json:
     """Return the Job, owned by the model; with a `holder`, its pod runs on the node of that pod."""
     labels = {"app.kubernetes.io/name": "larder", COMPONENT[0]: COMPONENT[1], "app.kubernetes.io/part-of": "larder"}
@@ -42,7 +42,7 @@ def job_manifest(
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": order.job,
+            "name": request.job,
             "namespace": place.namespace,
             "labels": labels,
             "annotations": annotations,

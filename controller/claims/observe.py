@@ -8,7 +8,7 @@ from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.job import JOB_NAME_LABEL
 from controller.claims.kinds import ClaimPod, Job, JobPod
 from controller.claims.live_reads import live_pods, read_claim
-from controller.claims.reading_order import JOB_PREFIX, ReadingOrder, order_of
+from controller.claims.read_request import JOB_PREFIX, ClaimReadRequest, request_of
 from controller.claims.result import claim_problem
 from controller.claims.view import NAMESPACE_LABEL, ClaimView
 from controller.metadata.fill import SKIP_ANNOTATION, written_fields
@@ -82,15 +82,15 @@ class ClaimObserver:
         return replace(view, users=users, waits=waits, starting=any(p.status.phase != "Running" for p in named))
 
     async def _with_job(self, view: ClaimView) -> ClaimView:
-        order = order_of(view, self.now()) if claim_problem(view) is None else None
-        if order is None:
+        request = request_of(view, self.now()) if claim_problem(view) is None else None
+        if request is None:
             return view
         namespace = view.place.namespace
-        job = await get_object(self.kube, f"{jobs_in(namespace)}/{order.job}", Job)
-        return replace(view, job=job, pods=await self._pods_of(namespace, order) if job else ())
+        job = await get_object(self.kube, f"{jobs_in(namespace)}/{request.job}", Job)
+        return replace(view, job=job, pods=await self._pods_of(namespace, request) if job else ())
 
-    async def _pods_of(self, namespace: str, order: ReadingOrder) -> tuple[JobPod, ...]:
-        query = {"labelSelector": f"{JOB_NAME_LABEL}={order.job}"}
+    async def _pods_of(self, namespace: str, request: ClaimReadRequest) -> tuple[JobPod, ...]:
+        query = {"labelSelector": f"{JOB_NAME_LABEL}={request.job}"}
         return tuple(await list_objects(self.kube, pods_in(namespace), JobPod, query))
 
 

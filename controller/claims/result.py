@@ -6,7 +6,7 @@ from typing import Protocol
 
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.outcome import StillRunning
-from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, stored_metadata
+from controller.claims.read_request import LONGEST_WAIT, ClaimReadRequest, stored_metadata
 from controller.claims.view import NAMESPACE_LABEL, ClaimView
 from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import is_written
@@ -53,12 +53,12 @@ class ClaimResult:
     metadata: ConditionUpdate
 
 
-def claim_result(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ClaimResult:
-    """Return the result; `order` is the requested reading, `running` what blocks it."""
-    return ClaimResult(*_ready(view, order, running), _metadata(view, order, running))
+def claim_result(view: ClaimView, request: ClaimReadRequest | None, running: StillRunning) -> ClaimResult:
+    """Return the result; `request` asks for the files to be read, `running` is what blocks it."""
+    return ClaimResult(*_ready(view, request, running), _metadata(view, request, running))
 
 
-def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> tuple[State, ConditionUpdate]:
+def _ready(view: ClaimView, request: ClaimReadRequest | None, running: StillRunning) -> tuple[State, ConditionUpdate]:
     problem = claim_problem(view)
     if view.refused and _was_usable(view):
         return "Ready", ConditionUpdate(
@@ -70,17 +70,17 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
     if stored is not None and stored.missing and not view.skip:
         return "Failed", ConditionUpdate("Ready", "False", stored.reason, _with_retry(view, stored.message))
     if view.claim is not None and view.claim.status.phase != BOUND:
-        return "In_Transit", _waits(view, order, running)
-    unchecked = _unchecked(view, order, running)
+        return "In_Transit", _waits(view, request, running)
+    unchecked = _unchecked(view, request, running)
     return ("In_Transit", unchecked) if unchecked is not None else ("Ready", _usable(view))
 
 
-def _unchecked(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
+def _unchecked(view: ClaimView, request: ClaimReadRequest | None, running: StillRunning) -> ConditionUpdate | None:
     """Return the condition while the sub-path has not been checked yet, or None if pods may use it."""
     stored, place = stored_metadata(view), view.place
     if stored is not None and not stored.unchecked:
         return None
-    if order is None:
+    if request is None:
         if stored is None or view.skip or is_written(view.spec, stored):
             return None
         message = f"{place.sub_path} on PVC {place.claim} has not been checked, so pods wait: "
@@ -142,13 +142,13 @@ def _failed(reason: str, message: str) -> tuple[State, ConditionUpdate]:
     return "Failed", ConditionUpdate("Ready", "False", reason, message)
 
 
-def _waits(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate:
-    who = "the Job that reads it" if order is not None else "the first pod that uses it"
+def _waits(view: ClaimView, request: ClaimReadRequest | None, running: StillRunning) -> ConditionUpdate:
+    who = "the Job that reads it" if request is not None else "the first pod that uses it"
     message = f"PVC {view.place.claim} not bound (phase: Pending): its storage class waits for {who}"
     return ConditionUpdate("Ready", "False", WAITS, f"{message}; {running.message}" if running.message else message)
 
 
-def _metadata(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate:
+def _metadata(view: ClaimView, request: ClaimReadRequest | None, running: StillRunning) -> ConditionUpdate:
     stored = stored_metadata(view)
     if view.skip:
         return ConditionUpdate(
@@ -160,10 +160,10 @@ def _metadata(view: ClaimView, order: ReadingOrder | None, running: StillRunning
         return ConditionUpdate(METADATA, "False", stored.reason, _with_retry(view, stored.message))
     if stored is not None:
         remark = f", but {stored.message}" if stored.message else ""
-        again = "; it is being read again" if order is not None else ""
+        again = "; it is being read again" if request is not None else ""
         message = f"read from {view.place.sub_path} on PVC {view.place.claim}{remark}{again}"
         return ConditionUpdate(METADATA, "True", "Read", message)
-    if order is not None and claim_problem(view) is None:
+    if request is not None and claim_problem(view) is None:
         return ConditionUpdate(
             METADATA, "Unknown", READING, f"a Job is reading {view.place.sub_path} on PVC {view.place.claim}"
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.metadata.order import COMMAND, SourceOrder
+from controller.metadata.read_request import COMMAND, SourceReadRequest
 from controller.placement.demand import Demand, Resolution
 from controller.sources.credentials import Secrets
 from controller.sources.fair_slots import FairSlots
@@ -94,7 +94,7 @@ class MetadataReader:
     async def _reading(self, demand: Demand, resolution: Resolution) -> Reading:
         child = Child(COMMAND)
         try:
-            order = SourceOrder(
+            request = SourceReadRequest(
                 manifest=await self.manifests.find(resolution.manifest),
                 digest=resolution.manifest,
                 revision=resolution.revision,
@@ -102,7 +102,7 @@ class MetadataReader:
                 credentials=await self.secrets.credentials_of(demand),
                 settings=self.settings,
             )
-            return await run_in_daemon_thread(child.read, order)
+            return await run_in_daemon_thread(child.read, request)
         except LarderError as error:
             return failed(error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a model's files cause must only affect that model

@@ -19,7 +19,7 @@ from controller.claims.kinds import (
     PodStatus,
     Terminated,
 )
-from controller.claims.reading_order import order_of
+from controller.claims.read_request import request_of
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
 from controller.placement.claim_place import place_of
@@ -137,6 +137,6 @@ def after(seen: ClaimView, now: datetime = NOW) -> ClaimView:
 
 def read(seen: ClaimView, reading: Reading | None = None, now: datetime = NOW) -> ClaimView:
     """Return the model after its Job has reported a reading, and the spec was filled."""
-    assert order_of(seen, now) is not None
+    assert request_of(seen, now) is not None
     done = replace(seen, job=job(), pods=(handed_in(reading or Reading(metadata=LLAMA)),))
     return after(done, now)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.claims.job import JobSettings, job_manifest
-from controller.claims.reading_order import ReadingOrder
+from controller.claims.read_request import ClaimReadRequest
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from rig.api import Api
@@ -35,7 +35,9 @@ def job(render: Render) -> Json:
 
 def _job(image: str) -> Json:
     key, place = ModelKey("ClusterBaseModel", "", "m"), ClaimPath("default", "data", "models/m")
-    return job_manifest(key, "uid", place, ReadingOrder("i", 1, "larder-extract-1"), None, JobSettings(image or "none"))
+    return job_manifest(
+        key, "uid", place, ClaimReadRequest("i", 1, "larder-extract-1"), None, JobSettings(image or "none")
+    )
 
 
 def test_the_controllers_metadata_job_is_accepted(controller: Api, job: Json) -> None:

@@ -1,1 +1,1 @@
-"""Reads a model in a separate process: the order, the result, and the number of attempts."""
+"""Reads a model in a separate process: the request, the result, and the number of attempts."""

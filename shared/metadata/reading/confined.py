@@ -1,4 +1,4 @@
-"""The child process that reads one model: takes an order on standard input, writes a reading to standard output.
+"""The child process that reads one model: takes a request on standard input, writes a reading to standard output.
 
 It parses untrusted files, so it limits itself first, and it exits after one reading.
 """
@@ -30,24 +30,24 @@ class ChildLimits(msgspec.Struct, frozen=True):
     wall_s: float = 150.0  # a source may take 120 s of these
 
 
-class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that all orders share."""
+class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that all requests share."""
 
     limits: ChildLimits = ChildLimits()
 
 
-T = TypeVar("T", bound=ChildOrder)
+T = TypeVar("T", bound=ReadRequest)
 
 
-def serve_order(kind: type[T], read: Callable[[T], Reading]) -> None:
-    """Read the order, write the reading, and exit the process.
+def serve_request(kind: type[T], read: Callable[[T], Reading]) -> None:
+    """Read the request, write the reading, and exit the process.
 
     The exit code is 0, OUT_OF_MEMORY, 1 for a bug of ours, or that of a signal.
     """
     try:
-        order = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
-        confine(order.limits)
-        body = encode_reading(read(order))
+        request = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=kind)
+        confine(request.limits)
+        body = encode_reading(read(request))
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # the other threads have no memory either
     except Exception:  # noqa: BLE001 - the parent logs the output

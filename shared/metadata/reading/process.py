@@ -17,7 +17,7 @@ import structlog
 
 from shared.errors import Unreachable
 from shared.metadata.reading.attempts import FAILED, INTERRUPTED
-from shared.metadata.reading.confined import OUT_OF_MEMORY, ChildLimits, ChildOrder
+from shared.metadata.reading.confined import OUT_OF_MEMORY, ChildLimits, ReadRequest
 from shared.metadata.reading.termination_message import MAX_BYTES, Reading, decode_reading, failed
 
 # Variables that lead the interpreter to its code and certificates; a child gets no others.
@@ -46,17 +46,17 @@ class Child:
     _late: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def read(self, order: ChildOrder) -> Reading:
+    def read(self, request: ReadRequest) -> Reading:
         """Return the reading, or why there is none. In either case, the child has ended.
 
         Raises Unreachable if it could not be started or was ended by `end`.
         """
         process = self._start()
-        timer = threading.Timer(order.limits.wall_s, self._end_late)
+        timer = threading.Timer(request.limits.wall_s, self._end_late)
         timer.daemon = True
         timer.start()
         try:
-            body, stderr = self._exchange(process, msgspec.msgpack.encode(order))
+            body, stderr = self._exchange(process, msgspec.msgpack.encode(request))
         finally:
             timer.cancel()
             self._kill()
@@ -65,7 +65,7 @@ class Child:
                 process.wait()
         if self._ended:
             raise Unreachable("reading the metadata was interrupted; it starts again later")
-        reading = self._reading(process.returncode, body, order.limits)
+        reading = self._reading(process.returncode, body, request.limits)
         if reading.reason in (FAILED, INTERRUPTED):
             _log.error(
                 "metadata_reader_failed",
@@ -93,14 +93,14 @@ class Child:
             self._kill()
         return self._process
 
-    def _exchange(self, process: subprocess.Popen[bytes], order: bytes) -> tuple[bytes, bytes]:
+    def _exchange(self, process: subprocess.Popen[bytes], request: bytes) -> tuple[bytes, bytes]:
         """Return what the child wrote to stdout and, for the log, to stderr."""
         assert process.stdin is not None  # noqa: S101 - opened by `_start`
         assert process.stdout is not None  # noqa: S101 - opened by `_start`
         assert process.stderr is not None  # noqa: S101 - opened by `_start`
         with process.stdout, process.stderr:
             with suppress(BrokenPipeError), process.stdin:
-                process.stdin.write(order)
+                process.stdin.write(request)
             body = process.stdout.read(MAX_BYTES + 1)
             if len(body) > MAX_BYTES:
                 self._kill()

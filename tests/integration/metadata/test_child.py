@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.metadata.order import COMMAND, SourceOrder
+from controller.metadata.read_request import COMMAND, SourceReadRequest
 from rig.processes import wait_until
 from rig.scripted_http import ScriptedRequest, reply, scripted
 from shared.errors import Unreachable
@@ -30,14 +30,16 @@ confine(ChildLimits(cpu_s=1, memory_bytes=200 * 2**20))
 """
 
 
-def order_of(manifest: Manifest, settings: SourceSettings, limits: ChildLimits = USUAL, **more: object) -> SourceOrder:
-    environ = {"credentials": ANONYMOUS, "revision": manifest.revision, "left_out": 0} | more
-    return SourceOrder(manifest=manifest.encode(), digest=manifest.digest, settings=settings, limits=limits, **environ)  # type: ignore[arg-type]
+def request_of(
+    manifest: Manifest, settings: SourceSettings, limits: ChildLimits = USUAL, **more: object
+) -> SourceReadRequest:
+    fields = {"credentials": ANONYMOUS, "revision": manifest.revision, "left_out": 0, "limits": limits} | more
+    return SourceReadRequest(manifest=manifest.encode(), digest=manifest.digest, settings=settings, **fields)  # type: ignore[arg-type]
 
 
-def order_of_folder(folder: Path, limits: ChildLimits = USUAL) -> SourceOrder:
+def request_for_folder(folder: Path, limits: ChildLimits = USUAL) -> SourceReadRequest:
     settings = SourceSettings(local_roots=(str(folder),))
-    return order_of(open_source(parse_uri(f"local://{folder}"), ANONYMOUS, settings).resolve(), settings, limits)
+    return request_of(open_source(parse_uri(f"local://{folder}"), ANONYMOUS, settings).resolve(), settings, limits)
 
 
 def folder_with(path: Path, **files: bytes) -> Path:
@@ -58,15 +60,15 @@ def script(body: str) -> Child:
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> SourceOrder:
+def read_request(tmp_path: Path) -> SourceReadRequest:
     config = json.dumps({"model_type": "llama"}).encode()
-    return order_of_folder(
+    return request_for_folder(
         folder_with(tmp_path, config__json=config, m__safetensors=safetensors({"w": ("BF16", (9,))}))
     )
 
 
-def test_a_child_process_returns_the_metadata_of_a_model(order: SourceOrder) -> None:
-    reading = Child(COMMAND).read(order)
+def test_a_child_process_returns_the_metadata_of_a_model(read_request: SourceReadRequest) -> None:
+    reading = Child(COMMAND).read(read_request)
     assert reading.metadata
     assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 9)
 
@@ -91,15 +93,15 @@ def test_a_child_process_returns_the_metadata_of_a_model(order: SourceOrder) -> 
     ],
 )  # fmt: skip
 def test_a_child_that_dies_or_returns_an_invalid_result_is_reported_with_a_reason(
-    order: SourceOrder, body: str, phrase: str
+    read_request: SourceReadRequest, body: str, phrase: str
 ) -> None:
-    reading = script(body).read(order)
+    reading = script(body).read(read_request)
     assert (reading.reason, reading.metadata) == ("MetadataFailed", None)
     assert phrase in reading.message
 
 
-def test_a_child_killed_from_outside_is_reported_as_interrupted(order: SourceOrder) -> None:
-    reading = script("import os; os.kill(os.getpid(), 9)").read(order)
+def test_a_child_killed_from_outside_is_reported_as_interrupted(read_request: SourceReadRequest) -> None:
+    reading = script("import os; os.kill(os.getpid(), 9)").read(read_request)
     assert (reading.reason, reading.metadata) == ("MetadataInterrupted", None)
     assert "killed from outside" in reading.message
 
@@ -110,7 +112,7 @@ def test_a_child_killed_from_outside_is_reported_as_interrupted(order: SourceOrd
 def test_a_hanging_child_is_killed_and_reaped(tmp_path: Path, body: str) -> None:
     limits = ChildLimits(wall_s=1.0)
     child = script(f"import os, time; {body}")
-    reading = child.read(order_of_folder(folder_with(tmp_path, config__json=b"{}"), limits))
+    reading = child.read(request_for_folder(folder_with(tmp_path, config__json=b"{}"), limits))
     assert reading.reason == "MetadataInterrupted"
     assert child._process
     with pytest.raises(ProcessLookupError):
@@ -125,22 +127,22 @@ def starts_another(reported: Path, pipes: str) -> Child:
     )
 
 
-def test_a_grandchild_is_killed_with_the_child(order: SourceOrder, tmp_path: Path) -> None:
+def test_a_grandchild_is_killed_with_the_child(read_request: SourceReadRequest, tmp_path: Path) -> None:
     reported = tmp_path / "pid"
-    reading = starts_another(reported, ", stdout=-3, stderr=-3").read(order)
+    reading = starts_another(reported, ", stdout=-3, stderr=-3").read(read_request)
     assert reading.reason == "MetadataFailed"
     wait_until(lambda: is_gone(reported.read_text()), 60, "the end of the child's program")
 
 
 def test_a_grandchild_that_holds_the_pipes_is_killed_when_the_read_is_cancelled(
-    order: SourceOrder, tmp_path: Path
+    read_request: SourceReadRequest, tmp_path: Path
 ) -> None:
     reported = tmp_path / "pid"
     child, outcome = starts_another(reported, ""), list[Exception]()
 
     def read() -> None:
         try:
-            child.read(order)
+            child.read(read_request)
         except Unreachable as error:
             outcome.append(error)
 
@@ -157,13 +159,13 @@ def test_a_grandchild_that_holds_the_pipes_is_killed_when_the_read_is_cancelled(
 def test_a_real_reader_is_stopped_at_its_cpu_or_memory_limit(tmp_path: Path) -> None:
     tokens = {"tokenizer.ggml.tokens": ["" for _ in range(2_000_000)]}
     folder = folder_with(tmp_path, m__gguf=gguf(tokens, {}))
-    slow = Child(COMMAND).read(order_of_folder(folder, ChildLimits(cpu_s=0)))
+    slow = Child(COMMAND).read(request_for_folder(folder, ChildLimits(cpu_s=0)))
     assert (slow.reason, "CPU time" in slow.message) == ("MetadataFailed", True)
-    large = Child(COMMAND).read(order_of_folder(folder, ChildLimits(memory_bytes=2**20)))
+    large = Child(COMMAND).read(request_for_folder(folder, ChildLimits(memory_bytes=2**20)))
     assert (large.reason, "MiB of memory" in large.message) == ("MetadataFailed", True)
 
 
-def test_a_cancelled_read_ends_at_once_and_later_ones_do_not_start(order: SourceOrder) -> None:
+def test_a_cancelled_read_ends_at_once_and_later_ones_do_not_start(read_request: SourceReadRequest) -> None:
     asked, answer_now = threading.Event(), threading.Event()
 
     def answer(_: ScriptedRequest) -> bytes:
@@ -173,16 +175,16 @@ def test_a_cancelled_read_ends_at_once_and_later_ones_do_not_start(order: Source
 
     child, outcome = Child(COMMAND), list[Exception]()
 
-    def read(order: SourceOrder) -> None:
+    def read(read_request: SourceReadRequest) -> None:
         try:
-            child.read(order)
+            child.read(read_request)
         except Unreachable as error:
             outcome.append(error)
 
     with scripted(answer) as hub:
         settings = settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
         listed = build_manifest("hf://o/m@c", "c", [File("config.json", 2)])
-        thread = threading.Thread(target=read, args=(order_of(listed, settings),))
+        thread = threading.Thread(target=read, args=(request_of(listed, settings),))
         thread.start()
         assert asked.wait(60)
         child.end()
@@ -192,24 +194,26 @@ def test_a_cancelled_read_ends_at_once_and_later_ones_do_not_start(order: Source
     late = Child(COMMAND)
     late.end()
     with pytest.raises(Unreachable):
-        late.read(order)
+        late.read(read_request)
 
 
-def test_credentials_are_sent_only_to_the_source_and_not_through_the_environment(order: SourceOrder) -> None:
+def test_credentials_are_sent_only_to_the_source_and_not_through_the_environment(
+    read_request: SourceReadRequest,
+) -> None:
     listed = build_manifest("hf://o/m@c", "c", [File("config.json", 22)])
     with scripted(lambda _: reply(200, b'{"model_type": "llama"}'[:22])) as hub:
         settings = settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
-        Child(COMMAND).read(order_of(listed, settings, credentials=Credentials({"HF_TOKEN": "hf_secret"})))
+        Child(COMMAND).read(request_of(listed, settings, credentials=Credentials({"HF_TOKEN": "hf_secret"})))
         assert {asked.headers.get("authorization") for asked in hub.asked} == {"Bearer hf_secret"}
     environ = child_environment({"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "LARDER_X": "y", "HTTPS_PROXY": "u:p@h"})
     assert environ.keys() == {"PATH", "MALLOC_ARENA_MAX", "PYTHONUTF8"}
-    seen = script("import os, sys; sys.exit('HOME' in os.environ)").read(order)
+    seen = script("import os, sys; sys.exit('HOME' in os.environ)").read(read_request)
     assert "its result is invalid" in seen.message
 
 
-def test_a_program_that_cannot_be_started_is_reported_as_unreachable(order: SourceOrder) -> None:
+def test_a_program_that_cannot_be_started_is_reported_as_unreachable(read_request: SourceReadRequest) -> None:
     with pytest.raises(Unreachable, match="cannot start the process"):
-        Child(command=("/does/not/exist",)).read(order)
+        Child(command=("/does/not/exist",)).read(read_request)
 
 
 def test_a_child_without_a_valid_order_exits_with_1() -> None:

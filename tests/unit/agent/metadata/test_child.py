@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.metadata.child import UnpackedFiles, read_unpacked
-from agent.metadata.order import SnapshotOrder
+from agent.metadata.read_request import SnapshotReadRequest
 
 CONFIG = b'{"model_type": "llama"}'
 
@@ -25,7 +25,7 @@ def test_junk_beside_the_single_directory_is_ignored(tmp_path: Path, junk: str) 
     files = UnpackedFiles(str(unpacked(tmp_path, "m/config.json", "m/sub/a.txt", junk)))
     assert files.sizes == {"config.json": len(CONFIG), "sub/a.txt": len(CONFIG)}
     assert files.read("config.json", 0, 100) == CONFIG
-    found = read_unpacked(SnapshotOrder(folder=str(tmp_path))).metadata
+    found = read_unpacked(SnapshotReadRequest(folder=str(tmp_path))).metadata
     assert found
     assert (found.model_type, found.size_bytes) == ("llama", 2 * len(CONFIG))
 

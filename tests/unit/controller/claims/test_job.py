@@ -6,18 +6,18 @@ import pytest
 
 from controller.claims.job import JobSettings, job_manifest, model_key, model_text
 from controller.claims.kinds import ClaimPod
-from controller.claims.reading_order import ReadingOrder
+from controller.claims.read_request import ClaimReadRequest
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from tests.builders.claims import user
 
 KEY = ModelKey("BaseModel", "team", "llama")
-ORDER = ReadingOrder("identity", 1, "larder-extract-1")
+REQUEST = ClaimReadRequest("identity", 1, "larder-extract-1")
 
 
 def manifest(sub_path: str = "models/llama", holder: ClaimPod | None = None, **settings: Any) -> dict[str, Any]:
     return job_manifest(
-        KEY, "u1", ClaimPath("team", "data", sub_path), ORDER, holder, JobSettings("image:1", **settings)
+        KEY, "u1", ClaimPath("team", "data", sub_path), REQUEST, holder, JobSettings("image:1", **settings)
     )
 
 

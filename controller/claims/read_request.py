@@ -1,4 +1,4 @@
-"""Whether the files have to be read. No input or output, no clock."""
+"""Whether the files on a claim have to be read. No input or output, no clock."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,8 +14,8 @@ LONGEST_WAIT = timedelta(minutes=60)
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingOrder:
-    """A requested reading: the claim and sub-path, the number of the attempt, and the name of its Job."""
+class ClaimReadRequest:
+    """A request to read the files: the identity of claim and sub-path, the attempt, and the name of the Job."""
 
     identity: str
     attempt: int
@@ -28,8 +28,8 @@ def stored_metadata(view: ClaimView) -> ReadMetadata | None:
     return stored if stored is not None and stored.identity == _identity(view) else None
 
 
-def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:
-    """Return the requested reading; None if it is done, not requested, or not due for a retry yet."""
+def request_of(view: ClaimView, now: datetime) -> ClaimReadRequest | None:
+    """Return the request to read the files now; None if that is done, not wanted, or not due for a retry yet."""
     if view.claim is None or view.skip:
         return None
     last, identity = view.status.metadata, _identity(view)
@@ -37,10 +37,10 @@ def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:
     if last is None and written and not view.demand.refresh:
         return None
     if last is None or last.identity != identity or view.demand.refresh_pending:
-        return _order(view, identity, 1)
+        return _request(view, identity, 1)
     if not last.reason or now < retry_at(last, LONGEST_WAIT) or (written and not last.missing):
         return None
-    return _order(view, identity, last.attempts + 1)
+    return _request(view, identity, last.attempts + 1)
 
 
 def _identity(view: ClaimView) -> str:
@@ -48,7 +48,7 @@ def _identity(view: ClaimView) -> str:
     return identity_of(view.claim.metadata.uid if view.claim else "", view.place.sub_path)
 
 
-def _order(view: ClaimView, identity: str, attempt: int) -> ReadingOrder:
+def _request(view: ClaimView, identity: str, attempt: int) -> ClaimReadRequest:
     last = view.status.metadata.time if view.status.metadata else ""
     name = identity_of(view.demand.uid, identity, view.demand.refresh, last)
-    return ReadingOrder(identity, attempt, f"{JOB_PREFIX}{name}")
+    return ClaimReadRequest(identity, attempt, f"{JOB_PREFIX}{name}")
