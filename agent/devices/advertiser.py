@@ -36,7 +36,7 @@ NOT_APPLIED = "DevicesNotApplied"
 
 @dataclass(slots=True)
 class Advertiser:
-    """Runs a round every `interval_s` seconds, and soon after the store's models change."""
+    """Polls all plugins every `interval_s` seconds, and soon after the store's models change."""
 
     node: DevicesOfNode
     node_name: str
@@ -58,12 +58,12 @@ class Advertiser:
         await self.contents.known.wait()
         while True:
             self.contents.changed.clear()
-            await self._round()
+            await self._poll()
             wait_s = self.backoff.delay_s(self._failures) if self._failures else self.interval_s
             if await wait_or_timeout(self.contents.changed, wait_s):
                 await asyncio.sleep(min(_SETTLE_S, self.interval_s))
 
-    async def _round(self) -> None:
+    async def _poll(self) -> None:
         answers = await run_in_daemon_thread(self.plugins.ask, self.node_name)
         try:
             combined, refusal = await self._advertise(answers)
@@ -107,7 +107,7 @@ class Advertiser:
         before, info = self.report, combined.info
         names = {*info.capacity, *info.allocatable, *info.used, *info.scorer}
         sizes = (len(names), len(info.kube_alloc))
-        self.report = DeviceReport(before.rounds + 1, combined.plugins, failures, refusal, sizes)
+        self.report = DeviceReport(before.polls + 1, combined.plugins, failures, refusal, sizes)
         self._log_changes(before)
         self.on_report()
 

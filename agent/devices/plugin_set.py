@@ -1,4 +1,4 @@
-"""The device plugins of an agent: polled in each round, and left out while they cannot start or fail."""
+"""The device plugins of an agent: polled together, and left out while they cannot start or fail."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -11,17 +11,17 @@ _LONGEST_MESSAGE = 4000
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """The result of the last round.
+    """The result of the last poll of all plugins.
 
     Args:
-        rounds: How many rounds have ended.
+        polls: How many polls have ended.
         plugins: The plugins whose devices are advertised.
         failures: The reasons why others are left out, by plugin.
         refusal: The reason and message if the Node could not be updated; otherwise None.
         resources: How many resources are in the annotation, and how many are extended resources.
     """
 
-    rounds: int = 0
+    polls: int = 0
     plugins: tuple[str, ...] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
     refusal: tuple[str, str] | None = None
@@ -30,7 +30,7 @@ class DeviceReport:
 
 def device_condition(report: DeviceReport) -> Condition:
     """Return the condition; `lastTransitionTime` and `observedGeneration` are left empty."""
-    if not report.rounds:
+    if not report.polls:
         return _condition("Unknown", "Starting", "the device plugins have not answered yet")
     if report.refusal:
         return _condition("False", *report.refusal)

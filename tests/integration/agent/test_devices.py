@@ -120,10 +120,10 @@ class DeviceBench:
     def metric(self, name: str) -> float:
         return scrape(self.bench.url).get(name, 0.0)
 
-    def pass_rounds(self, count: int = 3) -> None:
+    def wait_for_polls(self, count: int = 3) -> None:
         """Wait until the agent has asked its plugins a few more times."""
         goal = self.metric("larder_device_rounds_total") + count
-        self.wait(lambda: self.metric("larder_device_rounds_total") >= goal, "more rounds")
+        self.wait(lambda: self.metric("larder_device_rounds_total") >= goal, "more polls")
 
     def writes(self) -> float:
         return sum(self.metric(f'larder_device_writes_total{{what="{what}"}}') for what in ("annotations", "status"))
@@ -163,9 +163,9 @@ def test_devices_are_advertised_and_not_written_again_while_unchanged(devices: D
     assert not {"kubecap", "kubealloc"} & info.keys()
     assert devices.record() == EXTENDED
     devices.wait(lambda: devices.has_condition("True", "AllPlugins"), "the condition")
-    devices.pass_rounds()
+    devices.wait_for_polls()
     written = devices.writes()
-    devices.pass_rounds(5)
+    devices.wait_for_polls(5)
     assert devices.writes() == written
     assert devices.metric('larder_device_plugin_advertised{plugin="example"}') == 1
     assert devices.metric('larder_device_resources{place="status"}') == 1
@@ -179,7 +179,7 @@ def test_a_model_is_advertised_as_a_device_until_it_is_draining(devices: DeviceB
     devices.wait(lambda: bool(devices.info()), "the first annotation")
     assert not devices.offers(leaf)
     devices.bench.want(model.entry)
-    devices.wait(lambda: devices.offers(leaf), "the model, long before the next round")
+    devices.wait(lambda: devices.offers(leaf), "the model, long before the next poll")
     assert devices.offers("resource/group/model/llama/id/llama")
     assert devices.info()["scorer"][leaf] == 2
     devices.bench.want(msgspec.structs.replace(model.entry, state=EntryState.DRAINING))
@@ -262,7 +262,7 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
     devices.bench.want(storage_limit=LIMIT)
     first = devices.bench.start()
     devices.wait(lambda: EXTENDED in devices.extended(), "the extended resources")
-    devices.pass_rounds()
+    devices.wait_for_polls()
     first.kill()
     (devices.bench.state / "example.json").write_text(json.dumps({"allocatable": CARDS, "kubecap": {EXTENDED: 4}}))
     second = devices.bench.start()
@@ -270,7 +270,7 @@ def test_a_second_agent_takes_over_the_advertised_devices_and_can_withdraw_them(
     devices.wait(lambda: devices.record() == EXTENDED, "the record")
     second.kill()
     devices.bench.start()
-    devices.pass_rounds()
+    devices.wait_for_polls()
     assert devices.writes() == 0, "the third agent had nothing to change"
     devices.bench.agents[-1].kill()
     devices.bench.start("--withdraw-devices", "true")
@@ -290,11 +290,11 @@ def test_the_capacity_is_lowered_when_kubelet_overrides_the_allocatable_amount(d
     devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("3", "3")}, "the capacity to be lowered")
     devices.pass_rounds()  # the agent counts a write when it has the answer
     written = devices.writes()
-    devices.pass_rounds()
+    devices.wait_for_polls()
     assert devices.writes() == written
     devices.bench.agents[-1].kill()
     devices.bench.start()
-    devices.pass_rounds()
+    devices.wait_for_polls()
     assert devices.writes() == 0, "the next agent sees it on the Node"
 
 
