@@ -19,7 +19,7 @@ CDI_KIND = "larder.dev/model"
 CDI_VERSION = "0.5.0"  # the newest version that containerd 1.7 reads
 MODELS_PATH = "/models"  # in the container
 _OPTIONS = ("ro", "bind", "nosuid", "nodev")  # not rbind: mounts below it would be writable
-_OTHER = re.compile(r"[^A-Z0-9]+")
+_NOT_IN_VARIABLE_NAMES = re.compile(r"[^A-Z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PreparedDevice:
     cdi_name: str
     model: HeldModel | None
     suffix: str
-    added: PluginEdits = _NO_EDITS
+    plugin_edits: PluginEdits = _NO_EDITS
 
     @property
     def cdi_id(self) -> str:
@@ -54,12 +54,12 @@ def prepared_devices(
     uid: str,
     results: Sequence[AllocatedDevice],
     models: Mapping[str, HeldModel],
-    added: Mapping[int, PluginEdits],
+    plugin_edits: Mapping[int, PluginEdits],
 ) -> list[PreparedDevice]:
     """Return a claim's devices in allocation order; each gets a unique name, even if other claims share the device."""
     suffixes = _suffixes(results)
     return [
-        PreparedDevice(result, f"{uid}-{i}", models.get(result.device), suffixes[i], added.get(i, _NO_EDITS))
+        PreparedDevice(result, f"{uid}-{i}", models.get(result.device), suffixes[i], plugin_edits.get(i, _NO_EDITS))
         for i, result in enumerate(results)
     ]
 
@@ -71,7 +71,7 @@ def cdi_file(prepared: Sequence[PreparedDevice]) -> Json:
 
 
 def _edits(prepared: PreparedDevice) -> Json:
-    mounts, env = dict(prepared.added.mounts), dict(prepared.added.env)
+    mounts, env = dict(prepared.plugin_edits.mounts), dict(prepared.plugin_edits.env)
     if prepared.model is not None:
         target = f"{MODELS_PATH}/{prepared.model.device}"
         mounts[target] = prepared.model.path
@@ -82,8 +82,8 @@ def _edits(prepared: PreparedDevice) -> Json:
         edits["mounts"] = [
             {"hostPath": host, "containerPath": target, "options": list(_OPTIONS)} for target, host in mounts.items()
         ]
-    if prepared.added.devices:
-        edits["deviceNodes"] = [{"path": path} for path in prepared.added.devices]
+    if prepared.plugin_edits.devices:
+        edits["deviceNodes"] = [{"path": path} for path in prepared.plugin_edits.devices]
     return edits
 
 
@@ -96,7 +96,7 @@ def _suffixes(results: Sequence[AllocatedDevice]) -> list[str]:
 
     Numbers that would produce the name of another request are skipped.
     """
-    names = [_OTHER.sub("_", result.main_request.upper()).strip("_") or "MODEL" for result in results]
+    names = [_NOT_IN_VARIABLE_NAMES.sub("_", result.main_request.upper()).strip("_") or "MODEL" for result in results]
     found: list[str] = []
     for name in names:
         numbered = (f"{name}_{number}" for number in itertools.count(2))

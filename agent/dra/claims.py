@@ -112,11 +112,11 @@ class PreparedClaims:
         view = await self.observer.view(ref, with_pods=not self.allowed.empty)
         devices = devices_held(view)
         models = models_of(view, devices)
-        added: dict[int, PluginEdits] = {}
+        plugin_edits: dict[int, PluginEdits] = {}
         if not self.allowed.empty:  # an empty list allows nothing, so no plugin is asked
             for request in allocate_requests(view, devices):
-                added[request.index] = await self._allocate(request)
-        prepared = prepared_devices(ref.uid, devices, models, added)
+                plugin_edits[request.index] = await self._allocate(request)
+        prepared = prepared_devices(ref.uid, devices, models, plugin_edits)
         self.files.write(ref.uid, cdi_file(prepared))
         self._done.add(ref.uid)
         self._recent.add(ref.uid)

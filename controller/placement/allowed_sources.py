@@ -113,8 +113,8 @@ def _matches_url(url: SplitResult, pattern: SplitResult) -> bool:
         return False
     wanted = pattern.path.strip("/")
     path = unquote(url.path).replace("\\", "/")
-    climbs = any(part.partition(";")[0] in (".", "..") for part in path.split("/"))
-    return not wanted or (not climbs and _is_below(path.lstrip("/"), wanted))
+    has_dot_segments = any(part.partition(";")[0] in (".", "..") for part in path.split("/"))
+    return not wanted or (not has_dot_segments and _is_below(path.lstrip("/"), wanted))
 
 
 def _is_below(path: str, named: str) -> bool:
