@@ -96,7 +96,13 @@ def _parser() -> argparse.ArgumentParser:
         help="directory of a version to keep, `.` for the claim's root; repeatable; all other versions are removed",
     )
     parser.add_argument("--no-mark", action="store_true", help="do not write .completed beside the directory")
-    parser.add_argument("--limit", metavar="BYTES", type=int, default=0, help="most bytes per second; 0: no limit")
+    parser.add_argument(
+        "--limit",
+        metavar="BYTES",
+        type=int,
+        default=0,
+        help="maximum download rate in bytes per second; 0 means no limit",
+    )
     parser.add_argument("--credentials", metavar="DIR", type=Path, help="directory with a file for each credential")
     parser.add_argument(
         "--host", metavar="PATTERN", action="append", default=[], help="host that may receive the credentials"
