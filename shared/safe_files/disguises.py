@@ -8,7 +8,7 @@ import tarfile
 import zlib
 from typing import BinaryIO
 
-from shared.safe_files.opcodes import is_pickle
+from shared.safe_files.pickle_tracer import may_load_as_pickle
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 128 * 1024  # of a zip: the end record and the longest comment; some readers look 4 KiB further
@@ -28,7 +28,7 @@ _COMPRESSED = re.compile(
 
 def why_disguised(file: BinaryIO, size: int, head: bytes, tail: bytes) -> str:
     """Return what a file's bytes show it to be, whatever its name is, or an empty string. Raises OSError."""
-    if is_pickle(file, size):
+    if may_load_as_pickle(file, size):
         return "is a pickle"
     if _starts_as_tar(head):
         return "is a tar archive"

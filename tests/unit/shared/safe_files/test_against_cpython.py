@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.safe_files.opcodes import is_pickle
+from shared.safe_files.pickle_tracer import may_load_as_pickle
 from tests.unit.shared.safe_files.cpython import is_dangerous
 from tests.unit.shared.safe_files.refusal import accepting_names
 
 
 def is_found(data: bytes) -> bool:
-    return accepting_names(data) == [] and is_pickle(io.BytesIO(data), len(data))
+    return accepting_names(data) == [] and may_load_as_pickle(io.BytesIO(data), len(data))
 
 
 CALL = b"cos\nsystem\n(S'id'\ntR."
@@ -93,7 +93,7 @@ def test_every_way_to_call_is_found(data: bytes) -> None:
     ],
 )
 def test_plain_text_is_not_mistaken_for_a_pickle(text: bytes) -> None:
-    assert not is_pickle(io.BytesIO(text), len(text))
+    assert not may_load_as_pickle(io.BytesIO(text), len(text))
 
 
 def test_text_that_is_a_valid_pickle_with_a_global_is_found() -> None:
@@ -201,7 +201,7 @@ def test_a_damaged_pickle_that_cpython_runs_is_found(seed: int) -> None:
 def test_unregistered_extension_codes_are_not_taken_for_a_pickle(code: bytes) -> None:
     for data in (code + b")R.", code + b"0" + CALL, b"\x80\x02" + code + b"."):
         assert not is_dangerous(data)
-        assert not is_pickle(io.BytesIO(data), len(data))
+        assert not may_load_as_pickle(io.BytesIO(data), len(data))
 
 
 class Counted(io.BytesIO):
@@ -223,14 +223,14 @@ class Counted(io.BytesIO):
 @pytest.mark.parametrize("line", [b"V" + b"x" * 2**20 + b"\n0", b"P" + b"x" * 2**22 + b"\n0", b"c" + b"m\n" * 2 + b"0"])
 def test_a_pickle_with_endless_lines_is_read_only_up_to_a_limit(line: bytes) -> None:
     file = Counted(line * (48 * 2**20 // len(line) if len(line) > 9 else 60_000))
-    assert is_pickle(file, len(file.getbuffer()))
+    assert may_load_as_pickle(file, len(file.getbuffer()))
     assert file.read_bytes < 17 * 2**20
 
 
 def test_a_long_one_line_safetensors_header_is_not_mistaken_for_a_pickle() -> None:
     """The first byte of the length is 0x50, which is PERSID, and the header has no line break."""
     data = (0x654350).to_bytes(8, "little") + b" " * 0x654350
-    assert not is_pickle(io.BytesIO(data + b"\n\0"), len(data) + 2)
+    assert not may_load_as_pickle(io.BytesIO(data + b"\n\0"), len(data) + 2)
 
 
 def test_the_cpython_reference_detects_calls() -> None:

@@ -1,4 +1,4 @@
-"""Decides whether unpickling a file from its first byte would run code, by tracing the opcodes without executing any.
+"""Decides whether a file, unpickled from its first byte, may run code: traces its opcodes and executes none.
 
 A pickle needs no header and runs code before it ends, so even a broken one may be dangerous. The scan stops where
 CPython is certain to stop; if in doubt, it assumes that CPython continues. The tables of `pickletools` list what each
@@ -48,7 +48,7 @@ class _TooLongError(Exception):
     """An unpickler might continue beyond what is scanned."""
 
 
-def is_pickle(file: BinaryIO, size: int) -> bool:
+def may_load_as_pickle(file: BinaryIO, size: int) -> bool:
     """Return whether an unpickler would call something, load an object, or run beyond the limits. Raises OSError.
 
     Text may start like a pickle, so data without a header counts as an object only if it imports something or if
