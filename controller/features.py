@@ -55,10 +55,10 @@ from controller.modelcaches.observe import ModelCacheObserver
 from controller.modelcaches.reconcile import ModelCacheReconciler
 from controller.modeloperator.act import ModelOperatorActor
 from controller.modeloperator.controller import model_operator_controller
+from controller.modeloperator.download_metrics import ModelDownloadMetrics
 from controller.modeloperator.keys import DownloadedModelKey
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.reconcile import ModelOperatorReconciler
-from controller.modeloperator.state_metrics import ModelDownloadMetrics
 from controller.models.controller import models_controller
 from controller.models.drift import DriftChecker
 from controller.models.observe import ModelObserver

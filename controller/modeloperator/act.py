@@ -8,6 +8,7 @@ from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import change_spec, replace_part
 from controller.modeloperator.actions import WriteModelStatus
+from controller.modeloperator.download_metrics import ModelDownloadMetrics
 from controller.modeloperator.objects import (
     ModelDownload,
     claim_manifest,
@@ -16,7 +17,6 @@ from controller.modeloperator.objects import (
 )
 from controller.modeloperator.report import status_of
 from controller.modeloperator.source import source_of
-from controller.modeloperator.state_metrics import ModelDownloadMetrics
 from controller.provisioning.exclusive_names import create_exclusively
 from shared.api.core import PersistentVolumeClaim, claims_in, jobs_in
 from shared.api.kinds import MODEL

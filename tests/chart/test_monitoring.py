@@ -21,7 +21,8 @@ from controller.extender.metrics import ExtenderMetrics
 from controller.manager.metrics import Metrics
 from controller.manager.state_metrics import StateMetrics
 from controller.modeloperator.download_end import DownloadEnd
-from controller.modeloperator.state_metrics import ModelDownloadMetrics, model_gauges
+from controller.modeloperator.download_metrics import ModelDownloadMetrics
+from controller.modeloperator.state_metrics import model_gauges
 from controller.nodes.eviction_recorder import EvictionMetrics
 from controller.trainingjobs.state_metrics import job_gauges
 from rig.helm import LARDER, Json

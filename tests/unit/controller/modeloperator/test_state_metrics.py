@@ -8,7 +8,8 @@ import tests.builders.models_on_claims as build
 from controller.modeloperator.actions import WriteModelStatus
 from controller.modeloperator.decide import decide
 from controller.modeloperator.download_end import DownloadEnd
-from controller.modeloperator.state_metrics import ModelDownloadMetrics, model_gauges
+from controller.modeloperator.download_metrics import ModelDownloadMetrics
+from controller.modeloperator.state_metrics import model_gauges
 from shared.api.model import ModelObjectStatus
 from shared.download_report import DownloadReport
 from shared.kube.objects import Key
