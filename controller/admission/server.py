@@ -15,9 +15,9 @@ from controller.admission.callers import Callers
 from controller.admission.catalog.port import Catalog
 from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.model_injector.annotations import requested_names
-from controller.admission.model_injector.inject import inject_models
+from controller.admission.model_injector.inject_model_claims import inject_model_claims
 from controller.admission.pods.ephemeral import protect
-from controller.admission.pods.inject import Injection, inject
+from controller.admission.pods.inject_cached_models import Injection, inject_cached_models
 from controller.admission.pods.pod_annotations import Json, annotations_of
 from controller.admission.pods.replica_claims import add_placeholders
 from controller.admission.review import LONGEST_MESSAGE, MalformedReviewError, allow, read_review, refuse
@@ -103,7 +103,7 @@ def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) ->
         return protect(pod, review.old_object or {}, settings.store_root)
     if review.sub_resource or review.operation != "CREATE":
         return Injection()
-    return inject(pod, review.namespace, catalog, settings)
+    return inject_cached_models(pod, review.namespace, catalog, settings)
 
 
 async def add_models(review: Review, catalog: Catalog) -> Injection:
@@ -114,7 +114,7 @@ async def add_models(review: Review, catalog: Catalog) -> Injection:
     names = requested_names(annotations_of(pod))
     if names is None:
         return Injection()
-    return inject_models(pod, review.namespace, await catalog.injectable_models(review.namespace, names))
+    return inject_model_claims(pod, review.namespace, await catalog.injectable_models(review.namespace, names))
 
 
 def mutate_job(review: Review, settings: AdmissionSettings) -> list[Json]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.admission.paths import reaches
 from controller.admission.pods.containers import force_read_only
-from controller.admission.pods.inject import Injection
+from controller.admission.pods.inject_cached_models import Injection
 from controller.admission.pods.patch import json_patch
 from controller.admission.pods.pod_annotations import Json
 

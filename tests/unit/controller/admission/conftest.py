@@ -7,7 +7,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel, CatalogNode
-from controller.admission.pods.inject import inject
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Json, Rewrite
 
@@ -42,10 +42,10 @@ def rewrite(catalog: MemoryCatalog, settings: AdmissionSettings) -> Rewrite:
 
     def run(pod: Json) -> tuple[Json, tuple[str, ...]]:
         before = copy.deepcopy(pod)
-        first = inject(pod, "default", catalog, settings)
+        first = inject_cached_models(pod, "default", catalog, settings)
         assert pod == before
         after: Json = jsonpatch.apply_patch(pod, list(first.patch))
-        assert inject(after, "default", catalog, settings).patch == ()
+        assert inject_cached_models(after, "default", catalog, settings).patch == ()
         return after, first.warnings
 
     return run

@@ -8,7 +8,7 @@ import pytest
 
 from controller.admission.errors import AdmissionRefused, InvalidPath, InvalidRequest, ModelNotFound, MountConflict
 from controller.admission.injectable_model import InjectableModel
-from controller.admission.model_injector.inject import inject_models, volume_name
+from controller.admission.model_injector.inject_model_claims import inject_model_claims, volume_name
 
 Json = dict[str, Any]
 LLAMA = InjectableModel(
@@ -48,16 +48,16 @@ def pod(inject: str = "llama-3-8b", *containers: Json, **annotations: str) -> Js
 
 def injected(before: Json) -> Json:
     untouched = copy.deepcopy(before)
-    result = inject_models(before, "default", MODELS)
+    result = inject_model_claims(before, "default", MODELS)
     assert before == untouched
     after: Json = jsonpatch.apply_patch(before, list(result.patch))
-    assert inject_models(after, "default", MODELS).patch == ()
+    assert inject_model_claims(after, "default", MODELS).patch == ()
     return after
 
 
 def refusal(before: Json, kind: type[AdmissionRefused] = AdmissionRefused) -> str:
     with pytest.raises(kind) as caught:
-        inject_models(before, "default", MODELS)
+        inject_model_claims(before, "default", MODELS)
     return str(caught.value)
 
 
@@ -75,8 +75,8 @@ def variables(container: Json) -> dict[str, str]:
 
 def test_a_pod_without_the_annotation_is_left_unchanged() -> None:
     plain = {"metadata": {"annotations": {"models.example.com/mount-path": "nonsense"}}, "spec": {"containers": []}}
-    assert inject_models(plain, "default", MODELS).patch == ()
-    assert inject_models({"spec": {}}, "default", MODELS).patch == ()
+    assert inject_model_claims(plain, "default", MODELS).patch == ()
+    assert inject_model_claims({"spec": {}}, "default", MODELS).patch == ()
 
 
 def test_a_pod_with_one_model_matches_the_specification() -> None:
@@ -305,5 +305,5 @@ def test_the_number_of_models_and_the_length_of_messages_are_bounded() -> None:
 
 
 def test_a_misspelt_annotation_is_warned_about() -> None:
-    [warning] = inject_models(pod("a", readonly="false"), "default", MODELS).warnings
+    [warning] = inject_model_claims(pod("a", readonly="false"), "default", MODELS).warnings
     assert warning.startswith("annotation models.example.com/readonly is unknown and ignored")

@@ -11,8 +11,8 @@ from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import AdmissionRefused
 from controller.admission.injectable_model import InjectableModel
-from controller.admission.model_injector.inject import inject_models
-from controller.admission.pods.inject import inject
+from controller.admission.model_injector.inject_model_claims import inject_model_claims
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.settings import AdmissionSettings
 
 Json = dict[str, Any]
@@ -80,12 +80,14 @@ PODS = st.builds(
 
 
 def by_models(pod: Json) -> Json:
-    changed: Json = jsonpatch.apply_patch(pod, list(inject_models(pod, "ns", MODELS).patch))
+    changed: Json = jsonpatch.apply_patch(pod, list(inject_model_claims(pod, "ns", MODELS).patch))
     return changed
 
 
 def by_pods(pod: Json) -> Json:
-    changed: Json = jsonpatch.apply_patch(pod, list(inject(pod, "ns", CATALOG, AdmissionSettings()).patch))
+    changed: Json = jsonpatch.apply_patch(
+        pod, list(inject_cached_models(pod, "ns", CATALOG, AdmissionSettings()).patch)
+    )
     return changed
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InUse, ModelNotFound, MountConflict
-from controller.admission.pods.inject import inject
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.rules.validate import check_delete_model
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Json, Rewrite, base_model_pod
@@ -22,7 +22,7 @@ def test_the_kind_annotation_selects_among_models_of_the_same_name(
     catalog: MemoryCatalog, settings: AdmissionSettings
 ) -> None:
     def recorded(pod: Json) -> str:
-        patch = inject(pod, "team", catalog, settings).patch
+        patch = inject_cached_models(pod, "team", catalog, settings).patch
         return next(str(p["value"]) for p in patch if p["path"].endswith("larder.dev~1models"))
 
     assert recorded(asking()) == "team_llama@beef"
@@ -36,7 +36,7 @@ def test_a_model_that_the_required_kind_does_not_have_is_refused(
     with pytest.raises(
         ModelNotFound, match=r"no BaseModel 'llama' is visible from namespace default, .* requires that kind"
     ):
-        inject(asking(kind="BaseModel"), "default", catalog, settings)
+        inject_cached_models(asking(kind="BaseModel"), "default", catalog, settings)
 
 
 def test_only_the_named_container_gets_the_model(rewrite: Rewrite) -> None:
@@ -49,7 +49,7 @@ def test_only_the_named_container_gets_the_model(rewrite: Rewrite) -> None:
 
 def test_a_name_that_no_container_has_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     with pytest.raises(MountConflict, match="no container of that name"):
-        inject(asking(container="none"), "default", catalog, settings)
+        inject_cached_models(asking(container="none"), "default", catalog, settings)
 
 
 def test_pods_and_services_that_use_a_model_are_named() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import MountConflict
-from controller.admission.pods.inject import inject
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.pods.pod_annotations import MOUNT
 from controller.admission.settings import AdmissionSettings
 from controller.placement.volume_names import (
@@ -24,8 +24,10 @@ SETTINGS = AdmissionSettings()
 
 def admit(pod: Json, catalog: MemoryCatalog, namespace: str = "default") -> Json:
     """Send a pod through admission twice; the second pass must change nothing."""
-    after: Json = jsonpatch.apply_patch(copy.deepcopy(pod), list(inject(pod, namespace, catalog, SETTINGS).patch))
-    assert inject(after, namespace, catalog, SETTINGS).patch == ()
+    after: Json = jsonpatch.apply_patch(
+        copy.deepcopy(pod), list(inject_cached_models(pod, namespace, catalog, SETTINGS).patch)
+    )
+    assert inject_cached_models(after, namespace, catalog, SETTINGS).patch == ()
     return after
 
 
@@ -80,7 +82,7 @@ def test_an_unknown_mount_method_is_refused_with_the_valid_ones(catalog: MemoryC
     asking = base_model_pod("p", "llama")
     asking["metadata"]["annotations"][MOUNT] = "nfs"
     with pytest.raises(MountConflict, match=r"larder\.dev/mount is 'nfs'; write claim or hostPath"):
-        inject(asking, "default", catalog, SETTINGS)
+        inject_cached_models(asking, "default", catalog, SETTINGS)
 
 
 def test_a_copied_pod_gets_a_claim_in_place_of_its_host_path(catalog: MemoryCatalog) -> None:

@@ -10,7 +10,7 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InvalidRequest, ModelNotFound, ModelNotReady, MountConflict
-from controller.admission.pods.inject import inject
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.pods.pod_annotations import CONTAINER, LAYOUT, MOUNT_PATH, NAMED_MODELS, VARIABLE
 from controller.admission.settings import AdmissionSettings
 from controller.placement.volume_names import CLAIMS_ANNOTATION
@@ -47,8 +47,10 @@ def admit(catalog: MemoryCatalog, names: str, *containers: str, **annotations: s
 
 
 def twice(catalog: MemoryCatalog, pod: Json) -> Json:
-    after: Json = jsonpatch.apply_patch(copy.deepcopy(pod), list(inject(pod, "team", catalog, SETTINGS).patch))
-    assert inject(after, "team", catalog, SETTINGS).patch == ()
+    after: Json = jsonpatch.apply_patch(
+        copy.deepcopy(pod), list(inject_cached_models(pod, "team", catalog, SETTINGS).patch)
+    )
+    assert inject_cached_models(after, "team", catalog, SETTINGS).patch == ()
     return after
 
 

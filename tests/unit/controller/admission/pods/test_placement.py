@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.errors import InvalidRequest, ModelNotReady, MountConflict
-from controller.admission.pods.inject import inject
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.pods.pod_annotations import (
     MOUNT,
     NAMED_MODELS,
@@ -96,8 +96,10 @@ def models() -> MemoryCatalog:
 def admit(catalog: MemoryCatalog, pod: Json, default: Placement = "required") -> Json:
     """Send a pod of namespace `team` through admission twice; the second pass must change nothing."""
     settings = AdmissionSettings(placement=default)
-    after: Json = jsonpatch.apply_patch(copy.deepcopy(pod), list(inject(pod, "team", catalog, settings).patch))
-    assert inject(after, "team", catalog, settings).patch == ()
+    after: Json = jsonpatch.apply_patch(
+        copy.deepcopy(pod), list(inject_cached_models(pod, "team", catalog, settings).patch)
+    )
+    assert inject_cached_models(after, "team", catalog, settings).patch == ()
     return after
 
 
@@ -257,7 +259,7 @@ def test_a_bound_pod_cannot_request_a_gate_and_gets_none_by_default(models: Memo
 
 
 def test_a_bound_pod_is_warned(models: MemoryCatalog) -> None:
-    result = inject(named("one", nodeName="n"), "team", models, AdmissionSettings())
+    result = inject_cached_models(named("one", nodeName="n"), "team", models, AdmissionSettings())
     assert "not meant for, kubelet fails the pod" in result.warnings[0]
 
 

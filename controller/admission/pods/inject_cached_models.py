@@ -1,4 +1,4 @@
-"""Turns a pod into a JSON patch: the selectors and read-only mounts of its models, and the claims of a replica."""
+"""Gives pods the cached models that they name, and replicas their claims: builds the JSON patch of a pod."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -47,7 +47,9 @@ class Injection:
     unread: CatalogModel | None = None
 
 
-def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings) -> Injection:
+def inject_cached_models(
+    pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings
+) -> Injection:
     """Return the changes that give a pod its models; none on a second pass. Raises AdmissionRefused.
 
     A pod that names a base model gets it or is rejected; a KServe pod without a matching cache keeps its own download.
@@ -59,7 +61,7 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     draft: Json = copy.deepcopy(dict(pod))
     _clear_records(draft)
     volumes = pod_volumes(pod, namespace, catalog, settings)
-    results = _inject_models(draft, pod, catalog, settings, volumes)
+    results = _inject_requested(draft, pod, catalog, settings, volumes)
     check_host_paths(draft["spec"], [r.volume for r in results if r.volume], settings.store_root)
     models = [r.model for r in results if r.model]
     if models:
@@ -80,7 +82,7 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings), unread)
 
 
-def _inject_models(
+def _inject_requested(
     draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings, volumes: PodVolumes
 ) -> list[InjectionResult]:
     """Change the draft for each annotation that asks for models; first remove what is no longer asked for."""

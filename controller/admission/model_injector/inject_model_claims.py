@@ -30,7 +30,7 @@ from controller.admission.pods.containers import (
     mounts_of,
     path_of,
 )
-from controller.admission.pods.inject import Injection
+from controller.admission.pods.inject_cached_models import Injection
 from controller.admission.pods.model_mounts import chosen_containers
 from controller.admission.pods.named_models import parse_reference, references_in, variables_of
 from controller.admission.pods.patch import json_patch
@@ -41,7 +41,7 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _LONGEST_VOLUME, _HASH_HEX = 63, 8
 
 
-def inject_models(pod: Mapping[str, Any], namespace: str, models: Mapping[str, InjectableModel]) -> Injection:
+def inject_model_claims(pod: Mapping[str, Any], namespace: str, models: Mapping[str, InjectableModel]) -> Injection:
     """Return the changes that give a pod the Models that it names; none on a second pass. Raises AdmissionRefused.
 
     `models` are those of the pod's namespace that exist, by name.
