@@ -29,11 +29,11 @@ class ControllerSettings(BaseSettings):
     default_bandwidth_limit: int = 0  # bytes per second; 0 is no limit
     agent_image: str = "larder-agent"  # image of metadata and download Jobs
     agent_image_pull_policy: str = "IfNotPresent"
+    claims_tolerations: list[dict[str, Any]] = []  # of the same Jobs, as JSON
+    claims_image_pull_secrets: list[dict[str, str]] = []  # of the same Jobs, in their namespace, as JSON
     claims_require_namespace_label: bool = False  # of ClusterBaseModels' claims: larder.dev/allow-cluster-models
     inference_services: bool = False  # whether to reconcile InferenceServices, if Larder owns the kind
     training_jobs: bool = False  # whether to reconcile TrainingJobs
-    claims_tolerations: list[dict[str, Any]] = []  # of the same Jobs, as JSON
-    claims_image_pull_secrets: list[dict[str, str]] = []  # of the same Jobs, in their namespace, as JSON
     dra: bool = False  # whether ResourceClaims may hold models as devices; such models are in use
     dra_plugins: bool = False  # whether the DRA driver adds devices of plugins to those claims
     models: bool = False  # whether to reconcile Models
