@@ -53,7 +53,7 @@ COMPLETE_PHASES = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)  # the snapshot
 
 
 class Claim(ApiStruct, frozen=True, kw_only=True):
-    """An object that wants the entry to be on the node."""
+    """An object that wants the entry to be on the node. It is not a PersistentVolumeClaim or ResourceClaim."""
 
     kind: Annotated[str, Meta(max_length=63, description="Kind of the object.")]
     namespace: Annotated[
@@ -81,17 +81,22 @@ class Entry(ApiStruct, frozen=True, kw_only=True):
     id: Annotated[ModelId, Meta(description="ID of the model: its name, or `<namespace>_<name>` if it is namespaced.")]
     revision: Annotated[Revision, Meta(description="Commit or digest of the revision.")]
     uri: Annotated[
-        str, Meta(max_length=2048, description="Canonical URI of the model. Empty if only its files are known.")
+        str,
+        Meta(
+            max_length=2048,
+            description="Canonical form of the URI that the model declares. The agent downloads from the URI in the "
+            "manifest. Empty if only the files of the model are known.",
+        ),
     ] = ""
     manifest: Annotated[
         str, Meta(max_length=64, description="Digest of the manifest, which the controller serves.")
     ] = ""
     size: Annotated[int, Meta(description="Size of one copy in bytes.")] = 0
     priority: Annotated[
-        int, Meta(description="Highest priority of the claims. Entries with higher priority are downloaded first.")
+        int, Meta(description="Highest priority in `claims`. Entries with higher priority are downloaded first.")
     ] = 0
     pinned: Annotated[bool, Meta(description="If true, the entry is never evicted.")] = False
-    reserved: Annotated[bool, Meta(description="If true, the files stay on the node when no claim is left.")] = False
+    reserved: Annotated[bool, Meta(description="If true, the files stay on the node when `claims` is empty.")] = False
     state: Annotated[
         str,
         Meta(
