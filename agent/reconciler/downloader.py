@@ -11,7 +11,7 @@ from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
 from shared.api.model_node import Entry
-from shared.api.wire import CredentialsResponse as Granted
+from shared.api.wire import CredentialsResponse
 from shared.errors import AuthDenied, PickleRefused
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.schemes import open_source
@@ -32,7 +32,7 @@ class Downloader:
         self,
         entry: Entry,
         plan: DownloadPlan,
-        granted: Granted,
+        response: CredentialsResponse,
         damaged: Snapshot | None,
         progress: Progress,
         stop: threading.Event,
@@ -42,7 +42,7 @@ class Downloader:
         Args:
             entry: The entry of the ModelNode.
             plan: The files.
-            granted: The credentials, and peers that have the files.
+            response: What the controller sent for the claims of the entry.
             damaged: A snapshot to repair instead of a new one to commit.
             progress: Counters to update.
             stop: Ends the download within a second once set.
@@ -55,7 +55,7 @@ class Downloader:
             Stopped: `stop` was set.
         """
         is_repair = damaged is not None and damaged.manifest_digest == plan.digest
-        result = self._fetch(entry, plan, granted, progress, stop, prove_access=not is_repair)
+        result = self._fetch(entry, plan, response, progress, stop, prove_access=not is_repair)
         if not plan.manifest.allow_pickle:
             self._refuse_pickles(plan, result)
         if damaged is None:
@@ -77,14 +77,14 @@ class Downloader:
         self,
         entry: Entry,
         plan: DownloadPlan,
-        granted: Granted,
+        response: CredentialsResponse,
         progress: Progress,
         stop: threading.Event,
         *,
         prove_access: bool,
     ) -> FetchResult:
         """Try the credentials of the claims in order until the source accepts one."""
-        candidates = [Credentials(g.values, g.hosts) for g in granted.grants] or [ANONYMOUS]
+        candidates = [Credentials(c.values, c.hosts) for c in response.grants] or [ANONYMOUS]
         refusals: list[AuthDenied] = []
         for credentials in candidates:
             source = open_source(parse_uri(plan.manifest.uri), credentials, self.sources)

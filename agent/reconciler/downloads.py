@@ -150,12 +150,12 @@ class Downloads:
     ) -> Ending:
         try:
             try:
-                granted = await self.api.credentials(entry.id, entry.revision)
+                response = await self.api.credentials(entry.id, entry.revision)
             except LarderError as error:
                 return NoCredentials(error)
             snapshot, moved_bytes = await asyncio.get_running_loop().run_in_executor(
                 self.threads, self.downloader.download,
-                entry, running.plan, granted, damaged, progress, running.stop,
+                entry, running.plan, response, damaged, progress, running.stop,
             )  # fmt: skip
         except engine.Stopped:
             return OutOfSpace(running.out_of_space) if running.out_of_space else DownloadStopped()

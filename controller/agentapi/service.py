@@ -13,7 +13,7 @@ from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader
 from shared.api.model_node import PATH, Claim, Entry, EntryState, ModelNode
-from shared.api.wire import CredentialGrant, CredentialsRequest, CredentialsResponse
+from shared.api.wire import ClaimCredentials, CredentialsRequest, CredentialsResponse
 from shared.errors import AuthDenied, LarderError, NotGranted
 from shared.kube.collection import get_object
 from shared.kube.transport import Kube
@@ -40,26 +40,26 @@ class AgentService:
         """Return the values of each claim's Secret. Raises NotGranted, AuthDenied, KubeError."""
         key = (request.id, request.revision)
         entry = await self._entry(agent, lambda e: e.key == key and e.state == EntryState.PRESENT, f"model {key[0]}")
-        grants: list[CredentialGrant] = []
+        found: list[ClaimCredentials] = []
         denied: LarderError | None = None
         for claim in entry.claims:
             try:
-                grants.append(await self._grant(claim, entry))
+                found.append(await self._credentials_of(claim, entry))
             except (AuthDenied, NotGranted) as error:
                 denied = error
-        if denied is not None and not grants:
+        if denied is not None and not found:
             raise denied
-        _log.info("credentials_given", node=agent.node, model=entry.id, keys=[sorted(g.values) for g in grants])
-        return CredentialsResponse(tuple(grants))
+        _log.info("credentials_given", node=agent.node, model=entry.id, keys=[sorted(g.values) for g in found])
+        return CredentialsResponse(tuple(found))
 
-    async def _grant(self, claim: Claim, entry: Entry) -> CredentialGrant:
+    async def _credentials_of(self, claim: Claim, entry: Entry) -> ClaimCredentials:
         demand = await self._demand(claim, entry)
         if demand is None:
             raise NotGranted(
                 f"{claim.kind} {claim.name} was replaced, or now names another source or one that is not allowed"
             )
-        found = await self.secrets.credentials_of(demand)
-        return CredentialGrant(claim.uid, dict(found.values), found.hosts)
+        secret = await self.secrets.credentials_of(demand)
+        return ClaimCredentials(claim.uid, dict(secret.values), secret.hosts)
 
     async def _demand(self, claim: Claim, entry: Entry) -> Demand | None:
         """Return what a claim's object requests, read live before concluding that it requests something else."""

@@ -16,7 +16,7 @@ class CredentialsRequest(msgspec.Struct, frozen=True):
     revision: str
 
 
-class CredentialGrant(msgspec.Struct, frozen=True):
+class ClaimCredentials(msgspec.Struct, frozen=True):
     """The values of a Secret for one claim, by key, and the hosts they may be sent to; `*` alone is not allowed."""
 
     claim_uid: str
@@ -25,13 +25,13 @@ class CredentialGrant(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         """Return the keys without any values."""
-        return f"Grant(claim_uid={self.claim_uid!r}, keys={sorted(self.values)}, hosts={self.hosts})"
+        return f"ClaimCredentials(claim_uid={self.claim_uid!r}, keys={sorted(self.values)}, hosts={self.hosts})"
 
 
 class CredentialsResponse(msgspec.Struct, frozen=True):
-    """One grant per claim, in the order of the claims in the entry."""
+    """The credentials for each claim, in the order of the claims in the entry."""
 
-    grants: tuple[CredentialGrant, ...]
+    grants: tuple[ClaimCredentials, ...]
 
 
 class EntryProgress(msgspec.Struct, frozen=True):

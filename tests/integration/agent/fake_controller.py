@@ -10,7 +10,7 @@ from typing import Self
 import msgspec
 import trustme
 
-from shared.api.wire import CredentialGrant, CredentialsRequest, CredentialsResponse, Problem, ProgressReport
+from shared.api.wire import ClaimCredentials, CredentialsRequest, CredentialsResponse, Problem, ProgressReport
 from shared.manifest import Manifest
 
 
@@ -20,7 +20,7 @@ class FakeController:
     def __init__(self, ca: trustme.CA, token: str) -> None:
         self.token = token
         self.manifests: dict[str, bytes] = {}
-        self.grants: dict[tuple[str, str], tuple[CredentialGrant, ...]] = {}
+        self.grants: dict[tuple[str, str], tuple[ClaimCredentials, ...]] = {}
         self.refusals: dict[str, Problem] = {}  # by path
         self.progress: list[ProgressReport] = []
         self.asked: list[str] = []

@@ -7,7 +7,7 @@ import pytest
 import trustme
 
 from agent.controller_client import ControllerClient, error_of_response
-from shared.api.wire import CredentialGrant, EntryProgress, Problem, ProgressReport
+from shared.api.wire import ClaimCredentials, EntryProgress, Problem, ProgressReport
 from shared.errors import AuthDenied, NotGranted, RateLimited, Unreachable
 from shared.manifest import File, build_manifest
 from tests.integration.agent.fake_controller import FakeController, write_ca
@@ -36,10 +36,10 @@ async def test_a_manifest_that_does_not_match_its_digest_is_refused(
 async def test_credentials_are_received_and_progress_is_sent(
     client: ControllerClient, fake_controller: FakeController
 ) -> None:
-    fake_controller.grants["m", "r1"] = (CredentialGrant("c", {"HF_TOKEN": "x"}, ("hub",)),)
-    granted = await client.credentials("m", "r1")
-    assert granted.grants[0].values == {"HF_TOKEN": "x"}
-    assert "x'" not in repr(granted)
+    fake_controller.grants["m", "r1"] = (ClaimCredentials("c", {"HF_TOKEN": "x"}, ("hub",)),)
+    response = await client.credentials("m", "r1")
+    assert response.grants[0].values == {"HF_TOKEN": "x"}
+    assert "x'" not in repr(response)
     report = ProgressReport((EntryProgress("m", "r1", 1, 2),))
     await client.report(report)
     assert fake_controller.progress == [report]

@@ -14,7 +14,7 @@ from rig.control_plane import ControlPlane
 from rig.hub.faults import Corrupt, Refuse, Stall
 from rig.hub.repository import RepositoryAccess
 from shared.api.model_node import Claim
-from shared.api.wire import CredentialGrant, EntryProgress, Problem
+from shared.api.wire import ClaimCredentials, EntryProgress, Problem
 from tests.integration.agent.node_under_test import Bench, Model
 from tests.integration.agent.sentinel import Sentinel
 
@@ -194,8 +194,8 @@ def test_progress_is_reported_while_a_download_runs(bench: Bench) -> None:
 class TestCredentials:
     def test_valid_credentials_of_any_claim_are_enough(self, bench: Bench) -> None:
         model = self.private(bench)
-        wrong = CredentialGrant("one", {"HF_TOKEN": "wrong"})
-        right = CredentialGrant("two", {"HF_TOKEN": "right"})
+        wrong = ClaimCredentials("one", {"HF_TOKEN": "wrong"})
+        right = ClaimCredentials("two", {"HF_TOKEN": "right"})
         bench.controller.grants[model.entry.key] = (wrong, right)
         bench.start()
         bench.want(model.entry)
@@ -204,12 +204,12 @@ class TestCredentials:
 
     def test_wrong_credentials_fail_the_entry_until_a_claim_changes(self, bench: Bench) -> None:
         model = self.private(bench)
-        bench.controller.grants[model.entry.key] = (CredentialGrant("one", {"HF_TOKEN": "wrong"}),)
+        bench.controller.grants[model.entry.key] = (ClaimCredentials("one", {"HF_TOKEN": "wrong"}),)
         bench.start()
         bench.want(model.entry)
         bench.wait_phase(model, "Failed", "AuthDenied")
 
-        bench.controller.grants[model.entry.key] = (CredentialGrant("one", {"HF_TOKEN": "right"}),)
+        bench.controller.grants[model.entry.key] = (ClaimCredentials("one", {"HF_TOKEN": "right"}),)
         bench.want(
             msgspec.structs.replace(
                 model.entry, claims=[Claim(kind="ClusterModelCache", name="c", uid="c", secret="another")]

@@ -3,7 +3,7 @@
 import msgspec
 
 from rig.hub.repository import RepositoryAccess, RepositoryFile
-from shared.api.wire import CredentialGrant
+from shared.api.wire import ClaimCredentials
 from shared.manifest import Manifest
 from tests.integration.agent.node_under_test import Bench, Model
 
@@ -18,7 +18,7 @@ def private_model(bench: Bench) -> Model:
     bench.hub.push(
         repo, bench.state / "pushed" / "team-a_model", access=RepositoryAccess(frozenset({TOKEN}), gated=True)
     )
-    bench.controller.grants[model.entry.key] = (CredentialGrant("uid-a", {"HF_TOKEN": TOKEN}, ()),)
+    bench.controller.grants[model.entry.key] = (ClaimCredentials("uid-a", {"HF_TOKEN": TOKEN}, ()),)
     bench.want(model.entry)
     bench.start()
     bench.wait_phase(model, "Ready")

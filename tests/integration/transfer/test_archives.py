@@ -25,7 +25,7 @@ from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
 from rig.processes import wait_until
 from shared.api.model_node import Entry
-from shared.api.wire import CredentialsResponse as Granted
+from shared.api.wire import CredentialsResponse
 from shared.errors import AuthDenied, InsufficientStorage, LarderError, PickleRefused
 from shared.sources.memory import MemorySource
 from shared.sources.port import ANONYMOUS, Credentials
@@ -141,7 +141,9 @@ class TestRefusal:
         downloader = Downloader(store, settings, RateLimiter(), 2)
         entry = Entry(id="llama", revision=manifest.revision)
         with pytest.raises(PickleRefused, match=r"weights\.bin"):
-            downloader.download(entry, DownloadPlan(manifest), Granted(()), None, Progress(), threading.Event())
+            downloader.download(
+                entry, DownloadPlan(manifest), CredentialsResponse(()), None, Progress(), threading.Event()
+            )
         assert store.snapshots.all() == []
         assert store.blobs.paths() == {}
 
