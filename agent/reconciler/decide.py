@@ -16,7 +16,7 @@ from agent.reconciler.observation import (
     Removing,
     Reserved,
     Work,
-    is_claim,
+    is_on_pvc,
     is_present,
 )
 from agent.reconciler.startup_taint import startup_taint_dues_s, startup_taint_removal
@@ -38,7 +38,7 @@ def decide(observation: Observation) -> list[Action]:
         actions += _preparations(observation)
         actions += _reservations(observation)
         actions += _starts(observation)
-        actions += [Skip(e) for e in observation.entries.values() if is_claim(e) and e.key not in observation.skipped]
+        actions += [Skip(e) for e in observation.entries.values() if is_on_pvc(e) and e.key not in observation.skipped]
         actions += _inspections(observation)
     if removal := startup_taint_removal(observation):
         actions.append(removal)

@@ -3,7 +3,15 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.reconciler.observation import Fetching, HeldSnapshot, Key, Observation, Removing, is_claim, is_present
+from agent.reconciler.observation import (
+    Fetching,
+    HeldSnapshot,
+    Key,
+    Observation,
+    Removing,
+    is_on_pvc,
+    is_present,
+)
 from shared.api.model_node import Entry, EntryState
 from shared.names import (
     DRAINING_PREFIX,
@@ -71,12 +79,12 @@ def _draining(observation: Observation) -> Iterator[JustifiedLabels]:
 
 def is_leaving(entry: Entry) -> bool:
     """Return whether the files of an entry are about to be removed, or are being removed."""
-    return entry.state in (EntryState.DRAINING, EntryState.ABSENT) and not is_claim(entry)
+    return entry.state in (EntryState.DRAINING, EntryState.ABSENT) and not is_on_pvc(entry)
 
 
 def is_closed_to_pods(observation: Observation, entry: Entry) -> bool:
     """Return whether the Node's labels keep new pods away from the files of a leaving entry."""
-    closed = entry.key not in observation.held or is_claim(entry) or draining_label(*entry.key) in observation.labels
+    closed = entry.key not in observation.held or is_on_pvc(entry) or draining_label(*entry.key) in observation.labels
     return closed and (ready_label(entry.id) not in observation.labels or is_ready_by_another(observation, entry.key))
 
 
@@ -101,7 +109,7 @@ def _justified_by(observation: Observation, key: Key, held: HeldSnapshot, entry:
     if entry is None:
         undecided = not observation.synced
         return JustifiedLabels(kept=both) if undecided or not held.damaged else JustifiedLabels()
-    if is_claim(entry):
+    if is_on_pvc(entry):
         return JustifiedLabels()
     intact = observation.is_intact(key, entry.manifest)
     match entry.state:

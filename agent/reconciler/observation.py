@@ -148,7 +148,7 @@ class Observation:
     labels: Mapping[str, str] = field(default_factory=dict)  # of our families only
     synced: bool = False
     model_node: ModelNode | None = None
-    held: Mapping[Key, HeldSnapshot] = field(default_factory=dict)
+    held: Mapping[Key, HeldSnapshot] = field(default_factory=dict)  # complete snapshots on disk, damaged ones too
     frees: Mapping[Key, int] = field(default_factory=dict)  # bytes freed if that snapshot alone is removed
     works: Mapping[Key, Work] = field(default_factory=dict)
     failures: Mapping[Key, Failure] = field(default_factory=dict)
@@ -217,11 +217,11 @@ def fingerprint(entry: Entry) -> Fingerprint:
     return entry.uri, entry.manifest, entry.state, claims
 
 
-def is_claim(entry: Entry) -> bool:
+def is_on_pvc(entry: Entry) -> bool:
     """Return whether the model is on a PersistentVolumeClaim, which the agent never handles."""
     return entry.uri.startswith("pvc://")
 
 
 def is_present(entry: Entry) -> bool:
     """Return whether the entry is wanted and the agent can provide it."""
-    return entry.state == EntryState.PRESENT and not is_claim(entry)
+    return entry.state == EntryState.PRESENT and not is_on_pvc(entry)

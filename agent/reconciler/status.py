@@ -15,7 +15,7 @@ from agent.reconciler.observation import (
     Removed,
     Removing,
     Reserved,
-    is_claim,
+    is_on_pvc,
 )
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
 from agent.store.floor import StoreVolume
@@ -67,7 +67,7 @@ def _with_less_metadata(status: ModelNodeStatus, surplus_bytes: int) -> ModelNod
 def _entry_status(entry: Entry, observation: Observation) -> EntryStatus | None:
     match entry.state:
         case EntryState.PRESENT:
-            return None if is_claim(entry) else _present(entry, observation)
+            return None if is_on_pvc(entry) else _present(entry, observation)
         case EntryState.DRAINING:
             return _draining(entry, observation)
         case EntryState.ABSENT:
