@@ -1,4 +1,4 @@
-"""Tracks when draining entries were closed to new pods and claims, on the controller's own clock."""
+"""Tracks when draining entries were closed to new pods and ResourceClaims, on the controller's own clock."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Acknowledgement:
     Args:
         since: When the entry began to drain, as the ModelNode says.
         at: When the confirmation was first seen.
-        closed_at: When the entry was first seen closed to claims as well; None before that.
+        closed_at: When the entry was first seen closed to ResourceClaims as well; None before that.
     """
 
     since: str
@@ -51,7 +51,7 @@ class Acknowledgements:
         return new
 
     def close(self, name: str, keys: Collection[EntryKey], now: datetime) -> None:
-        """Record that no new claim can get these entries any more."""
+        """Record that these entries can no longer be allocated to new ResourceClaims."""
         seen = self._seen.get(name, {})
         for key in keys & seen.keys():
             seen[key] = Acknowledgement(seen[key].since, seen[key].at, now)
@@ -68,7 +68,7 @@ def still_offered(
 
     Args:
         acknowledged: When their agent confirmed the drain.
-        devices: The devices that the driver offers to new claims.
+        devices: The devices that the driver offers to new ResourceClaims.
         now: The current time.
     """
     earliest = now - timedelta(seconds=_WITHDRAWAL_S)

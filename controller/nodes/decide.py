@@ -5,8 +5,8 @@ ask for more. `decide` is then called again on the same view with the answer add
 
     from caches ── ListUsers ──► + `users`, a live list ── ConfirmUnwanted ──► + `unwanted`, by live reads ──► Write
 
-Most runs remove nothing and write at once. If drivers offer models to claims, `ListOffers` comes first, for entries
-that drain. For files without an entry, the live reads come before the list of pods.
+Most runs remove nothing and write at once. If drivers offer models to ResourceClaims, `ListOffers` comes first for
+draining entries. For files without an entry, the live reads come before the list of pods.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class ListOffers:
-    """Entries drain, and the node's driver may still offer them to claims: list its devices, then decide again."""
+    """Entries are draining that the node's driver may still offer to ResourceClaims: list its devices, decide again."""
 
 
 @dataclass(frozen=True, slots=True)

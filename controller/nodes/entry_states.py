@@ -13,7 +13,7 @@ from shared.kube.objects import timestamp
 
 @dataclass(frozen=True, slots=True)
 class RemovalTiming:
-    """The delays of a removal, and the idle time before a model of equal priority may evict another, in seconds."""
+    """The delays of a removal, and how long a model must be idle before one of equal priority may evict it, in seconds."""
 
     drain_s: float = 30
     users_s: float = 30

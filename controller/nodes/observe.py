@@ -67,7 +67,7 @@ class NodeObserver:
             in_use=self._in_use(name, model_node) if model_node else frozenset(),
             acknowledged=closed,
             offered={key: drain.at for key, drain in drains.items() if key not in closed},
-            group_of=self._groups_of_claims(node),
+            group_of=self._groups_of_demands(node),
             retained=self.cluster.models.retained(),
             awaited=awaited,
             restored=self._restored(name, awaited, demands),
@@ -75,7 +75,7 @@ class NodeObserver:
         )
 
     async def with_users(self, view: NodeView) -> NodeView:
-        """Add the node's pods and the claims that hold its models, listed live."""
+        """Add the pods that mount the node's models and the ResourceClaims that hold them as devices, listed live."""
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
         pods = [decode(raw, Json) async for page in pages(self.kube, PODS, query) for raw in page.items]
         mounts_claims = any(claims_of(pod) for pod in pods)
@@ -87,7 +87,7 @@ class NodeObserver:
         return replace(view, users=users)
 
     async def with_offers(self, view: NodeView, now: datetime) -> NodeView:
-        """Add which draining entries the node's driver still offers to claims, listed live."""
+        """Add which draining entries the node's driver still offers to ResourceClaims, listed live."""
         devices = await self.offers.on_node(view.name)
         offered = still_offered(view.offered, devices, now)
         if late := {key for key in view.offered.keys() - offered.keys() if device_name(*key) in devices}:
@@ -105,7 +105,7 @@ class NodeObserver:
         return replace(view, unwanted=keys - wanted - protected, protected=protected)
 
     def _in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
-        """Return the entries that watched pods mount or watched claims hold."""
+        """Return the entries that watched pods mount or that watched ResourceClaims hold as devices."""
         return self.cluster.pod_users.in_use(name, model_node) | self.cluster.device_claims.in_use(name, model_node)
 
     def _closed_at(self, drain: Acknowledgement) -> datetime | None:
@@ -134,7 +134,7 @@ class NodeObserver:
         left = ((key, self.cluster.held_revisions.left_s(key)) for key in old)
         return {key: left_s for key, left_s in left if left_s > 0}
 
-    def _groups_of_claims(self, node: Node) -> dict[str, str]:
+    def _groups_of_demands(self, node: Node) -> dict[str, str]:
         """Return, for each demand that names groups, the first group that the node belongs to."""
         member_of = self.cluster.membership.of(node)
         if not member_of:
@@ -154,6 +154,6 @@ def _known(view: NodeView) -> set[EntryKey]:
 
 
 async def _paths_of_claims(kube: Kube, store_root: str) -> dict[Key, str]:
-    """Return the directory on nodes behind each claim of a model, read live. Raises KubeError."""
+    """Return the directory on nodes behind each PersistentVolumeClaim for a model, read live. Raises KubeError."""
     listed = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
     return {volume.claim: volume.spec.local.path for volume in listed if is_our_volume(volume, store_root)}

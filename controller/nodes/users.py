@@ -20,7 +20,7 @@ def users_of(
     """Return the non-terminal pods, including Terminating ones, that mount each entry, as `namespace/name`.
 
     Admission gives every user a volume. A node selector alone does not count, as anyone could use one to block removal.
-    `path_of_claim` has the directory on the node behind each claim.
+    `path_of_claim` has the directory on the node behind each PersistentVolumeClaim.
     """
     known = sorted(entries)
     users: dict[EntryKey, list[str]] = {}

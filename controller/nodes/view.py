@@ -35,9 +35,10 @@ class NodeView:
     Attributes:
         demands: Those with a resolved source and without a conflict.
         declared_uids: The uids of CRs that exist and are not being deleted, whether they target the node or not.
-        acknowledged: When an entry that drains was first seen closed: its agent has confirmed it, and no new claim can
-            get it as a device.
-        offered: Draining entries that claims may still get, with the time when their agent confirmed the drain.
+        acknowledged: When a draining entry was first seen closed: its agent has confirmed the drain, and no new
+            ResourceClaim can get it as a device.
+        offered: Draining entries that new ResourceClaims may still get, with the time when their agent confirmed the
+            drain.
         offers_read: Whether a live list of the node's devices has confirmed `offered`.
         users: The pods that use each entry; None until pods have been listed live.
         unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
@@ -46,7 +47,7 @@ class NodeView:
         unplaced: Entries that do not fit into the ModelNode, each with the reason.
         awaited: Snapshots that pods on the node mount and that are not complete there.
         restored: The awaited snapshots that this ModelNode does not list, with the entries of another node.
-        held: Listed revisions that no longer serve but stay for unscheduled pods, with the seconds left.
+        held: Listed revisions that no longer serve but are kept for unscheduled pods, with the seconds left.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The location of a model on a claim."""
+"""The location of a model on a PersistentVolumeClaim."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +9,7 @@ from shared.uri.model_uri import PvcUri, parse_uri
 
 @dataclass(frozen=True, slots=True)
 class ClaimPath:
-    """A directory (or file) on a claim; `sub_path` is relative to the claim's root."""
+    """A directory or file on a PersistentVolumeClaim; `sub_path` is relative to the claim's root."""
 
     namespace: str
     claim: str

@@ -18,10 +18,10 @@ LONGEST_TEXT = 16 * 1024
 
 
 def promised_snapshots(namespace: str, annotations: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the model ids and revisions that a pod was given, in order, without models on claims.
+    """Return the model ids and revisions that a pod was given, in order, without models on PersistentVolumeClaims.
 
-    Anyone may write the annotation later: models of other namespaces are left out, and one of more than 32 parts or
-    16 KiB counts as empty.
+    Anyone may write the annotation later. So models of other namespaces are left out, and an annotation of more than 32
+    parts or 16 KiB counts as empty.
     """
     text = annotations.get(MODELS_ANNOTATION, "")
     if len(text) > LONGEST_TEXT or text.count(",") >= MOST_MODELS:

@@ -76,9 +76,9 @@ class Shares:
         owner = f"namespace {namespace} has" if namespace else "cluster-scoped models have"
         return (
             f"{owner} {use.entries} models on this node already, which take {format_bytes(use.size_bytes)} of its "
-            f"ModelNode; it holds at most {capacity.entries} models and {format_bytes(capacity.size_bytes)}, of which "
-            f"{capacity.entries - self.total.entries} and "
-            f"{format_bytes(capacity.size_bytes - self.total.size_bytes)} are "
+            f"ModelNode; it holds at most {capacity.entries} models and {format_bytes(capacity.size_bytes)}; "
+            f"{capacity.entries - self.total.entries} models and "
+            f"{format_bytes(capacity.size_bytes - self.total.size_bytes)} are still free, but "
             "reserved for others; delete models that this node does not need, or select fewer nodes for them; this "
             "model is placed once there is room"
         )

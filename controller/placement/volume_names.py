@@ -1,4 +1,4 @@
-"""The names of volumes and claims, and the annotation that maps a pod's claims to snapshots."""
+"""The names of volumes and PersistentVolumeClaims, and the annotation that maps a pod's claims to snapshots."""
 
 import hashlib
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def hashed_claim(name: str, uid: str) -> str:
 
 
 def volume_names(namespace: str, claim: str) -> tuple[str, str]:
-    """Return the names for the volume of a claim: the proposal's, and another if that is taken or too long."""
+    """Return the names for the volume of a claim: `<claim>-<namespace>`, and one for when that is taken or too long."""
     plain = f"{claim}-{namespace}"
     hashed = _with_hash(plain, f"{namespace}/{claim}")
     return (plain if len(plain) <= _LONGEST_NAME else hashed), hashed

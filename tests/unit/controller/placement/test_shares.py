@@ -57,7 +57,7 @@ def test_a_refusal_states_the_numbers_and_a_remedy() -> None:
     assert len(refused) == 15
     (message,) = set(refused.values())
     assert "namespace greedy has 5 models on this node already" in message
-    assert "at most 10 models and 976.6 KiB, of which 5" in message
+    assert "at most 10 models and 976.6 KiB; 5 models and" in message
     assert "delete models" in message
 
 
