@@ -26,7 +26,7 @@ class PreparationView:
         ref: The claim that kubelet asks the driver to prepare.
         node_name: This node.
         claim: The claim, read live; None if it does not exist.
-        pods: The pods for which the claim is reserved; empty if device plugins are not asked.
+        pods: The pods for which the claim is reserved; empty if no device plugin is called.
         entries: The entries of this node's ModelNode, read live.
         held: The snapshots on disk, by device name.
     """

@@ -54,7 +54,7 @@ class WriteCacheStatus:
     """Report to the user.
 
     Args:
-        state: The proposal's state.
+        state: The state in `status.storageStatus`.
         reason: Reason of the condition Ready.
         message: Message of the condition Ready.
         is_stalled: Whether nothing will change without manual action.

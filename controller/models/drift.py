@@ -23,7 +23,7 @@ _RETRY_S = 900.0  # after a failed check
 _log = structlog.get_logger()
 
 
-def is_pinned(uri: str) -> bool:
+def is_immutable(uri: str) -> bool:
     """Return whether a canonical URI names a commit or digest, which can never change."""
     try:
         parsed = parse_uri(uri)

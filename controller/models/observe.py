@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from controller.models.drift import DriftChecker, is_pinned
+from controller.models.drift import DriftChecker, is_immutable
 from controller.models.finalizers import finalizer_of
 from controller.models.resolver import Resolver
 from controller.models.users import known_users
@@ -60,7 +60,7 @@ class ModelObserver:
         return Obstacle("OutdatedDefinition", message, retryable=True) if message else None
 
     def _drift_check_in_s(self, demand: Demand) -> float | None:
-        can_drift = demand.placeable and demand.resolution is not None and not is_pinned(demand.uri)
+        can_drift = demand.placeable and demand.resolution is not None and not is_immutable(demand.uri)
         return self.drift.next_check_in_s(demand.uid) if can_drift else None
 
     def _target(self, node: Node, demand: Demand) -> TargetNode:

@@ -71,7 +71,7 @@ def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, 
 def cache_status(
     view: ModelView, report: Report, before: ClusterModelCacheStatus, stamp: str
 ) -> ClusterModelCacheStatus:
-    """Return the proposal's status: Ready when every Ready node of the group has the model."""
+    """Return the status of a ClusterModelCache: Ready when every Ready node of the group has the model."""
     status = _common_status(view, report, before, stamp, ready=report.overall == "Ready")
     return msgspec.structs.replace(
         status, storage_status=report.overall, printed_groups=printed_names(view.demand.groups)
@@ -119,7 +119,7 @@ def _common_status(view: ModelView, report: Report, before: S, stamp: str, *, re
 
 
 def _spelled(phase: str) -> str:
-    """Return the proposal's spelling of a phase: `ready`, `downloading`, `notReady`."""
+    """Return a phase as `nodeStatus` spells it: `ready`, `downloading`, `notReady`."""
     return phase[:1].lower() + phase[1:]
 
 

@@ -13,7 +13,7 @@ from shared.kube.objects import timestamp
 
 @dataclass(frozen=True, slots=True)
 class RemovalTiming:
-    """The delays of a removal, and how long a model must be idle before one of equal priority may evict it, in seconds."""
+    """The delays of a removal, and how long a model must be idle until one of equal priority may evict it; in s."""
 
     drain_s: float = 30
     users_s: float = 30

@@ -32,7 +32,7 @@ class AllowedSources:
     patterns: tuple[str, ...]
 
     def allows(self, uri: ModelUri) -> bool:
-        """Return whether a namespaced model may name this source; `pvc://` is always allowed and names its own namespace."""
+        """Return whether a namespaced model may name this source; `pvc://`, which names its own namespace, always."""
         return isinstance(uri, PvcUri) or any(_matches(uri, pattern) for pattern in self.patterns)
 
     def refusal_of(self, uri: ModelUri) -> str:

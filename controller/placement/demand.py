@@ -27,8 +27,8 @@ class Demand:
 
     `refused`: why a namespaced model may not name this source; nodes keep the files they list, but fetch no more.
     `foreign`: a vendor's own scheme, which Larder ignores entirely. Demands compare equal if they differ only in what
-    no node needs to know: the `claim_revision` whose volume claims have the plain name, the requested `refresh` and the one
-    last `refreshed`, the policy `follows`, the last seen `upstream` revision, the `number` of the resolution among
+    no node needs to know: the `claim_revision` whose volume claims have the plain name, the requested `refresh` and the
+    one last `refreshed`, the policy `follows`, the last seen `upstream` revision, the `number` of the resolution among
     those of objects that share it, and the `declared_bytes` of `spec.modelSize`.
     """
 

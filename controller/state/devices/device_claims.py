@@ -1,4 +1,4 @@
-"""The watched claims that hold models as devices: known from memory when a use begins and ends."""
+"""The watched ResourceClaims that hold models as devices: known from memory when a use begins and ends."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Who holds models as devices of Dynamic Resource Allocation, read live from the claims."""
+"""Who holds models as devices of Dynamic Resource Allocation, read live from the ResourceClaims."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -20,7 +20,7 @@ class DeviceUsers:
     enabled: bool
 
     async def on_node(self, node_name: str, entries: Iterable[EntryKey]) -> dict[EntryKey, tuple[str, ...]]:
-        """Return who holds each entry on a node, as `namespace/name` of the pods. Raises KubeError.
+        """Return who holds each entry on a node: `namespace/name` of pods, or of a claim without any. Raises KubeError.
 
         The scheduler writes the claim before it binds the pod, so a claim without a pod on the node counts, too.
         """

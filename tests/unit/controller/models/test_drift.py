@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from controller.models.drift import DriftChecker, is_pinned
+from controller.models.drift import DriftChecker, is_immutable
 from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import cache_demand
 from controller.state.keys import ModelKey
@@ -59,7 +59,7 @@ def demand(name: str, uri: str = "") -> Demand:
 
 
 @pytest.mark.parametrize(
-    ("uri", "pinned"),
+    ("uri", "immutable"),
     [
         ("hf://org/m@main", False),
         ("hf://org/m@v1.0", False),
@@ -72,8 +72,8 @@ def demand(name: str, uri: str = "") -> Demand:
         ("ftp://nobody/serves", True),
     ],
 )
-def test_uris_with_a_commit_or_digest_are_pinned(uri: str, pinned: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    assert is_pinned(uri) is pinned
+def test_uris_with_a_commit_or_digest_are_immutable(uri: str, immutable: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    assert is_immutable(uri) is immutable
 
 
 async def test_the_first_drift_check_is_spread_over_the_period_and_period_zero_disables_checks() -> None:
