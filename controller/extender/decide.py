@@ -31,7 +31,7 @@ def filter_result(nodes: Sequence[ScoredNode]) -> ExtenderFilterResult:
 def priorities(nodes: Sequence[ScoredNode], *, wants_models: bool) -> list[HostPriority]:
     """Return the priority of each node: its score divided by the best score for the pod.
 
-    For a pod with models, the models come first: devices only break ties between nodes that are equal in models.
+    For a pod with models, the models come first: devices only break ties between nodes that rank equally for them.
 
     >>> fits = {"a": NodeFit(fits=True, score=0.5), "b": NodeFit(fits=True, score=1.0), "c": NodeFit(fits=False)}
     >>> nodes = [(name, fit, ModelPreference.NOTHING) for name, fit in fits.items()]

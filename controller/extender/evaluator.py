@@ -106,7 +106,7 @@ class FitEvaluator:
     def place_beside(
         self, pods: Mapping[str, PodInfo], requested: RequestedDevices, name: str, uid: str
     ) -> PodInfo | str:
-        """Do the same as `place`, assuming that only these pods use devices; return the reason if that fails."""
+        """Do as `place` does, but assume that only these pods use devices; return the reason if that fails."""
         found = self.allocate(requested, name, pods)
         node = self._nodes.get(name)
         if node is not None and isinstance(found, PodInfo):

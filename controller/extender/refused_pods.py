@@ -3,7 +3,7 @@
 A change wakes the pods that wait in kube-scheduler, sometimes before our own watch delivers it. A pod refused at that
 moment would wait for another change, or for the scheduler's own flush after five minutes. So each replica remembers
 which pods it refused. If it then learns that devices are free, and the scheduler does not ask again on its own, the
-replica writes an object that kube-scheduler watches. That wakes the pods. It also does so once after its start, for
+replica writes an object that kube-scheduler watches. That wakes the pods. It also does so once after it starts, for
 pods that an earlier replica refused, and when it stops calling a plugin that may have refused some.
 """
 
@@ -68,7 +68,7 @@ class RefusedPods:
 class SchedulerWaker:
     """Wakes refused pods when devices become free, at most once a second, unless the scheduler asks by itself.
 
-    The first devices after the start wake them in any case.
+    After the start, the first devices that become free wake them in any case.
 
     Args:
         kube: The connection.

@@ -33,7 +33,7 @@ class TargetNode:
 
 @dataclass(frozen=True, slots=True)
 class PendingRemoval:
-    """Unwanted files of the model that a node still lists; `users` are the known pods and ResourceClaims that keep them.
+    """Unwanted files of the model that a node still lists; `users` are the pods and ResourceClaims known to keep them.
 
     `in_use` without `users` means pods that only a live read saw. Bytes describe a removal in progress.
     """
