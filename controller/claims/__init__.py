@@ -1,1 +1,1 @@
-"""Models on claims: check the claim, have a Job read the metadata once, report to the user."""
+"""Models on PersistentVolumeClaims: check the claim, have a Job read the metadata once, report to the user."""

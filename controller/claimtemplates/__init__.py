@@ -1,1 +1,1 @@
-"""Volume claim templates: each pod of a workload gets its own claims from them."""
+"""Volume claim templates: each pod of a workload gets PersistentVolumeClaims of its own from them."""

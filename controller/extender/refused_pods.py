@@ -68,7 +68,7 @@ class RefusedPods:
 class SchedulerWaker:
     """Wakes refused pods when devices become free, at most once a second, unless the scheduler asks by itself.
 
-    After the start, the first devices that become free wake them in any case.
+    After the start, the first devices that appear or become free wake them in any case.
 
     Args:
         kube: The connection.

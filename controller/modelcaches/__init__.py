@@ -1,1 +1,1 @@
-"""ModelCaches: a claim of a namespace, and a Job that downloads a model to it once."""
+"""ModelCaches: a PersistentVolumeClaim of a namespace, and a Job that downloads a model to it once."""

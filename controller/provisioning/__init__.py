@@ -1,1 +1,1 @@
-"""Creates volumes, claims and pods: at a bounded rate, under names that only Larder may use."""
+"""Creates volumes, PersistentVolumeClaims and pods: at a bounded rate, under names that only Larder may use."""

@@ -1,1 +1,1 @@
-"""Creates claims for each pod of an indexed workload, from templates in an annotation."""
+"""Creates PersistentVolumeClaims for each pod of an indexed workload, from templates in an annotation."""

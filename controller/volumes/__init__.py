@@ -1,1 +1,1 @@
-"""The volumes and claims through which pods mount models from the store of a node."""
+"""The volumes and PersistentVolumeClaims through which pods mount models from the store of a node."""
