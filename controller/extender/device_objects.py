@@ -56,11 +56,12 @@ class DeviceContainer(ApiStruct, frozen=True, kw_only=True):
         return {name: count for name, count in requests.items() if "/" in name and name != DEVICES_RESOURCE and count}
 
 
-class PodClaim(ApiStruct, frozen=True, kw_only=True):
-    """A claim of a pod, and the name of the ResourceClaim; empty if a template makes one for this pod only."""
+class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
+    """A reference from a pod to a ResourceClaim, or to the template of one that is made for this pod only."""
 
     name: str = ""
-    resource_claim_name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class DevicePodSpec(ApiStruct, frozen=True, kw_only=True):
@@ -70,7 +71,7 @@ class DevicePodSpec(ApiStruct, frozen=True, kw_only=True):
     scheduler_name: str = ""
     containers: list[DeviceContainer] = []
     init_containers: list[DeviceContainer] = []
-    resource_claims: list[PodClaim] = []
+    resource_claims: list[PodResourceClaim] = []
 
 
 class PodPhase(ApiStruct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from controller.claims.kinds import ContainerStatus, PodStatus
-from controller.extender.device_objects import DeviceContainer, RequestedResources
+from controller.extender.device_objects import DeviceContainer, PodResourceClaim, RequestedResources
 from shared.api.core import Affinity, ObservedStatus, SchedulingGate, StatusWithConditions, Volume
 from shared.api.meta import ApiStruct, holds
 from shared.devices.scheduler import DEFAULT_SCHEDULER
@@ -45,14 +45,6 @@ class ObservedNode(Object, frozen=True, kw_only=True):
 
     spec: ObservedNodeSpec = ObservedNodeSpec()
     status: ObservedNodeStatus = ObservedNodeStatus()
-
-
-class PodResourceClaim(ApiStruct, frozen=True, kw_only=True):
-    """A reference from a pod to a device claim or its template."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
 
 
 class ExtendedResourceClaim(ApiStruct, frozen=True, kw_only=True):

@@ -288,7 +288,7 @@ def test_the_capacity_is_lowered_when_kubelet_overrides_the_allocatable_amount(d
     path = f"/api/v1/nodes/{devices.bench.node}/status"
     devices.bench.api.patch(path, {"status": {"allocatable": {"larder.dev/cars": "4"}}})
     devices.wait(lambda: devices.extended() == {"larder.dev/cars": ("3", "3")}, "the capacity to be lowered")
-    devices.pass_rounds()  # the agent counts a write when it has the answer
+    devices.wait_for_polls()  # the agent counts a write when it has the answer
     written = devices.writes()
     devices.wait_for_polls()
     assert devices.writes() == written
