@@ -28,7 +28,7 @@ def link() -> Iterator[HeldLink]:
 @pytest.fixture(scope="package")
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, link: HeldLink) -> Iterator[Site]:
     state = tmp_path_factory.mktemp("extender")
-    settings = {"LARDER_SCHEDULER": "true", "LARDER_LEASE_SECONDS": "4"}
+    settings = {"LARDER_SCHEDULER": "true", "LARDER_DRA_PLUGINS": "true", "LARDER_LEASE_SECONDS": "4"}
     with (
         opened(binaries, state, settings, {}, replicas=2, plane_options=_PLANE, link=link) as site,
         LarderScheduler(binaries, site.cluster.plane, site.cluster.controllers[0], state / "scheduler"),
