@@ -16,15 +16,25 @@ from rig.running import Running
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 
 _READY_S = 120.0
-_ANSWER_TIMEOUT = "10s"  # on a busy machine, an answer may take longer than the 500 ms of the chart
 _ALTERNATIVES = {"name": "DynamicResources", "weight": 100}  # scores the alternatives of ResourceClaims
 
 
 class LarderScheduler(Running):
-    """The scheduler; its extender is one replica of the controller, where a cluster has a Service."""
+    """The scheduler; its extender is one replica of the controller, where a cluster has a Service.
 
-    def __init__(self, binaries: Binaries, plane: ControlPlane, controller: ControllerProgram, state: Path) -> None:
+    `answer_ms` is how long it waits for an answer, by default as in the chart.
+    """
+
+    def __init__(
+        self,
+        binaries: Binaries,
+        plane: ControlPlane,
+        controller: ControllerProgram,
+        state: Path,
+        answer_ms: int = 500,
+    ) -> None:
         self._binaries, self._plane, self._controller, self._state = binaries, plane, controller, state
+        self._answer_ms = answer_ms
         self._process: Process | None = None
 
     @property
@@ -44,7 +54,7 @@ class LarderScheduler(Running):
         files, port = flags.Files(self._plane.state), free_port()
         kubeconfig = self._plane.kubeconfig_for("system:kube-scheduler")
         config = self._state / "scheduler.json"
-        config.write_text(json.dumps(scheduler_config(self._controller, kubeconfig)))
+        config.write_text(json.dumps(scheduler_config(self._controller, kubeconfig, self._answer_ms)))
         argv = [str(self._binaries.kube_scheduler), *flags.scheduler(files, port, config)]
         self._process = Process(Program("larder-scheduler", argv), self.log)
         url = f"https://{LOOPBACK}:{port}/healthz"
@@ -56,8 +66,8 @@ class LarderScheduler(Running):
             self._process.stop()
 
 
-def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[str, Any]:
-    """Return the chart's configuration of the scheduler, with one replica as its extender and a longer timeout."""
+def scheduler_config(controller: ControllerProgram, kubeconfig: Path, answer_ms: int) -> dict[str, Any]:
+    """Return the chart's configuration of the scheduler, with one replica as its extender."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -80,7 +90,7 @@ def scheduler_config(controller: ControllerProgram, kubeconfig: Path) -> dict[st
                 "enableHTTPS": True,
                 "tlsConfig": {"caFile": str(controller.ca)},
                 "nodeCacheCapable": True,
-                "httpTimeout": _ANSWER_TIMEOUT,
+                "httpTimeout": f"{answer_ms}ms",
                 "ignorable": False,
                 "managedResources": [{"name": DEVICES_RESOURCE, "ignoredByScheduler": True}],
             }

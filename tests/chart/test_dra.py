@@ -28,6 +28,22 @@ def test_the_dra_driver_is_off_by_default(render: Render) -> None:
     assert environment(controller)["LARDER_DRA"] == "false"
 
 
+@pytest.mark.parametrize(("allow", "adds_devices"), [({}, False), ({"env": ["GPU_*"]}, True)])
+def test_claims_belong_to_one_pod_if_the_driver_may_add_devices_to_them(
+    render: Render, allow: Json, *, adds_devices: bool
+) -> None:
+    rendered = render({"dra": {"enabled": True, "allow": allow}})
+    controller = pod_specs(rendered)["larder-controller"]["containers"][0]
+    assert environment(controller)["LARDER_DRA_PLUGINS"] == str(adds_devices).lower()
+    assert (("ValidatingAdmissionPolicy", "larder-claims-of-pods") in kinds(rendered)) is adds_devices
+    (rule,) = (
+        rule
+        for rule in only(rendered, "ClusterRole", "larder-device-users")["rules"]
+        if "resourceclaims" in rule["resources"]
+    )
+    assert "get" in rule["verbs"], "read before a pod with devices is bound"
+
+
 def test_the_driver_runs_as_root_without_privileges_or_capabilities(render: Render) -> None:
     """Kubelet's directories belong to root; everything else is as restricted as in the other pods of the chart."""
     spec = pod_specs(render(ON))["larder-dra"]

@@ -15,6 +15,7 @@ from tests.builders.devices import card
 from tests.integration.system.sites import opened
 
 AddNode = Callable[..., str]
+_PATIENT_MS = 10_000  # on a busy machine, the scheduler would go on without an answer
 _PLANE = Options(node_lost_after_s=60)  # pods avoid a node whose heartbeat a busy machine delays
 
 
@@ -31,7 +32,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, link: Hel
     settings = {"LARDER_SCHEDULER": "true", "LARDER_DRA_PLUGINS": "true", "LARDER_LEASE_SECONDS": "4"}
     with (
         opened(binaries, state, settings, {}, replicas=2, plane_options=_PLANE, link=link) as site,
-        LarderScheduler(binaries, site.cluster.plane, site.cluster.controllers[0], state / "scheduler"),
+        LarderScheduler(binaries, site.cluster.plane, site.cluster.controllers[0], state / "scheduler", _PATIENT_MS),
     ):
         yield site
 
