@@ -1,4 +1,4 @@
-"""`larder fill URI --to DIR`: run by a download Job, which puts a model on the claim of a ModelCache."""
+"""`larder fill URI --to DIR`: run by a download Job, which puts a model on a PersistentVolumeClaim."""
 
 import argparse
 import json

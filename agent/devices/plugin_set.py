@@ -1,4 +1,7 @@
-"""The device plugins of an agent: polled together, and left out while they cannot start or fail."""
+"""The device plugins of an agent: polled together, and left out while they fail or cannot start.
+
+They are Python entry points, not servers of kubelet's device plugin API.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

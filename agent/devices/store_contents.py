@@ -36,8 +36,8 @@ def contents_of(observation: Observation, space: Space) -> StoreContents:
 class LatestContents:
     """The contents after the last pass of the agent's loop.
 
-    `known` is set by the first pass that knows the ModelNode, because its limit is part of the contents, and that has
-    corrected the labels; `changed` is set whenever the models change.
+    `known` is set after the first pass that follows the initial list, when the limit and the labels are right;
+    `changed` is set whenever the ready models change.
     """
 
     value: StoreContents = StoreContents()

@@ -58,13 +58,13 @@ class PreparedClaims:
 
     async def unprepare(self, ref: KubeletClaim) -> None:
         """Remove the file of a claim, if there is one. Raises StoreFailure."""
+        if len(self._undone) >= _REMEMBERED:
+            self._undone.clear()  # at worst, `restore` writes the file of one of them again until it runs next
         self._undone.add(ref.uid)
         async with self._lock(ref.uid):
             self.files.remove(ref.uid)
             self._done.discard(ref.uid)
             self._recent.discard(ref.uid)
-        if len(self._undone) > _REMEMBERED:
-            self._undone.clear()  # only `restore` needs them, so losing old ones is harmless
         _LOG.info("claim_unprepared", claim=str(ref), uid=ref.uid)
 
     def lost(self) -> set[str]:

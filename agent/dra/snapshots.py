@@ -13,10 +13,10 @@ from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.snapshot import damaged_paths, read_snapshot
 from shared.errors import LarderError
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.attempts import INTERRUPTED
 from shared.metadata.reading.process import Child
 from shared.metadata.reading.termination_message import failed
-from shared.metadata.report import Metadata
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _AGAIN_S = 600.0  # between attempts to read metadata while the machine is overloaded

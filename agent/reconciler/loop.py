@@ -68,10 +68,10 @@ class Reconciler:
         """Request a fresh read of the agent's own Node, because another Node may have taken its name."""
         self._node_is_stale.set()
 
-    def set_model_node(self, node: ModelNode | None) -> None:
+    def set_model_node(self, model_node: ModelNode | None) -> None:
         """Take the newest ModelNode, or None if there is none."""
-        self.cache.set_model_node(node, self.clock())
-        if node and node.spec.node_uid != self.cache.node.uid:
+        self.cache.set_model_node(model_node, self.clock())
+        if model_node and model_node.spec.node_uid != self.cache.node.uid:
             self.request_node_read()
         self.wake()
 
@@ -94,7 +94,7 @@ class Reconciler:
         if self._adopted:
             return ""
         if math.isnan(self._last_pass_s):
-            return "the agent has not read its Node yet"
+            return "the agent has not read its disk and its Node yet"
         if not self.cache.synced:
             return "the agent has not listed its ModelNode yet"
         return "the agent has not checked the Node's labels yet"
@@ -150,7 +150,8 @@ class Reconciler:
             except LarderError as error:
                 _LOG.warning("unfinished_files_not_dropped", reason=error.reason, message=str(error))
             else:
-                _LOG.info("unfinished_files_dropped", node=self.node.name, count=count)
+                if count:
+                    _LOG.info("unfinished_files_dropped", node=self.node.name, count=count)
 
     async def watch_node(self) -> None:
         """Read the agent's own Node periodically, and whenever it may have been replaced."""
@@ -178,8 +179,8 @@ class Reconciler:
 
     def _report(self) -> None:
         observation = self.observation()
-        node = observation.own_model_node
-        if node is None:
+        model_node = observation.own_model_node
+        if model_node is None:
             self.status_writer.clear()
             return
         entries, space = entry_statuses(observation), self.space()
@@ -190,7 +191,7 @@ class Reconciler:
                 protocol=PROTOCOL,
                 agent_version=self.version,
                 store_root=str(self.store.root),
-                observed_generation=node.metadata.generation,
+                observed_generation=model_node.metadata.generation,
                 used=space.used,
                 reserved=space.reserved,
                 limit=space.limit,
@@ -199,7 +200,7 @@ class Reconciler:
                 printed_used=format_bytes(space.used),
                 printed_limit=format_bytes(space.limit) if space.limit else "none",
                 printed_free=format_bytes(space.disk_free),
-                conditions=self._conditions(space, node.metadata.generation),
+                conditions=self._conditions(space, model_node.metadata.generation),
                 ready_count=sum(s.phase == Phase.READY for s in entries),
                 entry_count=len(entries),
                 entries=entries,

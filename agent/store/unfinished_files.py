@@ -31,8 +31,7 @@ class UnfinishedFiles:
             counts = count_round(read_counts(self._layout.idle), staging.stamps(self._layout))
             write_counts(self._layout.idle, counts)
         idle = {key for key, seen in counts.items() if seen.rounds >= rounds and not belongs_to(key, kept)}
-        self._drop_free(idle)
-        return len(idle)
+        return self._drop_free(idle)
 
     def drop_unreferenced(self, keep: Collection[DownloadPlan]) -> None:
         """Drop unfinished and uncommitted files outside the kept plans, and blobs that no snapshot names.
@@ -67,8 +66,11 @@ class UnfinishedFiles:
             self._state.pending.keep(plans)
         return {key for plan in plans for key in plan.keys.values()}
 
-    def _drop_free(self, keys: set[str]) -> None:
-        self._drop(self._state.content_locks.unlocked(keys))
+    def _drop_free(self, keys: set[str]) -> int:
+        """Drop those of these contents that no download has locked; return how many."""
+        free = self._state.content_locks.unlocked(keys)
+        self._drop(free)
+        return len(free)
 
     def _drop(self, keys: set[str]) -> None:
         with self._lock, translated(f"dropping unfinished files in {self._layout.partial}"):

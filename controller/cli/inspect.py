@@ -14,8 +14,8 @@ from controller.cli.inspect_table import table_of
 from shared.errors import RateLimited, StoreFailure
 from shared.exit_codes import INTERRUPTED, failure_line, leave, open_streams, printable, write_line
 from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles, remark_on
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reader import read_metadata
-from shared.metadata.report import Metadata
 from shared.sources.for_commands import open_for_command
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.ome import size_label
-from shared.metadata.report import Metadata
 from shared.quantity import format_bytes
 
 _BASES = {

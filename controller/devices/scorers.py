@@ -71,12 +71,12 @@ def enum(
 
 
 def is_enum(resource: str) -> bool:
-    """Return whether a resource is a bit mask by its name: the last element begins with `enum`."""
+    """Return whether the name of a resource marks a bit mask: its last element begins with `enum`."""
     return resource.rpartition("/")[2].lower().startswith("enum")
 
 
 def scorer_of(resource: str, number: int) -> Scorer:
-    """Return the scorer of a number; unknown numbers mean the default, which depends on the name of the resource."""
+    """Return the scorer: LEFTOVER and ENUM name one, for any other number the name of the resource decides."""
     if number == LEFTOVER:
         return leftover
     if number == ENUM or is_enum(resource):

@@ -34,7 +34,7 @@ _log = structlog.get_logger("extender")
 
 @dataclass(slots=True)
 class DeviceBinder:
-    """Reserves a pod's devices in a Lease that all replicas read, then writes allocation and node in one request."""
+    """Reserves a pod's devices in a Lease that all replicas read, then writes allocation and node together."""
 
     kube: Kube
     accounts: DeviceAccounts
@@ -76,7 +76,8 @@ class DeviceBinder:
             is_bound = await self._is_bound(pod, args.node, info)
             if is_bound:
                 return
-            _log.info("binding_failed", namespace=args.pod_namespace, pod=args.pod_name, node=args.node)
+            where = {"namespace": args.pod_namespace, "pod": args.pod_name, "node": args.node}
+            _log.info("binding_failed", **where, error=str(error))
             if _had_no_effect(error) and is_bound is not None:
                 await self.reserver.give_back(reservation, account)
                 raise NotBound(f"the pod was not bound, and its devices are free again: {error}") from error
@@ -131,7 +132,7 @@ class DeviceBinder:
 
 
 def _had_no_effect(error: KubeError) -> bool:
-    """Return whether the API server answered that it did not do what this request asked."""
+    """Return whether the API server rejected the request, so that it had no effect."""
     match error:
         case Conflict() | NotFound() | Refused():
             return True

@@ -1,4 +1,4 @@
-"""Assembles the scheduler extender: two informers on every replica, and the endpoints for the scheduler."""
+"""The extender's controller, and its two informers, which every replica runs."""
 
 from collections.abc import Iterator
 

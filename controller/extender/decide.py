@@ -29,7 +29,7 @@ def filter_result(nodes: Sequence[ScoredNode]) -> ExtenderFilterResult:
 
 
 def priorities(nodes: Sequence[ScoredNode], *, wants_models: bool) -> list[HostPriority]:
-    """Return the priority of each node: its score divided by the best score for the pod.
+    """Return the priority of each node: the share that its score has of the best score for the pod, from 0 to 10.
 
     For a pod with models, the models come first: devices only break ties between nodes that rank equally for them.
 

@@ -7,8 +7,8 @@ import msgspec
 
 from shared.api.base_model import BaseModelSpec
 from shared.api.meta import ReadMetadata
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.ome import ome_fields
-from shared.metadata.report import Metadata
 
 SKIP_ANNOTATION = "ome.io/skip-config-parsing"
 FILLED = (

@@ -7,8 +7,8 @@ import msgspec
 
 from controller.manager.conditions import ConditionUpdate, with_conditions
 from shared.api.meta import ModelStatus, ReadMetadata
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.ome import size_label
-from shared.metadata.report import Metadata
 
 S = TypeVar("S", bound=ModelStatus)
 

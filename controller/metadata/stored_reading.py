@@ -7,9 +7,9 @@ import msgspec
 
 from shared.api.meta import ReadMetadata
 from shared.kube.objects import timestamp
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.attempts import INTERRUPTED, interruption_wait
 from shared.metadata.reading.termination_message import Reading
-from shared.metadata.report import Metadata
 
 MISSING = "MetadataMissing"  # also for an archive, which only nodes can read
 CONFLICT = "MetadataConflict"  # nodes report different values for the same files

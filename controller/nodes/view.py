@@ -14,7 +14,7 @@ _NOTHING_RETAINED = RetainedObjects()
 
 
 def foreign_model_node_message(model_node: ModelNode, node_uid: str) -> str:
-    """Return what to do about a ModelNode for another Node, not created by Larder, or an empty string.
+    """Say what to do if a ModelNode is for another Node and Larder did not create it; otherwise return an empty string.
 
     A ModelNode that Larder created is owned by the Node it is for.
     """
@@ -35,8 +35,9 @@ class NodeView:
     Attributes:
         demands: Those with a resolved source and without a conflict.
         declared_uids: The uids of CRs that exist and are not being deleted, whether they target the node or not.
-        acknowledged: When a draining entry was first seen closed: its agent has confirmed the drain, and no new
-            ResourceClaim can get it as a device.
+        in_use: Entries that pods mount or ResourceClaims hold according to the caches, which may be stale.
+        acknowledged: When a draining entry was first seen closed, that is, drained by its agent and offered to no new
+            ResourceClaim.
         offered: Draining entries that new ResourceClaims may still get, with the time when their agent confirmed the
             drain.
         offers_read: Whether a live list of the node's devices has confirmed `offered`.

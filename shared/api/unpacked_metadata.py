@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta
 
 from shared.api.meta import ApiStruct, Json
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.attempts import FAILED, INTERRUPTED
 from shared.metadata.reading.termination_message import Reading, decode_reading
-from shared.metadata.report import Metadata
 
 MAX_BYTES = 1024
 _MAX_MESSAGE = 512

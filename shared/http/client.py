@@ -1,4 +1,4 @@
-"""Blocking HTTP/1.1 requests over kept connections, read straight into the buffer of the caller."""
+"""Blocking HTTP/1.1 requests over persistent connections, read straight into the caller's buffer."""
 
 import re
 import time
@@ -18,7 +18,7 @@ from shared.http.proxies import Proxy
 from shared.http.rate_limited_origins import RateLimitedOrigins
 from shared.http.settings import ClientSettings
 
-REDIRECT_TRIES = 1  # a server with a bad redirect sends the same one a second later
+REDIRECT_TRIES = 1  # a server with a bad redirect sends the same one again
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MAX_ERROR_BYTES = 64 * 1024
@@ -127,7 +127,10 @@ class Response:
 
 
 class HttpClient:
-    """A client that follows redirects itself: at most `max_redirects`, never to plain http, never with secrets."""
+    """A client that follows redirects itself: a few, never from https to http, with secrets only to the same origin.
+
+    A request on a connection that the server has closed is sent again, also a POST: ours ask for tokens and listings.
+    """
 
     def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._pool, self._clock, self._rate_limits = ConnectionPool(settings, clock), clock, RateLimitedOrigins(clock)
@@ -239,7 +242,7 @@ def decide_redirect(request: Request, status: int, location: str) -> Request:
     if not location:
         raise Unreachable(f"{public(request.url)} sent a redirect (status {status}) without a Location", REDIRECT_TRIES)
     if request.max_redirects == 0:
-        raise Unreachable(f"{public(request.url)} redirects too often", REDIRECT_TRIES)
+        raise Unreachable(f"{public(request.url)} sent too many redirects", REDIRECT_TRIES)
     try:
         url = urljoin(request.url, _NOT_URL.sub(lambda c: quote(c.group().encode("latin-1", "replace")), location))
     except ValueError as error:

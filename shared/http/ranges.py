@@ -132,7 +132,9 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, byte_range:
     """
     if has_changed(file.etag, headers):
         tags = f"{_present(file.etag, headers)[:_MAX_SHOWN]!r} now, {file.etag[:_MAX_SHOWN]!r} then"
-        raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved ({tags}); it is resolved again")
+        raise SourceChanged(
+            f"{file.path!r} at {host} changed since it was resolved ({tags}); it will be resolved again"
+        )
     _check_coding(file, headers, byte_range.size_bytes if status == HTTPStatus.PARTIAL_CONTENT else file.size, host)
     if status == HTTPStatus.OK:
         _check_total(file, headers.get("Content-Length") or "", host)

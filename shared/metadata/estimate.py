@@ -6,7 +6,7 @@ from shared.metadata.config.dimensions import Text
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.formats.tensors import Packing
-from shared.metadata.report import ParametersFrom
+from shared.metadata.model_metadata import ParametersFrom
 from shared.metadata.selection import Weights
 
 MOST_PARAMETERS = 2**50  # more than any real model has

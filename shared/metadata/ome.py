@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.metadata.report import Metadata
+from shared.metadata.model_metadata import Metadata
 
 _ENUM = ("fp8", "fbgemm_fp8", "int4", "int8", "awq", "gptq", "bitsandbytes", "compressed-tensors", "mxfp4", "nvfp4")
 _PARTS = {"scheduler": "scheduler", "text_encoder": "textEncoder", "tokenizer": "tokenizer",

@@ -8,7 +8,7 @@ from shared.metadata.estimate import MOST_PARAMETERS, bits_of_type, estimate_par
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.formats.tensors import TensorTotals
-from shared.metadata.report import Component
+from shared.metadata.model_metadata import Component
 from shared.metadata.selection import Weights, select_weights
 from shared.metadata.weights import count_safetensors
 

@@ -14,8 +14,8 @@ from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.formats.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
 from shared.metadata.formats.tensors import Packing, TensorTotals
+from shared.metadata.model_metadata import Adapter, Metadata
 from shared.metadata.pipelines import components_of, estimate_components, is_whole
-from shared.metadata.report import Adapter, Metadata
 from shared.metadata.selection import Weights, select_weights
 from shared.metadata.weights import count_gguf, count_safetensors
 

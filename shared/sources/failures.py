@@ -35,7 +35,7 @@ def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject,
         case HTTPStatus.NOT_FOUND:
             return SourceNotFound(f"there is no {where}; correct the URI")
         case HTTPStatus.GONE | HTTPStatus.PRECONDITION_FAILED:
-            return SourceChanged(f"{where} changed since it was resolved; it is resolved again")
+            return SourceChanged(f"{where} changed since it was resolved; it will be resolved again")
         case HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             return SourceChanged(f"{where} is shorter than when it was resolved")
         case HTTPStatus.TOO_MANY_REQUESTS:

@@ -8,7 +8,7 @@ from shared.errors import InvalidURI
 
 _GS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
-_CONTAINER = re.compile(r"\$root|\$web|[a-z0-9](?:-?[a-z0-9]){2,62}")
+_CONTAINER = re.compile(r"\$root|\$web|(?=[a-z0-9-]{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*")
 _OCI_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _AZURE_HOST = ".blob.core.windows.net"
 

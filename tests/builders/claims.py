@@ -26,8 +26,8 @@ from controller.placement.claim_place import place_of
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ClaimSpec, ClaimStatus, ObservedCondition, PersistentVolumeClaim
 from shared.kube.objects import Meta
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.termination_message import Reading, encode_reading
-from shared.metadata.report import Metadata
 from tests.builders.demands import demand
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)

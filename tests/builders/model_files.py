@@ -10,8 +10,8 @@ from typing import Any
 
 from shared.metadata.files import MemoryFiles
 from shared.metadata.formats.tensors import BITS
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reader import read_metadata
-from shared.metadata.report import Metadata
 
 DATA = Path(__file__).parent / "configurations"
 CONFIGURATIONS = sorted(path.stem for path in DATA.glob("*.json"))

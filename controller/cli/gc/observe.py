@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controller.cli.gc.decide import GoneOwner, LiveOwner, ObservedClaim, Owner, UnknownOwner
-from controller.cli.why.resources import ServedKinds, read_served_kinds
+from controller.cli.why.discovery import ServedKinds, read_served_kinds
 from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.changes import TERMINAL
 from shared.api.core import CLAIMS, PODS, Pod, claims_in, pods_in

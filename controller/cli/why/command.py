@@ -102,6 +102,12 @@ async def _of_training_job(subject: Subject, cluster: ClusterView, objects: Obje
 async def _of_any_kind(subject: Subject, cluster: ClusterView, objects: ObjectObserver) -> Diagnosis:
     """Return the diagnosis of an object of any served kind; several API groups may have this kind and name."""
     kinds = (await objects.served()).named(subject.kind, subject.group)
+    if any(kind.is_secret for kind in kinds):
+        return not_found(
+            f"{subject.kind} {subject.name}",
+            "this command reads no Secrets",
+            "name the model or the pod that uses the Secret",
+        )
     if not kinds:
         return not_found(
             f"{subject.kind} {subject.name}",

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from controller.cli.why.claims import template_claims
 from controller.cli.why.descent import controller_of, descendants, unknown_owners
+from controller.cli.why.discovery import ServedKind, ServedKinds, read_served_kinds
 from controller.cli.why.kinds import ObservedPod, Workload, WorkloadEvent
 from controller.cli.why.objects import ObservedObject, ObservedTree
 from controller.cli.why.observe import listed_unless_forbidden
 from controller.cli.why.observe_devices import DeviceObserver
-from controller.cli.why.resources import ServedKind, ServedKinds, read_served_kinds
 from controller.cli.why.subject import WORKLOADS
 from controller.cli.why.view import PodSurroundings
 from controller.cli.why.workloads import ObservedWorkload, blocked_pods, workload_of
@@ -21,7 +21,7 @@ from shared.kube.objects import Meta, Object
 from shared.kube.transport import Kube
 
 _MOST_OWNERS = 10
-_MOST_KINDS = 30  # read to find an object's dependents
+_MOST_KINDS = 30  # read to find an object's dependents, with pods and workloads
 
 
 @dataclass(slots=True)
@@ -141,10 +141,12 @@ class ObjectObserver:
         while above is not None and (owner := controller_of(above)) is not None and len(found) < _MOST_OWNERS:
             found.append(f"{owner.get('kind', '')} {owner.get('name', '')}")
             kind = (await self.served()).of(str(owner.get("apiVersion", "")), str(owner.get("kind", "")))
-            above = await self._meta(kind, meta.namespace, str(owner.get("name", ""))) if kind else None
+            above = await self._meta(kind, meta.namespace, str(owner.get("name", "")))
         return tuple(found)
 
-    async def _meta(self, kind: ServedKind, namespace: str, name: str) -> Meta | None:
+    async def _meta(self, kind: ServedKind | None, namespace: str, name: str) -> Meta | None:
+        if kind is None or kind.is_secret:
+            return None
         try:
             found = await get_object(self.kube, kind.path(namespace, name), Object)
         except Refused:
@@ -155,13 +157,13 @@ class ObjectObserver:
         self, known: Mapping[str, Meta], warnings: Sequence[WorkloadEvent], namespace: str, hidden: dict[str, Refused]
     ) -> dict[str, Meta]:
         """Return the objects above the known ones, and those that warnings are about, by uid."""
-        served, found, read = await self.served(), dict(known), set[tuple[str, str]]()
+        served, found = await self.served(), dict(known)
         wanted = {(e.involved_object.api_version, e.involved_object.kind) for e in warnings} | unknown_owners(found)
-        read |= {("v1", "Pod"), *(("batch/v1" if w == "Job" else "apps/v1", w) for w in WORKLOADS)}
+        read = {("v1", "Pod"), *(("batch/v1" if w == "Job" else "apps/v1", w) for w in WORKLOADS)}
         while (ahead := sorted(wanted - read)) and len(read) < _MOST_KINDS:
             read.add(ahead[0])
             kind = served.of(*ahead[0])
-            if kind is None or not kind.namespaced:
+            if kind is None or kind.is_secret or not kind.namespaced:
                 continue
             try:
                 listed = await listed_unless_forbidden(

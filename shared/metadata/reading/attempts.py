@@ -23,14 +23,14 @@ def identity_of(*parts: str) -> str:
 
 
 def identity_of_files(manifest: str) -> str:
-    """Return the identity of the result of this reader for a manifest, by its digest."""
+    """Return the identity of this reader's result for a manifest, given its digest."""
     return identity_of(manifest, str(READER))
 
 
 def count_attempts(before: str, attempts: int, reason: str) -> int:
     """Return the number of an attempt that ended for `reason`, after one that ended for `before`.
 
-    Interruptions are counted separately.
+    The first interruption after another reason is 1.
     """
     return 1 if reason == INTERRUPTED != before else attempts + 1
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shared.metadata.report import Metadata
+from shared.metadata.model_metadata import Metadata
 
 MAX_BYTES = 4096
 UNFINISHED = "Unfinished"  # an early message: the sub-path exists and is being read

@@ -57,7 +57,7 @@ class AzSource:
         self._client.close()
 
     def _head(self, key: str) -> Blob | None:
-        """Return the blob of a key; None if it is missing or not visible, which the listing then explains."""
+        """Return the blob of a key; None if it is missing or not visible."""
         response = self._client.send(self._requests.build_request("HEAD", f"{self._uri.container}/{key}", {}, {}))
         response.close()
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

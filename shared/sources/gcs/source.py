@@ -102,7 +102,7 @@ class GsSource:
                 return
 
     def _describe(self, key: str) -> GcsObject | None:
-        """Return the metadata of the live object; None if there is none."""
+        """Return the metadata of the live object; None if it is missing or not visible."""
         response = self._send(f"/{quote(key, safe='')}", {"fields": FIELDS})
         if response.status in (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             # Google answers 403 for a missing object if the caller may not list. The listing that follows explains the
@@ -127,7 +127,7 @@ class GsSource:
             live = self._describe(key) if file.etag else None
             if live and live.generation != file.etag:
                 raise SourceChanged(
-                    f"{self._name_of(key)} changed since it was resolved; it is resolved again"
+                    f"{self._name_of(key)} changed since it was resolved; it will be resolved again"
                 ) from None
             raise
 

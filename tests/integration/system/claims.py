@@ -9,8 +9,8 @@ from controller.claims.job import MODEL_ANNOTATION
 from rig.errors import CallRefused
 from rig.larder.site import Site
 from rig.pods import base_model_pod
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.termination_message import Reading, encode_reading
-from shared.metadata.report import Metadata
 
 NAMESPACE = "claims"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"

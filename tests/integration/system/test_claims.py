@@ -12,8 +12,8 @@ from rig.errors import CallRefused
 from rig.larder.objects import open_to_services
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.termination_message import Reading
-from shared.metadata.report import Metadata
 from shared.names import uses_label
 from tests.integration.system.claims import (
     CLAIMS,

@@ -88,6 +88,7 @@ def test_owners_are_followed_through_kinds_without_special_handling(site: Site, 
     chain = f"of Deployment {running} of ConfigMap {name} of ServiceAccount {name}"
     assert chain in why(f"pod/{pod['metadata']['name']}")
     assert "the cluster serves no kind 'frob.example.com'" in why("frob.example.com/x", exits=1)
+    assert "this command reads no Secrets" in why("secret/x", exits=1)
     assert "there is no such object in namespace default" in why("configmap/nobody", exits=1)
     for kind, one in (("statefulset", refused), ("deployment", running)):
         site.api.delete(f"/apis/apps/v1/namespaces/default/{kind}s/{one}")

@@ -13,10 +13,10 @@ from controller.manager.actions import Requeue, WriteSpec
 from controller.metadata.decide import Read, WriteMetadata, decide
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.ome import ome_fields
 from shared.metadata.reading.attempts import READER, identity_of
 from shared.metadata.reading.termination_message import Reading
-from shared.metadata.report import Metadata
 from tests.builders.claims import FILLED, WRITTEN
 from tests.builders.metadata import (
     AWAY,

@@ -13,8 +13,8 @@ from controller.metadata.decide import Read, decide
 from controller.metadata.node_readings import NodeReading, merge_readings
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.termination_message import Reading
-from shared.metadata.report import Metadata
 from tests.builders.claims import FILLED
 from tests.builders.metadata import AWAY, EMPTY, NOW, READ, after, moved, read, reported, view
 

@@ -6,7 +6,7 @@ from controller.manager.conditions import ConditionUpdate
 from controller.metadata.status import described_status, line_of
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
-from shared.metadata.report import Metadata
+from shared.metadata.model_metadata import Metadata
 from tests.builders.claims import LLAMA
 
 

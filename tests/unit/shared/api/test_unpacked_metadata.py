@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.api.unpacked_metadata import MAX_BYTES, UnpackedMetadata, UnpackedValues, reading_of, reported
+from shared.metadata.model_metadata import Adapter, Component, Metadata
 from shared.metadata.reading.termination_message import Reading, decode_reading, encode_reading, failed
-from shared.metadata.report import Adapter, Component, Metadata
 from tests.builders.claims import LLAMA
 
 PIPELINE = Metadata(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from shared.metadata.files import DirectoryFiles, MemoryFiles
+from shared.metadata.model_metadata import Metadata
 from shared.metadata.reader import read_metadata
-from shared.metadata.report import Metadata
 from tests.builders.model_files import config_of, read, read_files, safetensors
 
 SHARDS = {"pytorch_model-00001-of-00002.bin": bytes(24), "pytorch_model-00002-of-00002.bin": bytes(16)}

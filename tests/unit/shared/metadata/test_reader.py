@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from shared.metadata.errors import MetadataMissing
+from shared.metadata.model_metadata import Adapter, Component, Metadata
 from shared.metadata.ome import ome_fields, size_label
-from shared.metadata.report import Adapter, Component, Metadata
 from tests.builders.model_files import config_of, read, read_files, safetensors
 
 LLAMA = config_of("llama-3.1")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.metadata.model_metadata import Component, Metadata
 from shared.metadata.reading.termination_message import MAX_BYTES, MAX_MESSAGE, Reading, decode_reading, encode_reading
-from shared.metadata.report import Component, Metadata
 
 WORDS = st.text(max_size=5000)
 NUMBERS = st.none() | st.integers(min_value=-(2**63), max_value=2**63 - 1)

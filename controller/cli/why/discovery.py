@@ -52,10 +52,16 @@ class ServedKind:
     namespaced: bool
     names: frozenset[str]
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether its objects are Secrets, which must not be read."""
+        return (self.group, self.plural) == ("", "secrets")
+
     def path(self, namespace: str, name: str = "") -> str:
         """Return the API path of its objects in a namespace, or of one object.
 
-        The name is escaped: it may come from an owner reference that a tenant wrote, but the user's rights apply.
+        The name is escaped: it may come from an owner reference that a tenant wrote, and the request uses the caller's
+        rights.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = f"/namespaces/{namespace}" if self.namespaced else ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.cli.why.resources import ServedKind
+from controller.cli.why.discovery import ServedKind
 
 POD = ServedKind("", "v1", "Pod", "pods", namespaced=True, names=frozenset(("pod",)))
 
