@@ -8,6 +8,15 @@ ModelCache                                       modelcaches
 Model                                            modeloperator
 InferenceService                                 inferenceservices
 TrainingJob                                      trainingjobs
+
+other objects                                    package
+volumes and claims through which pods mount      volumes
+pods that wait for their model                   waiting_pods
+a claim for each pod of a workload               replica_claims
+devices of nodes and pods                        extender
+claims, volumes and pods to be created           provisioning
+Events on services that no cache serves          uncached_services
+lists of files that nothing names                garbage
 """
 
 from typing import Any
@@ -343,7 +352,8 @@ def _provisioner(replica: Replica) -> LeaderTask:
     return LeaderTask("provisioner", replica.provisioner.run)
 
 
-# Controllers triggered by the same change, or sharing a key, run in this order.
+# A change triggers the controllers in this order. Those with keys of the same type (_claims, _models and _metadata)
+# reconcile a key one after another.
 FEATURES: tuple[AddFeature, ...] = (
     _nodes,
     _claims,
