@@ -13,23 +13,12 @@ from rig.ports import LOOPBACK
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 from tests.builders.devices import CARD, card
+from tests.integration.extender.asking_pods import asking, is_bound
 from tests.readers.metrics import scrape
 
 AddNode = Callable[..., str]
 _PODS = "/api/v1/namespaces/default/pods"
 _PLAIN = {"plain": "yes"}
-
-
-def asking(site: Site, count: int = 1, namespace: str = "default", **spec: object) -> str:
-    """Create a pod whose container asks for cards, as in the README of KubeDevice, and return its name."""
-    asks = {f"resource/group/gpu/{i}/cards": 1 for i in range(count)}
-    pod = plain_pod(site.name("pod"), {ANNOTATION: json.dumps({"runningcontainer": {"main": {"requests": asks}}})})
-    pod["spec"] |= spec
-    return str(site.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)["metadata"]["name"])
-
-
-def is_bound(site: Site, *names: str) -> bool:
-    return all(site.pod_node(name) for name in names)
 
 
 def cards_of(site: Site, *names: str) -> Counter[tuple[str, str]]:

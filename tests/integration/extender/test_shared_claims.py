@@ -8,8 +8,8 @@ from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES
 from tests.builders.devices import card
+from tests.integration.extender.asking_pods import asking, is_bound
 from tests.integration.extender.conftest import AddNode
-from tests.integration.extender.test_scheduling import asking, is_bound
 
 _CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
 _TEMPLATES = f"{RESOURCES}/namespaces/default/resourceclaimtemplates"
