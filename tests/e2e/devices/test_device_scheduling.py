@@ -16,7 +16,7 @@ from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 from rig.node.prepare import tools
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import SCHEDULER_NAME
-from shared.model_devices import DRIVER
+from shared.model_devices import DRIVER, RESOURCES
 from tests.e2e.devices import tuner_plugin
 from tests.e2e.devices.claims import (
     claim_template,
@@ -167,6 +167,28 @@ def test_a_pod_that_names_the_claim_of_another_waits_and_its_events_say_why(sche
     meta = {"name": name, "labels": {"app": name}}
     site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": joining}, namespace)
     refusal = f"the claim was created for another pod than {name}"
+    site.until(lambda: any(refusal in event["message"] for event in site.events(name)), "the Event of the pod")
+    (waiting,) = site.pods(f"app={name}", namespace)
+    assert "nodeName" not in waiting["spec"]
+
+
+def test_a_pod_with_devices_does_not_join_a_claim_that_is_already_prepared(scheduled: Installation) -> None:
+    """Kubelet would not ask the driver again, so the container would start without its tuner."""
+    site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
+    site.api.patch(
+        f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
+    )
+    claim = site.name("shared")
+    asked: Json = {"requests": [{"name": "model", "exactly": {"deviceClassName": f"fetch-{DRIVER}"}}]}
+    path = f"{RESOURCES}/namespaces/{namespace}/resourceclaims"
+    site.api.create(path, {"metadata": {"name": claim}, "spec": {"devices": asked}})
+    shared = claiming_spec("") | {"resourceClaims": [{"name": "m", "resourceClaimName": claim}]}
+    site.pod(site.name("first"), shared, namespace)  # it runs, so the claim is prepared
+
+    name, tuner = site.name("joins"), {"runningcontainer": {"main": {"requests": {tuner_plugin.slot("0"): 1}}}}
+    meta = {"name": name, "labels": {"app": name}, "annotations": {ANNOTATION: json.dumps(tuner)}}
+    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": shared}, namespace)
+    refusal = f"container main requests devices, which cannot be added to ResourceClaim {claim}"
     site.until(lambda: any(refusal in event["message"] for event in site.events(name)), "the Event of the pod")
     (waiting,) = site.pods(f"app={name}", namespace)
     assert "nodeName" not in waiting["spec"]
