@@ -15,8 +15,8 @@ from rig.node import images
 from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 from rig.node.prepare import tools
 from shared.devices.annotation import ANNOTATION
-from shared.devices.scheduler import SCHEDULER_NAME
-from shared.model_devices import DRIVER, RESOURCES
+from shared.devices.scheduler import NAMESPACE_LABEL, SCHEDULER_NAME
+from shared.model_devices import DRIVER, resource_claims_in
 from tests.e2e.devices import tuner_plugin
 from tests.e2e.devices.claims import (
     claim_template,
@@ -76,14 +76,25 @@ def _advertised(site: Installation) -> dict[str, int]:
     return found
 
 
+def _open_namespace(site: Installation) -> str:
+    """Create a namespace whose pods larder-scheduler may give devices."""
+    namespace = namespace_of_level(site, "restricted")
+    site.api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {NAMESPACE_LABEL: "true"}}})
+    return namespace
+
+
+def _asking(site: Installation, namespace: str, device: str, spec: Json) -> str:
+    """Create a pod whose container asks for a device, and return its name."""
+    name, asked = site.name("asks"), {"runningcontainer": {"main": {"requests": {device: 1}}}}
+    meta = {"name": name, "labels": {"app": name}, "annotations": {ANNOTATION: json.dumps(asked)}}
+    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": spec}, namespace)
+    return name
+
+
 def _both(site: Installation, model: str, namespace: str) -> str:
     """Create a pod that claims a model and asks for a card, and return its name."""
-    name = site.name("both")
-    asked = {"runningcontainer": {"main": {"requests": {CARDS[0]: 1}}}}
     template = claim_template(site, namespace, {"name": "model", "exactly": exactly(model)})
-    meta = {"name": name, "labels": {"app": name}, "annotations": {ANNOTATION: json.dumps(asked)}}
-    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": claiming_spec(template)}, namespace)
-    return name
+    return _asking(site, namespace, CARDS[0], claiming_spec(template))
 
 
 def _card(pod: Json) -> str:
@@ -95,10 +106,7 @@ def _card(pod: Json) -> str:
 
 
 def test_a_pod_gets_its_model_from_the_driver_and_its_card_from_the_scheduler(scheduled: Installation) -> None:
-    site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
-    site.api.patch(
-        f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
-    )
+    site, namespace = scheduled, _open_namespace(scheduled)
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
     site.until(lambda: device_of(site, model) in devices(site), "the device of the model")
@@ -126,19 +134,12 @@ def test_a_pod_gets_its_model_from_the_driver_and_its_card_from_the_scheduler(sc
 
 def _with_tuner(site: Installation, namespace: str) -> str:
     """Create a pod that asks for a tuner and for no model, and return its name."""
-    name = site.name("tuned")
-    asked = {"runningcontainer": {"main": {"requests": {tuner_plugin.slot("0"): 1}}}}
     template = claim_template(site, namespace, {"name": "model", "exactly": {"deviceClassName": f"fetch-{DRIVER}"}})
-    meta = {"name": name, "labels": {"app": name}, "annotations": {ANNOTATION: json.dumps(asked)}}
-    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": claiming_spec(template)}, namespace)
-    return name
+    return _asking(site, namespace, tuner_plugin.slot("0"), claiming_spec(template))
 
 
 def test_a_container_gets_only_the_plugin_mounts_that_the_administrator_allows(scheduled: Installation) -> None:
-    site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
-    site.api.patch(
-        f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
-    )
+    site, namespace = scheduled, _open_namespace(scheduled)
     first = site.running(_with_tuner(site, namespace), namespace)
     assert site.sh(first, "cat /tuners/b/firmware; echo $TUNERS_GIVEN", "main").split() == ["b", "b"]
     assert "done" not in site.sh(first, "touch /tuners/b/x 2>/dev/null && echo done; true", "main")
@@ -174,20 +175,14 @@ def test_a_pod_that_names_the_claim_of_another_waits_and_its_events_say_why(sche
 
 def test_a_pod_with_devices_does_not_join_a_claim_that_is_already_prepared(scheduled: Installation) -> None:
     """Kubelet would not ask the driver again, so the container would start without its tuner."""
-    site, namespace = scheduled, namespace_of_level(scheduled, "restricted")
-    site.api.patch(
-        f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/device-scheduling": "true"}}}
-    )
+    site, namespace = scheduled, _open_namespace(scheduled)
     claim = site.name("shared")
     asked: Json = {"requests": [{"name": "model", "exactly": {"deviceClassName": f"fetch-{DRIVER}"}}]}
-    path = f"{RESOURCES}/namespaces/{namespace}/resourceclaims"
-    site.api.create(path, {"metadata": {"name": claim}, "spec": {"devices": asked}})
+    site.api.create(resource_claims_in(namespace), {"metadata": {"name": claim}, "spec": {"devices": asked}})
     shared = claiming_spec("") | {"resourceClaims": [{"name": "m", "resourceClaimName": claim}]}
     site.pod(site.name("first"), shared, namespace)  # it runs, so the claim is prepared
 
-    name, tuner = site.name("joins"), {"runningcontainer": {"main": {"requests": {tuner_plugin.slot("0"): 1}}}}
-    meta = {"name": name, "labels": {"app": name}, "annotations": {ANNOTATION: json.dumps(tuner)}}
-    site.run("/api/v1/namespaces/{}/pods", {"metadata": meta, "spec": shared}, namespace)
+    name = _asking(site, namespace, tuner_plugin.slot("0"), shared)
     refusal = f"container main requests devices, which cannot be added to ResourceClaim {claim}"
     site.until(lambda: any(refusal in event["message"] for event in site.events(name)), "the Event of the pod")
     (waiting,) = site.pods(f"app={name}", namespace)

@@ -65,14 +65,16 @@ def test_the_only_node_with_devices_is_found_among_200_at_the_first_attempt(site
         site.api.create("/api/v1/nodes", {"metadata": {"name": f"plain-{index}", "labels": _PLAIN}})
         site.api.patch(f"/api/v1/nodes/plain-{index}/status", {"status": {"allocatable": {"cpu": "8", "pods": "110"}}})
     try:
-        node = add_node({card(str(index)): 1 for index in range(8)})
+        node = add_node({card(str(index)): 1 for index in range(9)})
         site.until(lambda: not site.api.get(f"/api/v1/nodes/{node}")["spec"].get("taints"), "the node to be ready")
-        for number in range(8):
-            pod = asking(site, tolerations=[{"operator": "Exists"}])  # nobody keeps the plain nodes ready
+        anywhere = [{"operator": "Exists"}]  # nobody keeps the plain nodes ready
+        first = asking(site, tolerations=anywhere)
+        site.until(lambda: is_bound(site, first), "scheduler and extender to know the node")
+        for _ in range(8):
+            pod = asking(site, tolerations=anywhere)
             site.until(partial(is_bound, site, pod), "the pod to be bound")
             assert site.pod_node(pod) == node
-            if number:  # once the first pod is bound, scheduler and extender know the node
-                assert "FailedScheduling" not in {event["reason"] for event in site.events(pod)}
+            assert "FailedScheduling" not in {event["reason"] for event in site.events(pod)}
     finally:
         site.api.call("DELETE", "/api/v1/nodes?labelSelector=plain%3Dyes")
 
