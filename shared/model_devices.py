@@ -32,6 +32,11 @@ def device_name(identity: str, revision: str) -> str:
     return name.lstrip("-")
 
 
+def resource_claims_in(namespace: str) -> str:
+    """Return the API path of the ResourceClaims of a namespace."""
+    return f"{RESOURCES}/namespaces/{namespace}/resourceclaims"
+
+
 def slices_selector(node_name: str) -> str:
     """Return the field selector of our slices of a node."""
     return f"spec.driver={DRIVER},spec.nodeName={node_name}"

@@ -16,7 +16,7 @@ from shared.daemon_thread import run_in_daemon_thread
 from shared.kube.collection import decode, get_object, list_objects
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
-from shared.model_devices import FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES, ClaimConsumer, ResourceClaim
+from shared.model_devices import FETCH_DEVICE, RESOURCE_CLAIMS, ClaimConsumer, ResourceClaim, resource_claims_in
 
 Json = dict[str, Any]
 _METADATA_WAIT_S = 10.0  # enough for the models of most nodes, so that they are published with their metadata at once
@@ -56,8 +56,7 @@ class PreparationObserver:
 
     async def view(self, ref: KubeletClaim, *, with_pods: bool) -> PreparationView:
         """Return everything that the decision about a claim depends on; pods are needed only for device plugins."""
-        path = f"{RESOURCES}/namespaces/{ref.namespace}/resourceclaims/{ref.name}"
-        claim = await get_object(self.kube, path, ResourceClaim)
+        claim = await get_object(self.kube, f"{resource_claims_in(ref.namespace)}/{ref.name}", ResourceClaim)
         model_node = await get_object(self.kube, f"{PATH}/{self.node_name}", ModelNode)
         return PreparationView(
             ref,

@@ -62,7 +62,7 @@ class Store:
             self._state.descriptor = -1
 
     def sweep(self) -> None:
-        """Finish what a kill interrupted: once, at start, before anything else. UnfinishedFiles files are kept."""
+        """Finish what a kill interrupted: once, at start, before anything else. Unfinished files are kept."""
         layout, inventory = self.layout, self._state.inventory
         with self._state.lock, translated(f"sweeping {layout.root}"):
             for path in list(leftovers(layout)):

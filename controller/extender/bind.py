@@ -12,7 +12,7 @@ from controller.extender.device_objects import DevicePod
 from controller.extender.pods_on_node import pod_path
 from controller.extender.requested_devices import requested_devices
 from controller.extender.reserve import DeviceReserver, NotBound
-from controller.extender.shared_claims import SharedClaims
+from controller.extender.shared_claims import SharedClaims, sharing_problem
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import NoAnswerInTime
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, encode_pod_info
@@ -67,8 +67,12 @@ class DeviceBinder:
         if not requested:
             await self._write_binding(pod, args.node, None)
             return
-        await self._check_allowed(pod, requested.info, args.node)
-        reservation = await self.reserver.reserve(pod, requested, account)
+        if not await self.is_open(args.pod_namespace):
+            raise NotBound(_CLOSED.format(namespace=args.pod_namespace))
+        shared = await self.claims.with_models(pod, args.node)
+        reservation = await self.reserver.reserve(
+            pod, requested, account, lambda allocated: sharing_problem(pod, allocated, shared)
+        )
         info = reservation.info
         try:
             await self._write_binding(pod, args.node, info)
@@ -86,14 +90,6 @@ class DeviceBinder:
         except BaseException:
             self.accounts.forget_assumed(reservation.uid)
             raise
-
-    async def _check_allowed(self, pod: DevicePod, requested: PodInfo, node: str) -> None:
-        """Raise NotBound if the binding would be refused, or if a container would start without its devices."""
-        namespace = pod.metadata.namespace
-        if not await self.is_open(namespace):
-            raise NotBound(_CLOSED.format(namespace=namespace))
-        if problem := await self.claims.problem(pod, requested, node):
-            raise NotBound(problem)
 
     async def _pod(self, args: ExtenderBindingArgs) -> DevicePod:
         """Return the pod, from the cache or live; refuse a pod with another uid or another scheduler."""

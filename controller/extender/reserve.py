@@ -37,6 +37,7 @@ class NotBound(LarderError):
 class _Reserve:
     pod: DevicePod
     requested: RequestedDevices
+    refusal: Callable[[PodInfo], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,22 @@ class DeviceReserver:
         """Make changes to the same node wait for each other."""
         self._commits = GroupCommit(self._commit, _LARGEST_GROUP)
 
-    async def reserve(self, pod: DevicePod, requested: RequestedDevices, account: NodeAccount) -> DeviceReservation:
-        """Reserve devices for a pod, and count it on the node. Raises NotBound, KubeError, NoAnswerInTime."""
+    async def reserve(
+        self,
+        pod: DevicePod,
+        requested: RequestedDevices,
+        account: NodeAccount,
+        refusal: Callable[[PodInfo], str] = lambda _: "",
+    ) -> DeviceReservation:
+        """Reserve devices for a pod, and count it on the node. Raises NotBound, KubeError, NoAnswerInTime.
+
+        `refusal` returns why the pod must not get an allocation, or an empty string.
+        """
         uid, node = pod.metadata.uid, account.name
         try:
             if self._commits.is_busy(node) or not self.store.knows(node, account.uid):
                 await self._place(requested, node, uid)
-            reservation = await self._commits.submit(node, _Reserve(pod, requested))
+            reservation = await self._commits.submit(node, _Reserve(pod, requested, refusal))
         except BaseException:
             self.accounts.forget_assumed(uid)
             self.accounts.mark_changed(node)  # the evaluator may have counted a pod that was never assumed
@@ -202,6 +212,8 @@ class DeviceReserver:
             )
         if isinstance(info, NotBound):
             return info
+        if refusal := change.refusal(info):
+            return NotBound(refusal)
         attempt = f"{self.store.identity}/{next(self._attempts)}"
         return DeviceReservation(metadata.namespace, metadata.name, metadata.uid, info, attempt, is_repeated)
 

@@ -19,7 +19,7 @@ from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
-from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES
+from shared.model_devices import DEVICE_CLASSES, DRIVER, SLICES, resource_claims_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,8 @@ class DeviceObserver:
         requested = [each for each in classes if each.spec.extended_resource_name in resources]
         if not named and not requested:
             return DeviceSurroundings()
-        claims_path = f"{RESOURCES}/namespaces/{namespace}/resourceclaims"
         listed = await listed_unless_forbidden(
-            list_objects(self.kube, claims_path, ObservedResourceClaim), "resourceclaims", hidden
+            list_objects(self.kube, resource_claims_in(namespace), ObservedResourceClaim), "resourceclaims", hidden
         )
         found = {claim.metadata.name: claim for claim in listed}
         of_driver = {"fieldSelector": f"spec.driver={DRIVER}"}

@@ -8,7 +8,7 @@ from controller.state.keys import EntryKey
 from shared.kube.collection import list_objects
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
-from shared.model_devices import DRIVER, RESOURCE_CLAIMS, RESOURCES, ResourceClaim, device_name
+from shared.model_devices import DRIVER, RESOURCE_CLAIMS, ResourceClaim, device_name, resource_claims_in
 from shared.names import namespace_of
 
 
@@ -39,7 +39,7 @@ class DeviceUsers:
         return sorted({name for names in found.values() for name in names})
 
     async def _claims(self, namespace: str) -> list[ResourceClaim]:
-        path = f"{RESOURCES}/namespaces/{namespace}/resourceclaims" if namespace else RESOURCE_CLAIMS
+        path = resource_claims_in(namespace) if namespace else RESOURCE_CLAIMS
         try:
             return await list_objects(self.kube, path, ResourceClaim)
         except NotFound:  # the API server has no such kind

@@ -14,7 +14,7 @@ from rig.api import Api
 from rig.control_plane import ControlPlane
 from shared.devices.annotation import ANNOTATION
 from shared.kube.transport import Kube, connect
-from shared.model_devices import DRIVER, RESOURCES
+from shared.model_devices import DRIVER, resource_claims_in
 from tests.builders.devices import CARD, Json, card
 from tests.integration.extender.replicas import (
     LEASES,
@@ -25,7 +25,7 @@ from tests.integration.extender.replicas import (
     replica,
 )
 
-CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
+CLAIMS = resource_claims_in("default")
 _RACES = 500
 
 
@@ -255,23 +255,24 @@ async def test_a_pod_with_a_reservation_of_another_replica_gets_the_same_device(
 
 
 @pytest.mark.parametrize(
-    ("claims", "used", "is_refused"),
+    ("claims", "used", "side", "is_refused"),
     [
-        ([{"name": "m", "resourceClaimName": "shared"}], ["m"], True),
-        ([{"name": "m", "resourceClaimName": "other"}], ["m"], False),  # another driver's device
-        ([{"name": "m", "resourceClaimName": "shared"}], [], False),  # only another container uses it
-        ([{"name": "m", "resourceClaimTemplateName": "models"}], ["m"], False),
+        ([{"name": "m", "resourceClaimName": "shared"}], ["m"], {}, True),
+        ([{"name": "m", "resourceClaimName": "other"}], ["m"], {}, False),  # another driver's device
+        ([{"name": "m", "resourceClaimName": "shared"}], [], {}, False),  # only another container uses it
+        ([{"name": "m", "resourceClaimName": "shared"}], [], {"example.com/tuner": "1"}, False),  # not Larder's device
+        ([{"name": "m", "resourceClaimTemplateName": "models"}], ["m"], {}, False),
     ],
 )
 async def test_a_container_with_devices_is_kept_from_a_claim_that_other_pods_may_use(
-    api: Api, one: ExtenderReplica, node: Json, claims: list[Json], used: list[str], *, is_refused: bool
+    api: Api, one: ExtenderReplica, node: Json, claims: list[Json], used: list[str], side: Json, *, is_refused: bool
 ) -> None:
     for name, driver in (("shared", DRIVER), ("other", "gpu.example.com")):
         create_claim(api, name, driver, name_of(node))
     try:
         containers = [
             {"name": "main", "image": "image", "resources": {"claims": [{"name": name} for name in used]}},
-            {"name": "side", "image": "image", "resources": {"claims": [{"name": "m"}]}},
+            {"name": "side", "image": "image", "resources": {"claims": [{"name": "m"}], "limits": side}},
         ]
         pod = create_pod(api, "claims", {CARD: 1}, containers=containers, resourceClaims=claims)
         problem = await one.bind(pod, name_of(node))

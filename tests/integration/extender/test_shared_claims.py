@@ -6,12 +6,12 @@ import pytest
 
 from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
-from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES
+from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES, resource_claims_in
 from tests.builders.devices import card
 from tests.integration.extender.asking_pods import asking, is_bound
 from tests.integration.extender.conftest import AddNode
 
-_CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
+_CLAIMS = resource_claims_in("default")
 _TEMPLATES = f"{RESOURCES}/namespaces/default/resourceclaimtemplates"
 _MODEL: Json = {"devices": {"requests": [{"name": "model", "exactly": {"deviceClassName": DRIVER}}]}}
 _USED: Json = {"containers": [{"name": "main", "image": "i", "resources": {"claims": [{"name": "m"}]}}]}
