@@ -168,7 +168,7 @@ class DeviceReserver:
     async def _try(self, reserved: DeviceReservations, changes: Sequence[_Change]) -> tuple[Sequence[_Outcome], bool]:
         """Decide on the changes and write the reservations if they differ; return also whether they were written."""
         pods = PodsOnNode(self.kube, self.accounts, self.pods, reserved.node)
-        kept = await self._kept(reserved, changes, pods)
+        kept = await self._kept(reserved, pods)
         if reserved.is_lost and not all(isinstance(change, _GiveBack) for change in changes):
             kept = replace(kept, pods_seen=await pods.listed_version())
         outcomes, must_write = list[_Outcome](), False
@@ -176,7 +176,7 @@ class DeviceReserver:
             outcome: _Outcome = None
             match change:
                 case _Reserve():
-                    outcome = await self._reservation(change, reserved, kept, pods)
+                    outcome = await self._reservation(change, kept, pods)
                     if isinstance(outcome, DeviceReservation):
                         self.accounts.assume(outcome.uid, kept.node, outcome.info)
                         kept, must_write = kept.with_entry(outcome), True
@@ -193,15 +193,14 @@ class DeviceReserver:
         return outcomes, must_write
 
     async def _reservation(
-        self, change: _Reserve, reserved: DeviceReservations, kept: DeviceReservations, pods: PodsOnNode
+        self, change: _Reserve, kept: DeviceReservations, pods: PodsOnNode
     ) -> DeviceReservation | NotBound:
         """Reserve the devices of the pod's current reservation, else free ones; return NotBound if there are none."""
         metadata = change.pod.metadata
         if bound_to := pods.node_of(change.pod):
             return NotBound(f"the pod is already on node {bound_to}")
-        mine = kept.of_pod(metadata.uid) or reserved.of_pod(metadata.uid)
-        is_repeated = False
-        if mine is None or self.store.is_expired(reserved.node, mine):
+        mine, is_repeated = kept.of_pod(metadata.uid), False
+        if mine is None or self.store.is_expired(kept.node, mine):
             info = await self._allocate(change, kept, pods)
         elif _requests(mine.info) == _requests(change.requested.info):
             # An earlier binding with these devices may still arrive.
@@ -219,7 +218,8 @@ class DeviceReserver:
 
     async def _allocate(self, change: _Reserve, kept: DeviceReservations, pods: PodsOnNode) -> PodInfo | NotBound:
         """Choose devices from the cache if it is fresh enough; always from a live list before refusing."""
-        node, uid, reserved = kept.node, change.pod.metadata.uid, {each.uid: each.info for each in kept.entries}
+        node, uid = kept.node, change.pod.metadata.uid
+        reserved = {each.uid: each.info for each in kept.entries if each.uid != uid}
         known = pods.known_devices(kept.pods_seen)
         if known is not None:
             others = {other: info for other, info in known.items() if other != uid}
@@ -237,16 +237,11 @@ class DeviceReserver:
             lambda evaluator: evaluator.place_beside(others, requested, node, uid), _ALLOCATION_S
         )
 
-    async def _kept(
-        self, reserved: DeviceReservations, changes: Sequence[_Change], pods: PodsOnNode
-    ) -> DeviceReservations:
-        """Return the reservations that are still needed, except those of the pods being decided."""
+    async def _kept(self, reserved: DeviceReservations, pods: PodsOnNode) -> DeviceReservations:
+        """Return the reservations that are still needed."""
         kept, seen = list[DeviceReservation](), reserved.pods_seen
-        decided = {change.pod.metadata.uid for change in changes if isinstance(change, _Reserve)}
         for entry in reserved.entries:
             is_expired = self.store.is_expired(reserved.node, entry)
-            if entry.uid in decided and not is_expired:
-                continue
             pod = await pods.reserved_for(entry, live=is_expired)  # by now, the cache may be older than the binding
             if pod is None or pod.has_ended or pod.spec.node_name not in ("", reserved.node):
                 continue

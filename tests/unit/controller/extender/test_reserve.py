@@ -40,18 +40,19 @@ class Node(DeviceReplica):
         self.server, self.kube = server, kube
         self.add_node(_CARDS)
 
-    async def reserve(self, name: str) -> DeviceReservation:
-        pod = device_pod(name, {CARD: 1})
+    async def reserve(self, name: str, request: str = CARD) -> DeviceReservation:
+        pod = device_pod(name, {request: 1})
         self.pods.upsert(pod)
         return await self.reserver.reserve(pod, requested_devices(pod), self.account)
 
-    async def reserve_at_once(self, *names: str) -> list[DeviceReservation | BaseException]:
+    async def reserve_at_once(self, *names: str, last: str = CARD) -> list[DeviceReservation | BaseException]:
         """Reserve for the first pod, and for the others while that is being written."""
         self.server.may_write.clear()
         counted = len(self.account.pods) + len(names)
         first = asyncio.create_task(self.reserve(names[0]))
         await self.server.asked.acquire()
-        others = [asyncio.create_task(self.reserve(name)) for name in names[1:]]
+        others = [asyncio.create_task(self.reserve(name)) for name in names[1:-1]]
+        others += [asyncio.create_task(self.reserve(name, last)) for name in names[1:][-1:]]
         while len(self.account.pods) < counted:  # noqa: ASYNC110 - each is counted before it waits
             await asyncio.sleep(0.001)
         self.server.may_write.set()
@@ -105,6 +106,26 @@ async def test_a_failed_binding_gives_back_only_its_own_reservation(node: Node) 
     assert set(node.account.pods) == {"uid-p", "uid-r"}
     again = await node.reserve("q")
     assert cards(again) == cards(found[1])
+
+
+async def test_devices_of_an_earlier_attempt_are_not_given_to_another_pod_of_the_group(node: Node) -> None:
+    """Whether an earlier binding of r arrived is unknown, so only the Lease holds its devices."""
+    earlier = await node.reserve("r")
+    await node.server.asked.acquire()
+    node.accounts.forget_assumed(earlier.uid)
+    found = await node.reserve_at_once("p", "q", "r")
+    assert cards(found[2]) == cards(earlier)
+    assert len(set(cards(*found))) == 3
+
+
+async def test_a_refused_pod_keeps_the_devices_of_its_earlier_attempt(node: Node) -> None:
+    earlier = await node.reserve("r")
+    await node.server.asked.acquire()
+    node.accounts.forget_assumed(earlier.uid)
+    found = await node.reserve_at_once("p", "q", "r", last=card("1"))
+    assert isinstance(found[2], NotBound)
+    assert node.server.written[-1] == {"p", "q", "r"}
+    assert len(set(cards(earlier, *found))) == 3
 
 
 async def test_devices_are_given_back_while_the_worker_is_busy(node: Node) -> None:
