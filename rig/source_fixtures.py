@@ -160,7 +160,7 @@ class GcsFixture:
             files,
             good,
             wrong,
-            _opener(SourceSettings(gs_endpoint=self._gcs.endpoint)),
+            _opener(SourceSettings(gcs_endpoint=self._gcs.endpoint)),
             change,
         )
 
@@ -189,7 +189,7 @@ class AzureFixture:
 
         wrong = base64.b64encode(b"wrong").decode()
         good, bad = (Credentials({"AZURE_STORAGE_KEY": key}) for key in (azure.key, wrong))
-        settings = SourceSettings(az_endpoint=azure.endpoint)
+        settings = SourceSettings(azure_endpoint=azure.endpoint)
         return StoredModel(f"az://{azure.account}/{container}/models/m", files, good, bad, _opener(settings), change)
 
 

@@ -18,8 +18,8 @@ Factory = Callable[[ModelUri, Credentials, SourceSettings], Source]
 _SOURCES: Mapping[str, tuple[str, str]] = {
     "hf": ("hub", "HfSource"),
     "s3": ("s3", "S3Source"),
-    "gs": ("gcs", "GsSource"),
-    "az": ("azure", "AzSource"),
+    "gs": ("gcs", "GcsSource"),
+    "az": ("azure", "AzureSource"),
     "oci": ("oci", "OciObjectsSource"),
     "https": ("https", "HttpsSource"),
     "git+https": ("gitlfs", "GitRepositorySource"),

@@ -30,8 +30,8 @@ class SourceSettings:
         ca_bundle: Replaces the certificate authorities of the system.
         connect_timeout_s: Limit for connecting, in seconds.
         read_timeout_s: Limit for a pause without a byte, in seconds.
-        gs_endpoint: The URL of Google Cloud Storage; empty for the cloud itself.
-        az_endpoint: The URL of Azure Blob Storage; empty for the cloud itself.
+        gcs_endpoint: The URL of Google Cloud Storage; empty for the cloud itself.
+        azure_endpoint: The URL of Azure Blob Storage; empty for the cloud itself.
         oci_endpoint: The URL of OCI Object Storage; empty for the cloud itself.
         oci_region: The region of OCI Object Storage.
         registries: URLs of container registries; `http://` allows plain http.
@@ -48,8 +48,8 @@ class SourceSettings:
     ca_bundle: str | None = None
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 30.0
-    gs_endpoint: str = ""
-    az_endpoint: str = ""
+    gcs_endpoint: str = ""
+    azure_endpoint: str = ""
     oci_endpoint: str = ""
     oci_region: str = ""
     registries: tuple[str, ...] = ()
@@ -62,8 +62,8 @@ class SourceSettings:
         for name, endpoint in (
             ("HF_ENDPOINT", self.hf_endpoint),
             ("AWS_ENDPOINT_URL", self.s3_endpoint),
-            ("STORAGE_EMULATOR_HOST", self.gs_endpoint),
-            ("AZURE_STORAGE_SERVICE_ENDPOINT", self.az_endpoint),
+            ("STORAGE_EMULATOR_HOST", self.gcs_endpoint),
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", self.azure_endpoint),
             ("OCI_CLI_ENDPOINT", self.oci_endpoint),
             *(("LARDER_REGISTRIES", registry) for registry in self.registries),
         ):
@@ -84,7 +84,7 @@ class SourceSettings:
     @property
     def endpoints(self) -> tuple[str, ...]:
         """All configured endpoints, and the hub; their addresses are not checked."""
-        configured = (self.hf_endpoint, self.s3_endpoint, self.gs_endpoint, self.az_endpoint, self.oci_endpoint)
+        configured = (self.hf_endpoint, self.s3_endpoint, self.gcs_endpoint, self.azure_endpoint, self.oci_endpoint)
         return tuple(endpoint for endpoint in (*configured, *self.registries) if endpoint)
 
     @property
@@ -148,8 +148,9 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
         s3_addressing=environ.get("LARDER_S3_ADDRESSING") or PATH_STYLE,
         ca_bundle=_ca_bundle(environ, _CA_VARIABLES),
         s3_ca_bundle=_ca_bundle(environ, ("AWS_CA_BUNDLE",)),
-        gs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
-        az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/") or _configured_blob_endpoint(environ),
+        gcs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
+        azure_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/")
+        or _configured_blob_endpoint(environ),
         oci_endpoint=environ.get("OCI_CLI_ENDPOINT", "").rstrip("/"),
         oci_region=environ.get("OCI_CLI_REGION", ""),
         registries=tuple(r.rstrip("/") for r in environ.get("LARDER_REGISTRIES", "").replace(",", " ").split()),
@@ -189,8 +190,8 @@ def default_hosts(scheme: str, settings: SourceSettings) -> tuple[str, ...]:
     endpoint, hosts = {
         "hf": (settings.hf_endpoint, ()),
         "s3": (settings.s3_endpoint, AWS_HOSTS),
-        "gs": (settings.gs_endpoint, GOOGLE_HOSTS),
-        "az": (settings.az_endpoint, AZURE_HOSTS),
+        "gs": (settings.gcs_endpoint, GOOGLE_HOSTS),
+        "az": (settings.azure_endpoint, AZURE_HOSTS),
         "oci": (settings.oci_endpoint, ORACLE_HOSTS),
     }.get(scheme, ("", ()))
     return (origin_of(endpoint).netloc,) if endpoint else hosts

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from shared.errors import InvalidURI
 
-_GS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_GCS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER = re.compile(r"\$root|\$web|(?=[a-z0-9-]{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*")
 _OCI_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
@@ -14,7 +14,7 @@ _AZURE_HOST = ".blob.core.windows.net"
 
 
 @dataclass(frozen=True, slots=True)
-class GsUri:
+class GcsUri:
     """An object, or everything below a prefix, in a Google Cloud Storage bucket; no prefix means all of it.
 
     The prefixes of all bucket URIs have no slash at either end.
@@ -28,7 +28,7 @@ class GsUri:
 
 
 @dataclass(frozen=True, slots=True)
-class AzUri:
+class AzureUri:
     """A blob, or everything below a prefix, in a container of an Azure storage account; no prefix means all of it."""
 
     account: str
@@ -51,25 +51,25 @@ class OciObjectsUri:
         return f"oci://n/{self.namespace}/b/{self.bucket}/o/{self.prefix}".rstrip("/")
 
 
-def parse_gs(rest: str) -> GsUri:
+def parse_gcs(rest: str) -> GcsUri:
     """Parse what follows `gs://`. Raises InvalidURI."""
     bucket, _, path = rest.partition("/")
     prefix = path.strip("/")
-    if not _GS_BUCKET.fullmatch(bucket):
+    if not _GCS_BUCKET.fullmatch(bucket):
         raise InvalidURI(f"gs://{rest} has no valid bucket; write gs://BUCKET/PREFIX")
-    return GsUri(bucket, without_dots(prefix, f"gs://{rest}"))
+    return GcsUri(bucket, without_dots(prefix, f"gs://{rest}"))
 
 
-def parse_az(rest: str) -> AzUri:
+def parse_azure(rest: str) -> AzureUri:
     """Parse what follows `az://`; the account may include the domain of its host. Raises InvalidURI."""
     host, _, path = rest.partition("/")
-    uri = _az(host.removesuffix(_AZURE_HOST), path)
+    uri = _azure_uri(host.removesuffix(_AZURE_HOST), path)
     if uri is None:
         raise InvalidURI(f"az://{rest} has no valid account and container; write az://ACCOUNT/CONTAINER/PREFIX")
-    return AzUri(uri.account, uri.container, without_dots(uri.prefix, f"az://{rest}"))
+    return AzureUri(uri.account, uri.container, without_dots(uri.prefix, f"az://{rest}"))
 
 
-def az_of_url(url: str) -> AzUri | None:
+def azure_of_url(url: str) -> AzureUri | None:
     """Return the blob of an https URL of Azure; None for other URLs, and for those with a query or port.
 
     A single path segment is a blob in the root container of the account, and so an ordinary file.
@@ -79,17 +79,17 @@ def az_of_url(url: str) -> AzUri | None:
     if parts.query or not host.endswith(_AZURE_HOST) or parts.netloc.lower() != host:
         return None
     path = unquote(parts.path.lstrip("/"), errors="replace")
-    uri = _az(host.removesuffix(_AZURE_HOST), path)
+    uri = _azure_uri(host.removesuffix(_AZURE_HOST), path)
     plain = uri is not None and uri.prefix and path.isprintable() and not _has_dots(uri.prefix)
     return uri if plain else None
 
 
-def _az(account: str, path: str) -> AzUri | None:
+def _azure_uri(account: str, path: str) -> AzureUri | None:
     container, _, prefix = path.partition("/")
     prefix = prefix.strip("/")
     if not _ACCOUNT.fullmatch(account) or not _CONTAINER.fullmatch(container):
         return None
-    return AzUri(account, container, prefix)
+    return AzureUri(account, container, prefix)
 
 
 def is_oci_objects(rest: str) -> bool:

@@ -10,13 +10,13 @@ from shared.errors import InvalidURI
 from shared.source_plugins import plugin_schemes
 from shared.uri.artifact import ArtifactUri, parse_artifact
 from shared.uri.buckets import (
-    AzUri,
-    GsUri,
+    AzureUri,
+    GcsUri,
     OciObjectsUri,
-    az_of_url,
+    azure_of_url,
     is_oci_objects,
-    parse_az,
-    parse_gs,
+    parse_azure,
+    parse_gcs,
     parse_oci_objects,
     without_dots,
 )
@@ -112,7 +112,7 @@ class PluginUri:
 
 
 ModelUri: TypeAlias = (
-    HfUri | S3Uri | GsUri | AzUri | OciObjectsUri | ArtifactUri | HttpsUri | GitUri | LocalUri | PvcUri | PluginUri
+    HfUri | S3Uri | GcsUri | AzureUri | OciObjectsUri | ArtifactUri | HttpsUri | GitUri | LocalUri | PvcUri | PluginUri
 )
 
 
@@ -171,7 +171,7 @@ def _parse_s3(rest: str) -> S3Uri:
     return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region, endpoint)
 
 
-def _parse_https(rest: str) -> HttpsUri | AzUri:
+def _parse_https(rest: str) -> HttpsUri | AzureUri:
     text = f"https://{rest}"
     try:
         parts = urlsplit(text)
@@ -186,7 +186,7 @@ def _parse_https(rest: str) -> HttpsUri | AzUri:
             f"https://{parts.hostname}{parts.path} has the secret parameter {secret!r}, which every reader of the "
             "object would see; put credentials into a Secret or, for a command, into the environment"
         )
-    return az_of_url(text) or HttpsUri(text.rstrip("/"))
+    return azure_of_url(text) or HttpsUri(text.rstrip("/"))
 
 
 def _parse_oci(rest: str) -> OciObjectsUri | ArtifactUri:
@@ -223,8 +223,8 @@ def _parse_local(rest: str) -> LocalUri:
 _PARSERS: Mapping[str, Callable[[str], ModelUri]] = {
     "hf": _parse_hf,
     "s3": _parse_s3,
-    "gs": parse_gs,
-    "az": parse_az,
+    "gs": parse_gcs,
+    "az": parse_azure,
     "oci": _parse_oci,
     "https": _parse_https,
     "git+https": parse_git,

@@ -35,7 +35,7 @@ _SIGNED = (
 
 
 @dataclass(frozen=True)
-class AzRequests:
+class AzureRequests:
     """Requests for one account, with `now` in seconds since 1970.
 
     A shared key takes precedence over a SAS token, and that over a login.
@@ -50,8 +50,8 @@ class AzRequests:
     @cached_property
     def base(self) -> str:
         """The URL of the account; at an endpoint that the administrator configured, the account is part of the path."""
-        if self.settings.az_endpoint:
-            return f"{self.settings.az_endpoint}/{self.account}"
+        if self.settings.azure_endpoint:
+            return f"{self.settings.azure_endpoint}/{self.account}"
         return f"https://{self.account}.blob.core.windows.net"
 
     @cached_property
@@ -62,7 +62,7 @@ class AzRequests:
             AZURE_KEYS,
             self.credentials,
             defaults=default_hosts("az", self.settings),
-            endpoint=endpoint_origin(self.settings.az_endpoint),
+            endpoint=endpoint_origin(self.settings.azure_endpoint),
         )
 
     def build_request(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Request:

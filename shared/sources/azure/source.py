@@ -9,14 +9,14 @@ from shared.http.client import HttpClient, Response
 from shared.http.ranges import open_range, range_header
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.azure.listing import Blob, BlobPage, blob_of_headers, file_of, parse_page
-from shared.sources.azure.requests import AzRequests
+from shared.sources.azure.requests import AzureRequests
 from shared.sources.credential_hints import AZURE
 from shared.sources.failures import RequestSubject, denied, failure_of
 from shared.sources.listing import bounded, bounded_pages
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.settings import SourceSettings
-from shared.uri.buckets import AzUri
+from shared.uri.buckets import AzureUri
 from shared.uri.model_uri import ModelUri
 
 _BLOBS_A_PAGE = "1000"  # a page of 5,000 would exceed the tag limit of `plain_xml`
@@ -24,7 +24,7 @@ _LONGEST_PAGE_BYTES = 32 * 1024 * 1024
 _DENIED = frozenset({"AuthenticationFailed", "NoAuthenticationInformation", "PublicAccessNotPermitted"})
 
 
-class AzSource:
+class AzureSource:
     """The blobs of one URI."""
 
     def __init__(
@@ -34,11 +34,11 @@ class AzSource:
         settings: SourceSettings,
         now: Callable[[], float] = time.time,
     ) -> None:
-        if not isinstance(uri, AzUri):
+        if not isinstance(uri, AzureUri):
             raise InvalidURI(f"{uri} is not an az:// URI")
         self._uri, self._now = uri, now
         self._client = HttpClient(settings)
-        self._requests = AzRequests(uri.account, credentials, settings, self._client, now)
+        self._requests = AzureRequests(uri.account, credentials, settings, self._client, now)
         self._keys = PrefixKeys(uri.prefix)
 
     def resolve(self) -> Manifest:

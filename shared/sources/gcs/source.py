@@ -23,13 +23,13 @@ from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.settings import SourceSettings, default_hosts
 from shared.sources.tokens import CachedToken, Token, bearer
-from shared.uri.buckets import GsUri
+from shared.uri.buckets import GcsUri
 from shared.uri.model_uri import ModelUri
 
 _GOOGLE = "https://storage.googleapis.com"
 
 
-class GsSource:
+class GcsSource:
     """The objects of one URI, each pinned to its generation; requests are anonymous without a key."""
 
     def __init__(
@@ -40,17 +40,17 @@ class GsSource:
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not isinstance(uri, GsUri):
+        if not isinstance(uri, GcsUri):
             raise InvalidURI(f"{uri} is not a gs:// URI")
         self._uri, self._settings, self._now, self._clock = uri, settings, now, clock
-        self._endpoint = settings.gs_endpoint or _GOOGLE
+        self._endpoint = settings.gcs_endpoint or _GOOGLE
         self._credentials = credentials
         self._grant = grant_for(
             origin_of(self._endpoint),
             GOOGLE_KEYS,
             credentials,
             defaults=default_hosts("gs", settings),
-            endpoint=endpoint_origin(settings.gs_endpoint),
+            endpoint=endpoint_origin(settings.gcs_endpoint),
         )
         self._client = HttpClient(settings)
         self._keys = PrefixKeys(uri.prefix)
@@ -77,7 +77,7 @@ class GsSource:
 
         def ask() -> Token:
             account = parse_account(text)
-            check_token_uri(account.token_uri, self._credentials, self._settings.gs_endpoint)
+            check_token_uri(account.token_uri, self._credentials, self._settings.gcs_endpoint)
             return ask_google(self._client, account, self._now, ambient=self._credentials.ambient)
 
         return CachedToken(ask, self._clock)

@@ -38,9 +38,9 @@ PLACES: Mapping[str, Place] = {
         _AWS,
         {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE"},
     ),
-    "gs": Place(lambda url, _: SourceSettings(gs_endpoint=url), lambda _: "gs://bucket/model", {}),
+    "gs": Place(lambda url, _: SourceSettings(gcs_endpoint=url), lambda _: "gs://bucket/model", {}),
     "az": Place(
-        lambda url, _: SourceSettings(az_endpoint=url),
+        lambda url, _: SourceSettings(azure_endpoint=url),
         lambda _: "az://account/container/model",
         _AZURE,
         {"AZURE_CLIENT_ID": "id", "AZURE_TENANT_ID": "tenant"},

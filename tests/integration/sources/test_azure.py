@@ -24,7 +24,7 @@ def container(azure: Azure) -> str:
 def open_uri(azure: Azure, open_with: OpenWith) -> Open:
     def make(rest: str, credentials: Credentials | None = None) -> Source:
         own = Credentials({"AZURE_STORAGE_KEY": azure.key}) if credentials is None else credentials
-        return open_with(f"az://{azure.account}/{rest}", own, SourceSettings(az_endpoint=azure.endpoint))
+        return open_with(f"az://{azure.account}/{rest}", own, SourceSettings(azure_endpoint=azure.endpoint))
 
     return make
 

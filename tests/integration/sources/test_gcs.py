@@ -25,7 +25,7 @@ def bucket(gcs: Gcs) -> str:
 
 @pytest.fixture
 def open_uri(gcs: Gcs, open_with: OpenWith) -> Open:
-    return lambda uri: open_with(uri, ANONYMOUS, SourceSettings(gs_endpoint=gcs.endpoint))
+    return lambda uri: open_with(uri, ANONYMOUS, SourceSettings(gcs_endpoint=gcs.endpoint))
 
 
 def test_lists_only_objects_below_the_prefix(gcs: Gcs, bucket: str, open_uri: Open) -> None:

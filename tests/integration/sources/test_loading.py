@@ -12,7 +12,7 @@ from shared.uri.model_uri import parse_uri
 
 keys = Credentials({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "HF_TOKEN": "c"})
 closed = "http://127.0.0.1:9"
-settings = SourceSettings(closed, closed, gs_endpoint=closed, az_endpoint=closed, oci_endpoint=closed)
+settings = SourceSettings(closed, closed, gcs_endpoint=closed, azure_endpoint=closed, oci_endpoint=closed)
 digest = "sha256:" + "0" * 64
 for uri in (
     "hf://o/m", "s3://bucket/p", "https://127.0.0.1:9/f", "gs://bucket/p", "az://account/container/p",

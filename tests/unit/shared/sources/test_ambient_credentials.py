@@ -81,12 +81,12 @@ def test_a_connection_string_has_key_endpoint_and_account() -> None:
     text = "DefaultEndpointsProtocol=http;AccountName=mine;AccountKey=a2V5==;BlobEndpoint=http://az.test:1/mine"
     environ = {"AZURE_STORAGE_CONNECTION_STRING": text}
     settings = settings_from_environ(environ)
-    assert settings.az_endpoint == "http://az.test:1"
+    assert settings.azure_endpoint == "http://az.test:1"
     assert credentials_from_environ(environ, settings).values["AZURE_STORAGE_KEY"] == "a2V5=="
     sas = {
         "AZURE_STORAGE_CONNECTION_STRING": "BlobEndpoint=https://mine.blob.core.windows.net;SharedAccessSignature=s=1"
     }
-    assert settings_from_environ(sas).az_endpoint == ""
+    assert settings_from_environ(sas).azure_endpoint == ""
     assert found(**sas)["AZURE_STORAGE_SAS_TOKEN"] == "s=1"
 
 

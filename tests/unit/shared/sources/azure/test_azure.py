@@ -11,7 +11,7 @@ from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.manifest import File
 from shared.sources.azure.listing import Blob, BlobPage, file_of, parse_page
 from shared.sources.azure.requests import sign, string_to_sign
-from shared.sources.azure.source import AzSource
+from shared.sources.azure.source import AzureSource
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
@@ -105,8 +105,8 @@ def test_the_digest_is_the_content_md5_of_the_blob(md5: str, digest: str) -> Non
     assert file_of("a", Blob("m/a", 0, "", md5)).digest == digest
 
 
-def source_of(server: ScriptedServer, credentials: Credentials = ANONYMOUS) -> AzSource:
-    return AzSource(parse_uri("az://account/container/m"), credentials, SourceSettings(az_endpoint=server.url))
+def source_of(server: ScriptedServer, credentials: Credentials = ANONYMOUS) -> AzureSource:
+    return AzureSource(parse_uri("az://account/container/m"), credentials, SourceSettings(azure_endpoint=server.url))
 
 
 def test_lists_every_page_and_leaves_directories_out(serve: Serve) -> None:

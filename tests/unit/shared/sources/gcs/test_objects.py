@@ -6,7 +6,7 @@ import pytest
 
 from rig.scripted_http import Answer, ScriptedServer, reply
 from shared.errors import Unreachable
-from shared.sources.gcs.source import GsSource
+from shared.sources.gcs.source import GcsSource
 from shared.sources.port import ANONYMOUS
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
@@ -23,8 +23,8 @@ BODIES = [
 
 @pytest.mark.parametrize("body", BODIES)
 def test_an_invalid_object_description_is_reported(serve: Callable[[Answer], ScriptedServer], body: bytes) -> None:
-    source = GsSource(
-        parse_uri("gs://bucket/a"), ANONYMOUS, SourceSettings(gs_endpoint=serve(lambda _: reply(200, body)).url)
+    source = GcsSource(
+        parse_uri("gs://bucket/a"), ANONYMOUS, SourceSettings(gcs_endpoint=serve(lambda _: reply(200, body)).url)
     )
     with pytest.raises(Unreachable, match="Google Cloud Storage"):
         source.resolve()

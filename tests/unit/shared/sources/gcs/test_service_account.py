@@ -8,7 +8,7 @@ from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.manifest import File
 from shared.sources.gcs.service_account import check_token_uri, parse_account
-from shared.sources.gcs.source import GsSource
+from shared.sources.gcs.source import GcsSource
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
@@ -17,10 +17,10 @@ Serve = Callable[[Answer], ScriptedServer]
 GOOD = json.loads(GoogleAccount("https://oauth2.googleapis.com/token").key_file())
 
 
-def source_of(endpoint: str, key_file: str, clock: Callable[[], float] = lambda: 1.0) -> GsSource:
-    settings = SourceSettings(gs_endpoint=endpoint)
+def source_of(endpoint: str, key_file: str, clock: Callable[[], float] = lambda: 1.0) -> GcsSource:
+    settings = SourceSettings(gcs_endpoint=endpoint)
     credentials = Credentials({"GOOGLE_APPLICATION_CREDENTIALS": key_file})
-    return GsSource(parse_uri("gs://bucket/m"), credentials, settings, lambda: 1e9, clock)
+    return GcsSource(parse_uri("gs://bucket/m"), credentials, settings, lambda: 1e9, clock)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_key_is_not_used_for_a_host_that_the_secret_does_not_name(serve: Serve
     server = serve(lambda _: reply(403))
     credentials = Credentials({"GOOGLE_APPLICATION_CREDENTIALS": "not even looked at"}, ("other.test",))
     settings = SourceSettings(allow_addresses=("127.0.0.1",))
-    source = GsSource(parse_uri("gs://bucket/m"), credentials, settings)
+    source = GcsSource(parse_uri("gs://bucket/m"), credentials, settings)
     source._endpoint = server.url
     with pytest.raises(AuthDenied, match=r"larder\.dev/hosts"):
         source.resolve()
