@@ -9,7 +9,8 @@ from shared.api.model import BucketSource, GitLfsSource, ModelSpec
 from shared.errors import InvalidURI
 from shared.http.origins import origin_of
 from shared.sources.credential_keys import AWS_KEYS, DOCKER_CONFIG_KEYS, GIT_KEYS
-from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, PluginUri, S3Uri, parse_uri
+from shared.uri.buckets import S3Uri
+from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, PluginUri, parse_uri
 
 URL_FILE = "model"  # the name that the specification gives to the file of a URL
 _HUB_KEYS = ("HF_TOKEN",)

@@ -8,8 +8,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from shared.sources.cloud_hosts import AWS_HOSTS, AZURE_HOSTS, ORACLE_HOSTS, ORACLE_S3_HOSTS
 from shared.sources.host_grants import host_matches
 from shared.uri.artifact import ArtifactUri
+from shared.uri.buckets import S3Uri
 from shared.uri.git import GitUri
-from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, PvcUri, S3Uri
+from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, PvcUri
 
 _EVERYTHING = "*"
 _HTTPS_PORT = 443

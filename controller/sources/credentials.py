@@ -25,7 +25,8 @@ from shared.sources.s3.endpoint import named_endpoint
 from shared.sources.schemes import default_hosts
 from shared.sources.settings import SourceSettings
 from shared.uri.artifact import ArtifactUri
-from shared.uri.model_uri import HttpsUri, ModelUri, PluginUri, S3Uri, parse_uri
+from shared.uri.buckets import S3Uri
+from shared.uri.model_uri import HttpsUri, ModelUri, PluginUri, parse_uri
 
 _log = structlog.get_logger()
 

@@ -6,6 +6,9 @@ from urllib.parse import unquote, urlsplit
 
 from shared.errors import InvalidURI
 
+_S3_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_S3_REGION = re.compile(r"[a-z0-9-]{1,40}")
+_S3_ENDPOINT = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}:[0-9]{1,5}")
 _GCS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER = re.compile(r"\$root|\$web|(?=[a-z0-9-]{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -14,11 +17,26 @@ _AZURE_HOST = ".blob.core.windows.net"
 
 
 @dataclass(frozen=True, slots=True)
-class GcsUri:
-    """An object, or everything below a prefix, in a Google Cloud Storage bucket; no prefix means all of it.
+class S3Uri:
+    """An object, or everything below a prefix, in an S3 bucket; no prefix means all of it.
 
-    The prefixes of all bucket URIs have no slash at either end.
+    The prefixes of all bucket URIs have no slash at either end. `endpoint`, as HOST:PORT, occurs only in manifests of
+    models whose Secret names it; it is contacted over https.
     """
+
+    bucket: str
+    prefix: str
+    region: str = ""
+    endpoint: str = ""
+
+    def __str__(self) -> str:
+        at = "".join(f"@{part}" for part in (self.region, self.endpoint) if part)
+        return f"s3://{self.bucket}{at}/{self.prefix}".rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class GcsUri:
+    """An object, or everything below a prefix, in a Google Cloud Storage bucket; no prefix means all of it."""
 
     bucket: str
     prefix: str
@@ -49,6 +67,18 @@ class OciObjectsUri:
 
     def __str__(self) -> str:
         return f"oci://n/{self.namespace}/b/{self.bucket}/o/{self.prefix}".rstrip("/")
+
+
+def parse_s3(rest: str) -> S3Uri:
+    """Parse what follows `s3://`. Raises InvalidURI."""
+    host, _, path = rest.partition("/")
+    bucket, _, at = host.partition("@")
+    region, _, endpoint = at.rpartition("@") if ":" in at else (at, "", "")
+    prefix = path.strip("/")
+    place_is_valid = (not region or _S3_REGION.fullmatch(region)) and (not endpoint or _S3_ENDPOINT.fullmatch(endpoint))
+    if not _S3_BUCKET.fullmatch(bucket) or not place_is_valid:
+        raise InvalidURI(f"s3://{rest} has no valid bucket; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX")
+    return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region, endpoint)
 
 
 def parse_gcs(rest: str) -> GcsUri:

@@ -13,11 +13,13 @@ from shared.uri.buckets import (
     AzureUri,
     GcsUri,
     OciObjectsUri,
+    S3Uri,
     azure_of_url,
     is_oci_objects,
     parse_azure,
     parse_gcs,
     parse_oci_objects,
+    parse_s3,
     without_dots,
 )
 from shared.uri.git import GitUri, parse_git
@@ -26,9 +28,6 @@ FETCHED_SCHEMES = ("hf", "s3", "gs", "az", "oci", "https", "git+https", "local")
 KNOWN_SCHEMES = (*FETCHED_SCHEMES, "pvc")
 
 _REPO = re.compile(r"^[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*$", re.ASCII)
-_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
-_REGION = re.compile(r"^[a-z0-9-]{1,40}$")
-_HOST_PORT = re.compile(r"^[a-z0-9][a-z0-9.-]{0,252}:[0-9]{1,5}$")
 _SECRET_PARAMETER = re.compile(r"sig|token|secret|credential|password|api_?key|accesskey", re.IGNORECASE)
 _DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")
 
@@ -47,24 +46,6 @@ class HfUri:
 
     def __str__(self) -> str:
         return f"hf://{self.repo}@{self.revision}"
-
-
-@dataclass(frozen=True, slots=True)
-class S3Uri:
-    """An object, or everything below a prefix, in a bucket; an empty prefix means the whole bucket.
-
-    The prefix has no slash at either end. `endpoint`, as HOST:PORT, occurs only in manifests of models whose Secret
-    names it; it is contacted over https.
-    """
-
-    bucket: str
-    prefix: str
-    region: str = ""
-    endpoint: str = ""
-
-    def __str__(self) -> str:
-        at = "".join(f"@{part}" for part in (self.region, self.endpoint) if part)
-        return f"s3://{self.bucket}{at}/{self.prefix}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +141,6 @@ def _is_revision(text: str) -> bool:
     return bool(re.match(r"^[\w./+-]{1,200}$", text, re.ASCII)) and ".." not in text and not text.startswith(("/", "-"))
 
 
-def _parse_s3(rest: str) -> S3Uri:
-    host, _, path = rest.partition("/")
-    bucket, _, at = host.partition("@")
-    region, _, endpoint = at.rpartition("@") if ":" in at else (at, "", "")
-    prefix = path.strip("/")
-    place_is_valid = (not region or _REGION.match(region)) and (not endpoint or _HOST_PORT.match(endpoint))
-    if not _BUCKET.match(bucket) or not place_is_valid:
-        raise InvalidURI(f"s3://{rest} has no valid bucket; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX")
-    return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region, endpoint)
-
-
 def _parse_https(rest: str) -> HttpsUri | AzureUri:
     text = f"https://{rest}"
     try:
@@ -222,7 +192,7 @@ def _parse_local(rest: str) -> LocalUri:
 
 _PARSERS: Mapping[str, Callable[[str], ModelUri]] = {
     "hf": _parse_hf,
-    "s3": _parse_s3,
+    "s3": parse_s3,
     "gs": parse_gcs,
     "az": parse_azure,
     "oci": _parse_oci,

@@ -24,7 +24,7 @@ from shared.sources.prefix_keys import beginning_of, path_below
 from shared.sources.s3.errors import error_fields
 from shared.sources.s3.requests import S3Requests
 from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
-from shared.uri.model_uri import S3Uri
+from shared.uri.buckets import S3Uri
 
 _MAX_PAGE_BYTES = 5 * 2**20  # a thousand keys of at most 1 KiB each, three characters per byte if quoted
 _CREATING_CLIENT = threading.Lock()  # threads may not share a session, but each may use the clients that it created

@@ -25,7 +25,8 @@ from shared.sources.s3.multipart import MultipartDigest, digest_by_parts, multip
 from shared.sources.s3.objects import file_of
 from shared.sources.s3.requests import S3Requests
 from shared.sources.settings import SourceSettings
-from shared.uri.model_uri import ModelUri, S3Uri
+from shared.uri.buckets import S3Uri
+from shared.uri.model_uri import ModelUri
 
 _HEADS_AT_ONCE, _MAX_HEADS_A_TASK = 16, 50
 _REGION_HEADER = "x-amz-bucket-region"

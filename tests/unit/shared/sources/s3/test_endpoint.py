@@ -18,7 +18,8 @@ from shared.sources.s3.listing import list_paths
 from shared.sources.s3.requests import S3Requests
 from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri.model_uri import S3Uri, parse_uri
+from shared.uri.buckets import S3Uri
+from shared.uri.model_uri import parse_uri
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"}
 VIRTUAL = SourceSettings(s3_endpoint="https://s3.test:9", s3_addressing="virtual")
