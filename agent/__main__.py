@@ -16,7 +16,7 @@ from agent.runtime import Agent
 from agent.server.listen import listen_on
 from agent.settings import AgentSettings, read_settings
 from agent.store.store import Store
-from shared.errors import LarderError
+from shared.errors import InvalidSettings, LarderError
 from shared.kube.transport import connect
 from shared.log import configure_logging
 from shared.sources.settings import SourceSettings, settings_from_environ
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wrong = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
         sys.stderr.write(f"larder-agent: {wrong}; see larder-agent --help\n")
         return _USAGE
-    except ValueError as error:
+    except (ValueError, InvalidSettings) as error:
         sys.stderr.write(f"larder-agent: {error}\n")
         return _USAGE
     configure_logging(settings.log_level)

@@ -19,6 +19,8 @@ from controller.features import FEATURES
 from controller.replica import LEASE, Replica
 from controller.settings import ControllerSettings
 from shared.ca_reload import CaReloader
+from shared.errors import InvalidSettings
+from shared.exit_codes import failure_line
 from shared.kube.transport import connect
 from shared.log import configure_logging
 from shared.server.serve import Tls, serve
@@ -41,7 +43,11 @@ async def run(settings: ControllerSettings, environ: Mapping[str, str]) -> None:
     """Run one replica until SIGTERM or SIGINT."""
     if settings.certificate is None or settings.private_key is None:
         raise SystemExit("InvalidSettings: LARDER_CERTIFICATE and LARDER_PRIVATE_KEY must name PEM files")
-    sources, callers = settings_from_environ(environ), _callers(settings)
+    try:
+        sources = settings_from_environ(environ)
+    except InvalidSettings as error:
+        raise SystemExit(failure_line(error)) from error
+    callers = _callers(settings)
     identity = f"{settings.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

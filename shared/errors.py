@@ -22,6 +22,7 @@ LarderError                     reason = the class name, a stable word for statu
     ├── TooManyFiles            the manifest does not fit its ConfigMap
     ├── AddressRefused          a host that must not be contacted from here
     ├── InvalidURI              not a URI that any source serves
+    ├── InvalidSettings         an environment variable of the program has an invalid value
     └── NameConflict            another object has this model id, or a name that Larder needs
 """
 
@@ -141,6 +142,10 @@ class AddressRefused(NeedsAction):
 
 class InvalidURI(NeedsAction):
     """The text is not a URI that an installed source serves."""
+
+
+class InvalidSettings(NeedsAction):
+    """An environment variable has an invalid value; the message names the variable and says what to write."""
 
 
 class NameConflict(NeedsAction):

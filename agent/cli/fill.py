@@ -147,10 +147,7 @@ def run_fill(
 def _fill(
     options: argparse.Namespace, environ: Mapping[str, str], stdout: TextIO, stop: threading.Event, opener: OpenSource
 ) -> Outcome:
-    try:
-        settings = settings_from_environ(environ)
-    except ValueError as error:
-        raise InvalidURI(str(error)) from error
+    settings = settings_from_environ(environ)
     credentials = _credentials(options.credentials, options.host, options.endpoint)
     opened = opener(parse_uri(options.uri), credentials, settings)
     if options.file_name:

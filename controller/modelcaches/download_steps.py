@@ -37,7 +37,16 @@ _FIRST_ACTION, _LONGEST_ACTION = timedelta(minutes=15), timedelta(minutes=60)
 _REMEDY = "correct spec.pvcSpec.storageClassName, and Larder creates the claim again"
 # Failures that only a change by hand can fix. They are listed here because a Job reports its reason as text.
 _NEEDS_ACTION = frozenset(
-    ("AddressRefused", "AuthDenied", "InvalidURI", "PickleRefused", "RevisionNotFound", "SourceNotFound", "UnsafePath")
+    (
+        "AddressRefused",
+        "AuthDenied",
+        "InvalidSettings",
+        "InvalidURI",
+        "PickleRefused",
+        "RevisionNotFound",
+        "SourceNotFound",
+        "UnsafePath",
+    )
 )
 
 

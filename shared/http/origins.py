@@ -62,3 +62,8 @@ def public(url: str) -> str:
     except ValueError:
         return "an invalid URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def quoted_or_hidden(url: str) -> str:
+    """Return a malformed URL for messages: in quotes, or hidden if it may have a user or a query, and so a secret."""
+    return "its value (hidden, because it may contain a secret)" if set(url) & set("@?") else repr(url)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import unquote, urlsplit
 
+from shared.http.origins import quoted_or_hidden
+
 _DEFAULT_PORT = 8080
 
 
@@ -31,8 +33,12 @@ class Proxies:
     no_proxy: str = ""
 
     def __post_init__(self) -> None:
-        for url in (self.https, self.http):
-            _parse(url)
+        for name, url in (("HTTPS_PROXY", self.https), ("HTTP_PROXY", self.http)):
+            if url and _parse(url) is None:
+                raise ValueError(
+                    f"{name}: {quoted_or_hidden(url)} is not the URL of an HTTP proxy; "
+                    "write http://[USER:PASSWORD@]HOST:PORT"
+                )
 
     def of(self, scheme: str, host: str) -> Proxy | None:
         """Return the proxy for a host; None if it is reached directly."""
@@ -62,6 +68,7 @@ def proxies_from_environ(environ: Mapping[str, str]) -> Proxies:
 
 
 def _parse(url: str) -> Proxy | None:
+    """Return the proxy; None if the URL is empty or not that of an HTTP proxy."""
     if not url:
         return None
     try:
@@ -70,9 +77,7 @@ def _parse(url: str) -> Proxy | None:
     except ValueError:
         parts, port = urlsplit(""), 0
     if parts.scheme != "http" or not parts.hostname or not port:
-        raise ValueError(
-            "HTTPS_PROXY or HTTP_PROXY is not the URL of an HTTP proxy; write http://[USER:PASSWORD@]HOST:PORT"
-        )
+        return None
     if parts.username is None:
         return Proxy(parts.geturl(), parts.hostname, port)
     user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

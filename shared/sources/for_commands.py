@@ -22,16 +22,13 @@ POLL_INTERVAL_S = 0.2
 
 
 def open_for_command(uri: str, environ: Mapping[str, str], opener: OpenSource = open_source) -> Source:
-    """Return the source, with endpoints and credentials from the environment. Raises InvalidURI."""
+    """Return the source, with endpoints and credentials from the environment. Raises InvalidURI, InvalidSettings."""
     if uri.startswith("pvc://"):
         raise InvalidURI(
             f"{uri}: files on a claim are not fetched but read where the claim is mounted; run `larder inspect PATH` "
             "in a pod that mounts it"
         )
-    try:
-        settings = settings_from_environ(environ)
-    except ValueError as error:
-        raise InvalidURI(str(error)) from error
+    settings = settings_from_environ(environ)
     return opener(parse_declared(uri), credentials_from_environ(environ, settings), settings)
 
 

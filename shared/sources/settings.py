@@ -6,7 +6,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from shared.http.origins import DEFAULT_PORTS, Origin, origin_of
+from shared.errors import InvalidSettings
+from shared.http.origins import DEFAULT_PORTS, Origin, origin_of, quoted_or_hidden
 from shared.http.proxies import Proxies, proxies_from_environ
 from shared.sources.cloud_hosts import AWS_HOSTS, AZURE_HOSTS, GOOGLE_HOSTS, ORACLE_HOSTS
 
@@ -18,9 +19,10 @@ _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """Endpoints, allowed addresses, certificates and timeouts. Raises ValueError if one is invalid.
+    """Endpoints, allowed addresses, certificates and timeouts.
 
-    Endpoints named here are trusted whatever they resolve to.
+    Endpoints named here are trusted whatever they resolve to; `settings_from_environ` checks their form. Raises
+    ValueError if another value is invalid.
 
     Args:
         hf_endpoint: The URL of the hub.
@@ -59,26 +61,21 @@ class SourceSettings:
     s3_ca_bundle: str | None = None
 
     def __post_init__(self) -> None:
-        for name, endpoint in (
-            ("HF_ENDPOINT", self.hf_endpoint),
-            ("AWS_ENDPOINT_URL", self.s3_endpoint),
-            ("STORAGE_EMULATOR_HOST", self.gcs_endpoint),
-            ("AZURE_STORAGE_SERVICE_ENDPOINT", self.azure_endpoint),
-            ("OCI_CLI_ENDPOINT", self.oci_endpoint),
-            *(("LARDER_REGISTRIES", registry) for registry in self.registries),
-        ):
-            _check_endpoint(name, endpoint)
         for root in self.local_roots:
             if not root.startswith("/") or ".." in root.split("/") or not root.strip("/"):
                 raise ValueError(
-                    f"LARDER_LOCAL_ROOTS: {root!r} is not an absolute path of a directory below /; correct it"
+                    f"LARDER_LOCAL_ROOTS: {root!r} is not an absolute path of a directory below /; "
+                    "write a path such as /models"
                 )
         if self.s3_addressing not in (PATH_STYLE, VIRTUAL_STYLE):
             raise ValueError(
                 f"LARDER_S3_ADDRESSING: {self.s3_addressing!r} is neither path nor virtual; write one of them"
             )
         if self.s3_addressing == VIRTUAL_STYLE and _is_address(self.s3_host):
-            raise ValueError("LARDER_S3_ADDRESSING: bucket names cannot precede an IP address; write path")
+            raise ValueError(
+                "LARDER_S3_ADDRESSING: 'virtual' puts bucket names before a host name, but "
+                f"{self.s3_host} is an IP address; write path"
+            )
         _ = self.allowed_networks
 
     @property
@@ -126,7 +123,9 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _check_endpoint(name: str, endpoint: str) -> None:
+def _checked_endpoint(name: str, endpoint: str) -> str:
+    """Return an endpoint without a slash at its end, or ""; raises ValueError with the name of its variable."""
+    endpoint = endpoint.rstrip("/")
     try:
         parts = urlsplit(endpoint)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username and not parts.query
@@ -134,35 +133,53 @@ def _check_endpoint(name: str, endpoint: str) -> None:
     except ValueError:
         is_valid = False
     if endpoint and not is_valid:
-        raise ValueError(f"{name} is not an endpoint; write http(s)://HOST[:PORT]")
+        raise ValueError(f"{name}: {quoted_or_hidden(endpoint)} is not an endpoint; write http(s)://HOST[:PORT]")
+    return endpoint
 
 
 def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
-    """Return the settings from the usual variables; for composition roots only. Raises ValueError."""
+    """Return the settings from the usual variables; for composition roots only. Raises InvalidSettings."""
+    try:
+        return _read_settings(environ)
+    except ValueError as error:
+        raise InvalidSettings(str(error)) from error
+
+
+def _read_settings(environ: Mapping[str, str]) -> SourceSettings:
     allow = environ.get("LARDER_ALLOW_ADDRESSES", "").replace(",", " ").split()
+    registries = environ.get("LARDER_REGISTRIES", "").replace(",", " ").split()
     return SourceSettings(
-        hf_endpoint=environ.get("HF_ENDPOINT", "").rstrip("/") or DEFAULT_HF_ENDPOINT,
-        s3_endpoint=(environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")).rstrip("/"),
+        hf_endpoint=_endpoint(environ, "HF_ENDPOINT") or DEFAULT_HF_ENDPOINT,
+        s3_endpoint=_endpoint(environ, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
         s3_region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_S3_REGION,
         allow_addresses=tuple(allow),
         s3_addressing=environ.get("LARDER_S3_ADDRESSING") or PATH_STYLE,
         ca_bundle=_ca_bundle(environ, _CA_VARIABLES),
         s3_ca_bundle=_ca_bundle(environ, ("AWS_CA_BUNDLE",)),
-        gcs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
-        azure_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/")
-        or _configured_blob_endpoint(environ),
-        oci_endpoint=environ.get("OCI_CLI_ENDPOINT", "").rstrip("/"),
+        gcs_endpoint=_endpoint(environ, "STORAGE_EMULATOR_HOST"),
+        azure_endpoint=_endpoint(environ, "AZURE_STORAGE_SERVICE_ENDPOINT") or _configured_blob_endpoint(environ),
+        oci_endpoint=_endpoint(environ, "OCI_CLI_ENDPOINT"),
         oci_region=environ.get("OCI_CLI_REGION", ""),
-        registries=tuple(r.rstrip("/") for r in environ.get("LARDER_REGISTRIES", "").replace(",", " ").split()),
+        registries=tuple(_checked_endpoint("LARDER_REGISTRIES", r) for r in registries),
         proxies=proxies_from_environ(environ),
         local_roots=tuple(root for root in environ.get("LARDER_LOCAL_ROOTS", "").split(":") if root),
     )
 
 
+def _first_set(environ: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((name for name in names if environ.get(name)), "")
+
+
+def _endpoint(environ: Mapping[str, str], *names: str) -> str:
+    """Return the first endpoint that is set, "" if none is; raises ValueError if it is invalid."""
+    name = _first_set(environ, names)
+    return _checked_endpoint(name, environ.get(name, ""))
+
+
 def _ca_bundle(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
     """Return the first file or directory of certificates that is set; raises ValueError if it does not exist."""
-    name = next((name for name in names if environ.get(name)), None)
-    if name is None:
+    name = _first_set(environ, names)
+    if not name:
         return None
     if not Path(environ[name]).exists():
         raise ValueError(f"{name}: there is no {environ[name]}; name a file or directory of certificates, or unset it")
@@ -179,7 +196,9 @@ def _configured_blob_endpoint(environ: Mapping[str, str]) -> str:
     """Return the endpoint of a connection string if it is not that of Azure; its path ends with the account."""
     fields = connection_string(environ)
     endpoint, account = fields.get("blobendpoint", "").rstrip("/"), fields.get("accountname", "")
-    return endpoint.removesuffix(f"/{account}") if account and endpoint.endswith(f"/{account}") else ""
+    if not account or not endpoint.endswith(f"/{account}"):
+        return ""
+    return _checked_endpoint("BlobEndpoint in AZURE_STORAGE_CONNECTION_STRING", endpoint.removesuffix(f"/{account}"))
 
 
 def default_hosts(scheme: str, settings: SourceSettings) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ REMEDIES = {
     "FilesDamaged": "none needed: the files are downloaded again; find out what writes to the store",
     "ImageNotPulled": "create the Secret that claims.imagePullSecrets names in the namespace, or use a mirror",
     "InsufficientStorage": "remove a model, raise storageLimit of the node's groups, or free space on its disk",
+    "InvalidSettings": "correct the variable that the message names, or the chart value that sets it",
     "InvalidURI": "write a URI in one of the supported forms",
     "InternalError": "report it, with the line of the agent's log that contains internal_error",
     "NameConflict": "rename this object, or delete what the message names",

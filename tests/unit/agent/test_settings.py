@@ -57,3 +57,11 @@ def test_invalid_settings_are_refused(wrong: list[str]) -> None:
 def test_an_invalid_argument_is_reported_and_ends_the_program_with_code_two(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*NEEDED, "--listen", "8081"]) == 2
     assert "HOST:PORT" in capsys.readouterr().err
+
+
+def test_an_invalid_variable_of_the_sources_ends_the_program_with_code_two(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "hub.test")
+    assert main(NEEDED) == 2
+    assert capsys.readouterr().err.startswith("larder-agent: HF_ENDPOINT: 'hub.test' is not an endpoint; ")

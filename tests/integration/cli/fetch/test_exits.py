@@ -102,7 +102,7 @@ def test_an_empty_target_directory_is_refused(model: Path, tmp_path: Path) -> No
         (("status", "--kubeconfig", "{}"), "NoCluster: cannot use the kubeconfig {}: there is no such file; "),
         (("support", "-o", "{}/x"), "StoreFailure: {}/x cannot be written: No such file or directory; "),
         (("demo", "--stop", "1"), "NotFound: process 1 is not a demo; "),
-        (("fetch", "hf://a/b", "--to", "{}"), "InvalidURI: SSL_CERT_FILE: there is no {}; "),
+        (("fetch", "hf://a/b", "--to", "{}"), "InvalidSettings: SSL_CERT_FILE: there is no {}; "),
     ],
 )
 def test_a_failure_prints_one_line_with_its_reason(tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -32,7 +33,13 @@ class Claim:
         self.source = MemorySource(FILES)
         self.opened_with = Credentials()
 
-    def fill(self, *arguments: str, revision: str = "", stop: threading.Event | None = None) -> int:
+    def fill(
+        self,
+        *arguments: str,
+        revision: str = "",
+        stop: threading.Event | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> int:
         open_model = open_from({"test/model": self.source})
 
         def opener(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:
@@ -41,7 +48,7 @@ class Claim:
 
         argv = [URI, f"--to={self.model}", f"--revision={revision or self.source.resolve().revision}",
                 f"--report={self.root / 'report'}", "--progress-port=0", *arguments]  # fmt: skip
-        return run_fill(argv, {}, io.StringIO(), stop or threading.Event(), opener)
+        return run_fill(argv, environ or {}, io.StringIO(), stop or threading.Event(), opener)
 
     @property
     def report(self) -> DownloadReport:
@@ -95,6 +102,12 @@ def test_failures_that_someone_must_act_on_have_an_exit_code_of_their_own(claim:
     claim.source = MemorySource({})
     assert claim.fill("--allow=*.gguf", revision="any") == NEEDS_ACTION
     assert claim.report.reason == "SourceNotFound"
+
+
+def test_an_invalid_variable_is_reported_as_an_invalid_setting(claim: Claim) -> None:
+    assert claim.fill(environ={"HF_ENDPOINT": "hub.test"}) == NEEDS_ACTION
+    message = "HF_ENDPOINT: 'hub.test' is not an endpoint; write http(s)://HOST[:PORT]"
+    assert claim.report == DownloadReport(reason="InvalidSettings", message=message)
 
 
 def test_credentials_come_from_the_mounted_secret_and_go_to_its_hosts(claim: Claim) -> None:

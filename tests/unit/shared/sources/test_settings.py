@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import InvalidURI
+from shared.errors import InvalidSettings, InvalidURI
 from shared.sources.ambient_credentials import credentials_from_environ
 from shared.sources.cloud_hosts import AWS_HOSTS
 from shared.sources.port import ANONYMOUS
@@ -61,18 +61,42 @@ def test_reads_the_usual_variables(tmp_path: Path) -> None:
     ("name", "value"),
     [
         ("HF_ENDPOINT", "hub.test"),
-        ("HF_ENDPOINT", "https://user:password@hub.test"),
         ("AWS_ENDPOINT_URL", "ftp://s3.test"),
+        ("AWS_ENDPOINT_URL_S3", "ftp://s3.test"),
         ("LARDER_ALLOW_ADDRESSES", "10.0.0.0/33"),
         ("LARDER_ALLOW_ADDRESSES", "hub.test"),
+        ("LARDER_LOCAL_ROOTS", "models"),
+        ("LARDER_S3_ADDRESSING", "auto"),
         ("STORAGE_EMULATOR_HOST", "gcs.test:4443"),
-        ("LARDER_REGISTRIES", "http://r.test user:password@s.test"),
+        ("HTTPS_PROXY", "https://p.test:1"),
+        ("HTTP_PROXY", "socks5://p.test:1"),
     ],
 )
-def test_a_wrong_value_names_its_variable_and_shows_no_password(name: str, value: str) -> None:
-    with pytest.raises(ValueError, match=name) as caught:
+def test_an_invalid_value_is_shown_with_its_variable_and_what_to_write(name: str, value: str) -> None:
+    with pytest.raises(InvalidSettings, match=rf"^{name}: '{value}' .*; write "):
+        settings_from_environ({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HF_ENDPOINT", "https://user:password@hub.test"),
+        ("AZURE_STORAGE_SERVICE_ENDPOINT", "https://az.test?sig=password"),
+        ("LARDER_REGISTRIES", "http://r.test user:password@s.test"),
+        ("HTTPS_PROXY", "https://user:password@p.test"),
+    ],
+)
+def test_an_invalid_value_that_may_have_a_password_is_hidden(name: str, value: str) -> None:
+    with pytest.raises(InvalidSettings, match=rf"^{name}: its value \(hidden, .*\) is not .*; write http") as caught:
         settings_from_environ({name: value})
     assert "password" not in str(caught.value)
+
+
+def test_of_an_invalid_connection_string_only_the_endpoint_is_shown() -> None:
+    text = "AccountName=mine;AccountKey=a2V5==;BlobEndpoint=az.test:1/mine"
+    with pytest.raises(InvalidSettings, match=r"^BlobEndpoint in AZURE_.*_STRING: 'az\.test:1' is ") as caught:
+        settings_from_environ({"AZURE_STORAGE_CONNECTION_STRING": text})
+    assert "a2V5" not in str(caught.value)
 
 
 def test_credentials_of_the_shell_are_granted_to_the_default_hosts() -> None:
@@ -102,7 +126,7 @@ def test_a_scheme_without_a_source_is_named_in_the_error() -> None:
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
 def test_a_missing_ca_bundle_is_reported_with_the_variable_that_names_it(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=rf"^{name}: there is no {tmp_path}/nope; name a file"):
+    with pytest.raises(InvalidSettings, match=rf"^{name}: there is no {tmp_path}/nope; name a file"):
         settings_from_environ({name: f"{tmp_path}/nope"})
     assert settings_from_environ({name: str(tmp_path)}).ca_bundle == str(tmp_path)
 
@@ -110,5 +134,5 @@ def test_a_missing_ca_bundle_is_reported_with_the_variable_that_names_it(tmp_pat
 def test_the_ca_bundle_for_s3_is_used_only_for_s3(tmp_path: Path) -> None:
     settings = settings_from_environ({"AWS_CA_BUNDLE": str(tmp_path)})
     assert (settings.s3_ca_bundle, settings.ca_bundle) == (str(tmp_path), None)
-    with pytest.raises(ValueError, match=r"^AWS_CA_BUNDLE: there is no /nope"):
+    with pytest.raises(InvalidSettings, match=r"^AWS_CA_BUNDLE: there is no /nope"):
         settings_from_environ({"AWS_CA_BUNDLE": "/nope"})

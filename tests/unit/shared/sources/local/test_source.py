@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import AuthDenied, InvalidURI, LarderError, SourceChanged, SourceNotFound, Unreachable, UnsafePath
+from shared.errors import (
+    AuthDenied,
+    InvalidSettings,
+    InvalidURI,
+    LarderError,
+    SourceChanged,
+    SourceNotFound,
+    Unreachable,
+    UnsafePath,
+)
 from shared.manifest import File
 from shared.sources.local.source import LocalSource
 from shared.sources.port import ANONYMOUS
@@ -166,7 +175,7 @@ def test_a_file_that_may_not_be_read_is_denied(root: Path) -> None:
 
 @pytest.mark.parametrize("text", ["relative", "/", "/a/../b", "//"])
 def test_a_root_is_an_absolute_directory(text: str) -> None:
-    with pytest.raises(ValueError, match="LARDER_LOCAL_ROOTS"):
+    with pytest.raises(InvalidSettings, match="LARDER_LOCAL_ROOTS"):
         settings_from_environ({"LARDER_LOCAL_ROOTS": text})
     assert settings_from_environ({"LARDER_LOCAL_ROOTS": "/a:/b c"}).local_roots == ("/a", "/b c")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.store.identity import source_key
-from shared.errors import AddressRefused, AuthDenied
+from shared.errors import AddressRefused, AuthDenied, InvalidSettings
 from shared.http.client import HttpClient
 from shared.http.connection_pool import ConnectionPool
 from shared.http.origins import origin_of
@@ -145,5 +145,5 @@ def test_the_bucket_host_of_a_trusted_endpoint_is_trusted_too(
     ],
 )
 def test_an_invalid_addressing_style_is_reported(environ: dict[str, str], phrase: str) -> None:
-    with pytest.raises(ValueError, match=f"^LARDER_S3_ADDRESSING: .*{phrase}"):
+    with pytest.raises(InvalidSettings, match=f"^LARDER_S3_ADDRESSING: .*{phrase}"):
         settings_from_environ(environ)
