@@ -1,4 +1,4 @@
-"""The driver's metrics; no label names a model, a claim or a pod."""
+"""The driver's metrics; no label names a model, a ResourceClaim or a pod."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +17,10 @@ _STATES = {"": "available", LEAVING_TAINT: "leaving", DAMAGED_TAINT: "damaged"}
 
 
 class DraMetrics:
-    """Times each claim for kubelet, and reads the gauges on each scrape; all series exist from startup.
+    """Times each answer about a ResourceClaim, and reads the gauges on each scrape; all series exist from startup.
 
     Args:
-        prepared: Returns how many claims are prepared.
+        prepared: Returns how many ResourceClaims are prepared.
         published: Returns the models that the slices list.
     """
 
@@ -28,7 +28,7 @@ class DraMetrics:
         self.registry = CollectorRegistry(auto_describe=False)
         self._seconds = Histogram(
             "larder_claim_duration_seconds",
-            "Time to prepare a claim for kubelet, or to undo it.",
+            "Time to prepare a ResourceClaim for kubelet, or to undo it.",
             ["verb", "outcome"],
             buckets=_BUCKETS_S,
             registry=self.registry,
@@ -41,7 +41,7 @@ class DraMetrics:
         register_build_info(self.registry)
 
     def answered(self, verb: str, outcome: str, took_s: float) -> None:
-        """Record the outcome and duration for one claim."""
+        """Record the outcome and duration for one ResourceClaim."""
         self._seconds.labels(verb, outcome).observe(took_s)
 
 
@@ -51,9 +51,11 @@ class _DeviceGauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges with their current values."""
-        yield GaugeMetricFamily("larder_claims_prepared", "Claims prepared on this node.", value=self._prepared())
+        yield GaugeMetricFamily(
+            "larder_claims_prepared", "ResourceClaims prepared on this node.", value=self._prepared()
+        )
         family = GaugeMetricFamily(
-            "larder_devices_published", "Models that claims can hold, by state.", labels=["state"]
+            "larder_devices_published", "Models that ResourceClaims can hold, by state.", labels=["state"]
         )
         counts = Counter(_STATES[device.taint] for device in self._published())
         for state in _STATES.values():
