@@ -90,7 +90,7 @@ class Advertiser:
                 self.writes[action.what] += 1
                 _LOG.info("devices_written", node=self.node_name, what=action.what)
             observation = replace(observation, node=node)
-        message = "the API server did not apply the changes to the Node; is an admission policy blocking it?"
+        message = "the API server did not change the Node; check for an admission policy that blocks the change"
         return combined, (NOT_APPLIED, message)
 
     def _note_overruled(self, node: AdvertisedNode, info: NodeInfo) -> None:

@@ -9,7 +9,7 @@ from shared.api.model_node import Entry
 
 @dataclass(frozen=True, slots=True)
 class ChangeLabels:
-    """Set (`"true"`) and remove (None) labels of our three families on the agent's own Node, in one patch."""
+    """Set (`"true"`) and remove (None) labels that the agent owns on its own Node, in one patch."""
 
     changes: tuple[tuple[str, str | None], ...]
 
@@ -71,7 +71,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Record that the agent does not handle this entry."""
+    """Record that the agent does not handle this entry, because its model is on a PersistentVolumeClaim."""
 
     entry: Entry
 

@@ -24,7 +24,7 @@ class Labeller(NodePatcher):
         def problem_of(current: OwnNodeState) -> tuple[str, str] | None:
             refused = sorted(k for k, v in changes.items() if current.labels.get(k) != v)
             named = ", ".join(refused)
-            message = f"the API server did not apply the changes to {named}; is an admission policy blocking it?"
+            message = f"the API server did not change {named}; check for an admission policy that blocks the change"
             return ("LabelsRefused", message) if refused else None
 
         if await self.apply(self.node.label(self.cache.node.uid, changes), problem_of):
@@ -32,5 +32,5 @@ class Labeller(NodePatcher):
             _LOG.info("labels_changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
 
     def postpone(self, due_s: float) -> None:
-        """Record when the next attempt is due, on the clock."""
+        """Record the time of the next attempt, by the same clock."""
         self.cache.label_patch_due_s = due_s

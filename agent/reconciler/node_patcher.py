@@ -30,7 +30,7 @@ class NodePatcher(ABC):
 
     @abstractmethod
     def postpone(self, due_s: float) -> None:
-        """Record when the next attempt is due, on the clock."""
+        """Record the time of the next attempt, by `clock`."""
 
     async def apply(
         self, patch: Awaitable[OwnNodeState], problem_of: Callable[[OwnNodeState], tuple[str, str] | None]

@@ -17,7 +17,7 @@ _INVALID = 422
 
 @dataclass(frozen=True, slots=True)
 class OwnNodeState:
-    """The UID of the Node, its labels of our families, and whether it has a startup taint of ours."""
+    """The UID of the Node, those of its labels that the agent owns, and whether it has our startup taint."""
 
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -65,12 +65,12 @@ class OwnNode:
         """Remove our startup taint and leave all others.
 
         Raises:
-            Conflict: The Node changed meanwhile, or no longer has this UID.
+            Conflict: The Node has changed since it was read, or no longer has this UID.
             KubeError: The read or the patch failed.
         """
         node = await self._read()
         kept = [taint for taint in node.spec.taints if not is_startup_taint(taint)]
-        # a merge patch replaces the whole list, so it must be the list that was read
+        # a merge patch replaces the whole list, so nothing may have changed since the read
         version = {"uid": uid, "resourceVersion": node.metadata.resource_version}
         return await self._patch({"metadata": version, "spec": {"taints": kept}})
 

@@ -56,7 +56,7 @@ class Retries:
         return Failure(Cause(error.reason, message, shortage), now_s + delay_s, request, attempts, transient, since_s)
 
     def _attempt(self, error: LarderError, attempts: int, delay_s: float) -> str:
-        """Return the attempt number and the time of the next attempt, if the clock decides it."""
+        """Return the attempt number and the time of the next attempt; empty if that does not depend on time."""
         if isinstance(error, InsufficientStorage) or delay_s >= _NEVER_S:
             return ""
         return f"{_ATTEMPT}{attempts}; the next is at {self.now() + timedelta(seconds=delay_s):%Y-%m-%d %H:%M:%S} UTC)"
@@ -90,9 +90,10 @@ class SpaceWatermark:
         return SpaceWatermark(self.asked_s, max(self.used, used), min(self.free, free))
 
     def allows_retry(self, used: int, free: int, shortages: Collection[int], now_s: float) -> bool:
-        """Return whether entries with these shortages should ask again: bytes were freed, or the disk has more free.
+        """Return whether entries with these shortages should ask again.
 
-        Other programs use the disk too, so free space counts only if it covers a shortage or changes substantially.
+        They should if bytes were freed, if the disk has more free space, or after five minutes. Other programs use the
+        disk too, so free space counts only if it has grown by a whole shortage, or by 1 GiB and 5 % of one.
         """
         step = min((_step(s) for s in shortages if s > 0), default=None)
         more = step is not None and free - self.free >= step

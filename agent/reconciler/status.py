@@ -30,8 +30,8 @@ _LONGEST_MESSAGE = 2000
 # Failures that a retry resolves before any byte arrives: there is space now, or the source was resolved again.
 _RESOLVED_EARLY = frozenset((InsufficientStorage.__name__, SourceChanged.__name__))
 _SHORTER_MESSAGES = (500, 200, 80, 0)
-_MOST_UNLISTED = 500  # the controller answers a hundred at a time; the rest are reported then
-_MOST_BYTES = 384 * 1024  # of a status, so that the object stays below 1 MiB with its spec
+_MOST_UNLISTED = 500  # the controller handles a hundred at a time; the rest are reported after those
+_MOST_BYTES = 384 * 1024  # of a status, so that the object, with its spec, stays below 1 MiB
 
 
 def entry_statuses(observation: Observation) -> list[EntryStatus]:

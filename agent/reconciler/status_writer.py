@@ -2,7 +2,7 @@
 
 Long statuses are written less often, so many changes within a few seconds become one write.
 
-Readiness of the agent's pod shows whether the agent is alive, so an unchanged status needs no write.
+The readiness of the agent's pod shows whether the agent is alive, so an unchanged status needs no write.
 """
 
 import asyncio
@@ -47,10 +47,10 @@ def transition_fields(status: ModelNodeStatus) -> tuple[object, ...]:
 
 
 def figures_changed(status: ModelNodeStatus, written: ModelNodeStatus) -> bool:
-    """Return whether a figure is off by more than 1 GiB and 1 % of the disk, or an entry failed once more.
+    """Return whether a figure is off by more than 1 GiB and 1 % of the disk, or an entry has failed again.
 
-    The disk's size is taken as used plus free. Without this threshold, every disk that other programs also
-    write to would cause a write all the time.
+    The size of the disk is taken as used plus free. Without this threshold, a disk that other programs write to would
+    cause constant writes of the status.
     """
     step = max(_LEAST_STEP_BYTES, _STEP_SHARE * (status.used + status.disk_free))
     pairs = ((status.used, written.used), (status.reserved, written.reserved), (status.disk_free, written.disk_free))
@@ -81,7 +81,7 @@ def _dated(status: EntryStatus, before: EntryStatus | None, now: str) -> EntrySt
 class StatusWriter:
     """Writes the newest status offered; `run` ends only by cancellation.
 
-    Changes that are no transition are checked every `check_interval_s` seconds. The first one after a transition is
+    Changes other than transitions are checked every `check_interval_s` seconds. The first one after a transition is
     written at once, since figures lag behind work; later ones are written after `changed_interval_s` if a figure has
     changed considerably, after `max_interval_s` otherwise. Both waits are shortened by up to half to spread the nodes'
     writes: 5,000 nodes downloading at once make fewer than 40 such writes per second.
@@ -102,7 +102,7 @@ class StatusWriter:
     _written: ModelNodeStatus | None = field(default=None, init=False)
     _written_s: float = field(default=0.0, init=False)
     _jitter: float = field(default=1.0, init=False)  # factor by which the waits are shortened until the next write
-    _wrote_transition: bool = field(default=False, init=False)  # with the last write
+    _wrote_transition: bool = field(default=False, init=False)  # whether the last write had a transition
     _pause_s: float = field(default=0.0, init=False)  # minimum pause after the last write, from its size
     _pending: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 

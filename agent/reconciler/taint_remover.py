@@ -10,7 +10,7 @@ from agent.reconciler.node_patcher import NodePatcher
 from agent.reconciler.own_node import OwnNodeState
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_KEPT = ("TaintKept", "the API server did not remove it; check for an admission policy that blocks the change")
+_KEPT = ("TaintKept", "the API server kept the taint; check for an admission policy that blocks its removal")
 
 
 @dataclass(slots=True)
@@ -32,11 +32,11 @@ class TaintRemover(NodePatcher):
             log.warning(
                 "startup_taint_removed",
                 missing=list(missing),
-                action="pods may be scheduled before these models are ready",
+                message="pods may be scheduled before these models are ready",
             )
         else:
             log.info("startup_taint_removed")
 
     def postpone(self, due_s: float) -> None:
-        """Record when the next attempt is due, on the clock."""
+        """Record the time of the next attempt, by the same clock."""
         self.cache.startup_taint = replace(self.cache.startup_taint, patch_due_s=due_s)

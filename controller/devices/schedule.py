@@ -91,12 +91,12 @@ def _by_name(node_infos: Iterable[NodeInfo | Mapping[str, Any]]) -> dict[str, No
     for each in node_infos:
         node = copy_node(each) if isinstance(each, NodeInfo) else node_info_from(each)
         if nodes.setdefault(node.name, node) is not node:
-            raise ValueError(f"two nodes are named {node.name!r}; list each node once, by name")
+            raise ValueError(f"two nodes are named {node.name!r}; list each node once")
     return dict(sorted(nodes.items()))
 
 
 def offered_devices(node: NodeInfo) -> Hashable:
-    """Return a key of what the group scheduler sees of a node; nodes with equal keys are evaluated once."""
+    """Return a key for what the group scheduler sees of a node; nodes with equal keys are evaluated once."""
     return tuple(frozenset(each.items()) for each in seen_devices(node))
 
 

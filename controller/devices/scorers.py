@@ -26,7 +26,7 @@ class Scorer(Protocol):
     def __call__(
         self, allocatable: int, used_by_pod: int, used_by_node: int, requests: Sequence[int], *, init: bool
     ) -> ScoredUse:
-        """Return whether the requests fit, and the use after them; `init`: they are an init container's."""
+        """Return whether the requests fit, and the use after them; `init` means that an init container makes them."""
         ...
 
 
@@ -59,7 +59,7 @@ def enum(
 ) -> ScoredUse:
     """Score a bit mask, such as the types that a device can be: one of the requested bits is enough.
 
-    It is never used up by others, so it does not count against the node.
+    Pods do not use it up, so it does not count against the node.
 
     >>> enum(0b0011, 0, 0, [0b0110], init=False)
     ScoredUse(fits=True, score=0.5, used_by_pod=2, used_by_node=0)
@@ -76,7 +76,7 @@ def is_enum(resource: str) -> bool:
 
 
 def scorer_of(resource: str, number: int) -> Scorer:
-    """Return the scorer: LEFTOVER and ENUM name one, for any other number the name of the resource decides."""
+    """Return the scorer that LEFTOVER or ENUM selects; for any other number, the name of the resource decides."""
     if number == LEFTOVER:
         return leftover
     if number == ENUM or is_enum(resource):

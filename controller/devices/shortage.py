@@ -1,4 +1,4 @@
-"""Why a container's request does not fit on a node: plain functions of data."""
+"""Why a container's request does not fit on a node, as data and in words. No input or output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from shared.devices.info import GROUP_PREFIX, ContainerInfo, NodeInfo
 
 CARDS = "nvidia.com/gpu"
-MAX_CARDS = 1024  # cards taken from the status of one node
+MAX_CARDS = 1024  # at most this many are taken from the status of a Node
 Levels: TypeAlias = tuple[tuple[str, str], ...]  # an upper level and the one below it
 _LEVELS: Levels = (("gpugrp0", "gpu"), ("gpugrp1", "gpugrp0"))
 _DEEPEST = [f"{GROUP_PREFIX}gpugrp1/0/gpugrp0/0/gpu/0/cards"]
@@ -43,7 +43,7 @@ def lift_to(requests: Mapping[str, int], levels: Levels) -> dict[str, int]:
 
 
 def _lift(requests: Mapping[str, int], upper: str, lower: str) -> dict[str, int]:
-    """Insert a level above another. Requests of one lower place share one new place, numbered after those in use."""
+    """Insert a level above another. Requests for the same lower place share a new one, numbered after those in use."""
     used = [int(place) for name in requests if (place := _place(name, upper, lower) or "").isdecimal()]
     following = max(used, default=-1) + 1
     places: dict[str, str] = {}
@@ -73,7 +73,7 @@ def cards(names: Iterable[str]) -> list[str]:
 
 
 def card_count(container: ContainerInfo) -> int:
-    """Return the number of cards that a container requests, in the annotation or from Kubernetes."""
+    """Return the number of cards that a container requests, in the annotation or in its resources."""
     return max(container.requests.get(CARDS, 0), container.kube_requests.get(CARDS, 0))
 
 
@@ -87,7 +87,7 @@ def add_cards(requests: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def fill_from_kube(node: NodeInfo) -> None:
-    """Add the cards that only the Node's status lists to a node's allocatable, each in its own group."""
+    """Add to a node's allocatable the cards that only the Node's status lists, each in a group of its own."""
     count = min(node.kube_alloc.get(CARDS, 0), MAX_CARDS)
     if count > len(cards(node.allocatable)):
         node.allocatable = lift_all(add_cards(node.allocatable, count), _DEEPEST)

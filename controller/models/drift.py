@@ -65,7 +65,7 @@ class DriftChecker:
     def next_check_in_s(self, uid: str) -> float | None:
         """Return the seconds until the next check; None if checks are off, or one is running.
 
-        An object that was never checked gets a random moment of the next period, so that a new leader spreads the load.
+        The first check of an object is due at a random moment in the next period, which spreads a new leader's load.
         """
         if not self.period_s or uid in self._running:
             return None

@@ -34,11 +34,11 @@ class ModelEventHandler:
             yield key
 
     def of_node(self, before: Node | None, after: Node | None) -> Iterator[ModelKey]:
-        """Yield the models of a node."""
+        """Yield the models that a node affects: those that target it, and those being deleted."""
         return (key for node in (before, after) if node is not None for key in self._at(node))
 
     def of_agent(self, name: str) -> Iterator[ModelKey]:
-        """Yield the models of a node whose agent became ready or went away."""
+        """Yield the same models if the node's agent became ready or went away."""
         node = self.cluster.node(name)
         return self._at(node) if node is not None else iter(())
 
@@ -72,7 +72,7 @@ class ModelEventHandler:
         return iter(self.cluster.models.keys_of_id(identity))
 
     def of_progress(self, _node: str, entry: EntryKey) -> Iterator[ModelKey]:
-        """Yield the models of an entry whose download took a visible step."""
+        """Yield the models of an entry whose download made visible progress."""
         return iter(self.cluster.models.keys_of_id(entry[0]))
 
     def _at(self, node: Node) -> Iterator[ModelKey]:

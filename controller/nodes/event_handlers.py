@@ -42,7 +42,7 @@ class NodeEventHandler:
                 yield from _keys(n for n in self.cluster.nodes if is_member(group, n.metadata.name, n.metadata.labels))
 
     def of_model(self, key: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[NodeKey]:
-        """Yield its targets, nodes that list it, and targets of its rivals, but only if its demand changed."""
+        """Yield the model's targets, the nodes that list it and its rivals' targets, but only if its demand changed."""
         if before == after:
             return
         for demand in (d for d in (before, after) if d is not None):
@@ -63,12 +63,12 @@ class NodeEventHandler:
         return (NodeKey(pod.spec.node_name) for pod in pods if pod.spec.node_name)
 
     def of_claim(self, claim: Key) -> Iterator[NodeKey]:
-        """Yield the nodes of the pods that mount a claim: only its volume says which files they wait for."""
+        """Yield the nodes of the pods that mount a claim, because only its volume says which files they wait for."""
         pods = (self.cluster.users.get(key) for key in self.cluster.volumes.pods_of(claim))
         return (NodeKey(pod.spec.node_name) for pod in pods if pod is not None and pod.spec.node_name)
 
     def of_device_claim(self, name: str) -> Iterator[NodeKey]:
-        """Yield the node on which a claim holds a model, or held one."""
+        """Yield the node on which a ResourceClaim holds a model, or held one."""
         yield NodeKey(name)
 
     def of_grant(self, name: str) -> Iterator[NodeKey]:

@@ -51,7 +51,7 @@ class EvictionStep:
 class _Batch:
     """The victims that are draining now.
 
-    `going` may still be evicted, `staying` no longer. `frees_bytes` is what `going` and entries leaving anyway free.
+    `going` may still be evicted, `staying` may not. `frees_bytes` is what `going` and entries leaving anyway free.
     `shortage_bytes` is 0 while the model in need is being retried. `drain_left_s` is None until the agent has
     acknowledged every victim in `going`.
     """

@@ -22,7 +22,7 @@ class EvictionMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._evictions = Counter("larder_evictions", "Models evicted from a node to make room.", registry=registry)
-        self._bytes = Counter("larder_evicted_bytes", "Bytes freed by these evictions.", registry=registry)
+        self._bytes = Counter("larder_evicted_bytes", "Bytes freed by evictions.", registry=registry)
 
     def evict(self, size_bytes: int) -> None:
         """Count an eviction."""
@@ -32,7 +32,7 @@ class EvictionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class EvictionRecorder:
-    """Records the evictions in written specs; `count` receives the bytes that an eviction frees."""
+    """Records the evictions that a written spec makes; `count` receives the bytes that an eviction frees."""
 
     events: EventRecorder
     count: Callable[[int], None]
@@ -49,7 +49,7 @@ class EvictionRecorder:
             self.count(size)
             _log.info("model_evicted", node=view.name, model=entry.id, revision=entry.revision, size_bytes=size,
                       made_room_for=entry.evicted_for)  # fmt: skip
-            message = f"evicted from {view.name} to make room for {entry.evicted_for}, which frees {format_bytes(size)}"
+            message = f"evicted from {view.name} to make room for {entry.evicted_for}; this frees {format_bytes(size)}"
             for claim in entry.claims:
                 target = Meta(name=claim.name, namespace=claim.namespace, uid=claim.uid)
                 await self.events.record(_DEFINITIONS[claim.kind], target, "Evicted", message, warn=False)

@@ -144,7 +144,7 @@ def test_an_idle_model_is_evicted_and_returns(site: Site, limited: LimitedNode) 
     assert f"to make room for {new}" in reported["message"]
     site.until(lambda: events(site, old) != [], "the Event, which follows the eviction")
     (event,) = events(site, old)
-    assert f"evicted from {NODE} to make room for {new}, which frees 3.0 MiB" in event
+    assert f"evicted from {NODE} to make room for {new}; this frees 3.0 MiB" in event
     after = counted(site)
     assert after["larder_evictions_total"] == before["larder_evictions_total"] + 1
     freed = after["larder_evicted_bytes_total"] - before["larder_evicted_bytes_total"]
