@@ -10,7 +10,7 @@ from shared.model_devices import SLICES, ResourceSlice, slices_selector
 
 @dataclass(frozen=True, slots=True)
 class DeviceOffers:
-    """Lists the ResourceSlices of drivers; without them, nothing is offered."""
+    """Lists the ResourceSlices of drivers; `enabled` if models can be devices, otherwise no slice is read."""
 
     kube: Kube
     enabled: bool
