@@ -14,7 +14,7 @@ from agent.dra.cdi_files import CdiFiles
 from agent.dra.decide import AllocateRequest, allocate_requests, devices_held, models_of
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
-from shared.errors import LarderError
+from shared.errors import LarderError, StoreFailure
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _REMEMBERED = 10_000
@@ -30,7 +30,7 @@ class DeviceAllocator(Protocol):
             request: The pod and the container, with the devices that the scheduler chose.
 
         Raises:
-            PrepareRefused: A plugin fails, no running plugin knows the devices, or two plugins contradict each other.
+            PrepareRefused: A plugin that failed may offer some of the devices, or two plugins contradict each other.
         """
 
 
@@ -45,6 +45,7 @@ class PreparedClaims:
     files: CdiFiles
     allowed: AllowList
     allocator: DeviceAllocator
+    restore_s: float = 30.0  # per claim; kubelet waits longer for unprepare, which waits for the lock
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     _done: set[str] = field(default_factory=set, init=False)
     _recent: set[str] = field(default_factory=set, init=False)  # claims prepared since `restore` last listed claims
@@ -83,25 +84,41 @@ class PreparedClaims:
         before = self.files.uids()  # before the list, so each of these claims is listed, deleted, or prepared again
         claims = {claim.metadata.uid: claim for claim in await self.observer.claims()}
         needed = claims.keys() | self._recent
-        for uid in before - needed:
-            self.files.remove(uid)
-            _LOG.info("claim_dropped", uid=uid)
-        self._done &= needed
         complete = True
+        for uid in before - needed:
+            complete = self._drop(uid) and complete
+        files = self.files.uids()
+        self._done = self._done & needed | claims.keys() & files  # also those that an earlier driver prepared
         reserved = {uid for uid, claim in claims.items() if claim.status.reserved_for}
-        for uid in reserved - self.files.uids():
+        for uid in reserved - files:
             ref = KubeletClaim(claims[uid].metadata.namespace, claims[uid].metadata.name, uid)
-            try:
-                async with self._lock(uid):
-                    if uid in self._undone:  # possibly since the list was read
-                        continue
-                    await self._prepare(ref)
-                _LOG.info("claim_restored", claim=str(ref), uid=uid)
-            except LarderError as error:
-                _LOG.warning("claim_not_restored", claim=str(ref), uid=uid, message=str(error))
-                self._done.discard(uid)  # so that `lost` does not report it again
-                complete = False
+            complete = await self._restore(ref) and complete
         return complete
+
+    def _drop(self, uid: str) -> bool:
+        """Remove the file of a deleted claim; return whether it is gone."""
+        try:
+            self.files.remove(uid)
+        except StoreFailure as error:
+            _LOG.warning("claim_not_dropped", uid=uid, message=str(error))
+            return False
+        _LOG.info("claim_dropped", uid=uid)
+        return True
+
+    async def _restore(self, ref: KubeletClaim) -> bool:
+        """Write the missing file of a claim, unless kubelet has finished with it; return whether that succeeded."""
+        try:
+            async with asyncio.timeout(self.restore_s), self._lock(ref.uid):
+                if ref.uid in self._undone:  # possibly since the list was read
+                    return True
+                await self._prepare(ref)
+        except (LarderError, TimeoutError) as error:
+            message = str(error) or f"not done within {self.restore_s:g} s"
+            _LOG.warning("claim_not_restored", claim=str(ref), uid=ref.uid, message=message)
+            self._done.discard(ref.uid)  # so that `lost` does not report it again
+            return False
+        _LOG.info("claim_restored", claim=str(ref), uid=ref.uid)
+        return True
 
     def _lock(self, uid: str) -> asyncio.Lock:
         """Return the lock of a claim, which exists while a call holds it or waits for it."""

@@ -133,3 +133,54 @@ async def test_a_claim_is_unprepared_only_once_it_is_no_longer_being_prepared(tm
                 await asyncio.sleep(0)
                 go_on.set()
             assert claims.files.uids() == set()
+
+
+async def test_a_file_that_is_lost_after_the_driver_restarted_is_restored(tmp_path: Path) -> None:
+    """Kubelet does not prepare the claim again, because it has not restarted."""
+    objects = Objects({RESOURCE_CLAIMS: listed(_claim("a")), _path("a"): _claim("a")})
+    async with connected(objects.answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            files = CdiFiles(tmp_path / "cdi")
+            await PreparedClaims(observer, files, AllowList(), NodePlugins()).prepare(KubeletClaim("ns", "a", "u-a"))
+            restarted = PreparedClaims(observer, files, AllowList(), NodePlugins())
+            assert await restarted.restore()
+            assert restarted.lost() == set()
+            files.remove("u-a")
+            assert restarted.lost() == {"u-a"}
+            assert await restarted.restore()
+            assert files.uids() == {"u-a"}
+
+
+async def test_a_file_that_cannot_be_removed_does_not_keep_others_from_being_restored(tmp_path: Path) -> None:
+    objects = Objects({RESOURCE_CLAIMS: listed(_claim("a")), _path("a"): _claim("a")})
+    async with connected(objects.answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims.files.path("u-gone").mkdir(parents=True)
+            claims.files.write("u-old", {})
+            assert not await claims.restore()
+            assert claims.files.uids() == {"u-gone", "u-a"}
+
+
+async def test_a_claim_that_cannot_be_restored_is_unprepared_without_waiting_for_the_disk(tmp_path: Path) -> None:
+    reading, go_on = asyncio.Event(), asyncio.Event()
+    objects = Objects({RESOURCE_CLAIMS: listed(_claim("a"))})
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == _path("a"):
+            reading.set()
+            await go_on.wait()
+        return await objects.answer(request)
+
+    async with connected(answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins(), restore_s=0.05)
+            restoring = asyncio.create_task(claims.restore())
+            await reading.wait()
+            async with asyncio.timeout(20):
+                await claims.unprepare(KubeletClaim("ns", "a", "u-a"))
+                assert not await restoring
+            go_on.set()
