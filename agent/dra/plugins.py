@@ -45,14 +45,20 @@ class NodePlugins:
     async def allocate(self, request: AllocateRequest) -> PluginEdits:
         """Return everything that the plugins add for a container.
 
-        Raises PrepareRefused if a plugin fails, or if one that did not start may offer some of the devices, because a
+        Raises PrepareRefused if a plugin that failed or did not start may offer some of the devices, because a
         container must not start with only some of them.
         """
         loaded = await self._started()
-        answers = [await self._allocate(plugin, request) for plugin in loaded.plugins]
-        if loaded.failures:
-            await run_in_daemon_thread(_check_offered, loaded, request)
-        return _merged(answers, request.container)
+        answers: dict[GuardedPlugin, DeviceAllocation] = {}
+        failures = dict(loaded.failures)
+        for plugin in loaded.plugins:
+            try:
+                answers[plugin] = await run_in_daemon_thread(plugin.allocate, request.pod_info, request.container_info)
+            except DevicePluginError as error:
+                failures[plugin.name] = str(error)
+        if failures:
+            await run_in_daemon_thread(_check_offered, LoadedDevices(tuple(answers), failures), request)
+        return _merged(list(answers.values()), request.container)
 
     async def _started(self) -> LoadedDevices:
         """Start the plugins that are due. If that exceeds a claim's deadline, the next claim waits for the rest."""
@@ -69,15 +75,9 @@ class NodePlugins:
             _LOG.info("device_plugins_started", plugins=started, failures=self._loaded.failures)
         return self._loaded
 
-    async def _allocate(self, plugin: GuardedPlugin, request: AllocateRequest) -> DeviceAllocation:
-        try:
-            return await run_in_daemon_thread(plugin.allocate, request.pod_info, request.container_info)
-        except DevicePluginError as error:
-            raise PrepareRefused(str(error)) from error
-
 
 def _check_offered(loaded: LoadedDevices, request: AllocateRequest) -> None:
-    """Raise PrepareRefused for allocated devices that no running plugin offers: a missing plugin may offer them."""
+    """Raise PrepareRefused for allocated devices that no plugin which answered offers: another may offer them."""
     failures, offered = dict(loaded.failures), set[str]()
     for plugin in loaded.plugins:
         try:

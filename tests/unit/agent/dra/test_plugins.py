@@ -78,6 +78,13 @@ async def test_a_plugin_that_fails_stops_the_container(answer: object) -> None:
         await _plugins(_Plugin("a", GPU), _Plugin("bad", answer)).allocate(REQUEST)
 
 
+async def test_a_plugin_that_fails_does_not_stop_containers_without_its_devices() -> None:
+    plugins = _plugins(_Plugin("a", GPU, offers=["gpu/3"]), _Plugin("bad", OSError("boom"), offers=["nic/1"]))
+    assert (await plugins.allocate(_request("gpu/3", STORE_BYTES))).devices == ("/dev/gpu3",)
+    with pytest.raises(PrepareRefused, match=r"container main got nic/1, which .*bad: allocate: OSError: boom"):
+        await plugins.allocate(_request("gpu/3", "nic/1"))
+
+
 async def test_a_container_with_a_device_of_a_plugin_that_did_not_start_waits() -> None:
     """With only some of its devices, the container would fail in ways that are hard to explain."""
     missing, gpus = _Plugin("bad", GPU, starts=False), _Plugin("a", GPU, offers=["gpu/3"])
