@@ -22,7 +22,8 @@ _NAME = 200
 class PublishedSlice:
     """One of our slices on the API server; `unshared` if the server dropped the field that lets claims share a device.
 
-    If the Node was deleted and created again, `owner_uid` may be that of the former Node. Such slices are garbage.
+    `tainted` is the number of devices with a taint: 0 if the server dropped the taints. If the Node was deleted and
+    created again, `owner_uid` may be that of the former Node. Such slices are garbage.
     """
 
     name: str
@@ -32,6 +33,7 @@ class PublishedSlice:
     digest: str
     owner_uid: str
     unshared: bool
+    tainted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def published_slice(body: Json) -> PublishedSlice:
     meta, pool = body["metadata"], body["spec"]["pool"]
     digest = (meta.get("annotations") or {}).get(DIGEST, "")
     owner_uid = next((each["uid"] for each in meta.get("ownerReferences") or () if each["kind"] == "Node"), "")
-    unshared = any("allowMultipleAllocations" not in device for device in body["spec"].get("devices") or ())
+    devices = body["spec"].get("devices") or ()
     return PublishedSlice(
         meta["name"],
         meta["resourceVersion"],
@@ -121,7 +123,8 @@ def published_slice(body: Json) -> PublishedSlice:
         pool["resourceSliceCount"],
         digest,
         owner_uid,
-        unshared,
+        any("allowMultipleAllocations" not in device for device in devices),
+        _tainted(devices),
     )
 
 
@@ -131,7 +134,12 @@ def _is_current(owner: PoolOwner, wanted: dict[str, list[Json]], known: dict[str
         and len({each.generation for each in known.values()}) == 1
         and all(each.owner_uid == owner.uid for each in known.values())
         and all(known[name].count == len(wanted) and known[name].digest == _digest(wanted[name]) for name in wanted)
+        and all(known[name].tainted == _tainted(wanted[name]) for name in wanted)
     )
+
+
+def _tainted(devices: Sequence[Json]) -> int:
+    return sum(bool(device.get("taints")) for device in devices)
 
 
 def _digest(devices: Sequence[Json]) -> str:

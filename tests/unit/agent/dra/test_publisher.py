@@ -10,6 +10,7 @@ from aiohttp import web
 from agent.dra.devices import LEAVING_TAINT, HeldModel, ModelDevice
 from agent.dra.publisher import SlicePublisher
 from agent.dra.slices import PoolOwner
+from shared.kube.errors import KubeError
 from shared.model_devices import FETCH_DEVICE
 from tests.builders.api_server import connected
 
@@ -23,12 +24,15 @@ class _OldServer:
     def __init__(self) -> None:
         self.slices: dict[str, dict[str, Any]] = {}
         self.writes = 0
+        self.ends_after = 0
         self.dropped = {"taints", "allowMultipleAllocations"}
 
     async def answer(self, request: web.Request) -> web.Response:
         if request.method == "GET":
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": list(self.slices.values())})
         body = await request.json()
+        if self.ends_after and self.writes >= self.ends_after:
+            return web.json_response({"code": 409, "message": "changed"}, status=409)
         self.writes += 1
         body["metadata"]["resourceVersion"] = str(self.writes)
         for device in body["spec"]["devices"]:
@@ -83,3 +87,17 @@ async def test_devices_with_a_taint_are_not_published_if_the_server_drops_taints
     assert await publisher.publish([OPEN, LEAVING])
     assert server.names() == [FETCH_DEVICE, OPEN.model.device]
     assert not await publisher.publish([OPEN, LEAVING])
+
+
+async def test_a_driver_that_ends_before_it_leaves_out_devices_without_their_taint_leaves_them_out_when_it_restarts(
+    publisher: SlicePublisher, server: _OldServer
+) -> None:
+    server.dropped, server.ends_after = {"taints"}, 1
+    with pytest.raises(KubeError):
+        await publisher.publish([OPEN, LEAVING])
+    server.ends_after = 0
+    assert LEAVING.model.device in server.names()
+    restarted = SlicePublisher(publisher.kube, publisher.owner)
+    assert await restarted.publish([OPEN, LEAVING])
+    assert server.names() == [FETCH_DEVICE, OPEN.model.device]
+    assert not await restarted.publish([OPEN, LEAVING])
