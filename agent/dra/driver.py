@@ -149,6 +149,7 @@ class Driver:
     async def _publish(self, observer: PreparationObserver, synced: asyncio.Event) -> None:
         """Publish on each change, once kubelet has registered the driver: the first slice already attracts pods."""
         publisher, failures = SlicePublisher(self.kube, self._owner), 0
+        self._slices_changed = True  # an unforeseen error may have interrupted the last attempt
         await synced.wait()
         while True:
             try:

@@ -1,0 +1,79 @@
+"""The whole driver, with an HTTP server in place of the API server, and registered over gRPC as by kubelet."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from agent.dra.driver import Driver
+from agent.dra.messages import REGISTRATION, message_class
+from agent.dra.plugins import NodePlugins
+from agent.dra.settings import DraSettings
+from agent.dra.sockets import KubeletSockets
+from shared.api.model_node import PATH
+from shared.model_devices import RESOURCE_CLAIMS, RESOURCES, SLICES
+from tests.builders.api_server import Objects, connected, listed
+
+SOON_S = 60
+NODE = {
+    "metadata": {"name": "n", "uid": "u1"},
+    "status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.2.9"}},
+}
+
+
+@pytest.fixture
+def objects() -> Objects:
+    """A cluster without models."""
+    lists = dict.fromkeys((PATH, SLICES, RESOURCE_CLAIMS), listed())
+    return Objects({RESOURCES: {}, "/api/v1/nodes/n": NODE} | lists)
+
+
+@pytest.fixture
+async def driver(objects: Objects, tmp_path: Path) -> AsyncIterator[Driver]:
+    """A running driver, whose sockets have short paths."""
+    stop = asyncio.Event()
+    with tempfile.TemporaryDirectory() as kubelet:
+        settings = DraSettings(
+            _cli_parse_args=["--node-name=n", f"--root={tmp_path}", f"--kubelet={kubelet}", f"--cdi={tmp_path}/cdi"]
+        )  # type: ignore[call-arg]
+        async with connected(objects.answer, tmp_path) as kube:
+            driver = Driver(settings, kube, NodePlugins(), _ignore)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(driver.run(stop))
+                yield driver
+                stop.set()
+
+
+async def _ignore(_problem: str) -> None:
+    pass
+
+
+async def _register(driver: Driver) -> None:
+    socket = KubeletSockets(driver.settings.kubelet, driver).registration
+    async with asyncio.timeout(SOON_S), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+        rpc: Any = channel.unary_unary(
+            f"/{REGISTRATION}.Registration/NotifyRegistrationStatus",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=message_class(REGISTRATION, "RegistrationStatusResponse").FromString,
+        )
+        await rpc(message_class(REGISTRATION, "RegistrationStatus")(plugin_registered=True), wait_for_ready=True)
+
+
+async def test_devices_are_published_again_after_an_unforeseen_error(driver: Driver, objects: Objects) -> None:
+    published = asyncio.Event()
+    answers: list[dict[str, Any]] = [{}]  # the first answer lacks everything that the API server promises
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        if answers:
+            return answers.pop()
+        published.set()
+        return body
+
+    objects.posts[SLICES] = answer
+    await _register(driver)
+    async with asyncio.timeout(SOON_S):
+        await published.wait()
