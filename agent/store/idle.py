@@ -29,7 +29,7 @@ def count_round(before: Mapping[str, Idle], stamps: Mapping[str, int]) -> dict[s
 
 def read_counts(path: Path) -> dict[str, Idle]:
     """Return the counts stored in a file; none if they cannot be read."""
-    with suppress(OSError, msgspec.DecodeError):
+    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Idle])
     return {}
 

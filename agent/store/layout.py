@@ -106,7 +106,7 @@ def ensure_identity(layout: Layout, disk: Disk) -> str:
         sync_directory(layout.root, disk)
     try:
         identity = msgspec.json.decode(layout.identity.read_bytes(), type=_Identity)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreFailure(f"{layout.identity} is damaged ({error}); remove it, and the store gets a new ID") from error
     if identity.version != 1:
         raise StoreFailure(f"{layout.root} has format {identity.version}, written by a newer Larder; upgrade this one")

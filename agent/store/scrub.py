@@ -147,7 +147,7 @@ class Scrubber:
     def _load(self) -> Position:
         try:
             return msgspec.json.decode(self.store.layout.scrub.read_bytes(), type=Position)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return Position()
 
     def _save(self) -> None:

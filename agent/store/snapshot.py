@@ -161,7 +161,7 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
         if layout.snapshot(mark.id, mark.revision) != path:
             return None
         unpacked = _unpacked_of(mark)
-    except (OSError, msgspec.DecodeError, UnsafePath, KeyError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, UnsafePath, KeyError):
         return None
     size = sum(f.size for f in mark.files)
     return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), unpacked)

@@ -42,9 +42,10 @@ def test_different_stores_have_different_ids(tmp_path: Path) -> None:
     two.close()
 
 
-def test_a_damaged_identity_is_refused_with_a_remedy(root: Path) -> None:
+@pytest.mark.parametrize("damaged", [b"{", b'{"id": "\xff"}'])
+def test_a_damaged_identity_is_refused_with_a_remedy(root: Path, damaged: bytes) -> None:
     Store.open(root).close()
-    (root / "store.json").write_text("{")
+    (root / "store.json").write_bytes(damaged)
     with pytest.raises(StoreFailure, match=r"store\.json is damaged.*remove it"):
         Store.open(root)
 

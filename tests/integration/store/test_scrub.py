@@ -15,6 +15,7 @@ from agent.store.snapshot import Snapshot
 from agent.store.state import StoreState
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
+from shared.daemon_thread import start_daemon_thread
 from shared.sources.memory import MemorySource
 from tests.builders.stores import plan_of
 from tests.integration.store.rot import flip_a_bit
@@ -23,6 +24,7 @@ FetchBlobs = Callable[..., FetchResult]
 FetchModel = Callable[[MemorySource, Store, str], Snapshot]
 LARGE = "model-00001-of-00002.safetensors"
 FAST = 2**40
+SOON_S = 60
 
 
 def scrubber(store: Store, stop: threading.Event | None = None) -> Scrubber:
@@ -48,6 +50,14 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
     assert (twin.path / LARGE).read_bytes() == source.files[LARGE]
     assert scrub.read_pass()
     assert scrub.figures.damaged == 1
+
+
+@pytest.mark.parametrize("damaged", [b"{", b'{"after": "\xff"}'])
+def test_a_damaged_position_starts_a_new_pass(store: Store, damaged: bytes) -> None:
+    store.layout.scrub.write_bytes(damaged)
+    stop = threading.Event()
+    stop.set()
+    start_daemon_thread(scrubber(store, stop).run, "scrub").result(SOON_S)
 
 
 def test_files_whose_blobs_were_removed_are_scrubbed_too(

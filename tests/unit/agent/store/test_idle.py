@@ -31,5 +31,6 @@ def test_idle_counts_survive_a_restart_and_a_damaged_record_is_ignored(tmp_path:
     assert read_counts(path) == {}
     write_counts(path, {"a": Idle(5, 7)})
     assert read_counts(path) == {"a": Idle(5, 7)}
-    path.write_text('{"a": [5')
-    assert read_counts(path) == {}
+    for damaged in (b'{"a": [5', b'{"\xff": {"stamp": 5, "rounds": 7}}'):
+        path.write_bytes(damaged)
+        assert read_counts(path) == {}

@@ -88,6 +88,12 @@ def test_a_mark_that_lacks_a_file_of_an_archive_is_invalid(tmp_path: Path, place
     assert read_snapshot(Layout(tmp_path), written(place, torn)) is None
 
 
+@pytest.mark.parametrize("damaged", [b"", b"\0" * len(OLD), OLD[:-1], OLD.replace(b'"hf:', b'"\xff\xfe:')])
+def test_a_damaged_mark_is_invalid(tmp_path: Path, place: Path, damaged: bytes) -> None:
+    """An error would hide all other models of the node, too."""
+    assert read_snapshot(Layout(tmp_path), written(place, damaged)) is None
+
+
 def test_a_snapshot_with_one_archive_without_a_digest_is_verified_by_size(tmp_path: Path, place: Path) -> None:
     bare = ArchiveContents(msgspec.structs.replace(ARCHIVES["b.tar"], digest=""), TWO.files)
     mark = completed_of(manifest(*ARCHIVES.values()), "m", {}, (ONE, bare))
