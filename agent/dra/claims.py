@@ -131,8 +131,11 @@ class PreparedClaims:
         models = models_of(view, devices)
         plugin_edits: dict[int, PluginEdits] = {}
         if not self.allowed.empty:  # an empty list allows nothing, so no plugin is asked
+            answers: dict[str, PluginEdits] = {}  # by container; only one pod can have devices of plugins
             for request in allocate_requests(view, devices):
-                plugin_edits[request.index] = await self._allocate(request)
+                if request.container not in answers:
+                    answers[request.container] = await self._allocate(request)
+                plugin_edits[request.index] = answers[request.container]
         prepared = prepared_devices(ref.uid, devices, models, plugin_edits)
         self.files.write(ref.uid, cdi_file(prepared))
         self._done.add(ref.uid)

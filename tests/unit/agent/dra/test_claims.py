@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 from aiohttp import web
 
 from agent.dra.allow_list import AllowList
+from agent.dra.cdi_edits import PluginEdits
 from agent.dra.cdi_files import CdiFiles
 from agent.dra.claims import PreparedClaims
+from agent.dra.decide import AllocateRequest
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
 from agent.dra.plugins import NodePlugins
 from agent.dra.snapshots import SnapshotScanner
+from shared.devices.annotation import ANNOTATION
 from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES
 from tests.builders.api_server import Objects, connected, listed
 
@@ -184,3 +188,36 @@ async def test_a_claim_that_cannot_be_restored_is_unprepared_without_waiting_for
                 await claims.unprepare(KubeletClaim("ns", "a", "u-a"))
                 assert not await restoring
             go_on.set()
+
+
+class _Counting:
+    """Adds another variable each time it is asked."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    async def allocate(self, _request: AllocateRequest) -> PluginEdits:
+        return PluginEdits(env={"ANSWER": str(next(self._numbers))})
+
+
+async def test_a_container_with_several_devices_of_a_claim_gets_one_answer_of_the_plugins(tmp_path: Path) -> None:
+    """Each answer may take as long as the deadline of a plugin, and kubelet does not wait for many of them."""
+    claim = _claim("a")
+    claim["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}
+    ]
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    claim["status"]["allocation"]["devices"]["results"] = [result | {"request": request} for request in ("m", "n")]
+    devices = {"nodename": "n", "runningcontainer": {"main": {"allocatefrom": {"gpu": "gpu/3"}}}}
+    container = {"name": "main", "resources": {"claims": [{"name": "c"}]}}
+    pod = {
+        "metadata": {"name": "p", "uid": "p", "annotations": {ANNOTATION: json.dumps(devices)}},
+        "spec": {"containers": [container], "resourceClaims": [{"name": "c", "resourceClaimName": "a"}]},
+    }
+    objects = Objects({_path("a"): claim, "/api/v1/namespaces/ns/pods/p": pod})
+    async with connected(objects.answer, tmp_path) as kube:
+        with ThreadPoolExecutor(1) as thread:
+            observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(env=("ANSWER",)), _Counting())
+            prepared = await claims.prepare(KubeletClaim("ns", "a", "u-a"))
+            assert [each.plugin_edits.env for each in prepared] == [{"ANSWER": "1"}, {"ANSWER": "1"}]
