@@ -163,7 +163,8 @@ class Driver:
                     self._slices_changed = False
                     await publisher.publish(self._devices)
                     self._published = publisher.listed(self._devices)
-                    self._set_status(READY)
+                    if self._sockets.registered.is_set():  # kubelet may have refused the driver in the meantime
+                        self._set_status(READY)
                 failures = 0
             except LarderError as error:
                 failures, self._slices_changed = failures + 1, True

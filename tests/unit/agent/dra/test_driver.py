@@ -2,12 +2,14 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
 
 from agent.dra.driver import Driver
 from agent.dra.messages import REGISTRATION, message_class
@@ -15,7 +17,7 @@ from agent.dra.plugins import NodePlugins
 from agent.dra.settings import DraSettings
 from agent.dra.sockets import KubeletSockets
 from shared.api.model_node import PATH
-from shared.model_devices import RESOURCE_CLAIMS, RESOURCES, SLICES
+from shared.model_devices import DRIVER, RESOURCE_CLAIMS, RESOURCES, SLICES
 from tests.builders.api_server import Objects, connected, listed
 
 SOON_S = 60
@@ -25,15 +27,29 @@ NODE = {
 }
 
 
+class _SlowWrites(Objects):
+    """Answers writes once the test lets it."""
+
+    def __init__(self, objects: Mapping[str, Any]) -> None:
+        super().__init__(objects)
+        self.arrived, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.method == "POST":
+            self.arrived.set()
+            await self.go_on.wait()
+        return await super().answer(request)
+
+
 @pytest.fixture
-def objects() -> Objects:
+async def objects() -> _SlowWrites:
     """A cluster without models."""
     lists = dict.fromkeys((PATH, SLICES, RESOURCE_CLAIMS), listed())
-    return Objects({RESOURCES: {}, "/api/v1/nodes/n": NODE} | lists)
+    return _SlowWrites({RESOURCES: {}, "/api/v1/nodes/n": NODE} | lists)
 
 
 @pytest.fixture
-async def driver(objects: Objects, tmp_path: Path) -> AsyncIterator[Driver]:
+async def driver(objects: _SlowWrites, tmp_path: Path) -> AsyncIterator[Driver]:
     """A running driver, whose sockets have short paths."""
     stop = asyncio.Event()
     with tempfile.TemporaryDirectory() as kubelet:
@@ -52,7 +68,7 @@ async def _ignore(_problem: str) -> None:
     pass
 
 
-async def _register(driver: Driver) -> None:
+async def _notify(driver: Driver, **status: Any) -> None:
     socket = KubeletSockets(driver.settings.kubelet, driver).registration
     async with asyncio.timeout(SOON_S), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         rpc: Any = channel.unary_unary(
@@ -60,10 +76,10 @@ async def _register(driver: Driver) -> None:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=message_class(REGISTRATION, "RegistrationStatusResponse").FromString,
         )
-        await rpc(message_class(REGISTRATION, "RegistrationStatus")(plugin_registered=True), wait_for_ready=True)
+        await rpc(message_class(REGISTRATION, "RegistrationStatus")(**status), wait_for_ready=True)
 
 
-async def test_devices_are_published_again_after_an_unforeseen_error(driver: Driver, objects: Objects) -> None:
+async def test_devices_are_published_again_after_an_unforeseen_error(driver: Driver, objects: _SlowWrites) -> None:
     published = asyncio.Event()
     answers: list[dict[str, Any]] = [{}]  # the first answer lacks everything that the API server promises
 
@@ -74,6 +90,22 @@ async def test_devices_are_published_again_after_an_unforeseen_error(driver: Dri
         return body
 
     objects.posts[SLICES] = answer
-    await _register(driver)
+    objects.go_on.set()
+    await _notify(driver, plugin_registered=True)
     async with asyncio.timeout(SOON_S):
         await published.wait()
+
+
+async def test_the_driver_is_not_ready_if_kubelet_refuses_it_while_slices_are_written(
+    driver: Driver, objects: _SlowWrites
+) -> None:
+    objects.posts[SLICES] = lambda body: body
+    await _notify(driver, plugin_registered=True)
+    async with asyncio.timeout(SOON_S):
+        await objects.arrived.wait()
+        await _notify(driver, plugin_registered=False, error="not now")
+        with capture_logs() as logs:
+            objects.go_on.set()
+            while not any(each["event"] == "devices_published" for each in logs):  # noqa: ASYNC110 - a log is no signal
+                await asyncio.sleep(0.01)
+    assert "not now" in (driver.settings.kubelet / "plugins" / DRIVER / "status").read_text()
