@@ -7,10 +7,11 @@ from typing import Any
 
 import structlog
 
-from controller.extender.accounts import DeviceAccounts
+from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.device_objects import DevicePod
 from controller.extender.pods_on_node import pod_path
 from controller.extender.requested_devices import requested_devices
+from controller.extender.reservations import DeviceReservation
 from controller.extender.reserve import DeviceReserver, NotBound
 from controller.extender.shared_claims import SharedClaims, sharing_problem
 from controller.extender.wire import ExtenderBindingArgs
@@ -73,14 +74,18 @@ class DeviceBinder:
         reservation = await self.reserver.reserve(
             pod, requested, account, lambda allocated: sharing_problem(pod, allocated, shared)
         )
-        info = reservation.info
+        await self._bind_reserved(pod, reservation, account)
+        self.reserver.settle(reservation, account.name)
+
+    async def _bind_reserved(self, pod: DevicePod, reservation: DeviceReservation, account: NodeAccount) -> None:
+        """Bind a pod with reserved devices; give them back if that is certain to have failed. Raises NotBound."""
         try:
-            await self._write_binding(pod, args.node, info)
+            await self._write_binding(pod, account.name, reservation.info)
         except KubeError as error:
-            is_bound = await self._is_bound(pod, args.node, info)
+            is_bound = await self._is_bound(pod, account.name, reservation.info)
             if is_bound:
                 return
-            where = {"namespace": args.pod_namespace, "pod": args.pod_name, "node": args.node}
+            where = {"namespace": pod.metadata.namespace, "pod": pod.metadata.name, "node": account.name}
             _log.info("binding_failed", **where, error=str(error))
             if _had_no_effect(error) and is_bound is not None:
                 await self.reserver.give_back(reservation, account)

@@ -15,7 +15,7 @@ from controller.extender.device_objects import DevicePod
 from controller.extender.group_commit import GroupCommit
 from controller.extender.pods_on_node import PodsOnNode
 from controller.extender.requested_devices import RequestedDevices
-from controller.extender.reservations import DeviceReservation, DeviceReservations, ReservationStore
+from controller.extender.reservations import EXPIRES_S, DeviceReservation, DeviceReservations, ReservationStore
 from controller.extender.worker import DeviceWorker, NoAnswerInTime
 from shared.devices.info import PodInfo, with_unknown_of
 from shared.errors import LarderError
@@ -26,6 +26,7 @@ from shared.kube.transport import Kube
 _ATTEMPTS = 8  # to write, before giving up because of other replicas' writes to the same node
 _LARGEST_GROUP = 16  # changes in one write
 _ALLOCATION_S = 2.0
+_LATEST_S = 30.0  # to send a binding; well before other replicas drop its reservation (EXPIRES_S)
 _log = structlog.get_logger("extender")
 
 
@@ -70,6 +71,8 @@ class DeviceReserver:
     conflict: Callable[[], None] = lambda: None  # called when another replica wrote first
     _commits: GroupCommit[_Change, DeviceReservation | None] = field(init=False)
     _attempts: Iterator[int] = field(default_factory=itertools.count, init=False)
+    # This replica's reservations whose bindings may still arrive, by node and pod uid, with the time they began.
+    _unsettled: dict[str, dict[str, tuple[float, DeviceReservation]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Make changes to the same node wait for each other."""
@@ -84,9 +87,10 @@ class DeviceReserver:
     ) -> DeviceReservation:
         """Reserve devices for a pod, and count it on the node. Raises NotBound, KubeError, NoAnswerInTime.
 
-        `refusal` returns why the pod must not get an allocation, or an empty string.
+        `refusal` returns why the pod must not get an allocation, or an empty string. Call `settle` or `give_back` once
+        the outcome of the binding is known.
         """
-        uid, node = pod.metadata.uid, account.name
+        uid, node, began_s = pod.metadata.uid, account.name, self.store.clock()
         try:
             if self._commits.is_busy(node) or not self.store.knows(node, account.uid):
                 await self._place(requested, node, uid)
@@ -96,7 +100,19 @@ class DeviceReserver:
             self.accounts.mark_changed(node)  # the evaluator may have counted a pod that was never assumed
             raise
         assert reservation is not None  # noqa: S101 - it is the outcome of this change
+        if self.store.clock() - began_s > _LATEST_S:
+            await self.give_back(reservation, account)
+            raise NotBound(f"reserving the devices took more than {_LATEST_S:.0f} s; the scheduler retries")
+        self._unsettled.setdefault(node, {})[uid] = began_s, reservation
         return reservation
+
+    def settle(self, reservation: DeviceReservation, node: str) -> None:
+        """Record that a reservation's pod is bound, or that it was not and no earlier binding may arrive."""
+        unsettled = self._unsettled.get(node, {})
+        if reservation.uid in unsettled and unsettled[reservation.uid][1].attempt == reservation.attempt:
+            del unsettled[reservation.uid]
+        if not unsettled:
+            self._unsettled.pop(node, None)
 
     async def give_back(self, reservation: DeviceReservation, account: NodeAccount) -> None:
         """Remove the reservation of a pod that was not bound; if that fails, a later one on the node removes it.
@@ -106,6 +122,7 @@ class DeviceReserver:
         self.accounts.forget_assumed(reservation.uid)
         if reservation.is_repeated:
             return
+        self.settle(reservation, account.name)
         try:
             await self._commits.submit(account.name, _GiveBack(reservation))
         except (KubeError, NotBound) as error:
@@ -240,7 +257,7 @@ class DeviceReserver:
     async def _kept(self, reserved: DeviceReservations, pods: PodsOnNode) -> DeviceReservations:
         """Return the reservations that are still needed."""
         kept, seen = list[DeviceReservation](), reserved.pods_seen
-        for entry in reserved.entries:
+        for entry in (*reserved.entries, *self._missing_in(reserved)):
             is_expired = self.store.is_expired(reserved.node, entry)
             pod = await pods.reserved_for(entry, live=is_expired)  # by now, the cache may be older than the binding
             if pod is None or pod.has_ended or pod.spec.node_name not in ("", reserved.node):
@@ -250,6 +267,14 @@ class DeviceReserver:
             elif pod.spec.node_name or not is_expired:
                 kept.append(entry)
         return replace(reserved, entries=tuple(kept), pods_seen=seen)
+
+    def _missing_in(self, reserved: DeviceReservations) -> list[DeviceReservation]:
+        """Return this replica's reservations that are not in the Lease, perhaps because someone deleted it."""
+        now_s, unsettled = self.store.clock(), self._unsettled.get(reserved.node, {})
+        for began_s, reservation in list(unsettled.values()):
+            if now_s - began_s >= EXPIRES_S:
+                self.settle(reservation, reserved.node)
+        return [each for _, each in unsettled.values() if reserved.of_pod(each.uid) is None]
 
 
 def _requests(info: PodInfo) -> list[Any]:

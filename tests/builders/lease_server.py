@@ -36,6 +36,8 @@ class LeaseServer:
         self.most_entries = 99
         self.may_write = asyncio.Event()
         self.may_write.set()
+        self.may_answer = asyncio.Event()  # a write waits for it after it is done
+        self.may_answer.set()
         self.asked = asyncio.Semaphore(0)  # released for each write that arrives
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -49,7 +51,9 @@ class LeaseServer:
             return web.json_response(self.lease) if self.lease else status(404)
         self.asked.release()
         await self.may_write.wait()
-        return self.write(body)
+        may_answer, response = self.may_answer, self.write(body)
+        await may_answer.wait()
+        return response
 
     def write(self, body: Json) -> web.Response:
         version = self.lease["metadata"]["resourceVersion"] if self.lease else None

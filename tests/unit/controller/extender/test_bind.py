@@ -19,7 +19,7 @@ from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.builders.api_server import connected
 from tests.builders.device_replica import DeviceReplica
-from tests.builders.devices import CARD, card
+from tests.builders.devices import CARD, card, device_node
 from tests.builders.lease_server import OPEN, BindingServer, LaterClock
 
 ONE = {card("a"): 1}
@@ -257,3 +257,46 @@ async def test_a_cancelled_binding_is_not_counted(bench: Bench) -> None:
     await asyncio.gather(binding, return_exceptions=True)
     bench.server.held["p"].set()
     assert bench.one.counted == set()
+
+
+async def test_a_replica_that_stood_still_sends_no_binding_whose_reservation_others_dropped(bench: Bench) -> None:
+    stands_still = bench.server.may_answer = asyncio.Event()
+    late = asyncio.create_task(bench.one.bind("p"))
+    while not bench.server.written:  # noqa: ASYNC110 - the server fills it
+        await asyncio.sleep(0.001)
+    bench.server.may_answer = asyncio.Event()
+    bench.server.may_answer.set()
+    assert await bench.two.bind("q") != ""
+    bench.clock.passed_s = EXPIRES_S + 1
+    assert await bench.two.bind("q") == ""
+    stands_still.set()
+    assert "the scheduler retries" in await late
+    assert not bench.server.pods["p"]["spec"].get("nodeName")
+    assert bench.one.counted == set()
+
+
+async def test_devices_of_a_binding_in_flight_are_not_given_away_after_the_lease_is_deleted(bench: Bench) -> None:
+    bench.server.held["p"] = asyncio.Event()
+    binding = asyncio.create_task(bench.one.bind("p"))
+    while not bench.one.store.knows("n", bench.one.account.uid):  # noqa: ASYNC110 - after the write
+        await asyncio.sleep(0.001)
+    bench.server.lease = None
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+    assert await bench.one.bind("r") != ""
+    bench.server.held["p"].set()
+    assert await binding == ""
+
+
+async def test_devices_of_an_unknown_outcome_are_kept_after_the_node_was_created_again(bench: Bench) -> None:
+    """Kubernetes deletes the Lease of the old node, and another replica creates one for the new node."""
+    bench.server.refusals["p"] = UNKNOWN_OUTCOME
+    await bench.one.bind("p")
+    for replica in (bench.one, bench.two):
+        replica.store.node_changed(device_node("n"), None)
+        replica.accounts.node_changed(device_node("n"), None)
+        replica.add_node(ONE)
+    bench.server.lease = None
+    await bench.two.reserver.ensure_lease(bench.two.account)
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+    bench.clock.passed_s = EXPIRES_S + 1
+    assert await bench.one.bind("q") == ""
