@@ -116,7 +116,7 @@ class ReservationStore:
     _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _has_read_all: bool = field(default=False, init=False)
-    _seen: dict[str, dict[_Attempt, float]] = field(default_factory=dict, init=False)  # first seen, by node
+    _seen: dict[str, dict[_Attempt, float]] = field(default_factory=dict, init=False)  # first seen or written, by node
 
     def knows(self, node: str, node_uid: str) -> bool:
         """Return whether `of` needs no request: the Lease exists and is cached."""
@@ -168,6 +168,7 @@ class ReservationStore:
             KubeError: The outcome is unknown, or the API server refused; the next `of` reads them again.
         """
         self._known.pop(wanted.node, None)
+        began_s = self.clock()
         try:
             if wanted.version:
                 body = await self.kube.request(
@@ -179,8 +180,9 @@ class ReservationStore:
             raise Conflict(str(error)) from error
         version = decode(body, Object).metadata.resource_version
         self._known[wanted.node] = replace(wanted, version=version, is_lost=False)
-        kept, seen = {_attempt_of(entry) for entry in wanted.entries}, self._seen.get(wanted.node, {})
-        self._seen[wanted.node] = {attempt: at_s for attempt, at_s in seen.items() if attempt in kept}
+        seen = self._seen.get(wanted.node, {})
+        attempts = map(_attempt_of, wanted.entries)
+        self._seen[wanted.node] = {attempt: seen.get(attempt, began_s) for attempt in attempts}
 
     def is_expired(self, node: str, entry: DeviceReservation) -> bool:
         """Return whether a reservation is so old that the binding of this attempt can no longer be in flight."""

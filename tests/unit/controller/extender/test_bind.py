@@ -112,6 +112,13 @@ async def test_a_device_of_an_unknown_outcome_is_free_again_after_two_minutes(be
     assert bench.one.counted == {"uid-q"}
 
 
+async def test_the_two_minutes_of_a_replicas_own_reservation_begin_when_it_is_written(bench: Bench) -> None:
+    bench.server.refusals["p"] = UNKNOWN_OUTCOME
+    await bench.one.bind("p")
+    bench.clock.passed_s = EXPIRES_S + 1
+    assert await bench.one.bind("q") == "", "the first pod after a while need not wait again"
+
+
 async def test_a_replica_whose_watch_lags_by_minutes_reads_the_pod_of_an_old_reservation(bench: Bench) -> None:
     assert await bench.two.bind("p") == ""
     assert "no devices for the pod any more" in await bench.one.bind("q")
