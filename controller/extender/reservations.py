@@ -64,7 +64,8 @@ class DeviceReservations:
     """The contents and resourceVersion of a node's Lease; the version is empty if there is no Lease yet.
 
     A reservation is dropped once its pod is on the node; no such pod has a resourceVersion above `pods_seen`. With
-    `is_lost`, there is no Lease or it could not be read, so it is unknown which reservations were dropped.
+    `is_lost`, there is no Lease, or it or its version of the pods cannot be read, so it is unknown which reservations
+    were dropped.
     """
 
     node: str
@@ -230,12 +231,14 @@ def _attempt_of(entry: DeviceReservation) -> _Attempt:
 def _reservations(node: str, node_uid: str, lease: Object) -> DeviceReservations:
     annotations = lease.metadata.annotations
     seen = annotations.get(SEEN_ANNOTATION, "")
+    is_known = seen.isascii() and seen.isdecimal()
     return DeviceReservations(
         node,
         node_uid,
         version=lease.metadata.resource_version,
         entries=_read(annotations.get(RESERVED_ANNOTATION, "")),
-        pods_seen=int(seen) if seen.isascii() and seen.isdecimal() else 0,
+        pods_seen=int(seen) if is_known else 0,
+        is_lost=not is_known,
     )
 
 
@@ -250,8 +253,6 @@ def _written(entries: tuple[DeviceReservation, ...]) -> str:
 
 def _read(text: str) -> tuple[DeviceReservation, ...]:
     """Return the reservations in the annotation. Raises UnreadableReservations."""
-    if not text:
-        return ()
     try:
         records = msgspec.json.decode(text, type=list[_Record])
         return tuple(

@@ -12,7 +12,7 @@ import pytest
 from controller.extender.decide import NodeFit
 from controller.extender.device_objects import DevicePod
 from controller.extender.requested_devices import requested_devices
-from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION
+from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION, SEEN_ANNOTATION
 from controller.extender.wire import ExtenderBindingArgs
 from shared.devices.annotation import ANNOTATION
 from shared.kube.objects import Key
@@ -134,6 +134,23 @@ async def test_a_replica_whose_watch_lags_trusts_no_cache_after_an_unreadable_le
     bench.server.lease["metadata"]["annotations"][RESERVED_ANNOTATION] = "not JSON"
     assert "cannot be read" in await bench.one.bind("q")
     bench.clock.passed_s = EXPIRES_S + 1
+    assert "no devices for the pod any more" in await bench.one.bind("q")
+
+
+async def test_a_lease_whose_reservations_were_removed_by_hand_cannot_be_read(bench: Bench) -> None:
+    bench.server.refusals["p"] = UNKNOWN_OUTCOME
+    await bench.one.bind("p")
+    assert bench.server.lease is not None
+    del bench.server.lease["metadata"]["annotations"][RESERVED_ANNOTATION]
+    assert "cannot be read" in await bench.two.bind("q")
+
+
+async def test_a_replica_whose_watch_lags_trusts_no_cache_without_the_version_of_the_pods(bench: Bench) -> None:
+    assert await bench.two.bind("p") == ""
+    assert bench.server.lease is not None
+    annotations = bench.server.lease["metadata"]["annotations"]
+    annotations[RESERVED_ANNOTATION] = "[]"  # p is on its node
+    del annotations[SEEN_ANNOTATION]
     assert "no devices for the pod any more" in await bench.one.bind("q")
 
 
