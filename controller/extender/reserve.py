@@ -34,11 +34,12 @@ class NotBound(LarderError):
     """The pod was not bound; the message reaches its events."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reserve:
     pod: DevicePod
     requested: RequestedDevices
     refusal: Callable[[PodInfo], str]
+    is_cancelled: bool = False  # its caller is gone, so nobody would bind the pod or give the devices back
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,13 @@ class DeviceReserver:
         the outcome of the binding is known.
         """
         uid, node, began_s = pod.metadata.uid, account.name, self.store.clock()
+        change = _Reserve(pod, requested, refusal)
         try:
             if self._commits.is_busy(node) or not self.store.knows(node, account.uid):
                 await self._place(requested, node, uid)
-            reservation = await self._commits.submit(node, _Reserve(pod, requested, refusal))
+            reservation = await self._commits.submit(node, change)
         except BaseException:
+            change.is_cancelled = True
             self.accounts.forget_assumed(uid)
             self.accounts.mark_changed(node)  # the evaluator may have counted a pod that was never assumed
             raise
@@ -194,7 +197,9 @@ class DeviceReserver:
             match change:
                 case _Reserve():
                     outcome = await self._reservation(change, kept, pods)
-                    if isinstance(outcome, DeviceReservation):
+                    if change.is_cancelled:
+                        self.accounts.mark_changed(kept.node)  # the evaluator has counted the pod
+                    elif isinstance(outcome, DeviceReservation):
                         self.accounts.assume(outcome.uid, kept.node, outcome.info)
                         kept, must_write = kept.with_entry(outcome), True
                 case _GiveBack(reservation):

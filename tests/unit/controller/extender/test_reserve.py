@@ -128,6 +128,27 @@ async def test_a_refused_pod_keeps_the_devices_of_its_earlier_attempt(node: Node
     assert len(set(cards(earlier, *found))) == 3
 
 
+async def test_a_pod_whose_request_was_cancelled_before_its_group_is_decided_takes_no_devices(node: Node) -> None:
+    """The first pod of the group is being decided when the request for the last one is cancelled."""
+    over = threading.Event()
+    node.server.may_write.clear()
+    first = asyncio.create_task(node.reserve("p"))
+    await node.server.asked.acquire()
+    second, cancelled = asyncio.create_task(node.reserve("q")), asyncio.create_task(node.reserve("r"))
+    while len(node.account.pods) < 3:  # noqa: ASYNC110 - each is counted before it waits
+        await asyncio.sleep(0.001)
+    busy = asyncio.create_task(node.worker.run(lambda _: over.wait(), 60))
+    await asyncio.sleep(0)
+    node.server.may_write.set()
+    await first
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    over.set()
+    await asyncio.gather(busy, second)
+    assert set(node.account.pods) == {"uid-p", "uid-q"}
+    assert node.server.written[-1] == {"p", "q"}
+
+
 async def test_devices_are_given_back_while_the_worker_is_busy(node: Node) -> None:
     """A plugin may hang after the pods have been placed, and before their group is committed."""
     over, given = threading.Event(), await node.reserve("p")
