@@ -30,6 +30,7 @@ _LONGEST_NAME = 253
 _TIMEOUT_S = 5.0
 Json = dict[str, Any]
 _Attempt = tuple[str, str]  # a pod's uid, and which attempt to bind it
+_DELETED: _Attempt = ("", "")  # no attempt: when the Lease was found to be deleted
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -41,7 +42,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class UnreadableReservations(KubeError):
-    """A Lease has reservations that cannot be read, so none of the node's devices is known to be free."""
+    """The reservations of a Lease cannot be read or were deleted, so none of the node's devices is known to be free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class ReservationStore:
     clock: Callable[[], float]
     _known: dict[str, DeviceReservations] = field(default_factory=dict, init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _created: set[str] = field(default_factory=set, init=False)  # nodes whose Lease is known to have existed
     _has_read_all: bool = field(default=False, init=False)
     _seen: dict[str, dict[_Attempt, float]] = field(default_factory=dict, init=False)  # first seen or written, by node
 
@@ -129,16 +131,28 @@ class ReservationStore:
         known = self._known.get(node)
         if live or known is None or known.node_uid != node_uid:
             found = await get_object(self.kube, self._path(node), Object)
-            nothing = DeviceReservations(node, node_uid, is_lost=True)
-            known = nothing if found is None else self._read(node, node_uid, found)
+            known = self._missing(node, node_uid) if found is None else self._read(node, node_uid, found)
             self._known[node] = known
         first_seen = self._seen.setdefault(node, {})
         for entry in known.entries:
             first_seen.setdefault(_attempt_of(entry), self.clock())
         return known
 
+    def _missing(self, node: str, node_uid: str) -> DeviceReservations:
+        """Return that a node has no reservations; if its Lease was deleted, only once their bindings have arrived."""
+        if node in self._created:
+            since_s = self._seen.setdefault(node, {}).setdefault(_DELETED, self.clock())
+            if self.clock() - since_s < EXPIRES_S:
+                raise UnreadableReservations(
+                    f"someone deleted Lease {lease_name(node)}, so devices of the node may be reserved for up to "
+                    f"{EXPIRES_S:.0f} s; the scheduler retries"
+                )
+        return DeviceReservations(node, node_uid, is_lost=True)
+
     def _read(self, node: str, node_uid: str, lease: Object) -> DeviceReservations:
         """Return the reservations of a Lease; none if it was unreadable for longer than a binding can be in flight."""
+        self._created.add(node)
+        self._seen.setdefault(node, {}).pop(_DELETED, None)
         try:
             return _reservations(node, node_uid, lease)
         except UnreadableReservations:
@@ -157,6 +171,7 @@ class ReservationStore:
                 node = found.metadata.annotations.get(NODE_ANNOTATION, "")
                 owners = [str(each.get("uid", "")) for each in found.metadata.owner_references]
                 if owners and found.metadata.name == lease_name(node):
+                    self._created.add(node)
                     with suppress(UnreadableReservations):  # `of` reports it
                         self._known.setdefault(node, _reservations(node, owners[0], found))
             self._has_read_all = True
@@ -181,6 +196,7 @@ class ReservationStore:
             raise Conflict(str(error)) from error
         version = decode(body, Object).metadata.resource_version
         self._known[wanted.node] = replace(wanted, version=version, is_lost=False)
+        self._created.add(wanted.node)
         seen = self._seen.get(wanted.node, {})
         attempts = map(_attempt_of, wanted.entries)
         self._seen[wanted.node] = {attempt: seen.get(attempt, began_s) for attempt in attempts}
@@ -194,6 +210,7 @@ class ReservationStore:
         if before is not None and after is None:
             self._known.pop(before.metadata.name, None)
             self._seen.pop(before.metadata.name, None)
+            self._created.discard(before.metadata.name)
 
     @property
     def _collection(self) -> str:

@@ -299,16 +299,22 @@ async def test_a_replica_that_stood_still_sends_no_binding_whose_reservation_oth
     assert bench.one.counted == set()
 
 
-async def test_devices_of_a_binding_in_flight_are_not_given_away_after_the_lease_is_deleted(bench: Bench) -> None:
+async def test_no_device_is_given_away_for_two_minutes_after_the_lease_was_deleted(bench: Bench) -> None:
+    """The other replica does not know of the binding that is in flight."""
+    await bench.two.reserver.ensure_lease(bench.two.account)
     bench.server.held["p"] = asyncio.Event()
     binding = asyncio.create_task(bench.one.bind("p"))
-    while not bench.one.store.knows("n", bench.one.account.uid):  # noqa: ASYNC110 - after the write
+    while not bench.server.written[-1]:  # noqa: ASYNC110 - the server fills it
         await asyncio.sleep(0.001)
     bench.server.lease = None
-    assert "no devices for the pod any more" in await bench.one.bind("q")
-    assert await bench.one.bind("r") != ""
+    for replica in (bench.one, bench.two):
+        assert "someone deleted Lease larder-devices-n" in await replica.bind("q")
     bench.server.held["p"].set()
     assert await binding == ""
+    bench.clock.passed_s = EXPIRES_S + 1
+    assert "no devices for the pod any more" in await bench.two.bind("q")
+    bench.server.change("p", {"status": {"phase": "Succeeded"}})
+    assert await bench.two.bind("q") == ""
 
 
 async def test_devices_of_an_unknown_outcome_are_kept_after_the_node_was_created_again(bench: Bench) -> None:
