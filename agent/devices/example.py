@@ -54,7 +54,7 @@ def fill_from(text: bytes, node_info: NodeInfo) -> None:
         raise ValueError(f"the file of example devices has more than {MAX_FILE_BYTES} bytes")
     try:
         values = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"the file of example devices is not JSON: {error}") from None
     if not isinstance(values, Mapping) or (unknown := sorted(values.keys() - _KEYS)):
         what = ", ".join(unknown) if isinstance(values, Mapping) else "no JSON object"

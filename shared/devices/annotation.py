@@ -115,7 +115,7 @@ def _decoded(text: str | bytes) -> object:
         return msgspec.json.decode(content)
     except RecursionError:
         raise InvalidDeviceInfo("the text is nested too deeply; device information has four levels") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise InvalidDeviceInfo(f"the text is not JSON: {error}") from error
 
 

@@ -39,7 +39,7 @@ def decoded(response: Response, kind: type[_Answer]) -> _Answer:
     body = response.read_all(_LONGEST_PAGE_BYTES)
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Unreachable(
             f"{response.host} sent a response that is not valid for Google Cloud Storage: {error}; check the endpoint"
         ) from error

@@ -100,7 +100,7 @@ class OciObjectsSource:
             body = response.read_all(_LONGEST_PAGE_BYTES)
             try:
                 page = msgspec.json.decode(body, type=_Page)
-            except (msgspec.MsgspecError, RecursionError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise Unreachable(
                     f"{response.host} sent a listing that is not valid for OCI Object Storage: {error}; check the "
                     "endpoint"

@@ -116,7 +116,7 @@ class ArtifactSource:
             return digest, msgspec.json.decode(body, type=ArtifactManifest)
         except msgspec.ValidationError as error:
             raise InvalidURI(f"{self._uri}: its manifest is invalid ({error}); push it again") from error
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise Unreachable(f"{self._uri}: the response of the registry is not a manifest ({error})") from error
 
     def _fetch(self, reference: str, headers: dict[str, str]) -> bytes:

@@ -36,6 +36,7 @@ def test_the_plugin_offers_the_current_contents_of_its_file(tmp_path: Path) -> N
     ("text", "words"),
     [
         ("{", "not JSON"),
+        ('{"name": "\xff"}', "not JSON"),
         ("[" * 10_000, "not JSON"),
         ("[]", "has no JSON object"),
         ('{"used": {}}', "has used; write allocatable"),
@@ -45,7 +46,7 @@ def test_the_plugin_offers_the_current_contents_of_its_file(tmp_path: Path) -> N
     ],
 )
 def test_a_wrong_file_is_refused_at_the_start(text: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "devices.json").write_text(text)
+    (tmp_path / "devices.json").write_text(text, encoding="latin-1")
     with pytest.raises(ValueError, match=words):
         ExampleDevices(tmp_path / "devices.json").start()
 

@@ -91,6 +91,7 @@ def text_of(**values: Any) -> str:
     ("text", "where"),
     [
         ("nonsense", "not JSON"),
+        (b'"\xff"', "not JSON"),
         ("[]", "the text is a list, not an object"),
         ('"x"', "the text is a string of 1 characters"),
         (text_of(podname=3), "podname is the number 3"),
@@ -118,7 +119,7 @@ def text_of(**values: Any) -> str:
     ],
     ids=lambda value: value[:40],
 )
-def test_the_error_names_the_invalid_place_in_the_text(text: str, where: str) -> None:
+def test_the_error_names_the_invalid_place_in_the_text(text: str | bytes, where: str) -> None:
     with pytest.raises(InvalidDeviceInfo) as caught:
         parse_pod_info(text)
     assert where in str(caught.value)

@@ -14,6 +14,7 @@ from shared.uri.model_uri import parse_uri
 BODIES = [
     b"<html>",
     b"[]",
+    b'{"name": "\xff"}',
     b'{"size": "1"}',
     b'{"name": "a", "size": "-5"}',
     b'{"name": "a", "size": "%s"}' % (b"9" * 30),

@@ -158,6 +158,7 @@ def test_names_that_leave_the_directory_are_unsafe(serve: Serve, open_artifact: 
     ("answer", "error"),
     [
         (reply(200, b"<html>"), Unreachable),
+        (reply(200, b'{"layers": [{"digest": "\xff", "size": 1}]}'), Unreachable),
         (reply(200, b'{"layers": 5}'), InvalidURI),
         (reply(200, b'{"layers": [{"digest": null, "size": 1}]}'), InvalidURI),
         (reply(200, b'{"layers": null, "manifests": null}'), SourceNotFound),
