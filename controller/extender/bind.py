@@ -80,6 +80,13 @@ class DeviceBinder:
     async def _bind_reserved(self, pod: DevicePod, reservation: DeviceReservation, account: NodeAccount) -> None:
         """Bind a pod with reserved devices; give them back if that is certain to have failed. Raises NotBound."""
         try:
+            await self._write_or_give_back(pod, reservation, account)
+        except BaseException:
+            self.accounts.forget_assumed(reservation.uid)  # the Lease keeps the devices in case the binding arrives
+            raise
+
+    async def _write_or_give_back(self, pod: DevicePod, reservation: DeviceReservation, account: NodeAccount) -> None:
+        try:
             await self._write_binding(pod, account.name, reservation.info)
         except KubeError as error:
             is_bound = await self._is_bound(pod, account.name, reservation.info)
@@ -90,11 +97,7 @@ class DeviceBinder:
             if _had_no_effect(error) and is_bound is not None:
                 await self.reserver.give_back(reservation, account)
                 raise NotBound(f"the pod was not bound, and its devices are free again: {error}") from error
-            self.accounts.forget_assumed(reservation.uid)  # the Lease keeps the devices in case the binding arrives
             raise NotBound(f"whether the pod was bound is unknown, so its devices stay reserved: {error}") from error
-        except BaseException:
-            self.accounts.forget_assumed(reservation.uid)
-            raise
 
     async def _pod(self, args: ExtenderBindingArgs) -> DevicePod:
         """Return the pod, from the cache or live; refuse a pod with another uid or another scheduler."""

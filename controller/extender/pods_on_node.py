@@ -25,6 +25,7 @@ class PodsOnNode:
     pods: Cache[DevicePod]
     node: str
     _listed: list[DevicePod] | None = field(default=None, init=False)
+    _live: dict[Key, DevicePod] = field(default_factory=dict, init=False)  # read because the cache did not suffice
 
     def known_devices(self, pods_seen: int) -> Mapping[str, PodInfo] | None:
         """Return the cached allocations by pod uid; None if the cache may be older than this resourceVersion."""
@@ -41,8 +42,8 @@ class PodsOnNode:
         return max(map(version_of, await self._list()), default=0)
 
     def node_of(self, pod: DevicePod) -> str:
-        """Return the node that a pod is on in the cache, perhaps bound by another replica; empty if it is on none."""
-        found = self.pods.get(pod.key)
+        """Return the node that a pod is known to be on, perhaps bound by another replica; empty if it is on none."""
+        found = self._live.get(pod.key) or self.pods.get(pod.key)
         return found.spec.node_name if found is not None and found.metadata.uid == pod.metadata.uid else ""
 
     async def reserved_for(self, entry: DeviceReservation, *, live: bool = False) -> DevicePod | None:
@@ -50,6 +51,8 @@ class PodsOnNode:
         pod = self.pods.get(Key(entry.namespace, entry.name))
         if live or pod is None or pod.metadata.uid != entry.uid:
             pod = await get_object(self.kube, pod_path(entry.namespace, entry.name), DevicePod)
+            if pod is not None:
+                self._live[pod.key] = pod
         return pod if pod is not None and pod.metadata.uid == entry.uid else None
 
     async def _list(self) -> list[DevicePod]:

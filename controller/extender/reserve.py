@@ -245,10 +245,10 @@ class DeviceReserver:
         known = pods.known_devices(kept.pods_seen)
         if known is not None:
             others = {other: info for other, info in known.items() if other != uid}
-            found = await self._place_beside(others | reserved, change, node)
+            found = await self._place_beside(_together(others, reserved), change, node)
             if isinstance(found, PodInfo):
                 return found
-        found = await self._place_beside(await pods.listed_devices() | reserved, change, node)
+        found = await self._place_beside(_together(await pods.listed_devices(), reserved), change, node)
         if isinstance(found, str):
             return NotBound(f"node {node} has no devices for the pod any more: {found}")
         return found
@@ -280,6 +280,12 @@ class DeviceReserver:
             if now_s - began_s >= EXPIRES_S:
                 self.settle(reservation, reserved.node)
         return [each for _, each in unsettled.values() if reserved.of_pod(each.uid) is None]
+
+
+def _together(pods: Mapping[str, PodInfo], reserved: Mapping[str, PodInfo]) -> dict[str, PodInfo]:
+    """Return all devices in use by pod uid; those of a pod whose reservation has others count as well."""
+    others = {f"{uid}, reserved": info for uid, info in reserved.items() if pods.get(uid, info) != info}
+    return {**reserved, **pods, **others}
 
 
 def _requests(info: PodInfo) -> list[Any]:

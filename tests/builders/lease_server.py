@@ -1,6 +1,7 @@
 """An API server with the Lease of one node, and with pods that can be bound."""
 
 import asyncio
+import itertools
 import json
 import time
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class LeaseServer:
 
     def __init__(self) -> None:
         self.lease: Json | None = None
+        self._versions = itertools.count(1)
         self.reads: list[str] = []
         self.written: list[set[str]] = []
         self.most_entries = 99
@@ -62,7 +64,7 @@ class LeaseServer:
         entries = json.loads(body["metadata"]["annotations"][RESERVED_ANNOTATION])
         if len(entries) > self.most_entries:
             return status(_INVALID)
-        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(int(version or 0) + 1)}}
+        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(next(self._versions))}}
         self.written.append({each["name"] for each in entries})
         return web.json_response(self.lease)
 
@@ -76,6 +78,7 @@ class BindingServer(LeaseServer):
     def __init__(self) -> None:
         super().__init__()
         self.pods: dict[str, Json] = {}
+        self._pod_versions = itertools.count(3)
         self.refusals: dict[str, int] = {}
         self.held: dict[str, asyncio.Event] = {}
         self.unreadable: set[str] = set()
@@ -84,17 +87,23 @@ class BindingServer(LeaseServer):
     def add(self, name: str, *arguments: object) -> Json:
         """Create an unbound pod, as in `pod_json`."""
         self.pods[name] = pod = pod_json(name, *arguments)  # type: ignore[arg-type]
-        pod["metadata"]["resourceVersion"] = "3"
+        pod["metadata"]["resourceVersion"] = self.next_version()
         return pod
 
     def change(self, name: str, change: Json) -> None:
         """Change a pod."""
         pod = self.pods[name]
         pod |= change
-        pod["metadata"]["resourceVersion"] = str(int(pod["metadata"]["resourceVersion"]) + 1)
+        pod["metadata"]["resourceVersion"] = self.next_version()
+
+    def next_version(self) -> str:
+        """Return the resourceVersion of the next change to any pod."""
+        return str(next(self._pod_versions))
 
     async def answer(self, request: web.Request) -> web.Response:
         name = request.path.removesuffix("/binding").rpartition("/")[2]
+        if "/pods/" in request.path and name not in self.pods:
+            return status(404)
         if request.path.endswith("/binding"):
             return await self._bind(self.pods[name], await request.json())
         if request.path.endswith("/pods"):
@@ -111,7 +120,7 @@ class BindingServer(LeaseServer):
             await self.held[name].wait()
         if name in self.refusals:
             return status(self.refusals[name])
-        if pod["spec"].get("nodeName"):
+        if pod["spec"].get("nodeName") or body["metadata"]["uid"] != pod["metadata"]["uid"]:
             return status(_CONFLICT)
         pod["spec"]["nodeName"], pod["metadata"]["annotations"] = (
             body["target"]["name"],

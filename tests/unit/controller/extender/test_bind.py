@@ -13,6 +13,7 @@ from controller.extender.decide import NodeFit
 from controller.extender.device_objects import DevicePod
 from controller.extender.requested_devices import requested_devices
 from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION, SEEN_ANNOTATION
+from controller.extender.reserve import NotBound
 from controller.extender.wire import ExtenderBindingArgs
 from shared.devices.annotation import ANNOTATION
 from shared.kube.objects import Key
@@ -237,6 +238,15 @@ async def test_a_pod_that_another_replica_bound_meanwhile_is_still_counted(bench
     del bench.server.refusals["q"]
     assert await slow.bind("q") == ""
     assert bench.card_of("q") != bench.card_of("p")
+
+
+async def test_a_pod_that_was_bound_since_it_was_read_gets_no_other_devices(bench: Bench) -> None:
+    """Otherwise the reservation with the others would hide those that it has."""
+    replica = Replica(bench.server, bench.kube, bench.clock, TWO)
+    before = msgspec.convert(bench.server.pods["p"], DevicePod)
+    assert await replica.bind("p") == ""
+    with pytest.raises(NotBound, match="the pod is already on node n"):
+        await replica.reserver.reserve(before, requested_devices(before), replica.account)
 
 
 async def test_unknown_keys_reach_the_pod_but_not_the_lease(bench: Bench) -> None:
