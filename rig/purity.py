@@ -28,7 +28,6 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("agent.store.overhead", "agent.store.snapshot"): "encodes a snapshot's completion mark, to know its size",
     ("agent.store.overhead", "agent.store.tree"): "uses two pure functions on sizes and paths",
     ("controller.cli.support.summary", "controller.cli.status.show"): "writes the table into a string",
-    ("controller.cli.why.models", "controller.state.kinds.ownership"): "uses the name of an annotation",
 }
 
 

@@ -7,6 +7,8 @@ import re
 
 import msgspec
 
+from shared.unreadable import UNREADABLE
+
 MAX_BYTES = 4096
 PROGRESS_PORT = 9470  # on which the Job's pod serves its progress
 NEEDS_ACTION = 3  # exit code if another attempt cannot help
@@ -54,7 +56,7 @@ def decode_report(text: str) -> DownloadReport:
         raise ValueError(f"it has more than {MAX_BYTES} bytes")
     try:
         report = msgspec.json.decode(text, type=DownloadReport)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ValueError(f"it was not written by `larder fill`: {error}") from error
     if bool(report.revision) == bool(report.reason):
         raise ValueError("it must have a revision or a reason, and not both")

@@ -12,13 +12,14 @@ from agent.dra.allow_list import AllowList, check_patterns
 from agent.server.listen import check_address
 from shared.kube.access import SERVICE_ACCOUNT
 from shared.log import LogLevel
+from shared.unreadable import UNREADABLE
 
 
 def parse_allowed(text: str) -> AllowList:
     """Return an allow-list. Raises ValueError."""
     try:
         allowed = msgspec.json.decode(text or "{}", type=AllowList)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise ValueError(f"not an allow-list: {error}") from error
     check_patterns(allowed)
     return allowed

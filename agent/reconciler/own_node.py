@@ -11,6 +11,7 @@ from agent.reconciler.startup_taint import is_startup_taint
 from shared.kube.errors import Conflict, Malformed, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import MERGE_PATCH, Kube
+from shared.unreadable import UNREADABLE
 
 _INVALID = 422
 
@@ -89,7 +90,7 @@ class OwnNode:
 def _decoded(body: bytes) -> _NodeWithTaints:
     try:
         return msgspec.json.decode(body, type=_NodeWithTaints)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise Malformed(f"the API server's response for the agent's Node is malformed: {error}") from error
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from shared.unreadable import UNREADABLE
+
 
 class Idle(msgspec.Struct, frozen=True, array_like=True):
     """The time stamp last seen, which only identifies a state, and for how many consecutive rounds it was seen."""
@@ -29,7 +31,7 @@ def count_round(before: Mapping[str, Idle], stamps: Mapping[str, int]) -> dict[s
 
 def read_counts(path: Path) -> dict[str, Idle]:
     """Return the counts stored in a file; none if they cannot be read."""
-    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+    with suppress(OSError, *UNREADABLE):
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Idle])
     return {}
 

@@ -13,6 +13,7 @@ from agent.store.disk import Disk
 from agent.store.tree import sync_directory
 from shared.errors import StoreFailure, UnsafePath
 from shared.names import short_id
+from shared.unreadable import UNREADABLE
 
 TMP_PREFIX = ".tmp-"
 GONE_PREFIX = ".gone-"
@@ -106,7 +107,7 @@ def ensure_identity(layout: Layout, disk: Disk) -> str:
         sync_directory(layout.root, disk)
     try:
         identity = msgspec.json.decode(layout.identity.read_bytes(), type=_Identity)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise StoreFailure(f"{layout.identity} is damaged ({error}); remove it, and the store gets a new ID") from error
     if identity.version != 1:
         raise StoreFailure(f"{layout.root} has format {identity.version}, written by a newer Larder; upgrade this one")

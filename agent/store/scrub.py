@@ -22,6 +22,7 @@ from agent.linux.ionice import lower_priority
 from agent.store.snapshot import is_untouched
 from agent.store.store import Store
 from shared.errors import LarderError
+from shared.unreadable import UNREADABLE
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _SAVE_EVERY_S = 10.0
@@ -147,7 +148,7 @@ class Scrubber:
     def _load(self) -> Position:
         try:
             return msgspec.json.decode(self.store.layout.scrub.read_bytes(), type=Position)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        except (OSError, *UNREADABLE):
             return Position()
 
     def _save(self) -> None:

@@ -15,6 +15,7 @@ from agent.store.verify import verification
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
+from shared.unreadable import UNREADABLE
 
 # Content never changes, so all files have the same time stamp, the earliest that every archive format supports. A file
 # with a different time stamp was written to.
@@ -161,7 +162,7 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
         if layout.snapshot(mark.id, mark.revision) != path:
             return None
         unpacked = _unpacked_of(mark)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, UnsafePath, KeyError):
+    except (OSError, *UNREADABLE, UnsafePath, KeyError):
         return None
     size = sum(f.size for f in mark.files)
     return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), unpacked)

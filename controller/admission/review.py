@@ -9,6 +9,7 @@ import msgspec
 from controller.admission.errors import AdmissionRefused
 from controller.admission.reviewed_objects import ReviewedObject, ReviewedPod
 from shared.errors import LarderError
+from shared.unreadable import UNREADABLE
 
 API_VERSION = "admission.k8s.io/v1"
 LONGEST_MESSAGE = 4000  # a pod may have a megabyte of names, which some refusals list
@@ -68,7 +69,7 @@ def read_review(body: bytes) -> AdmissionRequest:
     try:
         review = msgspec.json.decode(body, type=_Review)
         request = _read_objects(review.request)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise MalformedReviewError(f"the body is not an AdmissionReview: {error}") from error
     if review.api_version != API_VERSION or review.kind != "AdmissionReview":
         raise MalformedReviewError(f"expected AdmissionReview {API_VERSION}, got {review.kind} {review.api_version}")

@@ -11,6 +11,7 @@ import msgspec
 from controller.claims.kinds import JobPod
 from controller.sources.fair_slots import FairSlots
 from shared.download_report import PROGRESS_PORT, DownloadProgress
+from shared.unreadable import UNREADABLE
 
 
 class _Key(Hashable, Protocol):
@@ -35,7 +36,7 @@ async def read_progress(address: str, port: int = PROGRESS_PORT) -> DownloadProg
             finally:
                 writer.close()
         return msgspec.json.decode(line, type=DownloadProgress)
-    except (OSError, TimeoutError, ValueError, msgspec.DecodeError):
+    except (OSError, TimeoutError, ValueError, *UNREADABLE):
         return None
 
 

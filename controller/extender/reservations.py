@@ -20,6 +20,7 @@ from shared.kube.collection import decode, get_object, list_metadata
 from shared.kube.errors import Conflict, KubeError, NotFound
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
+from shared.unreadable import UNREADABLE
 
 PREFIX = "larder-devices-"
 RESERVED_ANNOTATION = "larder.dev/reserved-devices"
@@ -276,7 +277,7 @@ def _read(text: str) -> tuple[DeviceReservation, ...]:
             DeviceReservation(each.namespace, each.name, each.uid, pod_info_from(each.devices), each.attempt)
             for each in records
         )
-    except (msgspec.DecodeError, RecursionError, InvalidDeviceInfo) as error:
+    except (*UNREADABLE, InvalidDeviceInfo) as error:
         raise UnreadableReservations(
             f"the node's Lease has reservations of devices that cannot be read ({error}); they are ignored after "
             f"{EXPIRES_S:.0f} s, and the scheduler retries"

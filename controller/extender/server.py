@@ -30,7 +30,7 @@ from controller.extender.wire import (
 )
 from controller.extender.worker import NoAnswerInTime
 from controller.manager.requests import BodyTooLargeError, read_body
-from shared.kube.collection import UNREADABLE
+from shared.unreadable import UNREADABLE
 
 PREFIX = "/scheduler/"
 _LARGEST_BODY_BYTES = 4 * 2**20  # a pod, and the names of 5,000 nodes

@@ -12,11 +12,12 @@ from controller.state.cluster_state import ClusterState
 from controller.state.kinds.ownership import RECORD_ANNOTATION
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE, MODEL_NODE
 from shared.api.meta import ApiStruct
-from shared.kube.collection import UNREADABLE, decode, list_metadata, pages
+from shared.kube.collection import decode, list_metadata, pages
 from shared.kube.errors import NotFound
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
 from shared.names import manifest_digest, namespace_of
+from shared.unreadable import UNREADABLE
 
 _MODELS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE)
 _NODES_PER_PAGE = 10  # each may take a megabyte

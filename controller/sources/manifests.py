@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from controller.sources.listings import PART_KEY, WHOLE_KEY, Packed, apply_part, pack_selected, unpack, unpack_part
 from shared.errors import NameConflict, SourceChanged, TooManyManifests
 from shared.kube.collection import get_object
@@ -19,13 +17,14 @@ from shared.kube.transport import Kube
 from shared.manifest import Manifest, decode_manifest
 from shared.names import manifest_name
 from shared.quantity import format_bytes
+from shared.unreadable import UNREADABLE
 
 LABEL, KIND = "larder.dev/kind", "manifest"
 _PART = {"larder.dev/form": "part"}  # older releases without parts cannot read these: docs/operations.md, "Rollback"
 URI, REVISION = "larder.dev/uri", "larder.dev/revision"
 NAMESPACE, LISTING, SIZE = "larder.dev/namespace", "larder.dev/listing", "larder.dev/bytes"
 _MAX_CACHED_BYTES = 32 * 2**20
-_DAMAGED = (KeyError, ValueError, zlib.error, msgspec.MsgspecError, RecursionError)
+_DAMAGED = (KeyError, ValueError, zlib.error, *UNREADABLE)
 
 
 class _ConfigMap(Object, frozen=True, kw_only=True):

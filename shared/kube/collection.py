@@ -8,11 +8,11 @@ import msgspec
 from shared.kube.errors import Malformed, NotFound
 from shared.kube.objects import Object, Page
 from shared.kube.transport import JSON, Kube
+from shared.unreadable import UNREADABLE
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S")
 
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)  # RecursionError: nested too deeply
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NO_QUERY: Mapping[str, str] = {}
 

@@ -11,11 +11,12 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from shared.backoff import Backoff, Uniform
-from shared.kube.collection import UNREADABLE, decode, pages, selectors
+from shared.kube.collection import decode, pages, selectors
 from shared.kube.errors import Busy, Expired, Malformed, Refused, Unreachable
 from shared.kube.objects import Event, Key, Object
 from shared.kube.status_errors import error_from_status
 from shared.kube.transport import Kube
+from shared.unreadable import UNREADABLE
 
 T = TypeVar("T", bound=Object)
 T_contra = TypeVar("T_contra", bound=Object, contravariant=True)

@@ -6,6 +6,7 @@ import msgspec
 
 from shared.kube.errors import Busy, Conflict, Expired, KubeError, Malformed, NotFound, Refused, Unreachable
 from shared.kube.objects import Status
+from shared.unreadable import UNREADABLE
 
 _NO_HEADERS: Mapping[str, str] = {}
 _SERVER_FAILED = 500
@@ -43,7 +44,7 @@ def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str
 def _status(body: bytes | msgspec.Raw) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return Status(message=bytes(body)[:200].decode(errors="replace"))
 
 

@@ -10,8 +10,8 @@ from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import ApiStruct, Condition, ModelStatus, ReadMetadata
 from shared.kube.cache import Cache
-from shared.kube.collection import UNREADABLE
 from shared.kube.objects import Key, Object
+from shared.unreadable import UNREADABLE
 
 MANAGED_ANNOTATION = "larder.dev/managed"
 RECORD_ANNOTATION = "larder.dev/record"

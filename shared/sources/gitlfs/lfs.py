@@ -12,6 +12,7 @@ from shared.http.client import HttpClient, Request, Response
 from shared.http.origins import origin_of, public
 from shared.manifest import File
 from shared.sources.gitlfs.tree import LFS_DIGEST
+from shared.unreadable import UNREADABLE
 
 _MEDIA_TYPE = "application/vnd.git-lfs+json"
 _LONGEST_ANSWER_BYTES = 256 * 1024
@@ -84,7 +85,7 @@ class LfsServer:
                 response.read_small()
                 raise self.failure(response)
             answer = msgspec.json.decode(response.read_all(_LONGEST_ANSWER_BYTES), type=LfsAnswer)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Unreachable(f"{public(place)} sent a malformed answer: {str(error)[:200]}") from error
         finally:
             response.close()

@@ -19,6 +19,7 @@ from shared.sources.oci.requests import OciRequests
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below, size_of
 from shared.sources.settings import SourceSettings
+from shared.unreadable import UNREADABLE
 from shared.uri.buckets import OciObjectsUri
 from shared.uri.model_uri import ModelUri
 
@@ -100,7 +101,7 @@ class OciObjectsSource:
             body = response.read_all(_LONGEST_PAGE_BYTES)
             try:
                 page = msgspec.json.decode(body, type=_Page)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            except UNREADABLE as error:
                 raise Unreachable(
                     f"{response.host} sent a listing that is not valid for OCI Object Storage: {error}; check the "
                     "endpoint"

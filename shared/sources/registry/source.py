@@ -16,6 +16,7 @@ from shared.manifest import File, Manifest, build_manifest
 from shared.sources.port import Body, Credentials
 from shared.sources.registry.auth import RegistryAuth
 from shared.sources.settings import SourceSettings
+from shared.unreadable import UNREADABLE
 from shared.uri.artifact import ArtifactUri
 from shared.uri.model_uri import ModelUri
 
@@ -116,7 +117,7 @@ class ArtifactSource:
             return digest, msgspec.json.decode(body, type=ArtifactManifest)
         except msgspec.ValidationError as error:
             raise InvalidURI(f"{self._uri}: its manifest is invalid ({error}); push it again") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise Unreachable(f"{self._uri}: the response of the registry is not a manifest ({error})") from error
 
     def _fetch(self, reference: str, headers: dict[str, str]) -> bytes:

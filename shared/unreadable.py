@@ -1,0 +1,6 @@
+"""The errors of msgspec for bytes from outside that it cannot decode."""
+
+import msgspec
+
+# Not JSON or of another shape, not UTF-8 (for which msgspec has no error of its own), or nested too deeply.
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
