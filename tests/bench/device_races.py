@@ -1,10 +1,11 @@
-"""Searches for races over devices: `python -m tests.bench.device_races [RUNS [FIRST_SEED]]`.
+"""Searches for races over devices: `python -m tests.bench.device_races [SEEDS [FIRST]]`.
 
-Two replicas bind pods to one node while the API server, the watches and the scheduler misbehave at random.
+Two replicas bind pods to one node while the API server, the watches and the scheduler misbehave at random. Requests
+fail before or after they take effect, bindings arrive late, watches lag, and pods end or are created again. In some
+runs, callers give up, or minutes pass, or the Lease is deleted.
 
-Requests fail before or after they take effect, bindings arrive late, watches lag, and pods end or are created again. In
-some runs, callers give up, or minutes pass, or the Lease is deleted. A seed decides what happens, but not when exactly;
-so this is no test. It prints what the API server did in each run in which two pods got one card, or a card was lost.
+A seed decides what happens, but not when exactly, so this is no test. It prints what the API server did in each run in
+which two pods got one card, or a card was lost.
 """
 
 import asyncio
@@ -140,7 +141,7 @@ class UnreliableServer(BindingServer):
 
 
 class LaggingReplica(DeviceReplica):
-    """A replica whose watch of pods reports changes when the test lets it."""
+    """A replica whose watch of pods reports changes when it is told to."""
 
     reported = 0
 
@@ -229,20 +230,46 @@ class Run:
             replica.report(self.server.changes, len(self.server.changes))
 
 
-def problem(server: UnreliableServer, replicas: Sequence[LaggingReplica]) -> str:
-    """Return what is wrong once all pods on the node were deleted, or an empty string."""
-    counted = [name for replica in replicas for name in replica.account.pods]
-    return f"replicas still count {counted}" if counted else shared_cards(server)
-
-
 def shared_cards(server: UnreliableServer) -> str:
     """Return which cards several pods got, or an empty string."""
     cards = server.cards_in_use()
     return "" if len(cards) == len(set(cards)) else f"several pods got one card: {cards}"
 
 
+async def disturb(run: Run) -> str:
+    """Take all steps at random; return whether pods got the same card."""
+    for _ in range(STEPS):
+        run.step()
+        await run.server.pause()
+        if found := shared_cards(run.server):
+            return found
+    await run.settle()
+    return shared_cards(run.server)
+
+
+async def empty(run: Run) -> str:
+    """Delete all pods on the node; return which a replica counts nevertheless."""
+    for name in run.server.bound():
+        run.server.delete(name)
+    await run.settle()
+    counted = [uid for replica in run.replicas for uid in replica.account.pods]
+    return f"replicas still count {counted}" if counted else ""
+
+
+async def fill(run: Run) -> str:
+    """Bind a pod to each card, and return why that failed; a replica waits for reservations that it first sees now."""
+    run.server.is_reliable = True
+    for name in "yz":
+        run.server.create(name)
+        if await run.bind(name, run.replicas[0]):
+            run.clock.passed_s += EXPIRES_S + 1
+            if reason := await run.bind(name, run.replicas[0]):
+                return f"a card is lost: {reason}"
+    return shared_cards(run.server)
+
+
 async def try_seed(seed: int, fault: Fault, state: Path) -> str:
-    """Return what went wrong in one run, or an empty string."""
+    """Return what went wrong in one run and what the server did, or an empty string."""
     server, clock = UnreliableServer(random.Random(seed)), LaterClock()
     async with connected(server.answer, state) as kube:
         replicas = [LaggingReplica(kube, name, clock=clock) for name in ("one", "two")]
@@ -252,39 +279,22 @@ async def try_seed(seed: int, fault: Fault, state: Path) -> str:
             replica.add_node(CARDS)
             await replica.know_lease()
         run = Run(server, replicas, clock, fault)
-        for _ in range(STEPS):
-            run.step()
-            await server.pause()
-            if found := shared_cards(server):
-                return "\n".join([found, *server.history])
-        await run.settle()
-        for name in server.bound():
-            server.delete(name)
-        await run.settle()
-        if found := problem(server, replicas):
-            return "\n".join([found, *server.history])
-        server.is_reliable = True
-        for name in "yz":
-            server.create(name)
-            if await run.bind(name, replicas[0]):  # each replica waits for two minutes after it first saw a reservation
-                clock.passed_s += EXPIRES_S + 1
-                if reason := await run.bind(name, replicas[0]):
-                    return "\n".join([f"a card is lost: {reason}", *server.history])
-        return shared_cards(server)
+        found = await disturb(run) or await empty(run) or await fill(run)
+        return "\n".join([found, *server.history]) if found else ""
 
 
-def main(runs: int = 100, first_seed: int = 0) -> int:
+def main(seeds: int = 100, first: int = 0) -> int:
     """Try seeds with all faults; return 1 if something went wrong."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     bad = 0
-    for seed in range(first_seed, first_seed + runs):
+    for seed in range(first, first + seeds):
         for fault in Fault:
             with tempfile.TemporaryDirectory() as state:
                 found = asyncio.run(try_seed(seed, fault, Path(state)))
             if found:
                 bad += 1
                 sys.stdout.write(f"seed {seed}, {fault}: {found}\n")
-    sys.stdout.write(f"{bad} of {runs * len(Fault)} runs went wrong\n")
+    sys.stdout.write(f"{bad} of {seeds * len(Fault)} runs went wrong\n")
     return int(bad > 0)
 
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from agent.dra.driver import Driver
 from agent.dra.messages import REGISTRATION, message_class
 from agent.dra.plugins import NodePlugins
-from agent.dra.settings import DraSettings
+from agent.dra.settings import read_settings
 from agent.dra.sockets import KubeletSockets
 from shared.api.model_node import PATH
 from shared.model_devices import DRIVER, RESOURCE_CLAIMS, RESOURCES, SLICES
@@ -53,9 +53,9 @@ async def driver(objects: _SlowWrites, tmp_path: Path) -> AsyncIterator[Driver]:
     """A running driver, whose sockets have short paths."""
     stop = asyncio.Event()
     with tempfile.TemporaryDirectory() as kubelet:
-        settings = DraSettings(
-            _cli_parse_args=["--node-name=n", f"--root={tmp_path}", f"--kubelet={kubelet}", f"--cdi={tmp_path}/cdi"]
-        )  # type: ignore[call-arg]
+        settings = read_settings(
+            ["--node-name=n", f"--root={tmp_path}", f"--kubelet={kubelet}", f"--cdi={tmp_path}/cdi"]
+        )
         async with connected(objects.answer, tmp_path) as kube:
             driver = Driver(settings, kube, NodePlugins(), _ignore)
             async with asyncio.TaskGroup() as group:

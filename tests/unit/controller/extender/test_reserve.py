@@ -46,13 +46,13 @@ class Node(DeviceReplica):
         return await self.reserver.reserve(pod, requested_devices(pod), self.account)
 
     async def reserve_at_once(self, *names: str, last: str = CARD) -> list[DeviceReservation | BaseException]:
-        """Reserve for the first pod, and for the others while that is being written."""
+        """Reserve for the first pod, and for the others while that is being written; `last`: the last request."""
         self.server.may_write.clear()
         counted = len(self.account.pods) + len(names)
         first = asyncio.create_task(self.reserve(names[0]))
         await self.server.asked.acquire()
-        others = [asyncio.create_task(self.reserve(name)) for name in names[1:-1]]
-        others += [asyncio.create_task(self.reserve(name, last)) for name in names[1:][-1:]]
+        requests = {names[-1]: last}
+        others = [asyncio.create_task(self.reserve(name, requests.get(name, CARD))) for name in names[1:]]
         while len(self.account.pods) < counted:  # noqa: ASYNC110 - each is counted before it waits
             await asyncio.sleep(0.001)
         self.server.may_write.set()
