@@ -63,7 +63,7 @@ class DeviceReservation:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReservations:
-    """The contents and resourceVersion of a node's Lease; the version is empty if there is no Lease yet.
+    """The contents, uid and resourceVersion of a node's Lease; both are empty if there is no Lease yet.
 
     A reservation is dropped once its pod is on the node; no such pod has a resourceVersion above `pods_seen`. With
     `is_lost`, there is no Lease, or it or its version of the pods cannot be read, so it is unknown which reservations
@@ -72,6 +72,7 @@ class DeviceReservations:
 
     node: str
     node_uid: str
+    lease_uid: str = ""
     version: str = ""
     entries: tuple[DeviceReservation, ...] = ()
     pods_seen: int = 0
@@ -161,7 +162,9 @@ class ReservationStore:
             since_s = self._seen.setdefault(node, {}).setdefault(unreadable, self.clock())
             if self.clock() - since_s < EXPIRES_S:
                 raise
-            return DeviceReservations(node, node_uid, version=lease.metadata.resource_version, is_lost=True)
+            return DeviceReservations(
+                node, node_uid, lease.metadata.uid, version=lease.metadata.resource_version, is_lost=True
+            )
 
     async def read_all(self) -> None:
         """Read the reservations of all nodes once, in a few requests instead of one per node. Raises KubeError."""
@@ -195,8 +198,10 @@ class ReservationStore:
                 body = await self.kube.request("POST", self._collection, body=self._lease(wanted), timeout_s=_TIMEOUT_S)
         except NotFound as error:
             raise Conflict(str(error)) from error
-        version = decode(body, Object).metadata.resource_version
-        self._known[wanted.node] = replace(wanted, version=version, is_lost=False)
+        metadata = decode(body, Object).metadata
+        self._known[wanted.node] = replace(
+            wanted, lease_uid=metadata.uid, version=metadata.resource_version, is_lost=False
+        )
         self._created.add(wanted.node)
         seen = self._seen.get(wanted.node, {})
         attempts = map(_attempt_of, wanted.entries)
@@ -232,8 +237,8 @@ class ReservationStore:
             },
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": wanted.node, "uid": wanted.node_uid}],
         }
-        if wanted.version:
-            metadata["resourceVersion"] = wanted.version
+        if wanted.version:  # with a resourceVersion alone, the API server would create a Lease that was deleted
+            metadata |= {"uid": wanted.lease_uid, "resourceVersion": wanted.version}
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -253,6 +258,7 @@ def _reservations(node: str, node_uid: str, lease: Object) -> DeviceReservations
     return DeviceReservations(
         node,
         node_uid,
+        lease.metadata.uid,
         version=lease.metadata.resource_version,
         entries=_read(annotations.get(RESERVED_ANNOTATION, "")),
         pods_seen=int(seen) if is_known else 0,

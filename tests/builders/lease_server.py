@@ -58,13 +58,17 @@ class LeaseServer:
         return response
 
     def write(self, body: Json) -> web.Response:
-        version = self.lease["metadata"]["resourceVersion"] if self.lease else None
-        if body["metadata"].get("resourceVersion") != version:
+        """Create or update the Lease. As in a cluster, an update without a uid creates a Lease that was deleted."""
+        wanted, current = body["metadata"], self.lease["metadata"] if self.lease else {}
+        uid = current.get("uid", "")
+        is_outdated = bool(current) and wanted.get("resourceVersion") != current["resourceVersion"]
+        if is_outdated or wanted.get("uid", uid) != uid:
             return status(_CONFLICT)
         entries = json.loads(body["metadata"]["annotations"][RESERVED_ANNOTATION])
         if len(entries) > self.most_entries:
             return status(_INVALID)
-        self.lease = body | {"metadata": body["metadata"] | {"resourceVersion": str(next(self._versions))}}
+        version = next(self._versions)
+        self.lease = body | {"metadata": wanted | {"resourceVersion": str(version), "uid": uid or f"lease-{version}"}}
         self.written.append({each["name"] for each in entries})
         return web.json_response(self.lease)
 

@@ -155,6 +155,20 @@ async def test_devices_of_bound_pods_count_although_the_lease_is_missing(
     assert "requested 1, used 1" in await one.bind(second, name_of(node))
 
 
+async def test_a_lease_that_someone_deleted_is_not_created_again_from_what_a_replica_remembers(
+    api: Api, one: ExtenderReplica, two: ExtenderReplica, node: Json
+) -> None:
+    """Another replica may have reserved devices in it since; the API server creates a Lease that is updated."""
+    for each in (one, two):
+        (account,) = each.accounts
+        await each.reserver.ensure_lease(account)
+    api.delete(f"{LEASES}/{lease_name(name_of(node))}")
+    pod = create_pod(api, "waits", {CARD: 1})
+    for each in (one, two):
+        assert "someone deleted Lease larder-devices-" in await each.bind(pod, name_of(node))
+    assert not api.answers(f"{LEASES}/{lease_name(name_of(node))}")
+
+
 async def test_a_finished_pod_holds_no_devices(api: Api, one: ExtenderReplica, node: Json) -> None:
     first, second = create_pod(api, "first", {CARD: 1}), create_pod(api, "second", {CARD: 1})
     assert await one.bind(first, name_of(node)) == ""
