@@ -16,7 +16,7 @@ Factory = Callable[[ModelUri, Credentials, SourceSettings], Source]
 
 # Package and class of each source, which is imported when first used.
 _SOURCES: Mapping[str, tuple[str, str]] = {
-    "hf": ("hub", "HfSource"),
+    "hf": ("hub", "HubSource"),
     "s3": ("s3", "S3Source"),
     "gs": ("gcs", "GcsSource"),
     "az": ("azure", "AzureSource"),

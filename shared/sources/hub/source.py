@@ -30,7 +30,7 @@ from shared.uri.model_uri import HfUri, ModelUri
 T = TypeVar("T")
 
 
-class HfSource:
+class HubSource:
     """A model repository at a revision, which is a commit id once resolved."""
 
     shares_rights: Literal[True] = True

@@ -57,7 +57,7 @@ def test_a_plugin_serves_its_scheme_and_is_loaded_when_it_is_used(site: Path) ->
 
 def test_a_plugin_cannot_replace_a_built_in_scheme(site: Path) -> None:
     [opened] = run(site, "hf://org/m")
-    assert "HfSource" in opened
+    assert "HubSource" in opened
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from shared.manifest import File
 from shared.sources.credential_hints import HUB
 from shared.sources.failures import RequestSubject
 from shared.sources.host_grants import HostGrant
-from shared.sources.hub.source import HfSource, decide_hub_failure
+from shared.sources.hub.source import HubSource, decide_hub_failure
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
@@ -55,7 +55,7 @@ def test_error_responses_of_a_hub_are_reported_with_a_remedy(
 )
 def test_paths_and_revisions_are_quoted(serve: Callable[[Answer], ScriptedServer], path: str, target: str) -> None:
     server = serve(lambda _: reply(200, b"x"))
-    source = HfSource(
+    source = HubSource(
         parse_uri("hf://o/m@refs/pr/1"), Credentials({"token": "t"}), SourceSettings(hf_endpoint=server.url)
     )
     source.open(File(path, 1)).close()
@@ -64,9 +64,9 @@ def test_paths_and_revisions_are_quoted(serve: Callable[[Answer], ScriptedServer
 
 
 def test_a_token_for_other_hosts_is_not_sent_to_the_public_hub() -> None:
-    source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": "t"}, ("hub.test",)), SourceSettings())
+    source = HubSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": "t"}, ("hub.test",)), SourceSettings())
     assert source._token == ""
-    source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": "t"}), SourceSettings())
+    source = HubSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": "t"}), SourceSettings())
     assert source._token == "t"
 
 
@@ -80,7 +80,7 @@ def test_an_endless_tree_is_abandoned(serve: Callable[[Answer], ScriptedServer])
         return reply(200, b"[" + page + b"]", Content_Type="application/json", Link=more)
 
     server = serve(answer)
-    source = HfSource(parse_uri("hf://o/m"), Credentials(), SourceSettings(hf_endpoint=server.url))
+    source = HubSource(parse_uri("hf://o/m"), Credentials(), SourceSettings(hf_endpoint=server.url))
     with pytest.raises(TooManyFiles, match="hf://o/m@c0ffee has more than 100000"):
         source.resolve()
     source.close()

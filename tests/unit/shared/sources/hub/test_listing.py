@@ -9,7 +9,7 @@ import trustme
 
 from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply, scripted
 from shared.errors import AddressRefused, AuthDenied, LarderError, SourceNotFound, Unreachable
-from shared.sources.hub.source import HfSource
+from shared.sources.hub.source import HubSource
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
@@ -34,7 +34,7 @@ def answers(tree: object, info: object = None, **headers: str) -> Answer:
 
 def failure_of(server: ScriptedServer, token: str = "", read_timeout_s: float = 10) -> LarderError:
     settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=read_timeout_s)
-    source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), settings)
+    source = HubSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), settings)
     with pytest.raises(LarderError) as caught:
         source.resolve()
     source.close()
@@ -106,7 +106,7 @@ def test_a_token_that_is_invalid_is_refused_and_not_shown(serve: Serve, token: s
     server = serve(answers([FILE]))
     settings = SourceSettings(hf_endpoint=server.url)
     with pytest.raises(AuthDenied) as caught:
-        HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), settings)
+        HubSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), settings)
     assert "secret" not in str(caught.value)
 
 
