@@ -77,7 +77,8 @@ def clear_model_directory(path: Path) -> None:
 def leftovers(layout: Layout) -> Iterator[Path]:
     """Yield the leftovers of interrupted commits and removals."""
     for directory in (layout.models, *_directories(layout.models)):
-        yield from (path for path in directory.iterdir() if path.name.startswith((TMP_PREFIX, GONE_PREFIX)))
+        with suppress(PermissionError):  # only root may read it, so it is not ours
+            yield from [path for path in directory.iterdir() if path.name.startswith((TMP_PREFIX, GONE_PREFIX))]
 
 
 def remove_blob(layout: Layout, sha256: str) -> int:

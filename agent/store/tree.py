@@ -116,7 +116,8 @@ def _distinct(stats: Iterable[os.stat_result]) -> Iterator[os.stat_result]:
 
 
 def _stats(top: Path) -> Iterator[os.stat_result]:
-    with suppress(FileNotFoundError), os.scandir(top) as entries:  # files removed meanwhile do not count
+    # Directories that were removed meanwhile, or that only root may read, such as `lost+found`, do not count.
+    with suppress(FileNotFoundError, PermissionError), os.scandir(top) as entries:
         yield top.lstat()
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -9,6 +9,7 @@ import pytest
 
 from agent.store.store import Store
 from shared.errors import StoreFailure
+from tests.builders.capabilities import without_power_over_files
 
 
 def test_opening_a_locked_store_names_the_process_that_holds_it(root: Path) -> None:
@@ -99,6 +100,20 @@ def test_a_store_that_has_become_read_only_is_refused_with_a_remedy(small_disk: 
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S603, S607 - fixed arguments
     with pytest.raises(StoreFailure, match="mount it writable"):
         Store.open(small_disk / "root")
+
+
+def test_directories_that_only_root_may_read_do_not_count(root: Path) -> None:
+    """A file system that is mounted as the root of the store has a `lost+found`."""
+    for foreign in (root / "lost+found", root / "models" / "foreign"):
+        foreign.mkdir(parents=True)
+        foreign.chmod(0)
+    with without_power_over_files():
+        store = Store.open(root)
+        store.sweep()
+        assert store.snapshots.all() == []
+        assert store.space.used_bytes() > 0
+        store.space.reserve("model", 1, 0, 0)
+        store.close()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
