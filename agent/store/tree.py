@@ -63,7 +63,10 @@ def put_mark(top: Path, mark: bytes, disk: Disk) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove `path` and everything below it; a symbolic link is removed, its target stays. Raises OSError."""
+    """Remove `path` and everything below it; a symbolic link is removed, its target stays.
+
+    If permissions keep a part of it, everything else is still removed. Raises OSError.
+    """
     with opened_directory(path.parent) as descriptor:
         _remove(descriptor, path.name)
 
@@ -184,11 +187,17 @@ def _remove(parent: int, name: str) -> None:
     if not stat.S_ISDIR(found.st_mode):
         os.unlink(name, dir_fd=parent)
         return
+    kept: PermissionError | None = None
     with opened_directory(name, parent) as directory:
         with suppress(PermissionError):  # not ours: its owner's modes decide below
             os.fchmod(directory, 0o700)
         for below in os.listdir(directory):  # noqa: PTH208 - by descriptor: a path could be swapped on the way
-            _remove(directory, below)
+            try:
+                _remove(directory, below)
+            except PermissionError as error:
+                kept = error
+    if kept:
+        raise kept
     os.rmdir(name, dir_fd=parent)
 
 

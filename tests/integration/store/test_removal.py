@@ -13,6 +13,7 @@ from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
+from tests.builders.capabilities import without_power_over_files
 from tests.builders.stores import plan_of
 
 FetchBlobs = Callable[..., FetchResult]
@@ -218,3 +219,21 @@ def test_space_freed_by_a_removal_counts_at_once(fetch_model: FetchModel, source
         store.space.reserve("other", snapshot.size, limit, 0)
     store.snapshots.remove("llama", snapshot.revision)
     store.space.reserve("other", snapshot.size, limit, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another owner's files take root to make")
+def test_files_of_another_owner_in_a_snapshot_keep_nothing_else_on_the_disk(
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
+) -> None:
+    """A process of root that mounted a model of Python files has left its bytecode in it."""
+    snapshot = fetch_model(source, store, "llama")
+    foreign = snapshot.path / "__pycache__"
+    foreign.mkdir()
+    (foreign / "model.pyc").write_bytes(b"x")
+    os.chown(foreign, 65532, 65532)
+    with without_power_over_files():
+        with pytest.raises(StoreFailure, match="Permission denied"):
+            store.snapshots.remove("llama", snapshot.revision)
+        store.blobs.drop_orphans()
+    assert blobs(root) == 0
+    assert [path.name for path in (root / "models").rglob("*") if path.is_file()] == ["model.pyc"]
