@@ -1,5 +1,6 @@
 """One process per store: the lock on its root, and a record of who holds it."""
 
+import errno
 import fcntl
 import os
 import socket
@@ -7,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from shared.errors import StoreFailure
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def lock_directory(directory: Path, holder: Path) -> int:
@@ -23,9 +26,10 @@ def lock_directory(directory: Path, holder: Path) -> int:
         with suppress(FileNotFoundError):
             holder.unlink()
         holder.write_text(f"{os.getpid()} {socket.gethostname()}\n")
-    except OSError:
-        os.close(descriptor)
-        raise
+    except OSError as error:
+        if error.errno not in _FULL:  # only this process can make room, and the record only serves a message
+            os.close(descriptor)
+            raise
     return descriptor
 
 
@@ -40,4 +44,4 @@ def _read_holder(holder: Path) -> str:
         pid, _, host = holder.read_text().partition(" ")
     except OSError:
         return "another process"
-    return f"process {pid.strip()} on {host.strip()}"
+    return f"process {pid} on {host.strip()}" if host else "another process"  # the disk was full

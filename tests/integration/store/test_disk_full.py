@@ -32,6 +32,22 @@ def test_a_download_on_a_full_disk_keeps_its_bytes_and_continues_when_space_is_f
     store.close()
 
 
+def test_a_store_on_a_full_disk_opens_and_can_make_room(small_disk: Path, fetch_model: Callable[..., Snapshot]) -> None:
+    store = Store.open(small_disk / "root")
+    snapshot = fetch_model(MemorySource({"large": os.urandom(2 * 2**20)}), store)
+    store.close()
+    store.layout.holder.unlink()
+    with pytest.raises(OSError, match="No space left"):
+        (small_disk / "others").write_bytes(b"x" * (6 * 2**20))
+    store = Store.open(small_disk / "root")
+    with pytest.raises(StoreFailure, match="in use by another process"):
+        Store.open(small_disk / "root")
+    store.sweep()
+    store.snapshots.remove("llama", snapshot.revision)
+    assert store.space.free_bytes() >= 2 * 2**20
+    store.close()
+
+
 def test_a_model_that_cannot_fit_on_the_disk_never_starts(small_disk: Path) -> None:
     store = Store.open(small_disk / "root")
     free = store.space.free_bytes()
