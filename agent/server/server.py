@@ -1,14 +1,17 @@
 """The agent's HTTP server; it takes an open socket, so a taken port is reported before any work starts."""
 
 import asyncio
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
 
 from agent.reconciler.waiting import wait_or_timeout
+from shared.server.limits import LimitedProtocol, ServerLimits
 from shared.server.serve import Server
 
 _TICK_S = 1.0
+_CONNECTIONS = 100  # from kubelet, monitoring and people; but any pod may connect
 
 
 class AgentServer(Server):
@@ -31,5 +34,12 @@ class AgentServer(Server):
 
 def build_server(app: FastAPI) -> AgentServer:
     """Return a server for the app; it logs nothing, since the agent's own log has what matters."""
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app,
+        http=partial(LimitedProtocol, limits=ServerLimits(connections=_CONNECTIONS)),  # type: ignore[arg-type]  # as the class
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=2,
+    )
     return AgentServer(config)
