@@ -12,6 +12,7 @@ import structlog
 from pydantic import ValidationError
 
 from agent.linux.malloc import use_one_arena
+from agent.linux.open_files import raise_open_files_limit
 from agent.runtime import Agent
 from agent.server.listen import listen_on
 from agent.settings import AgentSettings, read_settings
@@ -29,6 +30,7 @@ _USAGE = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; return the exit status: 1 if it could not continue, 2 for invalid settings."""
     use_one_arena()
+    raise_open_files_limit()
     configure_logging()
     try:
         settings = read_settings(sys.argv[1:] if arguments is None else arguments)

@@ -29,7 +29,11 @@ _REMEDIES = {
     errno.EISDIR: "remove the directory at this path: a file belongs there",
     errno.ELOOP: "remove the symbolic link",
     errno.ENAMETOOLONG: "use a shorter path",
+    errno.EMFILE: "raise the limit on open files of this process (ulimit -n)",
+    errno.ENFILE: "raise fs.file-max on the node",
+    errno.ENOMEM: "give this process more memory",
 }
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class Disk(Protocol):
@@ -113,6 +117,12 @@ def store_error(error: OSError, doing: str) -> LarderError:
         )
     remedy = _REMEDIES.get(error.errno or 0, "check the node's file system")
     return StoreFailure(f"{doing}: {error.strerror or error}; {remedy}")
+
+
+def raise_if_exhausted(error: OSError, doing: str) -> None:
+    """Raise StoreFailure if there were too many open files or too little memory: that tells nothing about the disk."""
+    if error.errno in _EXHAUSTED:
+        raise store_error(error, doing) from error
 
 
 class translated:  # noqa: N801 - used as a statement; a generator would cost more than many of the calls inside

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from agent.store.disk import raise_if_exhausted
 from agent.store.layout import Layout
 from agent.store.snapshot import Snapshot, content_keys, damaged_paths, is_untouched, read_snapshot
 from agent.store.tree import parents_of
@@ -96,10 +97,11 @@ class Inventory:
 
 
 def _names(directory: Path) -> list[str]:
-    """Return the names in a directory; none if it does not exist or is a symbolic link."""
+    """Return the names in a directory; none if it does not exist or is a symbolic link. Raises StoreFailure."""
     if directory.is_symlink():
         return []
     try:
         return [path.name for path in directory.iterdir()]
-    except OSError:
+    except OSError as error:
+        raise_if_exhausted(error, f"reading {directory}")
         return []

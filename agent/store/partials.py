@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.linux.direct_write import PAGE_BYTES, DirectWriter
-from agent.store.disk import translated
+from agent.store.disk import raise_if_exhausted, translated
 from agent.store.tree import remove_tree
 from shared.byte_ranges import ByteRange, ByteRanges
 
@@ -142,10 +142,10 @@ def held_ranges(directory: Path, key: str, size: int, *, digest: bool) -> ByteRa
     """Return the byte ranges of a content that are present.
 
     Without a digest to verify them, bytes written before this boot do not count: a crash may have kept the file's
-    length but lost its bytes.
+    length but lost its bytes. Raises StoreFailure.
     """
     part = f"{directory}/{key}{SUFFIX}"
-    with suppress(OSError):
+    try:
         found = os.lstat(part)
         if not stat.S_ISREG(found.st_mode):
             return ByteRanges()
@@ -153,7 +153,9 @@ def held_ranges(directory: Path, key: str, size: int, *, digest: bool) -> ByteRa
             return ByteRanges([ByteRange(0, size)]) if digest and found.st_size == size else ByteRanges()
         boot, held = _decode(_read(f"{directory}/{key}{MAP_SUFFIX}"))
         return held.within(min(size, found.st_size)) if digest or boot == _boot_id() else ByteRanges()
-    return ByteRanges()
+    except OSError as error:
+        raise_if_exhausted(error, f"reading the map of {part}")
+        return ByteRanges()
 
 
 def remove_partial(directory: Path, key: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from agent.store.disk import raise_if_exhausted
 from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.layout import Layout
 from agent.store.verify import verification
@@ -153,7 +154,10 @@ def content_keys(snapshot: Snapshot) -> dict[str, str]:
 
 
 def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
-    """Return the snapshot that `.completed` describes; None if there is no valid one or it belongs to another path."""
+    """Return the snapshot that `.completed` describes; None if there is no valid one or it belongs to another path.
+
+    Raises StoreFailure.
+    """
     if not is_directory(path) or not is_file(path / COMPLETED):
         return None
     try:
@@ -162,7 +166,10 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
         if layout.snapshot(mark.id, mark.revision) != path:
             return None
         unpacked = _unpacked_of(mark)
-    except (OSError, *UNREADABLE, UnsafePath, KeyError):
+    except OSError as error:
+        raise_if_exhausted(error, f"reading {path / COMPLETED}")
+        return None
+    except (*UNREADABLE, UnsafePath, KeyError):
         return None
     size = sum(f.size for f in mark.files)
     return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), unpacked)
