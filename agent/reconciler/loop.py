@@ -204,7 +204,8 @@ class Reconciler:
                 ready_count=sum(s.phase == Phase.READY for s in entries),
                 entry_count=len(entries),
                 entries=entries,
-            )
+            ),
+            model_node.metadata.uid,
         )
 
     def _conditions(self, space: Space, generation: int) -> list[Condition]:

@@ -98,6 +98,7 @@ class StatusWriter:
     uniform: Uniform = random.uniform
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
+    _uid: str = field(default="", init=False)  # of the ModelNode that the status is for
     _offered: ModelNodeStatus | None = field(default=None, init=False)
     _written: ModelNodeStatus | None = field(default=None, init=False)
     _written_s: float = field(default=0.0, init=False)
@@ -106,8 +107,11 @@ class StatusWriter:
     _pause_s: float = field(default=0.0, init=False)  # minimum pause after the last write, from its size
     _pending: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
-    def offer(self, status: ModelNodeStatus) -> None:
-        """Set the newest status; transitions are written soon, figures eventually."""
+    def offer(self, status: ModelNodeStatus, uid: str) -> None:
+        """Set the newest status of the ModelNode with this uid; transitions are written soon, figures eventually."""
+        if uid != self._uid:
+            self.clear()
+            self._uid = uid
         self._offered = status
         if self._written is None or transition_fields(status) != transition_fields(self._written):
             self._pending.set()
@@ -115,6 +119,7 @@ class StatusWriter:
     def clear(self) -> None:
         """Offer nothing until the next status: the ModelNode is gone or is not ours."""
         self._offered = self._written = None
+        self._uid = ""
 
     async def run(self) -> None:
         """Write whenever something has changed."""
@@ -143,13 +148,15 @@ class StatusWriter:
         self._pending.clear()
 
     async def _write(self) -> None:
-        status = self._offered
+        status, uid = self._offered, self._uid
         if status is None or status == self._written or not self._is_due(status):
             return
         try:
-            await update(self.kube, f"{PATH}/{self.name}/status", lambda found: self._changed(found, status))
+            await update(self.kube, f"{PATH}/{self.name}/status", lambda found: self._changed(found, status, uid))
         except NotFound:
             _LOG.info("status_not_written", reason="NotFound", message="there is no ModelNode", node=self.name)
+        if uid != self._uid:
+            return  # meanwhile, another ModelNode has taken its place
         self._wrote_transition = self._written is None or transition_fields(status) != transition_fields(self._written)
         self._written = status
         self._written_s, self._jitter = self.clock(), self.uniform(0.5, 1.0)
@@ -161,10 +168,10 @@ class StatusWriter:
         wait_s = self.changed_interval_s if figures_changed(status, written) else self.max_interval_s
         return self.clock() - self._written_s >= wait_s * self._jitter
 
-    def _changed(self, found: dict[str, Any], status: ModelNodeStatus) -> dict[str, Any] | None:
-        """Return the object with the new status; None if it belongs to another node or is already up to date."""
+    def _changed(self, found: dict[str, Any], status: ModelNodeStatus, uid: str) -> dict[str, Any] | None:
+        """Return the object with the new status; None if it is another one or is already up to date."""
         spec = msgspec.convert(found.get("spec") or {}, ModelNodeSpec)
-        if spec.node_uid != status.node_uid:
+        if found["metadata"]["uid"] != uid or spec.node_uid != status.node_uid:
             return None
         before = msgspec.convert(found.get("status") or {}, ModelNodeStatus)
         wanted = with_transition_times(fit_size(status), before, self.now())

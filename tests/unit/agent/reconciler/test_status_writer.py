@@ -87,10 +87,14 @@ class Node(Objects):
     """A ModelNode that counts its writes."""
 
     def __init__(self) -> None:
-        super().__init__(
-            {f"{PATH}/n/status": {"metadata": {"name": "n", "resourceVersion": "1"}, "spec": {"nodeUID": "n"}}}
-        )
+        super().__init__()
         self.written: list[dict[str, Any]] = []
+        self.create("m")
+
+    def create(self, uid: str) -> None:
+        """Put a new ModelNode in place of the one that is there."""
+        metadata = {"name": "n", "uid": uid, "resourceVersion": "1"}
+        self.objects[f"{PATH}/n/status"] = {"metadata": metadata, "spec": {"nodeUID": "n"}}
 
     async def answer(self, request: web.Request) -> web.Response:
         if request.method == "PUT":
@@ -110,10 +114,10 @@ class Rounds:
             kube, "n", now=lambda: NOW, clock=lambda: self.now, uniform=lambda _, high: high
         )
 
-    async def offer(self, offered: ModelNodeStatus, at_s: float) -> int:
+    async def offer(self, offered: ModelNodeStatus, at_s: float, uid: str = "m") -> int:
         """Offer a status and run a round; return the number of writes so far."""
         self.now = at_s
-        self.status_writer.offer(offered)
+        self.status_writer.offer(offered, uid)
         await self.status_writer._write()
         return len(self.node.written)
 
@@ -152,9 +156,17 @@ async def test_a_transition_is_written_at_once_and_only_once(rounds: Rounds) -> 
     assert await rounds.offer(status(entry("Ready")), 10_000) == 2, "an unchanged status is not written again"
 
 
+async def test_a_model_node_that_was_deleted_and_created_again_gets_the_same_status(rounds: Rounds) -> None:
+    assert await rounds.offer(status(entry("Ready")), 0) == 1
+    rounds.node.create("another")
+    assert await rounds.offer(status(entry("Pending")), 1) == 1, "the status of the deleted one is not written to it"
+    assert await rounds.offer(status(entry("Ready")), 2, "another") == 2
+    assert await rounds.offer(status(entry("Ready")), 3, "another") == 2
+
+
 async def test_the_writer_writes_an_offered_status(rounds: Rounds) -> None:
     running = asyncio.create_task(rounds.status_writer.run())
-    rounds.status_writer.offer(status(entry("Ready"), used=7))
+    rounds.status_writer.offer(status(entry("Ready"), used=7), "m")
     await _until(lambda: bool(rounds.node.written))
     running.cancel()
     assert rounds.node.written[0]["used"] == 7
@@ -179,11 +191,11 @@ async def test_a_thousand_transitions_are_batched_into_few_writes(kube_node: tup
             await asyncio.Event().wait()  # until it is cancelled, so that no other write is counted
         waits.append(seconds)
         ready += max(1, round(20 * seconds))  # twenty entries become Ready per second
-        status_writer.offer(many(ready))
+        status_writer.offer(many(ready), "m")
         await asyncio.sleep(0)
 
     status_writer = StatusWriter(kube, "n", now=lambda: NOW, sleep=sleep)
-    status_writer.offer(many(0))
+    status_writer.offer(many(0), "m")
     running = asyncio.create_task(status_writer.run())
     await asyncio.wait_for(all_ready.wait(), 60)
     running.cancel()
