@@ -54,6 +54,8 @@ class Downloader:
             LarderError: The download failed.
             Stopped: `stop` was set.
         """
+        self.store.incoming.pin(plan)
+        self.store.space.renew_for(reservation_of(entry.key), plan, entry.id)  # files it counted on may be gone by now
         is_repair = damaged is not None and damaged.manifest_digest == plan.digest
         result = self._fetch(entry, plan, response, progress, stop, prove_access=not is_repair)
         if not plan.manifest.allow_pickle:

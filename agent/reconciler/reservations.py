@@ -69,8 +69,7 @@ class Reservations:
             InsufficientStorage: They do not fit.
             StoreFailure: The store's volume is refused, or cannot be read.
         """
-        need = self.store.space.missing_bytes(plan)
-        need += self.store.space.overhead_bytes(plan, entry.id) if limit else 0
+        need = self.store.space.need_bytes(plan, entry.id, limit)
         if need and (why := self.volume.why_refused()):
             raise StoreFailure(why)
         floor = self.volume.floor_bytes(self.store.space.disk_bytes())

@@ -94,6 +94,10 @@ class Ledger:
         self._open.pop(key, None)
         self._bounds.pop(key, None)
 
+    def reserved_for(self, key: str) -> int:
+        """Return the key's reservation; 0 for an unknown key."""
+        return self._open.get(key, 0)
+
     def reserved(self, excluding: str = "") -> int:
         """Return the sum of all reservations except one."""
         return sum(size for key, size in self._open.items() if key != excluding)

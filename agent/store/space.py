@@ -77,6 +77,16 @@ class StoreSpace:
             if bounds:
                 self._ledger.reserve(key, need, bounds)
 
+    def renew_for(self, key: str, plan: DownloadPlan, identity: str) -> None:
+        """Increase a key's reservation, under its original bounds, if the model needs more by now.
+
+        Call it after `Incoming.pin`, from which on the need only shrinks. Raises InsufficientStorage, StoreFailure.
+        """
+        with self._lock:
+            bounds, reserved = self._ledger.bounds(key), self._ledger.reserved_for(key)
+        if bounds and (need := self.need_bytes(plan, identity, bounds.limit)) > reserved:
+            self.renew(key, need)
+
     def arrived(self, key: str, size_bytes: int) -> None:
         """Subtract bytes that are on the disk now from a reservation; negative if they were discarded."""
         with self._lock:
@@ -96,6 +106,10 @@ class StoreSpace:
             return max(0, left) + pinned
 
     # The needs of a model.
+
+    def need_bytes(self, plan: DownloadPlan, identity: str, limit: int) -> int:
+        """Return how many bytes to reserve for a model; what it takes beyond its files only counts under a limit."""
+        return self.missing_bytes(plan) + (self.overhead_bytes(plan, identity) if limit else 0)
 
     def missing_bytes(self, plan: DownloadPlan) -> int:
         """Return how many bytes are missing, not counting those already in unfinished files.
