@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from agent.controller_client import ControllerClient
 from agent.linux.inotify import InotifyWatch
 from agent.reconciler.activity import Activity
+from agent.reconciler.decide import MOST_REMOVING
 from agent.reconciler.downloader import Downloader
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.executor import ActionExecutor
@@ -31,7 +32,7 @@ from shared import __version__
 from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
 
-_OTHER_THREADS = 5  # threads besides those of the downloads
+_OTHER_THREADS = 5  # threads besides those of downloads and removals
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class AgentParts:
     cache: StateCache = field(default_factory=StateCache, init=False)
 
     def __post_init__(self) -> None:
-        self.threads = ThreadPoolExecutor(self.settings.downloads + _OTHER_THREADS, "larder")
+        self.threads = ThreadPoolExecutor(self.settings.downloads + MOST_REMOVING + _OTHER_THREADS, "larder")
         self.volume = StoreVolume(
             self.store.root,
             on_root_disk=lies_on_root_disk(self.store.root),

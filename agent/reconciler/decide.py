@@ -24,6 +24,7 @@ from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.names import snapshot_label
 
 _MOST_PREPARING = 8  # concurrently: the controller's API rate-limits each node
+MOST_REMOVING = 4  # concurrently: each takes a thread, possibly for minutes
 
 
 def decide(observation: Observation) -> list[Action]:
@@ -88,15 +89,20 @@ def _still_needed(entry: Entry, work: Prepared | Reserved, observation: Observat
 
 
 def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
-    """Yield the removals; no other function does.
+    """Yield the removals, a few at a time; no other function does.
 
     An entry is removed only if its state is explicitly Absent and no label of the Node attracts pods to its snapshot.
     """
-    for entry in node.spec.entries:
-        if entry.state != EntryState.ABSENT or entry.key in observation.works or observation.blocked(entry):
-            continue
-        if snapshot_label(*entry.key) not in observation.labels and is_closed_to_pods(observation, entry):
-            yield Remove(entry, node.metadata.uid, node.metadata.generation)
+    free = MOST_REMOVING - sum(isinstance(w, Removing) for w in observation.works.values())
+    due = (entry for entry in node.spec.entries if _may_remove(observation, entry))
+    for entry in islice(due, max(free, 0)):
+        yield Remove(entry, node.metadata.uid, node.metadata.generation)
+
+
+def _may_remove(observation: Observation, entry: Entry) -> bool:
+    if entry.state != EntryState.ABSENT or entry.key in observation.works or observation.blocked(entry):
+        return False
+    return snapshot_label(*entry.key) not in observation.labels and is_closed_to_pods(observation, entry)
 
 
 def _preparations(observation: Observation) -> Iterator[Action]:

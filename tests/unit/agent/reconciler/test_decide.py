@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from agent.reconciler.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
-from agent.reconciler.decide import decide, next_due_s
+from agent.reconciler.decide import MOST_REMOVING, decide, next_due_s
 from agent.reconciler.observation import (
     Fetching,
     HeldSnapshot,
@@ -196,6 +196,13 @@ class TestRemoval:
     @pytest.mark.parametrize("work", [Removing(), Removed()])
     def test_a_removal_is_not_started_twice(self, work: Removing | Removed) -> None:
         assert decide(observation(self.gone, works={KEY: work})) == []
+
+    def test_only_a_few_models_are_removed_at_a_time(self) -> None:
+        many = [entry(f"llama-{number}", state="Absent") for number in range(10)]
+        assert decide(observation(*many)) == [Remove(gone, "mn-1", 3) for gone in many[:MOST_REMOVING]]
+        works: dict[Key, Work] = dict.fromkeys((gone.key for gone in many[: MOST_REMOVING - 1]), Removing())
+        works[many[8].key] = Removed()
+        assert decide(observation(*many, works=works)) == [Remove(many[MOST_REMOVING - 1], "mn-1", 3)]
 
     def test_a_failed_removal_is_not_retried_before_it_is_due(self) -> None:
         refused = {KEY: failure(self.gone, 105.0)}
