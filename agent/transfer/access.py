@@ -54,3 +54,4 @@ def _request_byte(context: DownloadContext, file: File) -> None:
         body.readinto(memoryview(bytearray(1)))
     finally:
         body.close()
+    context.progress.failure = None

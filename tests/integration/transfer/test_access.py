@@ -13,6 +13,7 @@ import pytest
 from agent.store.identity import keys_by_path
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
+from agent.transfer.progress import Progress
 from rig.processes import wait_until
 from rig.s3 import S3
 from shared.errors import AuthDenied, RateLimited, Unreachable
@@ -187,3 +188,13 @@ def test_access_to_a_small_file_does_not_prove_access_to_the_weights(fetch_blobs
     newer = PublicReadme(files | {"README.md": b"read me again"})
     with pytest.raises(AuthDenied):
         fetch_blobs(newer, store)
+
+
+def test_a_failure_that_the_access_check_gets_over_is_not_reported_any_more(
+    fetch_blobs: FetchBlobs, store: Store
+) -> None:
+    source, progress = MemorySource({"weights": WEIGHTS}), Progress()
+    fetch_blobs(source, store)
+    source.faults.on_open = [Unreachable("a proxy is restarting")]
+    fetch_blobs(source, store, progress=progress)
+    assert progress.failure is None
