@@ -48,7 +48,8 @@ class NodePatcher(ABC):
                 self.request_node_read()
             self.schedule_retry(error.reason, str(error))
             return False
-        self.cache.node, self.cache.label_changes = current, self.cache.label_changes + 1
+        self.cache.set_node(current, self.clock())
+        self.cache.label_changes += 1
         if problem := problem_of(current):
             self.schedule_retry(*problem)
             return False
