@@ -125,19 +125,22 @@ class Scrubber:
 
     def _find_damage(self, descriptor: int, sha256: str) -> str:
         """Return what is wrong with the bytes; empty if nothing is, or if `stop` was set."""
-        hasher = hashlib.sha256()
-        try:
-            for piece in read_direct(descriptor):
-                began_s = self.clock()
-                hasher.update(piece)
-                self.figures.size_bytes += len(piece)
-                self._save_if_due()
-                if self.stop.wait(max(0.0, len(piece) / self.rate - (self.clock() - began_s))):
-                    return ""
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            return f"reading fails: {error.strerror}"
+        hasher, pieces = hashlib.sha256(), read_direct(descriptor)
+        while True:
+            try:
+                piece = next(pieces, None)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return f"reading fails: {error.strerror}"
+            if piece is None:
+                break
+            began_s = self.clock()
+            hasher.update(piece)
+            self.figures.size_bytes += len(piece)
+            self._save_if_due()
+            if self.stop.wait(max(0.0, len(piece) / self.rate - (self.clock() - began_s))):
+                return ""
         found = hasher.hexdigest()
         return "" if found == sha256 else f"expected sha256 {sha256}, got {found}; it is downloaded again"
 

@@ -71,6 +71,18 @@ def test_files_whose_blobs_were_removed_are_scrubbed_too(
     assert store.snapshots.check(snapshot) == [LARGE]
 
 
+def test_a_position_that_cannot_be_written_does_not_count_as_damage(
+    fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
+) -> None:
+    snapshot = fetch_model(source, store, "llama")
+    (root / "scrub.new").symlink_to("/proc/self/mem")  # writing to its start fails like a broken disk
+    scrub = scrubber(store)
+    with pytest.raises(OSError, match="Input/output error"):
+        scrub.read_pass()
+    assert scrub.figures.damaged == 0
+    assert store.snapshots.check(snapshot) == []
+
+
 def test_damage_is_remembered_after_a_restart(fetch_model: FetchModel, source: MemorySource, root: Path) -> None:
     store = Store.open(root)
     flip_a_bit(fetch_model(source, store, "llama").path / LARGE)
