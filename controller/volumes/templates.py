@@ -33,8 +33,12 @@ class VolumeTemplate:
         yield from unknown_fields("spec.pvSpec", self.volume, VOLUME_FIELDS, _VOLUME_CONSTANTS)
         yield from unknown_fields("spec.pvcSpec", self.claim, CLAIM_FIELDS, CLAIM_CONSTANTS)
         options = self.volume.get("mountOptions") or []
-        if not isinstance(options, list) or not all(option in MOUNT_OPTIONS for option in options):
+        if not isinstance(options, list) or not all(map(_is_allowed, options)):
             yield f"spec.pvSpec.mountOptions: write a list with any of {', '.join(sorted(MOUNT_OPTIONS))}"
+
+
+def _is_allowed(option: object) -> bool:
+    return isinstance(option, str) and option in MOUNT_OPTIONS
 
 
 def unknown_fields(
@@ -77,7 +81,7 @@ class VolumeManifest:
         """Return the PersistentVolume."""
         ours = self.template.volume
         written = ours.get("mountOptions")
-        options = [o for o in written if o in MOUNT_OPTIONS - {READ_ONLY}] if isinstance(written, list) else []
+        options = [o for o in written if _is_allowed(o) and o != READ_ONLY] if isinstance(written, list) else []
         return {
             "apiVersion": "v1",
             "kind": "PersistentVolume",

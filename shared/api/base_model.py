@@ -3,8 +3,10 @@
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
+from msgspec.structs import force_setattr
 
 from shared.api.meta import ApiStruct, Labels, ModelStatus, Name, NodeNames, RawObject, StorageUri
+from shared.api.node_affinity import readable
 from shared.kube.objects import Object
 
 GROUP = "ome.io"
@@ -90,6 +92,10 @@ class Storage(ApiStruct, frozen=True, kw_only=True):
             "that nodes still have without querying the source. Defaults to `AlwaysDownload`."
         ),
     ] = "AlwaysDownload"
+
+    def __post_init__(self) -> None:
+        """Replace a node affinity of the wrong shape."""
+        force_setattr(self, "node_affinity", readable(self.node_affinity))
 
 
 class BaseModelSpec(ApiStruct, frozen=True, kw_only=True):

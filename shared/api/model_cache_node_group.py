@@ -3,8 +3,10 @@
 from typing import Annotated, Literal
 
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from shared.api.meta import ApiStruct, Conditions, Labels, NodeNames, Quantity, RawObject
+from shared.api.node_affinity import readable
 from shared.kube.objects import Object
 
 GROUP = "serving.kserve.io"
@@ -46,6 +48,10 @@ class ModelCacheNodeGroupSpec(ApiStruct, frozen=True, kw_only=True):
             "groups, eviction happens only if all of them allow it. Defaults to `Never`."
         ),
     ] = NEVER
+
+    def __post_init__(self) -> None:
+        """Replace a node affinity of the wrong shape."""
+        force_setattr(self, "node_affinity", readable(self.node_affinity))
 
 
 class ModelCacheNodeGroupStatus(ApiStruct, frozen=True, kw_only=True):

@@ -73,6 +73,7 @@ def test_a_template_may_set_capacity_class_and_mount_options() -> None:
         (VolumeTemplate({"mountOptions": ["rw"]}), "write a list with any of"),
         (VolumeTemplate({"mountOptions": "ro"}), "write a list"),
         (VolumeTemplate({"mountOptions": ["rw,noatime"]}), "write a list with any of"),
+        (VolumeTemplate({"mountOptions": [{"noatime": True}]}), "write a list with any of"),
         (VolumeTemplate({}, {"volumeName": "x"}), "spec.pvcSpec.volumeName: Larder sets"),
     ],
 )

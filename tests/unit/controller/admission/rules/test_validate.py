@@ -253,6 +253,16 @@ def test_a_group_without_a_selector_gets_a_warning_that_it_selects_every_node() 
         ),
         ({"nodeAffinity": _affinity({"key": "a", "operator": "Gt", "values": ["x"]})}, InvalidSelector, "whole number"),
         ({"nodeAffinity": _affinity({"operator": "Exists"})}, InvalidSelector, r"\.key: '' is not a label key"),
+        (
+            {"nodeAffinity": _affinity({"key": "a", "operator": "In", "values": "x"})},
+            InvalidSelector,
+            r"spec.nodeAffinity is not a v1.NodeAffinity: Expected `array . null`, got `str` - at .*\.values`",
+        ),
+        ({"nodeAffinity": _affinity({"key": 1, "operator": "Exists"})}, InvalidSelector, "not a v1.NodeAffinity"),
+        ({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": ["a"]}}}, InvalidSelector, "not a v1.NodeAffinity"),
+        ({"nodeAffinity": {REQUIRED: "gpu"}}, InvalidSelector, "not a v1.NodeAffinity"),
+        ({"nodeAffinity": _affinity({"key": "a", "operator": "Gt", "values": [8]})}, InvalidSelector, r"\['8'\]"),
+        ({"nodeSelector": {"a": "b\n"}}, InvalidSelector, "is not a label value"),
     ],
 )
 def test_an_invalid_group_is_refused(spec: dict[str, Any], error: type[LarderError], phrase: str) -> None:
