@@ -32,7 +32,8 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 class AdmissionRequest(msgspec.Struct, frozen=True):
     """A review request; `object` is None on DELETE, `old_object` on CREATE.
 
-    Both hold only the fields in controller/admission/reviewed_objects.py.
+    Both hold only the fields in controller/admission/reviewed_objects.py. `name` is that of the object, which the
+    request itself does not have if it deletes a collection.
     """
 
     uid: str
@@ -86,11 +87,15 @@ def _read_objects(raw: _Request) -> AdmissionRequest:
         operation=raw.operation,
         kind=raw.kind,
         sub_resource=raw.sub_resource,
-        name=raw.name,
+        name=raw.name or _name_of(before),
         namespace=raw.namespace,
         object=msgspec.to_builtins(found),
         old_object=msgspec.to_builtins(before),
     )
+
+
+def _name_of(obj: ReviewedPod | ReviewedObject | None) -> str:
+    return str(obj.metadata.name or "") if obj is not None else ""
 
 
 def allow(request: AdmissionRequest, patch: Sequence[dict[str, Any]] = (), warnings: Sequence[str] = ()) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from rig.admission import AdmissionSite
+from rig.errors import CallRefused
 
 BASE = "/apis/ome.io/v1beta1/clusterbasemodels"
 
@@ -34,6 +35,12 @@ def test_a_model_that_a_service_names_is_not_deleted(model: str, site: Admission
     site.catalog.services = {}
     assert site.api.delete(f"{BASE}/{model}")
     assert not site.api.answers(f"{BASE}/{model}")
+
+
+def test_a_model_in_use_is_not_deleted_with_its_collection(model: str, site: AdmissionSite) -> None:
+    with pytest.raises(CallRefused, match="ClusterBaseModel served is used by 1 InferenceService: team/svc"):
+        site.api.delete(f"{BASE}?fieldSelector=metadata.name={model}")
+    assert site.api.answers(f"{BASE}/{model}")
 
 
 def test_a_model_that_is_being_deleted_can_be_changed_and_deleted_without_a_review(
