@@ -6,13 +6,14 @@ A caller that has not authenticated as the API server is rejected before a byte 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Literal
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from controller.admission.callers import Callers
-from controller.admission.catalog.port import Catalog
+from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.model_injector.annotations import requested_names
 from controller.admission.model_injector.inject_model_claims import inject_model_claims
@@ -38,6 +39,7 @@ OUTCOMES = ("allowed", "denied", "failed")
 _RULES = {rule.definition.kind: rule for rule in RULES}
 _PREFIX = "/admission/{key}"
 _LARGEST_BODY_BYTES = 3 * 2**20
+_LONGEST_READS_S = 3.0  # of lists of files, one for each cache that may have what a pod wants; the API server waits 5 s
 _LONGEST_BODY_S = 2.0  # the API server sends a whole review at once
 _MOST_READING = 32
 _MOST_DECIDING = 8
@@ -71,10 +73,13 @@ def admission_router(
     reviews = _Reviews(callers, record)
 
     async def mutate(review: Review) -> bytes:
-        change = mutate_pod(review, catalog, settings)
-        if change.unread is not None:
-            await catalog.read_files(change.unread)
-            change = mutate_pod(review, catalog, settings)
+        change, read = mutate_pod(review, catalog, settings), list[CatalogModel]()
+        with suppress(TimeoutError):  # then the pod keeps its download
+            async with asyncio.timeout(_LONGEST_READS_S):
+                while change.unread is not None and change.unread not in read:
+                    read.append(change.unread)
+                    await catalog.read_files(change.unread)
+                    change = mutate_pod(review, catalog, settings)
         return allow(review, change.patch, change.warnings)
 
     async def inject_named(review: Review) -> bytes:

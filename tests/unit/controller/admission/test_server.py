@@ -94,6 +94,17 @@ async def test_the_file_list_is_read_only_for_a_part_of_a_cache(uri: str, reads:
     assert ("has no file or directory 'no'" in str(answer.get("warnings"))) is uri.endswith("/no")
 
 
+async def test_the_file_lists_of_all_caches_that_may_have_a_part_are_read(catalog: MemoryCatalog) -> None:
+    catalog.paths, catalog.unread = {}, {"short": {"x/y.bin"}, "own": {"other.bin"}}
+    own = CatalogModel("ModelCache", "team", "own", "own", "s3://bucket/m/x", "r1", claim="own")
+    catalog.own_caches.append(own)
+    review = admission_review("Pod", namespace="team", object=kserve_pod("p", "s3://bucket/m/x/y.bin"))
+    answer = await _answer(catalog, "/mutate-pods", review)
+    assert "warnings" not in answer
+    assert "/spec/initContainers" in [op["path"] for op in json.loads(base64.b64decode(answer["patch"]))]
+    assert catalog.reads == 2
+
+
 async def test_warnings_start_with_the_name_of_larder(catalog: MemoryCatalog) -> None:
     review = admission_review("Pod", namespace="default", object=kserve_pod("p", "gs://x/y"))
     (warning,) = (await _answer(catalog, "/mutate-pods", review))["warnings"]
