@@ -128,20 +128,25 @@ def parse_reference(text: str) -> tuple[str, str]:
 def _find(text: str, caches: Sequence[CatalogModel], catalog: Catalog, namespace: str) -> CatalogModel:
     """Return the one model that a name means. Raises ModelNotFound, with the candidates, if there is not just one."""
     kind, name = parse_reference(text)
-    found = [model for model in _candidates(name, caches, catalog, namespace) if kind in ("", model.kind)]
+    candidates = [model for model in _candidates(name, caches, catalog, namespace) if kind in ("", model.kind)]
+    found = [model for model in candidates if model.managed]
     if not found:
-        raise ModelNotFound(_not_found(text, name, catalog, namespace))
+        foreign = sorted({f"{model.kind}s" for model in candidates})
+        raise ModelNotFound(_not_found(text, name, catalog, namespace) + _with_opt_in(foreign))
     if len({(model.id, model.uri) for model in found}) > 1:
         titles = ", ".join(f"{model.kind.lower()}/{model.name}" for model in found)
         raise ModelNotFound(
             f"annotation {NAMED_MODELS}: several models with different files are named {name!r}; write one of {titles}"
         )
-    if not found[0].managed:
-        raise ModelNotFound(
-            f'{found[0].title} belongs to another product; annotate it with larder.dev/managed: "true" to have Larder '
-            "manage it"
-        )
     return found[0]
+
+
+def _with_opt_in(foreign: Sequence[str]) -> str:
+    """Return how to name models of kinds that belong to another product; empty if none of these kinds does."""
+    if not foreign:
+        return ""
+    kinds = " and ".join(foreign)
+    return f'; {kinds} belong to another product, and Larder manages only those with larder.dev/managed: "true"'
 
 
 def _candidates(name: str, caches: Sequence[CatalogModel], catalog: Catalog, namespace: str) -> list[CatalogModel]:

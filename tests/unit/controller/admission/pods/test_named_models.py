@@ -103,6 +103,16 @@ def test_annotations_choose_path_variable_and_container(models: MemoryCatalog) -
     assert list(variables(both)) == ["M_MISTRAL", "M_LLAMA_3"]
 
 
+def test_models_of_another_product_do_not_hide_those_of_larder(models: MemoryCatalog) -> None:
+    """For a kind of another product, the catalog returns a placeholder whether or not there is such a model."""
+    placeholders = [CatalogModel("ClusterBaseModel", "", name, "", "", managed=False) for name in ("mistral", "nobody")]
+    models.base_models += placeholders
+    assert mounts(admit(models, "mistral")) == {"/mnt/models": "mistral"}
+    with pytest.raises(ModelNotFound, match=r"no model 'nobody'.*ClusterBaseModels belong to another") as refusal:
+        admit(models, "nobody")
+    assert 'larder.dev/managed: "true"' in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("names", "error", "message"),
     [
