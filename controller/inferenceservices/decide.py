@@ -52,7 +52,7 @@ def conflicts(view: ServiceView) -> list[str]:
 
 
 def holds_back(view: ServiceView) -> bool:
-    """Return whether to leave the Deployment unchanged or uncreated, because pods need a Ready model.
+    """Return whether to leave the pod template unchanged, or the Deployment uncreated, because pods need a Ready model.
 
     A model that is briefly not Ready changes nothing for the pods that already have it.
     """
@@ -69,26 +69,29 @@ def _deployment(view: ServiceView) -> Iterator[Action]:
     """Yield the Deployment and, under another field manager, its number of replicas.
 
     A field that no manager sets falls back to its default, which is one replica. A separate field manager owns the
-    number, which keeps it in place while an autoscaler takes over.
+    number, which keeps it in place while an autoscaler takes over. The number of pods that exist depends on no model.
     """
-    if holds_back(view) or not _is_free(view, _meta(view)):
+    if not _is_free(view, _meta(view)):
         return
     replicas = view.service.spec.replicas
     number = Apply(replicas_of(view.service, replicas.min), SCALER)
     if view.deployment is None:
-        yield Apply(deployment_of(view.service, view.model, replicas=replicas.min))
-        yield number
+        if not holds_back(view):
+            yield Apply(deployment_of(view.service, view.model, replicas=replicas.min))
+            yield number
         return
     if not replicas.are_scaled:
         yield number
-    yield Apply(deployment_of(view.service, view.model, replicas=None))
+    if not holds_back(view):
+        yield Apply(deployment_of(view.service, view.model, replicas=None))
 
 
 def _autoscaler(view: ServiceView) -> Iterator[Action]:
+    has_deployment = view.deployment is not None or not holds_back(view)
     if not view.service.spec.replicas.are_scaled:
         if view.autoscaler is not None and view.owns(view.autoscaler):
             yield RemoveObject("HorizontalPodAutoscaler", view.autoscaler.uid)
-    elif not holds_back(view) and _is_free(view, view.autoscaler) and _is_free(view, _meta(view)):
+    elif has_deployment and _is_free(view, view.autoscaler) and _is_free(view, _meta(view)):
         yield Apply(autoscaler_of(view.service))
 
 

@@ -17,6 +17,7 @@ from tests.integration.system.unguarded import delete_unguarded
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 SERVICES = "/api/v1/namespaces/default/services"
+INFERENCE_SERVICES = "/apis/ome.io/v1beta1/namespaces/default/inferenceservices"
 SCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 KIND = "InferenceService"
 LABEL = "larder.dev/inference-service"
@@ -27,9 +28,8 @@ Json = dict[str, Any]
 def _no_services(site: Site) -> Iterator[None]:
     """Delete all services after each test, because each protects its model."""
     yield
-    path = "/apis/ome.io/v1beta1/namespaces/default/inferenceservices"
-    for found in site.api.get(path)["items"]:
-        site.api.delete(f"{path}/{found['metadata']['name']}")
+    for found in site.api.get(INFERENCE_SERVICES)["items"]:
+        site.api.delete(f"{INFERENCE_SERVICES}/{found['metadata']['name']}")
     for pod in site.api.get(f"{PODS}?labelSelector={LABEL}")["items"]:
         site.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_s=0)
 
@@ -112,6 +112,14 @@ def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
     assert condition(site, name, "ModelReady")["status"] == "True"
 
 
+def test_a_service_without_a_model_can_be_stopped(site: Site) -> None:
+    name = serve(site, ready_model(site))
+    pods_of(site, name)
+    missing = {"kind": "ClusterBaseModel", "name": site.name("missing")}
+    site.api.patch(f"{INFERENCE_SERVICES}/{name}", {"spec": {"model": missing, "replicas": {"min": 0}}})
+    pods_of(site, name, 0)
+
+
 def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
     uri = site.push()
     model = site.base_model(uri, nodeSelector=GPU)
@@ -143,7 +151,7 @@ def test_an_autoscaled_number_of_pods_is_kept_and_a_fixed_number_is_enforced(sit
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two")
     site.api.patch(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": 5}})
     site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two again, for the spec says so")
-    path = f"/apis/ome.io/v1beta1/namespaces/default/inferenceservices/{name}"
+    path = f"{INFERENCE_SERVICES}/{name}"
     site.api.patch(path, {"spec": {"replicas": {"max": 6}}})
     site.until(lambda: site.api.answers(f"{SCALERS}/{name}"), "the autoscaler")
     scaler = site.api.get(f"{SCALERS}/{name}")["spec"]
@@ -167,7 +175,7 @@ def test_deployment_fields_written_by_others_are_kept(site: Site) -> None:
     deployment(site, name)
     body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
     site.api.patch(f"{DEPLOYMENTS}/{name}", body | {"metadata": {"annotations": {"team": "a"}}})
-    path = f"/apis/ome.io/v1beta1/namespaces/default/inferenceservices/{name}"
+    path = f"{INFERENCE_SERVICES}/{name}"
     site.api.patch(path, {"spec": {"template": template("main")}})
     site.until(lambda: len(deployment(site, name)["spec"]["template"]["spec"]["containers"]) == 1, "one container")
     found = deployment(site, name)
@@ -196,7 +204,7 @@ def test_objects_that_the_api_server_refuses_are_reported_and_repaired(site: Sit
     assert "restartPolicy" in wait_reason(site, name, "Refused")
     wrong["spec"]["restartPolicy"] = "Always"
     wrong["spec"]["nonsense"] = {"a": 1}
-    path = f"/apis/ome.io/v1beta1/namespaces/default/inferenceservices/{name}"
+    path = f"{INFERENCE_SERVICES}/{name}"
     site.api.patch(path, {"spec": {"template": wrong}})
     site.until(lambda: "nonsense" in str(condition(site, name).get("message")), "the field that nobody knows")
     site.api.patch(path, {"spec": {"template": {"spec": {"nonsense": None}}}})

@@ -80,8 +80,16 @@ def test_zero_replicas_are_set_in_the_manifest() -> None:
 def test_a_deployment_is_only_updated_for_an_unready_model_that_it_already_uses() -> None:
     unready = ServedModel("m", READY.key, "r1", "m@r1", "NodesNotReady", "words")
     assert named(decide(view(unready, deployment=deployment("m@r1")))) == ["Service", "number", "Deployment"]
-    assert named(decide(view(unready, deployment=deployment("other@r9")))) == ["Service"]
-    assert named(decide(view(MISSING, deployment=deployment("m@r1")))) == ["Service"]
+    assert named(decide(view(unready, deployment=deployment("other@r9")))) == ["Service", "number"]
+    assert named(decide(view(MISSING, deployment=deployment("m@r1")))) == ["Service", "number"]
+
+
+def test_a_service_without_a_ready_model_can_be_stopped_and_scaled() -> None:
+    stopped = view(MISSING, deployment=deployment("m@r1", wanted=3), replicas={"min": 0}, autoscaler=owned())
+    assert named(decide(stopped)) == ["Service", "number", "-HorizontalPodAutoscaler"]
+    assert manifest(stopped, "number")["spec"] == {"replicas": 0}
+    scaled = view(MISSING, deployment=deployment("m@r1"), replicas=SCALED)
+    assert named(decide(scaled)) == ["Service", "HorizontalPodAutoscaler"]
 
 
 def test_a_new_revision_changes_the_pod_template() -> None:
