@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from controller.inferenceservices.kinds import Deployment
 from controller.inferenceservices.manifests import autoscaler_of, deployment_of, kube_service_of, replicas_of
 from controller.inferenceservices.view import ServiceView
+from shared.api.inference_service import InferenceService
 from shared.kube.objects import Meta
 
 MANAGER = "larder"
@@ -82,8 +84,22 @@ def _deployment(view: ServiceView) -> Iterator[Action]:
         return
     if not replicas.are_scaled:
         yield number
-    if not holds_back(view):
-        yield Apply(deployment_of(view.service, view.model, replicas=None))
+    if holds_back(view):
+        return
+    if default := _default_strategy(view.service, view.deployment):
+        yield Apply(deployment_of(view.service, view.model, replicas=None, strategy=default))
+    yield Apply(deployment_of(view.service, view.model, replicas=None))
+
+
+def _default_strategy(service: InferenceService, deployment: Deployment) -> dict[str, Any]:
+    """Return the rolling update of a Deployment whose service wants another strategy; empty if it has none.
+
+    The API server has set its parameters, and refuses the other strategy beside them. Only fields that were applied
+    before can be removed by leaving them out, so these are applied as they are first.
+    """
+    strategy, wanted = deployment.spec.strategy, service.spec.strategy
+    is_replaced = wanted.get("type", "RollingUpdate") != "RollingUpdate" and "rollingUpdate" not in wanted
+    return strategy if is_replaced and strategy.get("rollingUpdate") else {}
 
 
 def _autoscaler(view: ServiceView) -> Iterator[Action]:

@@ -1,5 +1,7 @@
 """The few fields that Larder reads from the objects of an InferenceService."""
 
+from typing import Any
+
 from shared.api.core import ObservedStatus
 from shared.api.meta import ApiStruct, condition_of
 from shared.kube.objects import Meta, Object
@@ -15,9 +17,10 @@ class Template(ApiStruct, frozen=True, kw_only=True):
 
 
 class DeploymentSpec(ApiStruct, frozen=True, kw_only=True):
-    """The desired number of replicas, and their template."""
+    """The desired number of replicas, their template, and how they are updated."""
 
     replicas: int = 1
+    strategy: dict[str, Any] = {}
     template: Template = Template()
 
 

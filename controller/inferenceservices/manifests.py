@@ -13,14 +13,19 @@ _HTTP_PORT = 80
 Json = dict[str, Any]
 
 
-def deployment_of(service: InferenceService, model: ServedModel, *, replicas: int | None) -> Json:
-    """Return the Deployment; with `replicas` None the number is left unchanged."""
+def deployment_of(
+    service: InferenceService, model: ServedModel, *, replicas: int | None, strategy: Json | None = None
+) -> Json:
+    """Return the Deployment; with `replicas` None the number is left unchanged.
+
+    `strategy` takes the place of the service's own.
+    """
     spec: Json = {
         "selector": {"matchLabels": labels_of(service)},
         "template": template_of(service, model),
     }
-    if service.spec.strategy:
-        spec["strategy"] = service.spec.strategy
+    if wanted := strategy or service.spec.strategy:
+        spec["strategy"] = wanted
     return _object("apps/v1", "Deployment", service, spec | ({} if replicas is None else {"replicas": replicas}))
 
 

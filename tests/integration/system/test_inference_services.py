@@ -112,6 +112,16 @@ def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
     assert condition(site, name, "ModelReady")["status"] == "True"
 
 
+def test_a_running_service_can_be_recreated_instead_of_rolled(site: Site) -> None:
+    """The API server gave its Deployment the parameters of a rolling update."""
+    name = serve(site, ready_model(site))
+    assert deployment(site, name)["spec"]["strategy"]["type"] == "RollingUpdate"
+    site.api.patch(f"{INFERENCE_SERVICES}/{name}", {"spec": {"strategy": {"type": "Recreate"}}})
+    site.until(lambda: deployment(site, name)["spec"]["strategy"] == {"type": "Recreate"}, "the strategy to change")
+    site.api.patch(f"{INFERENCE_SERVICES}/{name}", {"spec": {"strategy": None}})
+    site.until(lambda: deployment(site, name)["spec"]["strategy"]["type"] == "RollingUpdate", "the default to be back")
+
+
 def test_a_service_without_a_model_can_be_stopped(site: Site) -> None:
     name = serve(site, ready_model(site))
     pods_of(site, name)

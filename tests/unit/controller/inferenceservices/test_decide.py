@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from controller.inferenceservices.decide import (
     MANAGER,
@@ -90,6 +91,20 @@ def test_a_service_without_a_ready_model_can_be_stopped_and_scaled() -> None:
     assert manifest(stopped, "number")["spec"] == {"replicas": 0}
     scaled = view(MISSING, deployment=deployment("m@r1"), replicas=SCALED)
     assert named(decide(scaled)) == ["Service", "HorizontalPodAutoscaler"]
+
+
+def test_a_rolling_update_is_taken_over_before_it_is_replaced() -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}
+    made = replace(deployment(), spec=replace(deployment().spec, strategy=rolling))
+    seen = view(deployment=made, strategy={"type": "Recreate"})
+    made_by_us = [a for a in decide(seen) if isinstance(a, Apply) and _name(a) == "Deployment"]
+    applied = [action.manifest["spec"]["strategy"] for action in made_by_us]
+    assert applied == [rolling, {"type": "Recreate"}]
+    for strategy in ({}, {"type": "RollingUpdate"}):
+        assert named(decide(view(deployment=made, strategy=strategy))) == ["Service", "number", "Deployment"]
+    done = replace(made, spec=replace(made.spec, strategy={"type": "Recreate"}))
+    seen = view(deployment=done, strategy={"type": "Recreate"})
+    assert named(decide(seen)) == ["Service", "number", "Deployment"]
 
 
 def test_a_new_revision_changes_the_pod_template() -> None:
