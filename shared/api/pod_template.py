@@ -5,6 +5,7 @@ from typing import Any
 Json = dict[str, Any]
 KEEP: Json = {"x-kubernetes-preserve-unknown-fields": True}
 _NAME = {"type": "string", "maxLength": 63, "description": "Name of the container."}
+_TEXTS: Json = {"type": "object", "nullable": True, "additionalProperties": {"type": "string"}}
 
 
 def pod_template(containers: str) -> Json:
@@ -20,7 +21,15 @@ def pod_template(containers: str) -> Json:
     return {
         "required": ["spec"],
         "properties": {
-            "metadata": {"type": "object", "description": "Labels and annotations of the pods.", **KEEP},
+            "metadata": {
+                "type": "object",
+                "description": "Labels and annotations of the pods.",
+                "properties": {
+                    "labels": _TEXTS | {"description": "Labels of the pods."},
+                    "annotations": _TEXTS | {"description": "Annotations of the pods."},
+                },
+                **KEEP,
+            },
             "spec": {**pod, "properties": {"containers": listed}, **KEEP},
         },
         **KEEP,

@@ -130,6 +130,13 @@ def test_a_service_without_a_model_can_be_stopped(site: Site) -> None:
     pods_of(site, name, 0)
 
 
+def test_a_template_whose_labels_are_not_a_map_is_refused(site: Site) -> None:
+    wrong = template() | {"metadata": {"labels": ["mine"]}}
+    with pytest.raises(CallRefused, match=r"spec.template.metadata.labels.* must be of type object"):
+        serve(site, "any", template=wrong)
+    serve(site, "any", template=template() | {"metadata": {"labels": None, "annotations": None}})
+
+
 def test_a_new_revision_of_the_model_rolls_the_pods(site: Site) -> None:
     uri = site.push()
     model = site.base_model(uri, nodeSelector=GPU)
