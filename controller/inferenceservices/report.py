@@ -12,6 +12,7 @@ from shared.api.inference_service import InferenceServiceStatus
 from shared.api.meta import condition_of
 
 READY, MODEL_READY = "Ready", "ModelReady"
+_LONGEST_MODEL = 600  # the limit of status.model; a storageUri without a model may be longer
 _STUCK = frozenset(("ModelNotFound", "ModelNotManaged", "NameConflict", "NamespaceNotAllowed", "Refused", "Stalled"))
 
 
@@ -24,7 +25,7 @@ def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> Infe
         conditions=with_conditions(service.status.conditions, updates, stamp, service.metadata.generation),
         observed_generation=service.metadata.generation,
         url=url_of(service),
-        model=view.model.title,
+        model=view.model.title[:_LONGEST_MODEL],
         serving_revision=view.model.revision,
         replicas=deployment.status.replicas if deployment else 0,
         ready_replicas=deployment.status.ready_replicas if deployment else 0,

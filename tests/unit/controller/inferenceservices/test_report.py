@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.claims.kinds import ClaimPod, PodStatus
 from controller.inferenceservices.report import status_of
-from controller.inferenceservices.view import ServiceView
+from controller.inferenceservices.view import ServedModel, ServiceView
 from shared.api.core import ObservedCondition
 from shared.api.inference_service import InferenceServiceStatus
 from shared.api.meta import Condition
@@ -32,6 +33,13 @@ def test_a_service_that_waits_for_its_model_reports_the_models_message() -> None
     assert reported(view(WAITING))[1:] == ("Downloading", "waiting for its model: 0 of 2 nodes")
     assert reported(view(WAITING), kind="ModelReady") == ("False", "Downloading", "0 of 2 nodes")
     assert reported(view(READY), kind="ModelReady")[:2] == ("True", "Ready")
+
+
+def test_a_long_uri_without_a_model_fits_into_the_status() -> None:
+    uri = f"https://example.org/{'x' * 2000}"
+    missing = ServedModel(uri, reason="ModelNotFound", message=f"no ClusterBaseModel has storageUri {uri}")
+    written = msgspec.json.encode(status_of(view(missing, storage_uri=uri), {}, STAMP))
+    msgspec.json.decode(written, type=InferenceServiceStatus)  # checks the limits of the CustomResourceDefinition
 
 
 @pytest.mark.parametrize(
