@@ -56,7 +56,7 @@ class ModelReconciler:
             await self._release(key)
             return None
         waits, actions = list[float](), decide(view, self.now(), self.finalizer_s)
-        if RemoveFinalizer() in actions and (users := await live_users(self.users, view.demand)):
+        if RemoveFinalizer() in actions and (users := await live_users(self.users, self.observer.cluster, view.demand)):
             view = replace(view, users=users)
             actions = decide(view, self.now(), self.finalizer_s)
         for action in actions:

@@ -41,13 +41,15 @@ def known_users(cluster: ClusterState, demand: Demand) -> Users:
     """Return the users known to the caches."""
     services = services_with(demand, cluster.services, cluster.models.demands.values())
     named = (f"{s.metadata.namespace}/{s.metadata.name}" for s in services)
-    return _titled(sorted(named), cluster.pod_users.pods_of(demand.id, demand.namespace))
+    shadowed = cluster.models.is_shadowed(demand)
+    return _titled(sorted(named), () if shadowed else cluster.pod_users.pods_of(demand.id, demand.namespace))
 
 
-async def live_users(live: LiveUsers, demand: Demand) -> Users:
+async def live_users(live: LiveUsers, cluster: ClusterState, demand: Demand) -> Users:
     """Return the current users, including KServe's services. Raises LarderError."""
     services = await live.services_of(demand.kind, demand.namespace, demand.name)
-    return _titled(services, await live.live_users_of(demand.id, demand.namespace))
+    shadowed = cluster.models.is_shadowed(demand)
+    return _titled(services, () if shadowed else await live.live_users_of(demand.id, demand.namespace))
 
 
 def _titled(services: Sequence[str], pods: Sequence[str]) -> Users:

@@ -7,6 +7,8 @@ from controller.admission.catalog.port import CatalogModel, CatalogNode, PathKin
 from controller.admission.injectable_model import InjectableModel
 from controller.placement.volume_names import SnapshotVolume, has_plain_name, hashed_name, plain_name
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.errors import NameConflict
+from shared.names import model_id
 
 
 @dataclass(slots=True)
@@ -108,10 +110,14 @@ class MemoryCatalog:
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """See `Catalog.live_users_of`."""
-        return self.users_of(identity, namespace)
+        return [user for user in self.users.get(identity, []) if user.startswith(f"{namespace}/" if namespace else "")]
 
-    def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+    def users_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """See `Catalog.users_of`."""
+        named = (m for m in (*self.base_models, *self.cluster_caches) if (m.namespace, m.name) == (namespace, name))
+        if any(m.kind == kind and m.reason == NameConflict.__name__ for m in named):
+            return []
+        identity = model_id(namespace, name)
         return [user for user in self.users.get(identity, []) if user.startswith(f"{namespace}/" if namespace else "")]
 
     def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:

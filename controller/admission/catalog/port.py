@@ -245,16 +245,18 @@ class Catalog(Protocol):
         """
         ...
 
-    def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+    def users_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """List the pods that use any revision of a model, from the cache.
 
         Args:
-            identity: The ID of the model.
+            kind: The kind of the model.
             namespace: The namespace of the model, empty if it is cluster-scoped. Only its own pods can use a namespaced
                 model: a label on another team's pod must not block its deletion.
+            name: The name of the model.
 
         Returns:
-            The non-terminal pods, as `namespace/name`.
+            The non-terminal pods, as `namespace/name`; none if an older object has the same ID with other files, which
+            pods get instead.
         """
         ...
 

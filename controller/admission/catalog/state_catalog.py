@@ -33,6 +33,7 @@ from shared.errors import InsufficientStorage, Unreachable
 from shared.kube.errors import KubeError
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
+from shared.names import model_id
 
 _MOST_GROUP_READS = 16
 
@@ -149,9 +150,12 @@ class StateCatalog:
         missing = [name for name in names if name not in known and is_object_name(name)][:_MOST_GROUP_READS]
         return sorted(known | {name for name in missing if await self._live.has_group(name)})
 
-    def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+    def users_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """Return the non-terminal pods that use any revision of a model, from the cache; the finalizer checks live."""
-        return self.cluster.pod_users.pods_of(identity, namespace)
+        demand = self.cluster.models.demands.get(ModelKey(kind, namespace, name))
+        if demand is not None and self.cluster.models.is_shadowed(demand):
+            return []
+        return self.cluster.pod_users.pods_of(model_id(namespace, name), namespace)
 
     def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:
         """Return the non-terminal pods with a model that mount a claim, from the cache."""

@@ -7,7 +7,6 @@ from controller.admission.rules.validate import annotation_warnings, check_base_
 from controller.admission.settings import AdmissionSettings
 from controller.placement.allowed_sources import EVERY_SOURCE
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL
-from shared.names import model_id
 
 
 async def _check_namespaced(found: Found, _: Catalog, settings: AdmissionSettings) -> list[str]:
@@ -22,7 +21,7 @@ async def check_delete(review: AdmissionRequest, catalog: Catalog) -> None:
     """Reject the deletion of a model in use."""
     where = f"{review.namespace}/{review.name}" if review.namespace else review.name
     services = await catalog.services_of(review.kind.kind, review.namespace, review.name)
-    users = catalog.users_of(model_id(review.namespace, review.name), review.namespace)
+    users = catalog.users_of(review.kind.kind, review.namespace, review.name)
     check_delete_model(f"{review.kind.kind} {where}", users, services)
 
 

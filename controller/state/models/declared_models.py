@@ -93,6 +93,11 @@ class DeclaredModels:
         """Return the older demand that uses this one's id for another source or other files, or None."""
         return conflict_of(demand, self.same_id(demand.id))
 
+    def is_shadowed(self, demand: Demand) -> bool:
+        """Return whether an older object has this one's id with other files: pods with the id use those."""
+        other = self.conflict(demand)
+        return other is not None and other.age < demand.age
+
     def is_read_from_claim(self, key: ModelKey) -> bool:
         """Return whether a model is read from a claim: not if it is disabled, being deleted or in conflict."""
         demand = self.demands.get(key)

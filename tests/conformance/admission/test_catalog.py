@@ -107,10 +107,12 @@ async def test_a_claim_name_is_hashed_unless_it_is_free_or_belongs_to_the_servin
 async def test_users_of_models_and_claims_are_found_by_namespace(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.run_pod("b", "m")
     filled.run_pod("a", "other")
+    filled.run_pod("d", "team_m")
+    filled.run_pod("e", "elsewhere_m")
     filled.run_injected_pod("c", "model-x")
-    assert list(catalog.users_of("m", "")) == ["team/b"]
-    assert list(catalog.users_of("m", "team")) == ["team/b"]
-    assert list(catalog.users_of("m", "elsewhere")) == []
+    assert list(catalog.users_of("ClusterBaseModel", "", "m")) == ["team/b"]
+    assert list(catalog.users_of("BaseModel", "team", "m")) == ["team/d"]
+    assert list(catalog.users_of("BaseModel", "elsewhere", "m")) == []
     assert list(catalog.users_of_claim("team", "model-x")) == ["team/c"]
     assert list(catalog.users_of_claim("elsewhere", "model-x")) == []
 

@@ -10,7 +10,7 @@ from controller.models.users import known_users, live_users
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from shared.names import USER_LABEL, uses_label
-from tests.builders.cluster import base_model, cluster_model, fresh_cluster, pod
+from tests.builders.cluster import base_model, cache, cluster_model, fresh_cluster, pod
 from tests.builders.models import NOW, STAMP, view
 from tests.builders.services import service
 
@@ -68,6 +68,29 @@ def test_users_of_a_model_on_a_claim_mount_that_claim() -> None:
 
 
 async def test_live_users_include_pods_and_services_from_the_api_server() -> None:
-    demand = add_model_being_deleted(fresh_cluster())
+    cluster = fresh_cluster()
+    demand = add_model_being_deleted(cluster)
     catalog = MemoryCatalog(users={"m": ["a/p"]}, services={"ClusterBaseModel//m": ["b/s"]})
-    assert await live_users(catalog, demand) == ("InferenceService b/s", "pod a/p")
+    assert await live_users(catalog, cluster, demand) == ("InferenceService b/s", "pod a/p")
+
+
+async def test_pods_of_an_older_model_with_the_same_id_do_not_hold_the_younger() -> None:
+    cluster = fresh_cluster()
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, creation_timestamp="2025-01-01T00:00:00Z"))
+    younger = cache("m", "g", uri="s3://other/files", uid="younger", deletion_timestamp="t")
+    cluster.caches.upsert(younger)
+    older, shadowed = cluster.models.demands.values()
+    cluster.users.upsert(pod("p", "a", MOUNTED, labels=LABELS))
+    catalog = MemoryCatalog(users={"m": ["ns/p"]})
+    assert known_users(cluster, shadowed) == await live_users(catalog, cluster, shadowed) == ()
+    assert known_users(cluster, older) == await live_users(catalog, cluster, older) == ("pod ns/p",)
+
+
+async def test_pods_hold_their_model_although_a_younger_one_takes_over_its_id() -> None:
+    cluster = fresh_cluster()
+    demand = add_model_being_deleted(cluster)
+    cluster.caches.upsert(
+        cache("m", "g", uri="s3://other/files", uid="younger", creation_timestamp="2027-01-01T00:00:00Z")
+    )
+    cluster.users.upsert(pod("p", "a", MOUNTED, labels=LABELS))
+    assert known_users(cluster, demand) == ("pod ns/p",)

@@ -16,6 +16,7 @@ from shared.names import INJECTED_LABEL, USER_LABEL, uses_label
 from tests.builders.api_server import Objects
 from tests.builders.cluster import (
     cache,
+    cluster_model,
     entry,
     entry_status,
     group,
@@ -71,7 +72,18 @@ async def test_a_review_lists_no_pods(catalog: StateCatalog, cluster: ClusterSta
     cluster.users.upsert(pod("b", "n", [("m", "r1")], labels=labels))
     cluster.users.upsert(pod("done", "n", [("m", "r1")], labels=labels, phase="Succeeded"))
     cluster.users.upsert(pod("labelled-by-hand", "n", labels=labels))
-    assert (catalog.users_of("m", ""), catalog.users_of("m", "team")) == (["ns/b"], [])
+    assert catalog.users_of("ClusterBaseModel", "", "m") == ["ns/b"]
+    assert catalog.users_of("BaseModel", "ns", "m") == []
+
+
+async def test_pods_of_an_older_model_with_the_same_id_do_not_use_the_younger(
+    catalog: StateCatalog, cluster: ClusterState
+) -> None:
+    cluster.cluster_base_models.upsert(cluster_model("m", {}))
+    cluster.caches.upsert(cache("m", "g", uri="s3://other/files", uid="y", creation_timestamp="2027-01-01T00:00:00Z"))
+    cluster.users.upsert(pod("p", "n", [("m", "r1")], labels={USER_LABEL: "true", uses_label("m"): "true"}))
+    assert catalog.users_of("ClusterBaseModel", "", "m") == ["ns/p"]
+    assert catalog.users_of("ClusterModelCache", "", "m") == []
 
 
 async def test_groups_of_a_foreign_kind_are_named_only_if_they_opt_in(
