@@ -1,6 +1,6 @@
 """Gathers the input of a decision on a TrainingJob, from memory only."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from controller.claimtemplates.templates import (
@@ -10,6 +10,7 @@ from controller.claimtemplates.templates import (
     is_controlled,
     name_problem,
 )
+from controller.provisioning.creation_failure import CreationFailure
 from controller.provisioning.failed_creations import FailedCreations
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
 from controller.trainingjobs.outcome import has_ended
@@ -23,7 +24,7 @@ from shared.api.training_job import TrainingJob
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Meta, Object
 
-FailureKey = tuple[TrainingJobKey, str]  # a job, and a role, a pod's name, or "" for the Service
+FailureKey = tuple[str, str]  # the uid of a job, and a role, a pod's name, or "" for the Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +57,38 @@ class TrainingJobObserver:
             templates = {role: templates_of(spec, role) for role, spec in job.spec.replica_specs.items()}
         except InvalidTemplates as error:
             return TrainingJobView(job, pods, invalid=str(error))
-        failures = ((name, self.failures.of((key, name))) for name in ("", *templates))
+        replicas = tuple(self._replica(job, replica, templates) for replica in replicas_of(job))
         service = self.jobs.services.get(Key(key.namespace, key.name))
+        has_service = service is not None or ("Service", job.metadata.uid) in self.recent
+        missing = {r.replica.role for r in replicas if r.missing or (r.pod is None and r.obstacle is None)}
         return TrainingJobView(
             job=job,
             pods=pods,
-            replicas=tuple(self._replica(key, job, replica, templates) for replica in replicas_of(job)),
+            replicas=replicas,
             templates=templates,
-            has_service=service is not None or ("Service", job.metadata.uid) in self.recent,
+            has_service=has_service,
             service_obstacle=_service_obstacle(job, service),
-            failures={name: failure for name, failure in failures if failure is not None},
+            failures=self._failures(job, missing if has_service else {"", *missing}),
             queue=self.queue_state(key),
             active=self.jobs.active_in(key.namespace),
         )
 
+    def _failures(self, job: TrainingJob, missing: Collection[str]) -> dict[str, CreationFailure]:
+        """Return why objects that are still missing could not be created, and forget the failures of all others.
+
+        An object may exist although its creation seemed to fail, and a role may no longer want what was refused.
+        """
+        found = dict[str, CreationFailure]()
+        for name in ("", *job.spec.replica_specs):
+            key = job.metadata.uid, name
+            if name not in missing:
+                self.failures.forget(key)
+            elif failure := self.failures.of(key):
+                found[name] = failure
+        return found
+
     def _replica(
-        self,
-        key: TrainingJobKey,
-        job: TrainingJob,
-        replica: JobReplica,
-        templates: Mapping[str, tuple[VolumeClaimTemplate, ...]],
+        self, job: TrainingJob, replica: JobReplica, templates: Mapping[str, tuple[VolumeClaimTemplate, ...]]
     ) -> ReplicaView:
         name, meta = replica.pod(job.metadata), job.metadata
         found = self.jobs.pods.get(Key(meta.namespace, name))
@@ -89,7 +102,7 @@ class TrainingJobObserver:
             return ReplicaView(replica, name, expected=True)
         if len(name) > LONGEST_NAME:
             return ReplicaView(replica, name, obstacle=_too_long(name))
-        failure = self.failures.of((key, name))
+        failure = self.failures.of((meta.uid, name))
         if failure is not None and failure.retry_s:
             return ReplicaView(replica, name, obstacle=JobObstacle(NAME_CONFLICT, failure.message))
         return self._without_pod(meta, replica, name, templates[replica.role])

@@ -98,33 +98,34 @@ class TrainingJobReconciler:
         try:
             await self.actor.create_service(job)
         except (Refused, NotFound) as error:
-            self._note((key, ""), error)
+            self._note(key, (job.metadata.uid, ""), error)
             return
-        self.observer.failures.forget((key, ""))
+        self.observer.failures.forget((job.metadata.uid, ""))
         self.observer.recent.note(("Service", job.metadata.uid))
 
     async def _create_pods(
         self, key: TrainingJobKey, view: TrainingJobView, role: str, replicas: Sequence[JobReplica]
     ) -> None:
         """Create one pod, then the others ten at a time; after a refusal, create no more pods of the role."""
-        if "" in self._noted(key):
+        uid = view.job.metadata.uid
+        if self.observer.failures.of((uid, "")) is not None:
             return
         for batch in (replicas[:1], *(replicas[n : n + _AT_A_TIME] for n in range(1, len(replicas), _AT_A_TIME))):
             created = [self._create_pod(key, view, replica) for replica in batch]
             if not all(await asyncio.gather(*created)):
                 return
-        self.observer.failures.forget((key, role))
+        self.observer.failures.forget((uid, role))
 
     async def _create_pod(self, key: TrainingJobKey, view: TrainingJobView, replica: JobReplica) -> bool:
         """Create a pod; return False if it was refused for a reason that applies to its whole role."""
-        name = replica.pod(view.job.metadata)
+        name, uid = replica.pod(view.job.metadata), view.job.metadata.uid
         try:
             await self.actor.create_pod(view.job, replica, view.templates[replica.role])
         except RefusedName as error:
-            self._note((key, name), error)
+            self._note(key, (uid, name), error)
             return True
         except (Refused, NotFound) as error:
-            self._note((key, replica.role), error)
+            self._note(key, (uid, replica.role), error)
             return False
         self.observer.recent.note(Key(key.namespace, name))
         _log.info("training_pod_created", namespace=key.namespace, pod=name)
@@ -167,7 +168,7 @@ class TrainingJobReconciler:
     def _claim_created(self, key: TrainingJobKey, wanted: ReplicaClaimKey, replica: JobReplica) -> None:
         self.requested.done(key, wanted)
         self.observer.recent.note(wanted)
-        self.observer.failures.forget((key, replica.role))
+        self.observer.failures.forget((wanted.job_uid, replica.role))
         _log.info("claim_created", namespace=wanted.namespace, claim=wanted.claim)
 
     def _claim_failed(
@@ -175,15 +176,12 @@ class TrainingJobReconciler:
     ) -> None:
         """After a refusal, hold back the role's other claims, which would be refused, too."""
         _log.warning("claim_not_created", namespace=wanted.namespace, claim=wanted.claim, error=str(error))
-        self._note((key, replica.role), error)
+        self._note(key, (wanted.job_uid, replica.role), error)
         if not error.retryable:
             self.requested.withdraw(key, lambda other: other.role == replica.role)
         self.enqueue(key)
 
-    def _note(self, failure: FailureKey, error: KubeError) -> None:
-        _log.warning("training_part_refused", job=f"{failure[0].namespace}/{failure[0].name}", error=str(error))
+    def _note(self, key: TrainingJobKey, failure: FailureKey, error: KubeError) -> None:
+        _log.warning("training_part_refused", job=f"{key.namespace}/{key.name}", error=str(error))
         self.observer.failures.note(failure, error)
-        self._failed.setdefault(failure[0], set()).add(failure)
-
-    def _noted(self, key: TrainingJobKey) -> set[str]:
-        return {name for _, name in self._failed.get(key, ()) if self.observer.failures.of((key, name)) is not None}
+        self._failed.setdefault(key, set()).add(failure)

@@ -34,7 +34,6 @@ from shared.kube.errors import Refused, Unreachable
 from shared.kube.objects import Key
 from tests.builders.training_jobs import (
     EARLIER,
-    KEY,
     NOW,
     STAMP,
     Observed,
@@ -190,7 +189,7 @@ def test_a_pod_lost_with_its_node_is_replaced_under_every_policy_and_not_counted
 
 def test_after_a_refusal_a_single_replica_of_the_role_is_tried_first() -> None:
     found = Observed(training_job(Worker=replica_spec(5), Server=replica_spec(1)))
-    found.failures.note((KEY, "Worker"), QUOTA)
+    found.failures.note(("u1", "Worker"), QUOTA)
     actions = decide(found.view(), NOW)
     assert {action.replica.role for action in only(actions, ProvisionClaims)} == {"Server"}
     assert max(action.after_s for action in only(actions, Requeue)) > 10
@@ -201,13 +200,13 @@ def test_after_a_refusal_a_single_replica_of_the_role_is_tried_first() -> None:
 
 def test_a_failure_that_the_queue_retries_does_not_hold_back_other_requests() -> None:
     found = Observed(training_job(Worker=replica_spec(3)))
-    found.failures.note((KEY, "Worker"), Unreachable("no answer"))
+    found.failures.note(("u1", "Worker"), Unreachable("no answer"))
     assert len(only(decide(found.view(), NOW), ProvisionClaims)) == 3
 
 
 def test_without_its_service_a_job_gets_no_pods() -> None:
     found = Observed(training_job())
-    found.failures.note((KEY, ""), name_taken("Service", "tj", "delete it"))
+    found.failures.note(("u1", ""), name_taken("Service", "tj", "delete it"))
     actions = decide(found.view(claim()), NOW)
     assert (created(actions), only(actions, CreateService)) == ([], [])
 

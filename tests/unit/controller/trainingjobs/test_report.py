@@ -14,7 +14,6 @@ from shared.api.training_job import ReplicaStatus, RunPolicy, TrainingJobStatus
 from shared.kube.errors import Refused
 from tests.builders.training_jobs import (
     EARLIER,
-    KEY,
     NOW,
     STAMP,
     Observed,
@@ -127,7 +126,7 @@ def test_a_name_conflict_is_a_problem_and_a_terminating_claim_is_not() -> None:
 
 def test_a_refusal_is_reported_with_the_role() -> None:
     observed = Observed(training_job(**WORKERS))
-    observed.failures.note((KEY, "Worker"), Refused("403 Forbidden: exceeded quota", 403))
+    observed.failures.note(("u1", "Worker"), Refused("403 Forbidden: exceeded quota", 403))
     ready = ready_of(written(observed.view()))
     assert (ready.reason, is_problem(ready)) == ("Refused", True)
     assert "the claims and pods of role Worker cannot be created" in ready.message
