@@ -4,7 +4,8 @@
                   ▲          │
                   └──────────┘ a pod is gone, or failed and is replaced: its claims are still there
 
-A claim is always created before its pod. Larder never deletes a claim: Kubernetes collects them with the job.
+A claim is always created before its pod, and again if it is deleted before the pod has started. Larder never deletes a
+claim: Kubernetes collects them with the job.
 """
 
 from collections.abc import Iterable, Iterator
@@ -177,7 +178,8 @@ def _creations(view: TrainingJobView) -> Iterator[Action]:
         if failure is not None and failure.retry_s:
             yield Requeue(failure.retry_s)
             continue
-        short = [(n, r) for n, r in enumerate(view.replicas) if r.replica.role == role and _is_creatable(r)]
+        of_role = ((n, r) for n, r in enumerate(view.replicas) if r.replica.role == role)
+        short = [(n, r) for n, r in of_role if r.missing or _is_creatable(r)]
         if failure is not None and failure.retry_s is not None:
             short = short[:1]
         yield from _provisions(short)
@@ -220,7 +222,7 @@ def _polls(view: TrainingJobView, now: datetime) -> Iterator[Action]:
 
 def _is_short(view: TrainingJobView, replica: ReplicaView) -> bool:
     """Return whether a replica's claims may still have to be queued, for example because the queue was full."""
-    return bool(replica.missing) and _is_creatable(replica) and replica.replica.role not in view.failures
+    return bool(replica.missing) and replica.replica.role not in view.failures
 
 
 def _delete(pods: list[TrainingPod]) -> Iterator[Action]:

@@ -94,8 +94,10 @@ class TrainingJobObserver:
         found = self.jobs.pods.get(Key(meta.namespace, name))
         if found is not None and is_controlled(found.metadata, meta.uid):
             self.recent.seen(found.key)
-            unbound = tuple(self._unbound(found.key.namespace, name, templates[replica.role]))
-            return ReplicaView(replica, name, found, unbound=unbound)
+            of_role = templates[replica.role]
+            missing = self._missing(meta, name, of_role) if found.phase == "Pending" and not found.is_leaving else ()
+            unbound = tuple(self._unbound(meta.namespace, name, of_role))
+            return ReplicaView(replica, name, found, missing=missing, unbound=unbound)
         if found is not None:
             return ReplicaView(replica, name, obstacle=_obstacle(found.metadata, meta, "pod"))
         if Key(meta.namespace, name) in self.recent:
@@ -110,21 +112,28 @@ class TrainingJobObserver:
     def _without_pod(
         self, job: Meta, replica: JobReplica, name: str, templates: tuple[VolumeClaimTemplate, ...]
     ) -> ReplicaView:
-        missing = list[VolumeClaimTemplate]()
         for template in templates:
             claim = claim_name(template.name, name)
             if problem := name_problem(claim):
                 return ReplicaView(replica, name, obstacle=JobObstacle(NAME_TOO_LONG, problem))
             found = self.claims.get(Key(job.namespace, claim))
-            wanted = ReplicaClaimKey(job.namespace, claim, job.uid)
-            if found is None:
-                if wanted not in self.recent:
-                    missing.append(template)
-                continue
-            self.recent.seen(wanted)
-            if obstacle := _obstacle(found.metadata, job, "claim"):
+            if found is not None and (obstacle := _obstacle(found.metadata, job, "claim")):
                 return ReplicaView(replica, name, obstacle=obstacle)
-        return ReplicaView(replica, name, missing=tuple(missing))
+        return ReplicaView(replica, name, missing=self._missing(job, name, templates))
+
+    def _missing(
+        self, job: Meta, name: str, templates: tuple[VolumeClaimTemplate, ...]
+    ) -> tuple[VolumeClaimTemplate, ...]:
+        """Return the templates of a pod's claims that do not exist."""
+        missing = list[VolumeClaimTemplate]()
+        for template in templates:
+            claim = claim_name(template.name, name)
+            wanted = ReplicaClaimKey(job.namespace, claim, job.uid)
+            if self.claims.get(Key(job.namespace, claim)) is not None:
+                self.recent.seen(wanted)
+            elif wanted not in self.recent:
+                missing.append(template)
+        return tuple(missing)
 
     def _unbound(self, namespace: str, pod: str, templates: tuple[VolumeClaimTemplate, ...]) -> list[str]:
         names = (claim_name(template.name, pod) for template in templates)

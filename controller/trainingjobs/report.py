@@ -117,7 +117,7 @@ def _ready(view: TrainingJobView, now: datetime) -> ConditionUpdate:
     if found is not None:
         return found
     wanted, running = len(view.replicas), _count(view, ("Running", "Succeeded"))
-    short = [r for r in view.replicas if r.missing and r.pod is None]
+    short = [r for r in view.replicas if r.missing]
     if short:
         claims = sum(len(replica.missing) for replica in short)
         place = (

@@ -27,7 +27,7 @@ class ReplicaView:
         name: Name of its pod.
         pod: Its pod, or None.
         expected: Whether its pod was just created and is not in the cache yet.
-        missing: The templates of its missing claims.
+        missing: The templates of its missing claims; none once its pod has started.
         obstacle: What blocks its claims or its pod, or None.
         unbound: Its claims that exist and are not bound.
     """
@@ -45,7 +45,7 @@ class ReplicaView:
         """Whether it waits for a claim: to be created, for a name to become free, or to be bound."""
         if self.pod is None:
             return bool(self.missing) or self.obstacle is not None
-        return bool(self.unbound) and self.pod.phase == "Pending"
+        return bool(self.missing or self.unbound) and self.pod.phase == "Pending"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from controller.trainingjobs.decide import (
     decide,
 )
 from controller.trainingjobs.keys import ReplicaClaimKey
+from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.replicas import JobReplica
 from controller.trainingjobs.report import status_of
 from controller.trainingjobs.view import QueueState
@@ -84,6 +85,24 @@ def test_a_just_created_claim_counts_before_the_watch_reports_it() -> None:
     assert (only(actions, ProvisionClaims), created(actions)) == ([], [wanted.replica])
     found.now = 11
     assert only(decide(found.view(), NOW), ProvisionClaims)
+
+
+def test_a_claim_that_is_deleted_before_its_pod_has_started_is_created_again() -> None:
+    found = Observed(training_job())
+    view = found.view(pod(phase="Pending"))
+    actions = decide(view, NOW)
+    assert [action.replica for action in only(actions, ProvisionClaims)] == [JobReplica("Worker", 0)]
+    assert created(actions) == []
+    assert min(action.after_s for action in only(actions, Requeue)) <= LOOK_AGAIN_S
+    (write,) = only(actions, WriteJobStatus)
+    status = status_of(view, write, NOW)
+    assert status.replica_statuses["Worker"].waiting_for_volumes == 1
+    assert "1 replicas wait for 1 claims to be created" in status.conditions[1].message
+
+
+@pytest.mark.parametrize("started", [pod(), pod(phase="Pending", leaving=True), pod(phase="Succeeded")])
+def test_the_claim_of_a_pod_that_has_started_or_is_being_deleted_is_not_created_again(started: TrainingPod) -> None:
+    assert not only(decide(Observed(training_job()).view(started), NOW), ProvisionClaims)
 
 
 def test_a_just_created_pod_is_not_recreated() -> None:
