@@ -99,10 +99,16 @@ class ModelOperatorReconciler:
             case _:
                 assert_never(action)
 
+    async def _provision(self, key: DownloadedModelKey) -> None:
+        """Create the claim of a Model as its spec is now, which may have changed in the queue; none if it is gone."""
+        model = self.observer.models.get(Key(key.namespace, key.name))
+        if model is not None:
+            await self.actor.provision(model)
+
     def _request(self, key: DownloadedModelKey, model: Model) -> None:
         self.creations.request(
             key,
-            partial(self.actor.provision, model),
+            partial(self._provision, key),
             ProvisionOrder(model.metadata.creation_timestamp, key.name),
             self.creations.enqueue,
             {"model": f"{key.namespace}/{key.name}"},

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 import structlog
 
@@ -29,6 +29,7 @@ from shared.kube.errors import KubeError
 from shared.kube.events import EventSubject
 from shared.kube.objects import Key
 
+Json = dict[str, Any]
 _log = structlog.get_logger()
 
 
@@ -43,7 +44,7 @@ class ReplicaPodReconciler:
     metrics: ReplicaPodMetrics
     failures: FailedCreations[TemplateClaimKey]
     enqueue: Callable[[ReplicaPodKey], None]
-    _requested: dict[ReplicaPodKey, set[TemplateClaimKey]] = field(default_factory=dict, init=False)
+    _requested: dict[ReplicaPodKey, dict[TemplateClaimKey, Json]] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ReplicaPodKey) -> float | None:
         """Reconcile a pod; return the delay in seconds until the next run, or None."""
@@ -79,8 +80,10 @@ class ReplicaPodReconciler:
                 assert_never(action)
 
     def _request(self, key: ReplicaPodKey, claim: ReplicaClaim, order: ProvisionOrder) -> None:
-        wanted = TemplateClaimKey(key.namespace, claim.name)
-        self._requested.setdefault(key, set()).add(wanted)
+        wanted, requested = TemplateClaimKey(key.namespace, claim.name), self._requested.setdefault(key, {})
+        if requested.get(wanted, claim.body) != claim.body:
+            self.provisioner.withdraw(wanted)  # the pod's annotation has changed, or another pod has its name
+        requested[wanted] = claim.body
         self.provisioner.request(
             ProvisionRequest(
                 wanted,

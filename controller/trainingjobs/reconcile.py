@@ -27,7 +27,7 @@ from controller.trainingjobs.decide import (
 )
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
 from controller.trainingjobs.observe import FailureKey, TrainingJobObserver
-from controller.trainingjobs.replicas import JobReplica
+from controller.trainingjobs.replicas import JobReplica, template_of
 from controller.trainingjobs.report import status_of
 from controller.trainingjobs.requested_claims import RequestedClaims
 from controller.trainingjobs.view import TrainingJobView
@@ -150,19 +150,19 @@ class TrainingJobReconciler:
         request = ProvisionRequest(
             wanted,
             key.flow,
-            partial(self._create_claim, key, job, replica, template),
+            partial(self._create_claim, key, wanted, replica),
             on_failure=lambda error: self._claim_failed(key, wanted, replica, error),
             on_created=lambda: self._claim_created(key, wanted, replica),
             order=order,
         )
         self.requested.request(key, wanted, replica, request)
 
-    async def _create_claim(
-        self, key: TrainingJobKey, job: TrainingJob, replica: JobReplica, template: VolumeClaimTemplate
-    ) -> None:
-        """Create a claim, unless its job is gone."""
-        current = self.observer.jobs.job(key)
-        if current is not None and current.metadata.uid == job.metadata.uid:
+    async def _create_claim(self, key: TrainingJobKey, wanted: ReplicaClaimKey, replica: JobReplica) -> None:
+        """Create a claim as its job describes it now, which may have changed in the queue; none if the job is gone."""
+        job = self.observer.jobs.job(key)
+        if job is None or job.metadata.uid != wanted.job_uid:
+            return
+        if (template := template_of(job, replica, wanted.claim)) is not None:
             await self.actor.create_claim(job, replica, template)
 
     def _claim_created(self, key: TrainingJobKey, wanted: ReplicaClaimKey, replica: JobReplica) -> None:

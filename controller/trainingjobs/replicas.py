@@ -9,6 +9,7 @@ from controller.claimtemplates.templates import (
     InvalidTemplates,
     VolumeClaimTemplate,
     claim_body,
+    claim_name,
     claim_volumes,
     parse_templates,
     templates_without_volume,
@@ -56,6 +57,17 @@ def templates_of(spec: ReplicaSpec, role: str) -> tuple[VolumeClaimTemplate, ...
     if volumes is not None and not isinstance(volumes, list):
         raise InvalidTemplates(f"spec.replicaSpecs.{role}.template.spec.volumes: write a list")
     return templates_without_volume(templates, spec.template["spec"])
+
+
+def template_of(job: TrainingJob, replica: JobReplica, claim: str) -> VolumeClaimTemplate | None:
+    """Return the template of a replica's claim; None if the job has no valid one any more."""
+    spec = job.spec.replica_specs.get(replica.role)
+    try:
+        templates = templates_of(spec, replica.role) if spec is not None else ()
+    except InvalidTemplates:
+        return None
+    pod = replica.pod(job.metadata)
+    return next((template for template in templates if claim_name(template.name, pod) == claim), None)
 
 
 def owner_of(job: TrainingJob) -> ClaimOwner:

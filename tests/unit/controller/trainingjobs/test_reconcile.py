@@ -1,0 +1,72 @@
+"""What reconciles of a TrainingJob leave in the queue of claims."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.manager.event_recorder import EventRecorder
+from controller.trainingjobs.act import TrainingJobActor
+from controller.trainingjobs.observe import TrainingJobObserver
+from controller.trainingjobs.reconcile import TrainingJobReconciler
+from controller.trainingjobs.requested_claims import RequestedClaims
+from shared.api.training_job import TrainingJob
+from shared.kube.errors import NotFound
+from shared.kube.transport import Kube
+from tests.builders.api_server import Objects
+from tests.builders.provisioning import provisioner, serve
+from tests.builders.training_jobs import KEY, TEMPLATE, Observed, replica_spec, training_job
+
+CLAIMS, SERVICES = (f"/api/v1/namespaces/team/{kind}" for kind in ("persistentvolumeclaims", "services"))
+
+
+class ReconcilerRig:
+    """A reconciler, and the claims that it creates."""
+
+    def __init__(self, kube: Kube, objects: Objects) -> None:
+        self.created, self.seen, self.versions = list[dict[str, Any]](), Observed(), 0
+        self.provisioner = provisioner()
+        requested, known = RequestedClaims(self.provisioner), self.seen
+        observer = TrainingJobObserver(known.jobs, known.claims, known.recent, known.failures, requested.state)
+        actor = TrainingJobActor(kube, EventRecorder(kube, _now), _now)
+        self.reconciler = TrainingJobReconciler(observer, actor, requested, lambda _: None)
+        objects.posts |= {CLAIMS: self._create, SERVICES: lambda body: body}
+
+    async def see(self, job: TrainingJob) -> None:
+        """Reconcile this version of the job."""
+        self.versions += 1
+        meta = msgspec.structs.replace(job.metadata, resource_version=str(self.versions))
+        self.seen.jobs.jobs.upsert(msgspec.structs.replace(job, metadata=meta))
+        with suppress(NotFound):  # the server has no job whose status could be written
+            await self.reconciler.reconcile(KEY)
+
+    def _create(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.created.append(body)
+        return body
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@pytest.fixture
+async def rig(kube: Kube, objects: Objects) -> ReconcilerRig:
+    return ReconcilerRig(kube, objects)
+
+
+async def test_a_claim_in_the_queue_is_created_from_the_template_as_it_is_by_then(rig: ReconcilerRig) -> None:
+    await rig.see(training_job())
+    spec = TEMPLATE["spec"] | {"resources": {"requests": {"storage": "2Gi"}}}
+    await rig.see(training_job(Worker=replica_spec(volume_claim_templates=[TEMPLATE | {"spec": spec}])))
+    await serve(rig.provisioner, KEY.flow)
+    assert [body["spec"]["resources"]["requests"] for body in rig.created] == [{"storage": "2Gi"}]
+
+
+async def test_a_claim_in_the_queue_whose_template_was_renamed_is_not_created(rig: ReconcilerRig) -> None:
+    await rig.see(training_job())
+    renamed = TEMPLATE | {"metadata": {"name": "scratch"}}
+    await rig.see(training_job(Worker=replica_spec(volume_claim_templates=[renamed])))
+    await serve(rig.provisioner, KEY.flow)
+    assert [body["metadata"]["name"] for body in rig.created] == ["scratch-tj-worker-0"]
