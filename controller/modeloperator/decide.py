@@ -8,7 +8,8 @@
        └────────────────────────────────────────────────────┘
 
 A Ready model stays Ready while another source or version is downloaded beside its files; after that, new pods get the
-new files. The Job of a later version first removes the versions that no pod mounts.
+new files. The Job of a later version first removes the versions that no pod mounts. The root of the claim is for one
+source and version: any other gets a directory, even if the first was never complete, so that files never mix.
 """
 
 from collections.abc import Mapping
@@ -49,6 +50,7 @@ from shared.kube.objects import Object
 
 IN_PROGRESS = "Download in progress"
 _PENDING_S, _DOWNLOADING_S, _READY_S, _FAILED_S, _AGAIN_S = 10.0, 15.0, 300.0, 60.0, 2.0  # the specification's timings
+_OF_CLAIM = ("downloaded", "claim_uid", "root_download", "path", "revision")  # fields of the status
 _REMEDY = "delete the Model and create it with another spec.storage.storageClass"
 
 
@@ -147,6 +149,10 @@ def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
     if view.job_refused:
         message = f"the download's Job cannot be created: {view.job_refused}; Larder retries"
         return [_write(view, "Pending", "JobRefused", message), Requeue(_FAILED_S)]
+    if not download.path and view.root != view.wanted:  # recorded before anything can be written there
+        begun = {"claim_uid": download.claim_uid, "root_download": view.wanted, "progress": 0}
+        fields = dict.fromkeys(_OF_CLAIM, "") | begun
+        return [_write(view, "Pending", "Starting", "the download starts", fields=fields), Requeue(_AGAIN_S)]
     write = _write(view, "Downloading", "Downloading", IN_PROGRESS, fields={"progress": 0})
     return [StartModelDownload(download), write, Requeue(_PENDING_S)]
 
@@ -181,13 +187,14 @@ def _ready(view: DownloadedModelView, fields: Mapping[str, Any] | None = None) -
 
 
 def wanted_download(view: DownloadedModelView) -> ModelDownload:
-    """Return the download that is due: to the root of the claim, or next to complete files there."""
+    """Return the download that is due: to the root of the claim, or to a directory if another one began there."""
     uid, size = (view.claim.metadata.uid, view.claim.requested) if view.claim is not None else ("", "")
-    if not view.served:
+    if not view.has_other_files:
         return ModelDownload(view.wanted, uid, size=size)
-    served = view.model.status.path or "."
-    kept = () if view.mounted is None else tuple(sorted({served, *view.mounted}))
-    return ModelDownload(view.wanted, uid, f"{REVISIONS}/{view.wanted}", kept, size, view.node)
+    path = f"{REVISIONS}/{view.wanted}"
+    needed = (view.model.status.path or ".") if view.served else path
+    kept = () if view.mounted is None else tuple(sorted({needed, *view.mounted}))
+    return ModelDownload(view.wanted, uid, path, kept, size, view.node)
 
 
 def _taken(view: DownloadedModelView, found: Object, what: str) -> list[Action]:
@@ -203,9 +210,10 @@ def _must_delete_job(view: DownloadedModelView) -> bool:
 
 
 def _reset(view: DownloadedModelView, reason: str, message: str) -> WriteModelStatus:
-    """Return the status of a Model whose download starts from scratch."""
-    gone = {} if view.served else {"downloaded": "", "claim_uid": "", "path": "", "revision": "", "progress": 0}
-    return _write(view, "Pending", reason, message, fields=gone)
+    """Return the status of a Model whose download starts again; what is known of a claim goes with the claim."""
+    progress = {} if view.served else {"progress": 0}
+    known = {} if view.served or view.root else dict.fromkeys(_OF_CLAIM, "")
+    return _write(view, "Pending", reason, message, fields=progress | known)
 
 
 def _write(

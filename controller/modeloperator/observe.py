@@ -85,7 +85,7 @@ class ModelOperatorObserver:
         job = await read_job(self.kube, key.namespace, name)
         if job is None:
             view = replace(view, storage_class=storage_class)
-            return await self._with_users(key.namespace, view) if view.served else view
+            return await self._with_users(key.namespace, view) if view.has_other_files else view
         listed = await pods_of_job(self.kube, key.namespace, name)
         pods = tuple(pod for pod in listed if _belongs_to(pod, job))
         percent = self.progress.percent_of(key, pods)

@@ -47,5 +47,18 @@ class DownloadedModelView:
     @property
     def served(self) -> str:
         """Digest of the complete download on the existing claim; empty if there is none."""
-        status, claim = self.model.status, self.claim
-        return status.downloaded if claim is not None and claim.metadata.uid == status.claim_uid else ""
+        return self.model.status.downloaded if self._has_known_claim else ""
+
+    @property
+    def root(self) -> str:
+        """Digest of the download that the root of the existing claim is for; empty if none has begun there."""
+        return self.model.status.root_download if self._has_known_claim else ""
+
+    @property
+    def has_other_files(self) -> bool:
+        """Whether the claim may have files of another source or version, which must not mix with those to download."""
+        return bool(self.served) or self.root not in ("", self.wanted)
+
+    @property
+    def _has_known_claim(self) -> bool:
+        return self.claim is not None and self.claim.metadata.uid == self.model.status.claim_uid

@@ -166,6 +166,13 @@ class ModelObjectStatus(ApiStruct, frozen=True, kw_only=True):
     conditions: Conditions = []
     observed_generation: Annotated[int, Meta(description="Generation of the object that this status describes.")] = 0
     claim_uid: Annotated[str, Meta(max_length=63, description="UID of the claim that has the files.")] = ""
+    root_download: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="Digest of the source and version that the root of the claim is for. Others get a directory.",
+        ),
+    ] = ""
     path: Annotated[
         str,
         Meta(max_length=253, description="Directory on the claim that pods mount; empty if it is the claim's root."),

@@ -73,6 +73,11 @@ def job(end: str = "", reason: str = "", wanted: str = "", size: str = "20Gi", *
     return Job(metadata=found, status=JobStatus(conditions=conditions))
 
 
+def begun(wanted: str = "", **fields: Any) -> ModelObjectStatus:
+    """Return the status of a Model whose first download to the claim has begun."""
+    return ModelObjectStatus(claim_uid="c1", root_download=wanted or wanted_digest(model().spec), **fields)
+
+
 def served(wanted: str = "", **fields: Any) -> ModelObjectStatus:
     """Return the status of a Model that is complete on the claim."""
     return ModelObjectStatus(

@@ -63,15 +63,20 @@ def test_a_claim_that_is_refused_is_reported_and_retried(message: str, reason: s
     assert ProvisionClaim() in actions(build.view(creation_failure=CreationFailure(message, 0.0, kind)))
 
 
-def test_the_download_starts_once_the_claim_exists() -> None:
-    view = build.view(claim=build.claim())
+def test_the_download_starts_once_the_claim_exists_and_its_root_is_recorded() -> None:
+    first = build.view(build.model(ModelObjectStatus(downloaded="earlier", claim_uid="c0")), claim=build.claim())
+    assert not any(isinstance(action, StartModelDownload) for action in actions(first))
+    fields = written(first).fields
+    assert (fields["root_download"], fields["claim_uid"], fields["downloaded"]) == (first.wanted, "c1", "")
+    assert (written(first).phase, pause(first)) == ("Pending", 2.0)
+    view = build.view(build.model(build.begun()), claim=build.claim())
     found = actions(view)
     assert StartModelDownload(ModelDownload(view.wanted, "c1", size="20Gi")) in found
     assert (written(view).phase, written(view).message, pause(view)) == ("Downloading", IN_PROGRESS, 10.0)
 
 
 def test_a_job_that_is_gone_while_downloading_is_recreated() -> None:
-    view = build.view(build.model(ModelObjectStatus(phase="Downloading")), claim=build.claim())
+    view = build.view(build.model(build.begun(phase="Downloading")), claim=build.claim())
     assert any(isinstance(action, StartModelDownload) for action in actions(view))
     assert pause(view) == 10.0
 
@@ -107,10 +112,10 @@ def test_a_job_that_failed_waits_for_its_deletion() -> None:
 
 
 def test_deleting_the_failed_job_returns_to_pending_and_then_starts_again() -> None:
-    view = build.view(build.model(ModelObjectStatus(phase="Failed")), claim=build.claim())
-    assert written(view).phase == "Pending"
+    view = build.view(build.model(build.begun(phase="Failed")), claim=build.claim())
+    assert (written(view).phase, dict(written(view).fields)) == ("Pending", {"progress": 0})
     assert not any(isinstance(action, StartModelDownload) for action in actions(view))
-    again = build.view(build.model(ModelObjectStatus(phase="Pending")), claim=build.claim())
+    again = build.view(build.model(build.begun(phase="Pending")), claim=build.claim())
     assert any(isinstance(action, StartModelDownload) for action in actions(again))
 
 
@@ -172,6 +177,21 @@ def test_a_changed_source_is_downloaded_beside_the_files_that_are_served() -> No
     assert StartModelDownload(ModelDownload(digest, "c1", f".revisions/{digest}", size="20Gi")) in actions(view)
     assert written(view).phase == "Ready"
     assert written(view).update == ("Downloading", IN_PROGRESS)
+
+
+@pytest.mark.parametrize(("mounted", "kept"), [(None, ()), (frozenset(), (".revisions/{}",))])
+def test_a_source_that_replaces_an_incomplete_download_gets_a_directory_of_its_own(
+    mounted: frozenset[str] | None, kept: tuple[str, ...]
+) -> None:
+    """The first download left files at the root, or was complete although nobody recorded it."""
+    changed = build.model(build.begun("0" * 16))
+    view = build.view(changed, claim=build.claim(), mounted=mounted)
+    path = f".revisions/{view.wanted}"
+    expected = ModelDownload(view.wanted, "c1", path, tuple(one.format(view.wanted) for one in kept), "20Gi")
+    assert StartModelDownload(expected) in actions(view)
+    done = pod("Succeeded", DownloadReport(revision="abc"))
+    complete = written(build.view(changed, claim=build.claim(), job=build.job("Complete"), pods=(done,)))
+    assert (complete.phase, complete.fields["path"]) == ("Ready", path)
 
 
 def test_an_update_that_fails_is_reported_and_leaves_the_model_ready() -> None:
@@ -258,7 +278,10 @@ def test_a_deleted_model_is_withdrawn_from_the_queue() -> None:
 
 @given(
     status=st.sampled_from(
-        [ModelObjectStatus(), ModelObjectStatus(phase="Failed"), build.served(), build.served("0" * 16)]
+        [
+            *(ModelObjectStatus(), ModelObjectStatus(phase="Failed"), build.begun(), build.begun("0" * 16)),
+            *(build.served(), build.served("0" * 16)),
+        ]
     ),
     claim=st.sampled_from([None, build.claim(), build.claim(ours=False), build.claim(deleted=True)]),
     job=st.sampled_from([None, build.job(), build.job("Complete"), build.job("Failed"), build.job(wanted="1" * 16)]),
