@@ -32,12 +32,14 @@ from controller.modeloperator.actions import (
 from controller.modeloperator.download_end import DownloadEnd
 from controller.modeloperator.objects import (
     REVISIONS,
+    SETTINGS_LABEL,
     SIZE_LABEL,
     WANTED_LABEL,
     ModelDownload,
     claim_name,
     is_of,
     job_name,
+    settings_digest,
 )
 from controller.modeloperator.resize import GROWING, Resize, resize_of
 from controller.modeloperator.source import source_of
@@ -116,8 +118,8 @@ def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
         return _taken(view, job, "Job")
     if job.metadata.deletion_timestamp is not None:
         return [_write(view, "Pending", "Starting", f"an earlier Job {name} is being deleted"), Requeue(_AGAIN_S)]
-    if job.metadata.labels.get(WANTED_LABEL) != download.label:
-        message = f"Job {name}, which downloads an earlier source or version, is deleted first"
+    if job.metadata.labels.get(WANTED_LABEL) != download.label or _has_other_settings(view, job):
+        message = f"Job {name}, which was created for an earlier spec, is deleted first"
         return [DeleteModelJob(), _write(view, "Pending", "Starting", message), Requeue(_AGAIN_S)]
     outcome = outcome_of(job, view.pods, now)
     match outcome:
@@ -135,6 +137,12 @@ def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
             advice = f"{message}; delete Job {name} to try again"
             failed = _write(view, "Failed", reason, advice, is_stalled=True)
             return [replace(failed, ended=_end(view, job, now, reason)), Requeue(_FAILED_S)]
+
+
+def _has_other_settings(view: DownloadedModelView, job: Job) -> bool:
+    """Return whether the node selector or the Secret of the spec has changed, neither of which a Job can change."""
+    settings = settings_digest(view.model.spec)
+    return job.metadata.labels.get(SETTINGS_LABEL, settings) != settings  # the Jobs of older releases have no label
 
 
 def _has_grown(view: DownloadedModelView, job: Job, download: ModelDownload) -> bool:

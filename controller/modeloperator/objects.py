@@ -1,5 +1,7 @@
 """The claim and the download Job of a Model. No input or output, no clock."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 
 from controller.downloads.job import (
@@ -11,7 +13,7 @@ from controller.downloads.job import (
     owner_reference,
 )
 from controller.modeloperator.source import DownloadSource
-from shared.api.model import GROUP, VERSION, Model
+from shared.api.model import GROUP, VERSION, Model, ModelSpec
 from shared.kube.objects import Meta, Object
 
 OWNER_TYPE = (f"{GROUP}/{VERSION}", "Model")
@@ -19,10 +21,11 @@ CLAIM_PREFIX, JOB_PREFIX = "model-", "model-download-"
 MODEL_LABEL = "larder.dev/model-claim"  # on the claim and the Job of a Model: the uid of the Model
 WANTED_LABEL = "larder.dev/download"  # on the Job: identifies its download and claim
 SIZE_LABEL = "larder.dev/claim-size"  # on the Job: the claim's requested size when the Job was created
+SETTINGS_LABEL = "larder.dev/download-settings"  # on the Job: identifies where it runs, and with which Secret
 MODEL_ANNOTATION = "larder.dev/download-of-model"  # on the Job's pods: the name of the Model
 REVISIONS = ".revisions"  # directory on the claim for downloads next to the files at its root
 LONGEST_NAME = 63 - len(JOB_PREFIX)  # the Job's name becomes a label of its pods
-_KEPT_S = 3600
+_KEPT_S, _DIGEST_HEX = 3600, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,12 @@ def model_labels(model: Meta) -> dict[str, str]:
     return {MODEL_LABEL: model.uid, "app.kubernetes.io/managed-by": "larder"}
 
 
+def settings_digest(spec: ModelSpec) -> str:
+    """Return a digest of what the Job's pod gets from a spec besides the source: its node selector and its Secret."""
+    text = json.dumps([sorted(spec.node_selector.items()), spec.credentials_secret])
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_HEX]
+
+
 def is_of(found: Object, model: Meta) -> bool:
     """Return whether Larder created an object for a Model."""
     owned = any(owner.get("uid") == model.uid for owner in found.metadata.owner_references)
@@ -105,7 +114,8 @@ def download_manifest(
             name=job_name(meta),
             owner=meta,
             owner_type=OWNER_TYPE,
-            labels=model_labels(meta) | {WANTED_LABEL: download.label, SIZE_LABEL: download.size},
+            labels=model_labels(meta)
+            | {WANTED_LABEL: download.label, SIZE_LABEL: download.size, SETTINGS_LABEL: settings_digest(model.spec)},
             annotation=MODEL_ANNOTATION,
             claim=claim_name(meta),
             uri=str(source.uri),

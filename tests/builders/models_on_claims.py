@@ -8,11 +8,13 @@ import msgspec
 from controller.claims.kinds import Job, JobStatus
 from controller.modeloperator.objects import (
     MODEL_LABEL,
+    SETTINGS_LABEL,
     SIZE_LABEL,
     WANTED_LABEL,
     ModelDownload,
     claim_name,
     job_name,
+    settings_digest,
 )
 from controller.modeloperator.source import wanted_digest
 from controller.modeloperator.view import DownloadedModelView
@@ -64,7 +66,8 @@ def claim(
 
 def job(end: str = "", reason: str = "", wanted: str = "", size: str = "20Gi", **meta: Any) -> Job:
     label = ModelDownload(wanted or wanted_digest(model().spec), "c1").label
-    labels = {MODEL_LABEL: "u1", WANTED_LABEL: label, SIZE_LABEL: size}
+    settings = settings_digest(model().spec)
+    labels = {MODEL_LABEL: "u1", WANTED_LABEL: label, SIZE_LABEL: size, SETTINGS_LABEL: settings}
     known: dict[str, Any] = {"labels": labels, "owner_references": OWNERS}
     conditions = [ObservedCondition(type=end, status="True", reason=reason)] if end else []
     found = Meta(

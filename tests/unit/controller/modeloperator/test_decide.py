@@ -258,6 +258,20 @@ def test_the_job_of_an_earlier_source_is_deleted_first() -> None:
     assert not any(isinstance(action, StartModelDownload) for action in actions(view))
 
 
+@pytest.mark.parametrize("changed", [{"nodeSelector": {"disk": "large"}}, {"credentialsSecret": "other"}])
+@pytest.mark.parametrize("end", ["", "Failed"])
+def test_a_job_with_another_node_selector_or_secret_is_replaced(end: str, changed: dict[str, Any]) -> None:
+    """Its pod may be unschedulable for hours, and a Job cannot change its pods."""
+    view = build.view(build.model(build.begun(), **changed), claim=build.claim(), job=build.job(end))
+    assert DeleteModelJob() in actions(view)
+    assert "was created for an earlier spec" in written(view).message
+    of_older_release = build.job(
+        end, labels={k: v for k, v in build.job().metadata.labels.items() if "settings" not in k}
+    )
+    kept = build.view(build.model(build.begun(), **changed), claim=build.claim(), job=of_older_release)
+    assert DeleteModelJob() not in actions(kept)
+
+
 def test_a_claim_that_never_binds_is_reported_with_its_provisioner() -> None:
     storage = StorageClass(metadata=build.model().metadata, provisioner="ebs.example.com")
     view = build.view(claim=build.claim("Pending"), job=build.job(), storage_class=storage)
