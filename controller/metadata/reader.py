@@ -37,7 +37,7 @@ class MetadataReader:
     on_done: Callable[[ModelKey], None]
     _results: dict[ModelKey, tuple[str, Reading]] = field(default_factory=dict, init=False)
     _ended: dict[ModelKey, tuple[str, float]] = field(default_factory=dict, init=False)
-    _running: dict[tuple[ModelKey, str], asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _running: dict[ModelKey, tuple[str, asyncio.Task[None]]] = field(default_factory=dict, init=False)
     _slots: FairSlots = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,31 +58,41 @@ class MetadataReader:
         self._results.pop(key, None)
 
     def forget(self, key: ModelKey) -> None:
-        """Drop the state of a deleted object."""
+        """Drop the state of a deleted object, and end its reading."""
+        self._cancel(key)
         self._results.pop(key, None)
         self._ended.pop(key, None)
 
     def start(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:
-        """Read a model, unless it is being read or was read within the last minutes."""
-        run, (last, ended) = (key, identity), self._ended.get(key, ("", 0.0))
+        """Read a model, unless it is being read or was read within the last minutes; end a reading of other files."""
+        (running, _), (last, ended) = self._running.get(key, ("", None)), self._ended.get(key, ("", 0.0))
         settling = last == identity and self.clock() - ended < _SETTLE_S
-        if run not in self._running and not settling:
-            task = self._running[run] = asyncio.create_task(self._run(key, demand, resolution, identity))
-            task.add_done_callback(lambda _: self._done(run))
+        if running != identity and not settling:
+            self._cancel(key)
+            task = asyncio.create_task(self._run(key, demand, resolution, identity))
+            self._running[key] = identity, task
+            task.add_done_callback(lambda done: self._done(key, identity, done))
 
     async def stop(self) -> None:
         """Cancel running readings and drop unrecorded results, because another replica may lead from now on."""
-        running = list(self._running.values())
+        running = [task for _, task in self._running.values()]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         self._results.clear()
         self._ended.clear()
 
-    def _done(self, run: tuple[ModelKey, str]) -> None:
-        self._running.pop(run, None)
-        if self.result_of(*run) is not None:
-            self.on_done(run[0])
+    def _cancel(self, key: ModelKey) -> None:
+        """End the reading of a model; otherwise a tenant who changes models fast could queue readings without limit."""
+        _, task = self._running.pop(key, ("", None))
+        if task is not None:
+            task.cancel()
+
+    def _done(self, key: ModelKey, identity: str, task: asyncio.Task[None]) -> None:
+        if self._running.get(key, ("", None))[1] is task:
+            del self._running[key]
+        if self.result_of(key, identity) is not None:
+            self.on_done(key)
 
     async def _run(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:
         async with self._slots.slot(demand.namespace):

@@ -104,6 +104,25 @@ async def test_the_same_files_are_not_read_again_within_ten_minutes(service: Rea
     await service.read(resolution)
 
 
+async def test_a_reading_of_other_files_ends_the_one_before(service: ReaderRig, model: Path) -> None:
+    resolution = service.keep(listed(service, model))
+    for identity in ("first", "second"):
+        service.reader.start(KEY, demand(), resolution, identity)
+    assert (await service.read(resolution, identity="third")).metadata
+    assert service.done.empty()
+    assert service.reader.result_of(KEY, "first") is None
+
+
+async def test_the_reading_of_a_deleted_model_ends(service: ReaderRig, model: Path) -> None:
+    before = asyncio.all_tasks()
+    service.reader.start(KEY, demand(), service.keep(listed(service, model)), ONE)
+    (reading,) = asyncio.all_tasks() - before
+    service.reader.forget(KEY)
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert service.done.empty()
+
+
 async def test_a_file_that_changed_since_it_was_listed_is_not_read(service: ReaderRig, model: Path) -> None:
     resolution = service.keep(listed(service, model))
     (model / "config.json").write_text(json.dumps({"model_type": "another"}))
