@@ -85,15 +85,15 @@ class DriftChecker:
 
     def reset(self, uid: str) -> None:
         """Discard an earlier result, because the source has just been resolved."""
-        self._results.pop(uid, None)
+        self.forget(uid)
         self._due[uid] = self.clock() + self._pause_s()
-        if task := self._running.get(uid):
-            task.cancel()
 
     def forget(self, uid: str) -> None:
-        """Drop the state of a deleted object."""
+        """Drop the state of a deleted object, and end its check, which would leave a result behind."""
         self._results.pop(uid, None)
         self._due.pop(uid, None)
+        if task := self._running.get(uid):
+            task.cancel()
 
     async def stop(self) -> None:
         """Cancel running checks and drop all results, because another replica may lead from now on."""

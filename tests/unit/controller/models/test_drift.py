@@ -110,6 +110,20 @@ async def test_a_drift_check_under_way_is_discarded_when_the_source_is_resolved(
     assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
 
 
+async def test_a_drift_check_ends_with_its_object_and_leaves_nothing_behind() -> None:
+    looking = Looking()
+    looking.released.clear()
+    looking.watch.start(ModelKey("ClusterModelCache", "", "m"), demand("m"))
+    async with asyncio.timeout(60):
+        await looking.begun.get()
+    looking.watch.forget("uid-m")
+    looking.released.set()
+    async with asyncio.timeout(60):
+        await looking.done.get()
+    assert looking.watch.upstream_of("uid-m", demand("m").uri) is None
+    assert not looking.watch._due
+
+
 async def test_a_failure_is_checked_again_soon_and_a_refusal_after_a_period() -> None:
     looking = Looking(answers={"uid-m": Unreachable("no route"), "uid-n": AuthDenied("no")})
     await looking.check("m")
