@@ -85,6 +85,19 @@ def test_a_deleted_pod_gets_its_claims_back(site: Site) -> None:
     site.delete(KIND, job)
 
 
+def test_a_claim_that_is_deleted_before_its_pod_starts_is_recreated(site: Site) -> None:
+    job = train(site)
+    ((name, before),) = wait_claims(site, job, 1).items()
+    wait_phase(site, job, "Pending", 1)
+    site.api.delete(f"{CLAIMS}/{name}")
+    site.until(
+        lambda: any(c["metadata"]["uid"] != before["metadata"]["uid"] for c in owned(site, CLAIMS, job).values()),
+        "the claim to be recreated",
+    )
+    running(site, job)
+    site.delete(KIND, job)
+
+
 def test_a_replica_reuses_its_claim_after_scaling_down_and_up(site: Site) -> None:
     job = train(site, roles={"Worker": role(2)})
     running(site, job, 2)
