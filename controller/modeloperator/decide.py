@@ -117,7 +117,8 @@ def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
     if not is_of(job, view.model.metadata):
         return _taken(view, job, "Job")
     if job.metadata.deletion_timestamp is not None:
-        return [_write(view, "Pending", "Starting", f"an earlier Job {name} is being deleted"), Requeue(_AGAIN_S)]
+        message = f"an earlier Job {name} is being deleted; the next one starts once its pods have ended"
+        return [_write(view, "Pending", "Starting", message), Requeue(_AGAIN_S)]
     if job.metadata.labels.get(WANTED_LABEL) != download.label or _has_other_settings(view, job):
         message = f"Job {name}, which was created for an earlier spec, is deleted first"
         return [DeleteModelJob(), _write(view, "Pending", "Starting", message), Requeue(_AGAIN_S)]

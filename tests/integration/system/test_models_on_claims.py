@@ -163,6 +163,31 @@ def test_a_new_version_is_downloaded_beside_the_old_files_and_then_served(site: 
     site.until(lambda: not holds(site.status(KIND, model), "Updating"), "the update to be over")
 
 
+def test_a_download_waits_for_the_pod_of_the_one_that_it_replaces(site: Site) -> None:
+    """Both would write to the same claim."""
+    model = declare(site, version="1")
+    first = job_of(site, model)
+    volume_for(site, f"model-{model}")
+    query, pods = f"{PODS}?labelSelector=batch.kubernetes.io/job-name={first['metadata']['name']}", list[Json]()
+
+    def runs() -> bool:
+        pods[:] = [pod for pod in site.api.get(query)["items"] if pod["status"].get("phase") == "Running"]
+        return bool(pods)
+
+    site.until(runs, "the pod to run")
+    pod, held = pods[0]["metadata"], "example.com/held"
+    path = f"{PODS}/{pod['name']}"
+    site.api.patch(path, {"metadata": {"finalizers": [*pod["finalizers"], held]}})
+    site.api.patch(path_of(model), {"spec": {"version": "2"}})
+    site.until(lambda: "deletionTimestamp" in site.api.get(path)["metadata"], "the pod to be deleted")
+    site.until(lambda: "is being deleted" in site.status(KIND, model).get("message", ""), "the Model to wait")
+    site.api.patch(path, {"metadata": {"finalizers": None}})
+    again = job_of(site, model, but=first["metadata"]["uid"])
+    (to,) = (a for a in again["spec"]["template"]["spec"]["containers"][0]["args"] if a.startswith("--to="))
+    assert kept(again) == [to.replace("--to=/models/", "--keep=")]  # what the first left at the root is removed
+    site.delete(KIND, model)
+
+
 def test_an_update_keeps_the_versions_that_running_pods_mount(site: Site) -> None:
     model = ready(site, version="1")
     whole = {"name": "m", "mountPath": "/m", "readOnly": True}
