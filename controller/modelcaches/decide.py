@@ -74,7 +74,8 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
 def _resolve(view: ModelCacheView) -> list[Action]:
     actions: list[Action] = [Resolve()] if view.may_resolve else []
     if view.failure is None:
-        return [*actions, WriteCacheStatus("Pending", "Resolving", f"listing the files of {view.demand.uri}")]
+        write = WriteCacheStatus("Pending", "Resolving", f"listing the files of {view.demand.uri}")
+        return [*actions, write, Requeue(RECHECK_S)]
     failure = view.failure
     return [
         *actions,

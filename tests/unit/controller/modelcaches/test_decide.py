@@ -70,6 +70,12 @@ def test_a_new_cache_gets_a_finalizer_and_is_resolved_before_it_gets_a_claim() -
     assert written(view()).fields["manifest_digest"] == RESOLVED.manifest
 
 
+def test_a_source_that_may_not_be_asked_yet_is_asked_later() -> None:
+    seen = view(answer=None, may_resolve=False)
+    assert not has(Resolve, seen)
+    assert one(Requeue, seen).after_s == 20, "nothing else would wake the cache"
+
+
 def test_a_source_that_does_not_answer_is_reported_with_its_reason() -> None:
     seen = view(answer=None, failure=Obstacle("AuthDenied", "no", retryable=False), may_resolve=False)
     assert not has(Resolve, seen)
