@@ -23,7 +23,7 @@ from controller.modelcaches.actions import (
     ProvisionStorage,
     WriteCacheStatus,
 )
-from controller.modelcaches.download_steps import changed_template, decide_job, settled_fields
+from controller.modelcaches.download_steps import changed_template, decide_job, pause_of, settled_fields
 from controller.modelcaches.removal_steps import decide_deleted, job_removal, running_job_removal
 from controller.modelcaches.templates import StorageManifest, is_of_template, template_of, wanted_bytes
 from controller.modelcaches.view import ModelCacheView
@@ -34,6 +34,7 @@ from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.api.core import PersistentVolume
 from shared.quantity import format_bytes
 
+_NO_PAUSE = {"retry_at": ""}  # for reasons other than a failed download
 _RELEASED = ("Released", "Failed")  # phases of a volume whose claim is gone
 
 
@@ -47,11 +48,11 @@ def decide(view: ModelCacheView, now: datetime, finalizer_s: float) -> list[Acti
         return _decide_complete(view)
     if view.problems:
         reason, message = view.problems[0]
-        write = WriteCacheStatus("Failed", reason, message, is_stalled=True)
+        write = WriteCacheStatus("Failed", reason, message, is_stalled=True, fields=_NO_PAUSE)
         return [Withdraw(), *running_job_removal(view), write, Requeue(IDLE_S)]
     resolution = view.answer or view.demand.resolution
     if resolution is None:
-        return _resolve(view)
+        return _resolve(view, now)
     return _decide_claim(view, resolution, now)
 
 
@@ -71,17 +72,18 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
     return [Withdraw(), WriteCacheStatus("Ready", READY, message, fields=settled_fields(view, percent=100))]
 
 
-def _resolve(view: ModelCacheView) -> list[Action]:
+def _resolve(view: ModelCacheView, now: datetime) -> list[Action]:
+    """List the files, after the pause if the source changed, and at once if another selection is wanted."""
+    if view.cache.status.selection == view.demand.selection.key and (pause := pause_of(view, now)):
+        return pause
     actions: list[Action] = [Resolve()] if view.may_resolve else []
     if view.failure is None:
-        write = WriteCacheStatus("Pending", "Resolving", f"listing the files of {view.demand.uri}")
+        message = f"listing the files of {view.demand.uri}"
+        write = WriteCacheStatus("Pending", "Resolving", message, fields=_NO_PAUSE)
         return [*actions, write, Requeue(RECHECK_S)]
-    failure = view.failure
-    return [
-        *actions,
-        WriteCacheStatus("Failed", failure.reason, failure.message, is_stalled=not failure.retryable),
-        Requeue(RECHECK_S),
-    ]
+    failure, stalled = view.failure, not view.failure.retryable
+    write = WriteCacheStatus("Failed", failure.reason, failure.message, is_stalled=stalled, fields=_NO_PAUSE)
+    return [*actions, write, Requeue(RECHECK_S)]
 
 
 def _decide_claim(view: ModelCacheView, resolution: Resolution, now: datetime) -> list[Action]:

@@ -97,14 +97,8 @@ def _start(
         message = f"Job {earlier.name}, which downloads another revision or selection, is deleted first"
         write = WriteCacheStatus("pvcCreated", "Starting", message, fields=fields)
         return [DeleteJob(earlier), write, Requeue(BUSY_S)]
-    status, refreshed = view.cache.status, view.demand.refresh_pending
-    wait_s = (datetime.fromisoformat(status.retry_at) - now).total_seconds() if status.retry_at else 0.0
-    ready = condition_of(status.conditions, "Ready")
-    if wait_s > 0 and not refreshed and ready is not None:
-        return [
-            WriteCacheStatus("Failed", ready.reason, ready.message, is_stalled=ready.reason in _NEEDS_ACTION),
-            Requeue(wait_s),
-        ]
+    if pause := pause_of(view, now):
+        return pause
     if view.job_refused:
         message = f"the download's Job cannot be created: {view.job_refused}"
         return [WriteCacheStatus("Failed", "JobRefused", message, fields=fields), Requeue(REFUSED_S)]
@@ -151,6 +145,21 @@ def _failed(view: ModelCacheView, failure: DownloadFailed, fields: dict[str, Any
         WriteCacheStatus("Failed", failure.reason, message, is_stalled=stalled, fields=fields),
         Requeue(wait.total_seconds()),
     ]
+
+
+def pause_of(view: ModelCacheView, now: datetime) -> list[Action]:
+    """Return the actions in the pause after a failed attempt; empty if there is none.
+
+    `retry_at` is set only while Ready says why the attempt failed, so the status stays as it is.
+    """
+    status = view.cache.status
+    ready = condition_of(status.conditions, "Ready")
+    if not status.retry_at or view.demand.refresh_pending or ready is None:
+        return []
+    wait_s = (datetime.fromisoformat(status.retry_at) - now).total_seconds()
+    stalled = ready.reason in _NEEDS_ACTION
+    write = WriteCacheStatus("Failed", ready.reason, ready.message, is_stalled=stalled)
+    return [write, Requeue(wait_s)] if wait_s > 0 else []
 
 
 def _pause(reason: str, attempts: int) -> timedelta:

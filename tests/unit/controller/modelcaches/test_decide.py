@@ -212,6 +212,23 @@ def test_a_refresh_ends_the_pause_of_a_failed_download() -> None:
     assert written(view(asked, claim=claim())).fields["refreshed"] == "now"
 
 
+def test_another_selection_ends_the_pause_of_a_failed_download() -> None:
+    status = status_of(cache(), written(failed("PickleRefused")), STAMP)
+    corrected = cache(status=status, allow_patterns=["*.safetensors"])
+    listing = view(corrected, claim=claim(), answer=None)
+    assert has(Resolve, listing)
+    answer = replace(RESOLVED, selection=listing.demand.selection.key)
+    listed = cache(status=status_of(corrected, written(listing), STAMP), allow_patterns=["*.safetensors"])
+    assert has(StartDownload, view(listed, claim=claim(), answer=answer))
+
+
+def test_a_corrected_problem_ends_the_pause_of_a_failed_download() -> None:
+    status = status_of(cache(), written(failed("AuthDenied")), STAMP)
+    refused = view(cache(status=status), claim=claim(), problems=(("SourceNotAllowed", "no"),))
+    allowed = view(cache(status=status_of(refused.cache, written(refused), STAMP)), claim=claim())
+    assert has(StartDownload, allowed), "the reason would stay until the pause is over"
+
+
 def test_a_refresh_keeps_the_name_of_a_running_job() -> None:
     found = cache()
     asked = msgspec.structs.replace(
@@ -232,10 +249,14 @@ def test_a_new_claim_clears_the_pause_of_an_earlier_download() -> None:
     assert written(view(paused)).fields["retry_at"] == ""
 
 
-def test_a_source_that_moved_is_resolved_again() -> None:
+def test_a_source_that_moved_is_resolved_again_after_the_pause() -> None:
     status = status_of(cache(), written(failed("SourceChanged")), STAMP)
     assert status.source == status.manifest_digest == ""
-    assert has(Resolve, view(cache(status=status), claim=claim(), answer=None))
+    seen = view(cache(status=status), claim=claim(), answer=None)
+    assert result(seen) == ("Failed", "SourceChanged"), "and not that its files are being listed"
+    assert Requeue(15) in actions(seen)
+    assert not has(Resolve, seen)
+    assert has(Resolve, seen, seconds=16)
     moved = view(claim=claim(), job=job("Complete"), pods=(pod("Succeeded", DownloadReport(revision="r2")),))
     assert result(moved) == ("Failed", "SourceChanged")
 
