@@ -73,7 +73,7 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
 
 
 def _resolve(view: ModelCacheView, now: datetime) -> list[Action]:
-    """List the files, after the pause if the source changed, and at once if another selection is wanted."""
+    """List the files, after the pause if a download failed, but at once if another selection is wanted."""
     if view.cache.status.selection == view.demand.selection.key and (pause := pause_of(view, now)):
         return pause
     actions: list[Action] = [Resolve()] if view.may_resolve else []

@@ -26,7 +26,7 @@ from controller.modelcaches.templates import is_of_template
 from controller.modelcaches.view import ModelCacheView
 from controller.placement.demand import Resolution
 from shared.api.meta import condition_of
-from shared.errors import SourceChanged
+from shared.errors import RevisionNotFound, SourceChanged
 from shared.kube.objects import timestamp
 from shared.quantity import format_bytes
 from shared.uri.git import GitUri
@@ -48,6 +48,8 @@ _NEEDS_ACTION = frozenset(
         "UnsafePath",
     )
 )
+# The source no longer has what it was resolved to; a Job for the same revision would fail again.
+_RESOLVED_AGAIN = (SourceChanged.__name__, RevisionNotFound.__name__)
 
 
 def current_job(view: ModelCacheView) -> str:
@@ -133,8 +135,8 @@ def _failed(view: ModelCacheView, failure: DownloadFailed, fields: dict[str, Any
     attempts = view.cache.status.attempts + 1
     wait = _pause(failure.reason, attempts)
     at = now + wait
-    if failure.reason == SourceChanged.__name__:
-        fields = fields | {"source": "", "manifest_digest": ""}  # it is resolved again
+    if failure.reason in _RESOLVED_AGAIN:
+        fields = fields | {"source": "", "manifest_digest": ""}
     fields = fields | {"attempts": attempts, "retry_at": timestamp(at)}
     message = (
         f"{failure.message}; attempt {attempts + 1} starts at {at.strftime('%H:%M UTC')}, or at once when annotation "

@@ -249,14 +249,18 @@ def test_a_new_claim_clears_the_pause_of_an_earlier_download() -> None:
     assert written(view(paused)).fields["retry_at"] == ""
 
 
-def test_a_source_that_moved_is_resolved_again_after_the_pause() -> None:
-    status = status_of(cache(), written(failed("SourceChanged")), STAMP)
+@pytest.mark.parametrize(("reason", "pause_s"), [("SourceChanged", 15), ("RevisionNotFound", 900)])
+def test_a_source_that_moved_is_resolved_again_after_the_pause(reason: str, pause_s: float) -> None:
+    status = status_of(cache(), written(failed(reason)), STAMP)
     assert status.source == status.manifest_digest == ""
     seen = view(cache(status=status), claim=claim(), answer=None)
-    assert result(seen) == ("Failed", "SourceChanged"), "and not that its files are being listed"
-    assert Requeue(15) in actions(seen)
+    assert result(seen) == ("Failed", reason), "and not that its files are being listed"
+    assert Requeue(pause_s) in actions(seen)
     assert not has(Resolve, seen)
-    assert has(Resolve, seen, seconds=16)
+    assert has(Resolve, seen, seconds=pause_s + 1)
+
+
+def test_a_job_for_another_revision_than_that_of_the_status_fails() -> None:
     moved = view(claim=claim(), job=job("Complete"), pods=(pod("Succeeded", DownloadReport(revision="r2")),))
     assert result(moved) == ("Failed", "SourceChanged")
 
