@@ -111,7 +111,7 @@ def _decide_claim(view: ModelCacheView, resolution: Resolution, now: datetime) -
 def _provision(view: ModelCacheView, resolution: Resolution, fields: dict[str, Any]) -> list[Action]:
     size, fields = wanted_bytes(view.cache, resolution.size_bytes), fields | {"percent": 0, "retry_at": ""}
     manifest = StorageManifest(view.cache.metadata, view.claim_name, size, template_of(view.cache))
-    if view.volume is not None and view.volume.status.phase in _RELEASED:
+    if view.volume is not None and (view.volume.spec.claim_ref.uid or view.volume.status.phase in _RELEASED):
         return _replace_volume(view.volume, fields)
     failure = view.creation_failure
     if failure is None:
@@ -125,11 +125,15 @@ def _provision(view: ModelCacheView, resolution: Resolution, fields: dict[str, A
 
 
 def _replace_volume(volume: PersistentVolume, fields: dict[str, Any]) -> list[Action]:
-    """Delete the volume of a claim that is gone, because it would never be bound to the next claim."""
-    name, going = volume.metadata.name, volume.metadata.deletion_timestamp is not None
-    message = f"PersistentVolume {name} still belongs to a deleted claim; Larder recreates it first"
+    """Delete the volume of a claim that is gone, because it would never be bound to the next claim.
+
+    The claim may be missing only from the cache, so nothing is deleted before Kubernetes has released the volume.
+    """
+    meta = volume.metadata
+    message = f"PersistentVolume {meta.name} still belongs to a deleted claim; Larder recreates it first"
     write = WriteCacheStatus("Pending", "Provisioning", message, fields=fields)
-    return [Withdraw(), *([] if going else [DeleteCacheVolume(volume.metadata)]), write, Requeue(BUSY_S)]
+    may_go = volume.status.phase in _RELEASED and meta.deletion_timestamp is None
+    return [Withdraw(), *([DeleteCacheVolume(meta)] if may_go else []), write, Requeue(BUSY_S)]
 
 
 def _recorded(resolution: Resolution) -> dict[str, Any]:

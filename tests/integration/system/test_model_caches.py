@@ -127,6 +127,23 @@ def test_a_pv_spec_creates_a_bound_volume_and_claim_that_are_deleted_with_the_ca
     assert not site.api.answers(f"{VOLUMES}/{name}")
 
 
+def test_a_claim_with_a_volume_of_larder_is_bound_again_after_it_was_deleted_by_hand(site: Site) -> None:
+    csi = {"driver": CSI_DRIVER, "volumeHandle": site.name("bucket"), "volumeAttributes": {"bucketName": "models"}}
+    cache = declare(site, pvcSpec={}, pvSpec={"csi": csi, "capacity": {"storage": "1Gi"}})
+
+    def bound_uid() -> str:
+        found = site.api.get(f"{CLAIMS}?fieldSelector=metadata.name={cache}")["items"]
+        return next((c["metadata"]["uid"] for c in found if c["status"].get("phase") == "Bound"), "")
+
+    site.until(lambda: bool(bound_uid()), "the claim to be bound")
+    job = job_of(site, cache)
+    report(site, job, "Succeeded", DownloadReport(revision=site.status(KIND, cache)["resolvedRevision"]))
+    site.wait_ready(KIND, cache)
+    first = bound_uid()
+    site.api.delete(f"{CLAIMS}/{cache}")
+    site.until(lambda: bound_uid() not in ("", first), "another claim to be bound")
+
+
 def test_a_kserve_pod_gets_the_claim_in_place_of_its_download(site: Site) -> None:
     uri = site.push()
     cache = ready(site, uri)

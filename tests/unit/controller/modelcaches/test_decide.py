@@ -27,7 +27,7 @@ from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
 from controller.models.view import Obstacle
 from controller.provisioning.creation_failure import CreationFailure
 from controller.volumes.decide import DeleteClaim
-from shared.api.core import PersistentVolume, StatusWithConditions, StorageClass
+from shared.api.core import ClaimRef, PersistentVolume, StatusWithConditions, StorageClass, VolumeSpec
 from shared.api.meta import Condition
 from shared.api.model_cache import ModelCacheStatus
 from shared.download_report import DownloadReport
@@ -402,6 +402,16 @@ def test_a_volume_of_a_claim_that_is_gone_is_recreated() -> None:
     assert not has(ProvisionStorage, seen)
     assert result(seen) == ("Pending", "Provisioning")
     assert has(ProvisionStorage, view(volume=_volume())), "a volume that waits for its claim is kept"
+
+
+def test_no_claim_is_created_for_a_volume_that_is_not_released_yet() -> None:
+    reserved = VolumeSpec(claim_ref=ClaimRef(namespace="team", name="llama", uid="c1"))
+    bound = msgspec.structs.replace(_volume(), spec=reserved, status=StatusWithConditions(phase="Bound"))
+    seen = view(volume=bound)
+    assert not has(ProvisionStorage, seen), "it would stay Pending, because the volume belongs to the earlier one"
+    assert not has(DeleteCacheVolume, seen), "the cached state may lag behind a claim that exists"
+    assert result(seen) == ("Pending", "Provisioning")
+    assert Requeue(5) in actions(seen)
 
 
 def test_a_foreign_claim_is_never_deleted() -> None:
