@@ -154,7 +154,7 @@ class ModelCacheObserver:
 
     async def _with_storage(self, view: ModelCacheView) -> ModelCacheView:
         claim, volume, storage_class = view.claim, None, None
-        if view.cache.spec.pv_spec:
+        if view.cache.spec.pv_spec or view.demand.deleting:  # a pvSpec may have been removed, but not its volume
             volume = await self._volume(view)
         elif claim is not None and claim.status.phase != "Bound" and (name := claim.spec.storage_class_name):
             storage_class = await get_object(self.kube, f"{STORAGE_CLASSES}/{name}", StorageClass)

@@ -47,7 +47,7 @@ def decide_deleted(view: ModelCacheView, now: datetime, finalizer_s: float) -> l
     end = deleted + timedelta(seconds=finalizer_s)
     steps = _removals(view)
     if not steps or now >= end:
-        return [RemoveFinalizer()]
+        return [*_volume_removal(view), RemoveFinalizer()]
     waits = WriteCacheStatus("Deleting", "Deleting", f"claim {view.claim_name} is being deleted")
     return [*(step for step in steps if step is not None), waits, Requeue(BUSY_S)]
 
@@ -61,6 +61,14 @@ def _removals(view: ModelCacheView) -> list[Removal | None]:
         going = view.claim.metadata.deletion_timestamp is not None
         found.append(None if going else DeleteClaim(view.claim.metadata))
     elif view.volume is not None:
-        going = view.volume.metadata.deletion_timestamp is not None
-        found.append(None if going else DeleteCacheVolume(view.volume.metadata))
+        found += _volume_removal(view) or [None]
     return found
+
+
+def _volume_removal(view: ModelCacheView) -> list[DeleteCacheVolume]:
+    """Return the deletion of the volume: Kubernetes deletes Job and claim with the cache, but not the volume.
+
+    A volume that is deleted before its claim stays until the claim is gone.
+    """
+    found = view.volume
+    return [DeleteCacheVolume(found.metadata)] if found and found.metadata.deletion_timestamp is None else []

@@ -391,6 +391,12 @@ def test_the_job_claim_and_volume_of_an_unused_deleted_cache_are_deleted() -> No
     assert has(RemoveFinalizer, free, seconds=601), "a claim that is not deleted does not block the cache forever"
 
 
+def test_a_volume_that_larder_created_never_outlasts_its_cache() -> None:
+    late = view(cache(deleted=True, status=READY), claim=claim(), volume=_volume(), users=())
+    assert not has(DeleteCacheVolume, late), "its claim is deleted first"
+    assert actions(late, seconds=601) == [DeleteCacheVolume(_volume().metadata), RemoveFinalizer()]
+
+
 def _volume() -> Any:
     return PersistentVolume(metadata=Meta(name="llama-team", uid="v1"))
 

@@ -13,7 +13,7 @@ from controller.modelcaches.observe import ModelCacheObserver
 from controller.models.resolver import Resolver
 from controller.sources.credentials import Secrets
 from controller.state.cluster_state import ClusterState
-from shared.api.core import Pod
+from shared.api.core import VOLUMES, Pod
 from shared.api.model_cache import ModelCacheStatus
 from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
@@ -44,6 +44,18 @@ def job_body(*, ours: bool) -> Any:
     body = msgspec.to_builtins(job())
     body["metadata"] |= {"name": JOB, "labels": {"larder.dev/model-cache": "u1"} if ours else {}}
     return body
+
+
+async def test_the_volume_of_a_deleted_cache_is_found_although_pv_spec_was_removed(tmp_path: Path) -> None:
+    labels = {"larder.dev/model-cache": "u1"}
+    volume = {"metadata": {"name": "llama-team", "labels": labels}, "spec": {"claimRef": {"namespace": "team"}}}
+    server = Objects({f"{VOLUMES}/llama-team": volume})
+    cluster = fresh_cluster()
+    cluster.model_caches.upsert(cache(deleted=True, status=RESOLVED))
+    async with connected(server.answer, tmp_path) as kube:
+        seen = await observer(kube, cluster).view(KEY, None)
+    assert seen is not None
+    assert seen.volume is not None
 
 
 @pytest.mark.parametrize("ours", [True, False])
