@@ -50,6 +50,7 @@ class ModelCacheReconciler:
     _running: dict[ModelCacheKey, frozenset[str]] = field(
         default_factory=dict, init=False
     )  # with the groups they reach
+    _creating: set[ModelCacheKey] = field(default_factory=set, init=False)
 
     async def take_over(self) -> None:
         """Learn which downloads run, before another one starts."""
@@ -69,11 +70,13 @@ class ModelCacheReconciler:
         if not self.enabled:
             await self._release(key)
             return None
+        position = self.creations.position(key)  # before the reads, which may miss what is created meanwhile
+        may_be_created = position is not None or key in self._creating
         view = await self.observer.view(key, self.creations.failure(key))
         if view is None:
             self._forget(key)
             return None
-        view = replace(view, position=self.creations.position(key))
+        view = replace(view, position=position, may_be_created=may_be_created)
         self._forget_previous(key, view.demand.uid)
         self._count(key, view)
         if view.job is None:
@@ -160,11 +163,19 @@ class ModelCacheReconciler:
     def _request(self, key: ModelCacheKey, manifest: StorageManifest) -> None:
         self.creations.request(
             key,
-            partial(self.actor.provision, manifest),
+            partial(self._provision, key, manifest),
             ProvisionOrder(manifest.cache.creation_timestamp, manifest.cache.name),
             self.creations.enqueue,
             {"namespace": key.namespace, "cache": key.name, "claim": manifest.claim},
         )
+
+    async def _provision(self, key: ModelCacheKey, manifest: StorageManifest) -> None:
+        """Create the objects, which a withdrawn request may still be doing."""
+        self._creating.add(key)
+        try:
+            await self.actor.provision(manifest)
+        finally:
+            self._creating.discard(key)
 
     def _forget_previous(self, key: ModelCacheKey, uid: str) -> None:
         """Drop the resolver's state for the object that had this key before."""

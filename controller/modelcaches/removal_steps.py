@@ -37,8 +37,11 @@ def decide_deleted(view: ModelCacheView, now: datetime, finalizer_s: float) -> l
     """Return what to do for a deleted cache: wait for its pods, then remove its objects, then its finalizer."""
     if not view.has_finalizer:
         return []
+    if view.may_be_created:
+        waits = WriteCacheStatus("Deleting", "Deleting", f"the creation of claim {view.claim_name} is being stopped")
+        return [Withdraw(), waits, Requeue(BUSY_S)]
     if view.users is None:
-        return [Withdraw(), ListClaimUsers()]
+        return [ListClaimUsers()]
     deleted = datetime.fromisoformat(view.cache.metadata.deletion_timestamp or "")
     if view.users:
         message = f"the cache is deleted once these pods have ended: {', '.join(view.users[:5])}"

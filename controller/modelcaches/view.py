@@ -26,6 +26,7 @@ class ModelCacheView:
         storage_class: The claim's class; read while the claim waits for its volume.
         creation_failure: Why the last attempt to create the claim failed.
         position: Place in the queue of claims to create; None if the claim is not queued.
+        may_be_created: Whether its claim or volume is queued or being created, so that it may exist without being seen.
         answer: A resolution that the status has not recorded yet.
         failure: Why the source could not be resolved.
         may_resolve: Whether the next resolution is due.
@@ -51,6 +52,7 @@ class ModelCacheView:
     storage_class: StorageClass | None = None
     creation_failure: CreationFailure | None = None
     position: int | None = None
+    may_be_created: bool = False
     answer: Resolution | None = None
     failure: Obstacle | None = None
     may_resolve: bool = True

@@ -26,7 +26,7 @@ from controller.modelcaches.view import ModelCacheView
 from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
 from controller.models.view import Obstacle
 from controller.provisioning.creation_failure import CreationFailure
-from controller.volumes.decide import DeleteClaim
+from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.api.core import ClaimRef, PersistentVolume, StatusWithConditions, StorageClass, VolumeSpec
 from shared.api.meta import Condition
 from shared.api.model_cache import ModelCacheStatus
@@ -389,6 +389,14 @@ def test_the_job_claim_and_volume_of_an_unused_deleted_cache_are_deleted() -> No
     assert has(DeleteCacheVolume, volume)
     assert actions(view(gone, users=())) == [RemoveFinalizer()]
     assert has(RemoveFinalizer, free, seconds=601), "a claim that is not deleted does not block the cache forever"
+
+
+def test_a_deleted_cache_waits_for_what_is_being_created_for_it() -> None:
+    seen = view(cache(deleted=True), may_be_created=True, users=())
+    assert has(Withdraw, seen)
+    assert not has(RemoveFinalizer, seen), "Kubernetes would delete the claim, but not the volume"
+    assert result(seen) == ("Deleting", "Deleting")
+    assert Requeue(5) in actions(seen)
 
 
 def test_a_volume_that_larder_created_never_outlasts_its_cache() -> None:

@@ -1,19 +1,31 @@
-"""What a reconcile of a ModelCache does while ModelCaches are disabled."""
+"""What a reconcile of a ModelCache does while ModelCaches are disabled, and while its storage is being created."""
 
+import asyncio
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
+from controller.downloads.progress import ProgressReader
+from controller.manager.event_recorder import EventRecorder
 from controller.modelcaches.act import ModelCacheActor
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.observe import ModelCacheObserver
 from controller.modelcaches.reconcile import ModelCacheReconciler
-from tests.builders.api_server import connected
+from controller.models.resolver import Resolver
+from controller.provisioning.creations import Creations
+from controller.provisioning.provisioner import Provisioner, ProvisionSettings
+from controller.sources.credentials import Secrets
+from shared.api.core import VOLUMES, pods_in
+from shared.api.model_cache import ModelCache, ModelCacheStatus
+from shared.kube.transport import Kube
+from shared.sources.settings import SourceSettings
+from tests.builders.api_server import connected, listed
 from tests.builders.cluster import fresh_cluster
-from tests.builders.model_caches import cache
+from tests.builders.model_caches import NOW, cache
 
 PATH = "/apis/serving.kserve.io/v1alpha1/namespaces/team/modelcaches/llama"
 KEY = ModelCacheKey("team", "llama")
@@ -42,3 +54,75 @@ async def test_a_disabled_controller_delays_no_deletion(tmp_path: Path, deleted:
         assert await reconciler.reconcile(KEY) is None
     assert stored["metadata"]["finalizers"] == left
     assert len(writes) == int(deleted)
+
+
+class SlowVolumes:
+    """An API server that creates volumes only once `proceed` is set."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {pods_in("team"): listed()}
+        self.is_asked, self.proceed = asyncio.Event(), asyncio.Event()
+
+    def put(self, found: ModelCache) -> None:
+        stored: dict[str, Any] = msgspec.to_builtins(found)
+        stored["metadata"]["resourceVersion"] = found.metadata.resource_version
+        self.objects[PATH] = stored
+
+    async def answer(self, request: web.Request) -> web.Response:
+        path = request.path.removesuffix("/status")
+        if request.method == "POST":
+            body = await request.json()
+            if path == VOLUMES:
+                self.is_asked.set()
+                await self.proceed.wait()
+            self.objects[f"{path}/{body['metadata'].get('name', '')}"] = body
+        elif request.method == "PUT":
+            self.objects[path] = await request.json()
+        elif path not in self.objects:
+            return web.json_response({"code": 404, "message": "not found"}, status=404)
+        return web.json_response(self.objects.pop(path) if request.method == "DELETE" else self.objects.get(path, {}))
+
+
+def reconciler_with(kube: Kube, woken: asyncio.Queue[ModelCacheKey]) -> tuple[ModelCacheReconciler, Provisioner]:
+    clock, none, cluster = asyncio.get_running_loop().time, cast("Any", None), fresh_cluster()
+    settings = ProvisionSettings(rate=1e6, burst=1e6, settle_s=0)
+    provisioner = Provisioner(settings, clock, CollectorRegistry(), none)
+    secrets = Secrets(kube, "larder-system", SourceSettings())
+    resolver = Resolver(secrets, none, SourceSettings(), clock, none)
+    progress = ProgressReader[ModelCacheKey](clock, none)
+    observer = ModelCacheObserver(cluster, kube, resolver, progress, lambda: NOW, frozenset(["d"]))
+    actor = ModelCacheActor(kube, EventRecorder(kube, lambda: NOW), secrets, none, lambda: NOW)
+    creations = Creations(provisioner, woken.put_nowait, clock)
+    return ModelCacheReconciler(observer, actor, creations, 600), provisioner
+
+
+async def test_a_deleted_cache_waits_for_a_volume_that_is_being_created(tmp_path: Path) -> None:
+    server, woken = SlowVolumes(), asyncio.Queue[ModelCacheKey]()
+    resolved = ModelCacheStatus(source="s3://models/llama", resolved_revision="r1", manifest_digest="d" * 64)
+    wanted: dict[str, Any] = {"status": resolved, "pv_spec": {"csi": {"driver": "d", "volumeHandle": "h"}}}
+
+    def declare(*, deleted: bool) -> None:
+        found = cache(deleted=deleted, **wanted)
+        meta = msgspec.structs.replace(found.metadata, resource_version="2" if deleted else "1")
+        found = msgspec.structs.replace(found, metadata=meta)
+        server.put(found)
+        reconciler.observer.cluster.model_caches.upsert(found)
+
+    async with connected(server.answer, tmp_path) as kube:
+        reconciler, provisioner = reconciler_with(kube, woken)
+        task = asyncio.create_task(provisioner.run())
+        declare(deleted=False)
+        await reconciler.reconcile(KEY)
+        await server.is_asked.wait()
+        declare(deleted=True)
+        for _ in range(2):  # withdraws the request, which is being served
+            await reconciler.reconcile(KEY)
+            assert server.objects[PATH]["metadata"]["finalizers"] == ["larder.dev/finalizer"]
+        server.proceed.set()
+        assert await woken.get() == KEY
+        for _ in range(2):
+            await reconciler.reconcile(KEY)
+        assert server.objects[PATH]["metadata"]["finalizers"] == []
+        assert not any(path.startswith(VOLUMES) for path in server.objects)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
