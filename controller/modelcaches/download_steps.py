@@ -57,7 +57,7 @@ def current_job(view: ModelCacheView) -> str:
     resolution = view.answer or view.demand.resolution
     if resolution is None or not view.claim_uid or view.is_complete:
         return ""
-    return job_name(view.demand.uid, view.claim_uid, resolution.revision, view.cache.status.attempts)
+    return job_name(view.cache, view.claim_uid, resolution.revision)
 
 
 def decide_job(view: ModelCacheView, resolution: Resolution, fields: dict[str, Any], now: datetime) -> list[Action]:
@@ -96,7 +96,10 @@ def _start(
 ) -> list[Action]:
     if view.outdated_job is not None:
         earlier = view.outdated_job.metadata
-        message = f"Job {earlier.name}, which downloads another revision or selection, is deleted first"
+        message = (
+            f"Job {earlier.name}, which was created for another revision, selection, nodeSelector or "
+            "credentialsSecret, is deleted first"
+        )
         write = WriteCacheStatus("pvcCreated", "Starting", message, fields=fields)
         return [DeleteJob(earlier), write, Requeue(BUSY_S)]
     if pause := pause_of(view, now):

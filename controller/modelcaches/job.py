@@ -35,9 +35,12 @@ class DownloadOrder:
     limit_bytes_s: int = 0
 
 
-def job_name(cache_uid: str, claim_uid: str, revision: str, attempt: int) -> str:
-    """Return the name of the Job of one attempt."""
-    return f"{JOB_PREFIX}{identity_of(cache_uid, claim_uid, revision, str(attempt))}"
+def job_name(cache: ModelCache, claim_uid: str, revision: str) -> str:
+    """Return the name of the Job of the present attempt; another for whatever a Job cannot change once it exists."""
+    spec, attempt = cache.spec, str(cache.status.attempts)
+    selector = [f"{name}={value}" for name, value in sorted(spec.node_selector.items())]
+    secret = [spec.credentials_secret] if spec.credentials_secret else []
+    return f"{JOB_PREFIX}{identity_of(cache.metadata.uid, claim_uid, revision, attempt, *selector, *secret)}"
 
 
 def download_job(

@@ -32,7 +32,7 @@ class ModelCacheView:
         may_resolve: Whether the next resolution is due.
         job: The Job of the current attempt.
         pods: Its pods.
-        outdated_job: A Job that still downloads an earlier revision or selection; only if the current attempt has none.
+        outdated_job: A Job that still runs for an earlier revision or spec; only if the current attempt has none.
         job_refused: Why the Job cannot be created.
         secret_refused: Why the Secret that the Job uses may not be used any more.
         percent: Progress that the Job's pod reported.

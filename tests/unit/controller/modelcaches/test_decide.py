@@ -237,6 +237,12 @@ def test_a_refresh_keeps_the_name_of_a_running_job() -> None:
     assert current_job(view(asked, claim=claim())) == current_job(view(found, claim=claim()))
 
 
+@pytest.mark.parametrize("spec", [{"node_selector": {"zone": "b"}}, {"credentials_secret": "hub"}])
+def test_a_corrected_spec_gets_another_job(spec: Any) -> None:
+    names = {current_job(view(found, claim=claim())) for found in (cache(), cache(**spec))}
+    assert len(names) == 2, "the existing one could wait for a node or a Secret until its deadline of six hours"
+
+
 def test_a_job_for_an_earlier_selection_is_deleted_first() -> None:
     seen = view(claim=claim(), outdated_job=job())
     assert one(DeleteJob, seen).seen == job().metadata

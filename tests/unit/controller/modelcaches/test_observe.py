@@ -76,7 +76,8 @@ async def test_only_one_page_of_the_pods_of_a_job_is_read(tmp_path: Path) -> Non
 
 
 async def test_a_missing_secret_of_a_running_download_is_reported(tmp_path: Path) -> None:
-    server = Objects({f"{JOBS}/{JOB}": job_body(ours=True), PODS: {"metadata": {}, "items": []}})
+    name = current_job(view(cache(credentials_secret="hub"), claim=claim()))
+    server = Objects({f"{JOBS}/{name}": job_body(ours=True), PODS: {"metadata": {}, "items": []}})
     async with connected(server.answer, tmp_path) as kube:
         seen = await observer(kube, cluster_with(credentials_secret="hub")).view(KEY, None)
     assert seen is not None
