@@ -8,6 +8,14 @@ _SELECTED_NODE = "volume.kubernetes.io/selected-node"  # on a claim whose pod th
 _NOT_BOUND_AFTER = timedelta(seconds=60)
 
 
+def lost_reason(claim: PersistentVolumeClaim) -> tuple[str, str] | None:
+    """Return the reason and the message if the volume of a claim is gone, else None."""
+    if claim.status.phase != "Lost":
+        return None
+    name = claim.metadata.name
+    return "ClaimLost", f"claim {name} lost its volume; delete the claim, and Larder downloads the model again"
+
+
 def unbound_reason(
     claim: PersistentVolumeClaim | None, storage_class: StorageClass | None, now: datetime, remedy: str
 ) -> tuple[str, str] | None:
@@ -22,6 +30,8 @@ def unbound_reason(
     if claim is None or claim.status.phase == "Bound":
         return None
     name, wanted = claim.metadata.name, claim.spec.storage_class_name
+    if (lost := lost_reason(claim)) is not None:
+        return lost
     if not wanted:
         return "StorageClassNotFound", f"claim {name} has no storage class, and the cluster has no default; {remedy}"
     if storage_class is None:

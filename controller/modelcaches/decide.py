@@ -12,6 +12,7 @@ A deleted cache waits for its pods; then its Job, its claim and its volume are d
 from datetime import datetime
 from typing import Any
 
+from controller.downloads.unbound_claim import lost_reason
 from controller.manager.actions import Requeue
 from controller.modelcaches.actions import (
     BUSY_S,
@@ -61,9 +62,8 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
     if claim is not None and claim.metadata.deletion_timestamp is not None:
         write = WriteCacheStatus("Failed", "ClaimTerminating", _terminating(view))
         return [Withdraw(), *job_removal(view), write, Requeue(BUSY_S)]
-    if claim is not None and claim.status.phase == "Lost":
-        message = f"claim {view.claim_name} lost its volume; delete the claim, and Larder downloads the model again"
-        return [Withdraw(), WriteCacheStatus("Failed", "ClaimLost", message, is_stalled=True), Requeue(IDLE_S)]
+    if claim is not None and (lost := lost_reason(claim)) is not None:
+        return [Withdraw(), WriteCacheStatus("Failed", *lost, is_stalled=True), Requeue(IDLE_S)]
     modes = ", ".join(sorted(claim.spec.access_modes)) if claim is not None else ""
     message = (
         f"{status.files} files, {format_bytes(status.size)}, are verified on claim {view.claim_name} ({modes}); pods "

@@ -309,6 +309,15 @@ def test_a_claim_that_gets_no_volume_names_its_class(fields: dict[str, Any], sec
         assert "'fast'" in write.message
 
 
+@pytest.mark.parametrize("status", [None, READY])
+@pytest.mark.parametrize("storage_class", ["fast", ""])
+def test_a_claim_that_lost_its_volume_is_reported(status: ModelCacheStatus | None, storage_class: str) -> None:
+    lost = claim("Lost", storage_class_name=storage_class)
+    write = written(view(cache(status=status), claim=lost, job=job(), storage_class=CLASS), seconds=61)
+    assert write.reason == "ClaimLost"
+    assert "delete the claim" in write.message
+
+
 def test_a_missing_default_storage_class_is_reported() -> None:
     write = written(view(claim=claim("Pending", storage_class_name=""), job=job()))
     assert write.reason == "StorageClassNotFound"
