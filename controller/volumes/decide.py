@@ -148,7 +148,7 @@ def _clean_up(view: VolumeView) -> list[Action]:
             return [ListPods()]
         return [Requeue(_LOOK_AGAIN_S)] if view.live_users else [DeleteClaim(view.claim.metadata)]
     if view.volume is not None and view.volume.metadata.deletion_timestamp is None:
-        return [DeleteVolume(view.volume)]
+        return [DeleteVolume(view.volume), Requeue(_LOOK_AGAIN_S)]  # a claim of that name may exist for a time
     return []
 
 

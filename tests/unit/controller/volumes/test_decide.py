@@ -85,8 +85,13 @@ def test_after_the_last_pod_the_claim_and_then_the_volume_is_deleted() -> None:
     assert decide(replace(kept, live_users=None)) == [Withdraw(), ListPods()]
     assert decide(kept) == [Withdraw(), DeleteClaim(claim().metadata)]
     assert decide(replace(kept, claim=claim(deletion_timestamp="now"))) == [Withdraw()]
-    assert decide(replace(UNUSED, volume=volume("c1"))) == [Withdraw(), DeleteVolume(volume("c1"))]
+    assert decide(replace(UNUSED, volume=volume("c1"))) == [Withdraw(), DeleteVolume(volume("c1")), Requeue(60.0)]
     assert decide(replace(UNUSED, volume=volume("c1", deletion_timestamp="now"))) == [Withdraw()]
+
+
+def test_a_volume_kept_by_a_foreign_claim_of_its_name_is_looked_at_again() -> None:
+    actions = decide(replace(UNUSED, claim=claim(), volume=volume()))
+    assert actions == [Withdraw(), DeleteVolume(volume()), Requeue(60.0)]
 
 
 def test_a_user_found_by_a_live_read_keeps_the_claim() -> None:
