@@ -72,6 +72,11 @@ class VolumeObserver:
         self._unused_since.pop(key, None)
         self._unbound_since.pop(key, None)
 
+    def clear(self) -> None:
+        """Forget how long states have lasted, because another replica may lead meanwhile."""
+        self._unused_since.clear()
+        self._unbound_since.clear()
+
     def _users(self, claim: Key) -> tuple[Pod, ...]:
         known = (self.cluster.users.get(pod) for pod in self.cluster.volumes.pods_of(claim))
         return tuple(sorted((p for p in known if p is not None), key=lambda p: p.metadata.creation_timestamp))

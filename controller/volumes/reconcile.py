@@ -58,6 +58,7 @@ class VolumeReconciler:
     async def stop(self) -> None:
         """Drop the state of this leadership."""
         self.creations.clear()
+        self.observer.clear()
 
     async def _apply(self, view: VolumeView, action: Action) -> None:
         match action:
