@@ -70,14 +70,14 @@ class ModelCacheReconciler:
         if not self.enabled:
             await self._release(key)
             return None
+        found = self.observer.cache(key)
+        self._forget_previous(key, found.metadata.uid if found is not None else "")
         position = self.creations.position(key)  # before the reads, which may miss what is created meanwhile
         may_be_created = position is not None or key in self._creating
         view = await self.observer.view(key, self.creations.failure(key))
         if view is None:
-            self._forget(key)
             return None
         view = replace(view, position=position, may_be_created=may_be_created)
-        self._forget_previous(key, view.demand.uid)
         self._count(key, view)
         if view.job is None:
             view = self.observer.with_limits(view, self._running)
@@ -178,16 +178,13 @@ class ModelCacheReconciler:
             self._creating.discard(key)
 
     def _forget_previous(self, key: ModelCacheKey, uid: str) -> None:
-        """Drop the resolver's state for the object that had this key before."""
+        """Drop the state of the object that had this key before: it is gone, or another one has its name."""
         previous = self._uids.pop(key, uid)
         if uid:
             self._uids[key] = uid
-        if previous != uid:
+        if not uid or previous != uid:
             self.observer.resolver.forget(previous)
-
-    def _forget(self, key: ModelCacheKey) -> None:
-        self._forget_previous(key, "")
-        self.creations.forget_failure(key)
-        self._running.pop(key, None)
-        self.creations.withdraw(key)
-        self.observer.progress.forget(key)
+            self.creations.withdraw(key)
+            self.creations.forget_failure(key)
+            self._running.pop(key, None)
+            self.observer.progress.forget(key)

@@ -1,4 +1,4 @@
-"""What a reconcile of a ModelCache does while ModelCaches are disabled, and while its storage is being created."""
+"""What a reconcile of a ModelCache does while ModelCaches are disabled, and what it knows of its own creations."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +19,7 @@ from controller.models.resolver import Resolver
 from controller.provisioning.creations import Creations
 from controller.provisioning.provisioner import Provisioner, ProvisionSettings
 from controller.sources.credentials import Secrets
-from shared.api.core import VOLUMES, pods_in
+from shared.api.core import VOLUMES, claims_in, pods_in
 from shared.api.model_cache import ModelCache, ModelCacheStatus
 from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
@@ -29,6 +29,7 @@ from tests.builders.model_caches import NOW, cache
 
 PATH = "/apis/serving.kserve.io/v1alpha1/namespaces/team/modelcaches/llama"
 KEY = ModelCacheKey("team", "llama")
+RESOLVED = ModelCacheStatus(source="s3://models/llama", resolved_revision="r1", manifest_digest="d" * 64)
 
 
 @pytest.mark.parametrize(("deleted", "left"), [(True, []), (False, ["larder.dev/finalizer"])])
@@ -57,9 +58,10 @@ async def test_a_disabled_controller_delays_no_deletion(tmp_path: Path, deleted:
 
 
 class SlowVolumes:
-    """An API server that creates volumes only once `proceed` is set."""
+    """An API server that creates volumes only once `proceed` is set, and no object of a collection in `refused`."""
 
     def __init__(self) -> None:
+        self.refused = set[str]()
         self.objects: dict[str, Any] = {pods_in("team"): listed()}
         self.is_asked, self.proceed = asyncio.Event(), asyncio.Event()
 
@@ -70,6 +72,8 @@ class SlowVolumes:
 
     async def answer(self, request: web.Request) -> web.Response:
         path = request.path.removesuffix("/status")
+        if request.method == "POST" and path in self.refused:
+            return web.json_response({"code": 403, "message": "exceeded quota"}, status=403)
         if request.method == "POST":
             body = await request.json()
             if path == VOLUMES:
@@ -96,25 +100,22 @@ def reconciler_with(kube: Kube, woken: asyncio.Queue[ModelCacheKey]) -> tuple[Mo
     return ModelCacheReconciler(observer, actor, creations, 600), provisioner
 
 
+def declare(server: SlowVolumes, reconciler: ModelCacheReconciler, found: ModelCache, **meta: str) -> None:
+    found = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, **meta))
+    server.put(found)
+    reconciler.observer.cluster.model_caches.upsert(found)
+
+
 async def test_a_deleted_cache_waits_for_a_volume_that_is_being_created(tmp_path: Path) -> None:
     server, woken = SlowVolumes(), asyncio.Queue[ModelCacheKey]()
-    resolved = ModelCacheStatus(source="s3://models/llama", resolved_revision="r1", manifest_digest="d" * 64)
-    wanted: dict[str, Any] = {"status": resolved, "pv_spec": {"csi": {"driver": "d", "volumeHandle": "h"}}}
-
-    def declare(*, deleted: bool) -> None:
-        found = cache(deleted=deleted, **wanted)
-        meta = msgspec.structs.replace(found.metadata, resource_version="2" if deleted else "1")
-        found = msgspec.structs.replace(found, metadata=meta)
-        server.put(found)
-        reconciler.observer.cluster.model_caches.upsert(found)
-
+    wanted: dict[str, Any] = {"status": RESOLVED, "pv_spec": {"csi": {"driver": "d", "volumeHandle": "h"}}}
     async with connected(server.answer, tmp_path) as kube:
         reconciler, provisioner = reconciler_with(kube, woken)
         task = asyncio.create_task(provisioner.run())
-        declare(deleted=False)
+        declare(server, reconciler, cache(**wanted), resource_version="1")
         await reconciler.reconcile(KEY)
         await server.is_asked.wait()
-        declare(deleted=True)
+        declare(server, reconciler, cache(deleted=True, **wanted), resource_version="2")
         for _ in range(2):  # withdraws the request, which is being served
             await reconciler.reconcile(KEY)
             assert server.objects[PATH]["metadata"]["finalizers"] == ["larder.dev/finalizer"]
@@ -124,5 +125,26 @@ async def test_a_deleted_cache_waits_for_a_volume_that_is_being_created(tmp_path
             await reconciler.reconcile(KEY)
         assert server.objects[PATH]["metadata"]["finalizers"] == []
         assert not any(path.startswith(VOLUMES) for path in server.objects)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_new_cache_of_the_same_name_does_not_inherit_a_refusal(tmp_path: Path) -> None:
+    server, woken = SlowVolumes(), asyncio.Queue[ModelCacheKey]()
+    server.refused.add(claims_in("team"))
+    async with connected(server.answer, tmp_path) as kube:
+        reconciler, provisioner = reconciler_with(kube, woken)
+        task = asyncio.create_task(provisioner.run())
+        declare(server, reconciler, cache(status=RESOLVED), resource_version="1")
+        await reconciler.reconcile(KEY)
+        assert await woken.get() == KEY
+        await reconciler.reconcile(KEY)
+        assert server.objects[PATH]["status"]["storageStatus"] == "Failed"
+        server.refused.clear()
+        declare(server, reconciler, cache(status=RESOLVED), resource_version="2", uid="u2")
+        await reconciler.reconcile(KEY)
+        assert server.objects[PATH]["status"]["storageStatus"] == "Pending"
+        assert await woken.get() == KEY
+        assert server.objects[f"{claims_in('team')}/llama"]["metadata"]["ownerReferences"][0]["uid"] == "u2"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
