@@ -25,12 +25,12 @@ async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ..
     return ()
 
 
-async def delete_job(kube: Kube, seen: Meta, *, after_pods: bool = False) -> None:
+async def delete_job(kube: Kube, seen: Meta) -> None:
     """Delete the Job that was read, with its pods; never a newer one of the same name.
 
-    With `after_pods`, it exists until its pods have ended, so that no other Job of its name starts beside them.
+    It exists until its pods have ended, so that no other pod writes to the same claim beside them.
     """
-    body = {"propagationPolicy": "Foreground" if after_pods else "Background", "preconditions": {"uid": seen.uid}}
+    body = {"propagationPolicy": "Foreground", "preconditions": {"uid": seen.uid}}
     with suppress(NotFound, Conflict):
         await kube.request("DELETE", _path(seen.namespace, seen.name), body=body)
 

@@ -69,6 +69,9 @@ def decide_job(view: ModelCacheView, resolution: Resolution, fields: dict[str, A
         message = f"the download was stopped: {view.secret_refused}; it continues once that is corrected"
         write = WriteCacheStatus("Failed", "JobRefused", message, fields=fields | {"job": name})
         return [*running_job_removal(view), write, Requeue(REFUSED_S)]
+    if view.job.metadata.deletion_timestamp is not None:
+        message = f"Job {name} is being deleted; the next one starts once its pods have ended"
+        return [WriteCacheStatus("pvcCreated", "Starting", message, fields=fields), Requeue(BUSY_S)]
     outcome = outcome_of(view.job, view.pods, now)
     match outcome:
         case DownloadRunning(is_downloading=True):
@@ -98,10 +101,11 @@ def _start(
         earlier = view.outdated_job.metadata
         message = (
             f"Job {earlier.name}, which was created for another revision, selection, nodeSelector or "
-            "credentialsSecret, is deleted first"
+            "credentialsSecret, is deleted first, with its pods"
         )
         write = WriteCacheStatus("pvcCreated", "Starting", message, fields=fields)
-        return [DeleteJob(earlier), write, Requeue(BUSY_S)]
+        removal = [DeleteJob(earlier)] if earlier.deletion_timestamp is None else []
+        return [*removal, write, Requeue(BUSY_S)]
     if pause := pause_of(view, now):
         return pause
     if view.job_refused:

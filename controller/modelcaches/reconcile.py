@@ -50,6 +50,7 @@ class ModelCacheReconciler:
     _running: dict[ModelCacheKey, frozenset[str]] = field(
         default_factory=dict, init=False
     )  # with the groups they reach
+    _manifests: dict[ModelCacheKey, StorageManifest] = field(default_factory=dict, init=False)  # as wanted last
     _creating: set[ModelCacheKey] = field(default_factory=set, init=False)
 
     async def take_over(self) -> None:
@@ -161,16 +162,23 @@ class ModelCacheReconciler:
             self._running.pop(key, None)
 
     def _request(self, key: ModelCacheKey, manifest: StorageManifest) -> None:
+        self._manifests[key] = manifest
         self.creations.request(
             key,
-            partial(self._provision, key, manifest),
+            partial(self._provision, key),
             ProvisionOrder(manifest.cache.creation_timestamp, manifest.cache.name),
             self.creations.enqueue,
             {"namespace": key.namespace, "cache": key.name, "claim": manifest.claim},
         )
 
-    async def _provision(self, key: ModelCacheKey, manifest: StorageManifest) -> None:
-        """Create the objects, which a withdrawn request may still be doing."""
+    async def _provision(self, key: ModelCacheKey) -> None:
+        """Create the objects as they are wanted now, which may have changed in the queue.
+
+        A request that is withdrawn may still be doing so.
+        """
+        manifest = self._manifests.get(key)
+        if manifest is None:
+            return
         self._creating.add(key)
         try:
             await self.actor.provision(manifest)
@@ -184,6 +192,7 @@ class ModelCacheReconciler:
             self._uids[key] = uid
         if not uid or previous != uid:
             self.observer.resolver.forget(previous)
+            self._manifests.pop(key, None)
             self.creations.withdraw(key)
             self.creations.forget_failure(key)
             self._running.pop(key, None)

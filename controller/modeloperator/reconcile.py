@@ -91,7 +91,7 @@ class ModelOperatorReconciler:
                 _log.info("download_job_created", model=f"{key.namespace}/{key.name}", wanted=download.wanted)
             case DeleteModelJob():
                 if view.job is not None:
-                    await delete_job(self.actor.kube, view.job.metadata, after_pods=True)
+                    await delete_job(self.actor.kube, view.job.metadata)
             case WriteModelStatus():
                 await self.actor.write_status(view.model, action)
             case Requeue():

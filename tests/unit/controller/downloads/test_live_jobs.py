@@ -26,4 +26,4 @@ async def test_a_job_of_the_same_name_with_another_uid_is_not_deleted(tmp_path: 
         assert live
         await delete_job(kube, meta("model-download-m", namespace="team", uid="theirs"))
     assert not live
-    assert {body["propagationPolicy"] for body in asked} == {"Background"}
+    assert {body["propagationPolicy"] for body in asked} == {"Foreground"}

@@ -250,6 +250,19 @@ def test_a_job_for_an_earlier_selection_is_deleted_first() -> None:
     assert result(seen) == ("pvcCreated", "Starting")
 
 
+@pytest.mark.parametrize("which", ["job", "outdated_job"])
+def test_no_job_starts_while_the_pods_of_a_deleted_one_may_still_write(which: str) -> None:
+    leaving = job()
+    leaving = msgspec.structs.replace(
+        leaving, metadata=msgspec.structs.replace(leaving.metadata, deletion_timestamp=STAMP)
+    )
+    found: dict[str, Any] = {which: leaving}
+    seen = view(claim=claim(), **found)
+    assert result(seen) == ("pvcCreated", "Starting")
+    assert not has(StartDownload, seen)
+    assert not has(DeleteJob, seen)
+
+
 def test_a_new_claim_clears_the_pause_of_an_earlier_download() -> None:
     paused = cache(status=ModelCacheStatus(attempts=9, retry_at="2026-06-01T12:30:00Z"))
     assert written(view(paused)).fields["retry_at"] == ""

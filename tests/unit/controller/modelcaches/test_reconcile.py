@@ -148,3 +148,18 @@ async def test_a_new_cache_of_the_same_name_does_not_inherit_a_refusal(tmp_path:
         assert server.objects[f"{claims_in('team')}/llama"]["metadata"]["ownerReferences"][0]["uid"] == "u2"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_claim_in_the_queue_is_created_as_the_cache_wants_it_by_then(tmp_path: Path) -> None:
+    server, woken = SlowVolumes(), asyncio.Queue[ModelCacheKey]()
+    async with connected(server.answer, tmp_path) as kube:
+        reconciler, provisioner = reconciler_with(kube, woken)
+        for version, storage_class in enumerate(("slow", "fast")):
+            wanted = cache(status=RESOLVED, pvc_spec={"storageClassName": storage_class})
+            declare(server, reconciler, wanted, resource_version=str(version))
+            await reconciler.reconcile(KEY)
+        task = asyncio.create_task(provisioner.run())
+        assert await woken.get() == KEY
+        assert server.objects[f"{claims_in('team')}/llama"]["spec"]["storageClassName"] == "fast"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
