@@ -5,6 +5,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,29 @@ def test_a_lost_ca_is_replaced_over_several_upgrades_without_breaking_clients(cl
     assert OLD_CA_UNTIL not in _annotations(api)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     assert _data(api, TLS) == signed | {"ca.crt": authority}
+
+
+def _not_after(certificate: bytes) -> datetime:
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+def test_no_certificate_outlives_its_ca_when_the_validity_is_raised(cluster: Helm, api: Api) -> None:
+    for secret in (CA, TLS):
+        api.delete(secret)
+    cluster.upgrade(LARDER, VALUES | {"certificates": {"validityDays": 30}}, NAMESPACE)
+    short = _data(api, CA)["ca.crt"]
+    assert "Its CA is being replaced" in cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    _skip_wait(api, RENEW_AFTER)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    authority, signed = _data(api, CA)["ca.crt"], _data(api, TLS)["tls.crt"]
+    assert authority != short
+    assert _vouches(authority, signed)
+    assert _not_after(signed) < _not_after(authority)
+    _skip_wait(api, OLD_CA_UNTIL)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert _trusted(api) == authority
+    cluster.upgrade(LARDER, VALUES | {"certificates": {"validityDays": 30}}, NAMESPACE)
+    assert _data(api, CA)["ca.crt"] == authority  # a CA may sign shorter certificates
 
 
 def test_webhooks_keep_trusting_running_replicas_when_both_secrets_are_lost(cluster: Helm, api: Api) -> None:

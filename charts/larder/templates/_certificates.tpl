@@ -3,9 +3,9 @@
 {{- end -}}
 
 {{- /*
-The certificates that this chart makes, as JSON: ca, caKey, caRenewAfter, bundle, crt, key, renewAfter, oldUntil. What the
-cluster has is kept until two thirds of its life are over. Made once a rendering, for the webhooks and the Secret must
-show the same.
+The certificates that this chart makes, as JSON: ca, caKey, caRenewAfter, caDays, bundle, crt, key, renewAfter, oldUntil.
+What the cluster has is kept until two thirds of its life are over. Made once a rendering, for the webhooks and the Secret
+must show the same.
 
 Another CA comes in three upgrades, for nodes see a changed Secret up to two minutes later than the API server its
 webhooks: first both CAs are trusted and the old one's certificate stays, then the new one signs, then the old one goes.
@@ -51,18 +51,22 @@ Each step waits an hour for the one before.
 {{- merge (dict "bundle" (printf "%s\n" (trim $bundle)) "renewAfter" (toString $renewAfter)) $made | toJson -}}
 {{- end -}}
 
-{{- /* The CA that signs, as JSON: ca, caKey, caRenewAfter. It lives three times as long as what it signs. */ -}}
+{{- /*
+The CA that signs, as JSON: ca, caKey, caRenewAfter, caDays. It lives three times as long as what it signs, so another one
+is made for certificates that live longer than caDays.
+*/ -}}
 {{- define "larder.authority" -}}
 {{- $root := index . 0 -}}
 {{- $now := index . 1 -}}
 {{- $days := index . 2 -}}
 {{- $secret := lookup "v1" "Secret" $root.Release.Namespace "larder-ca" -}}
 {{- $renewAfter := dig "metadata" "annotations" "larder.dev/renew-after" "0" $secret | int64 -}}
-{{- if and $secret (lt $now $renewAfter) -}}
-{{- dict "ca" (index $secret.data "ca.crt" | b64dec) "caKey" (index $secret.data "ca.key" | b64dec) "caRenewAfter" ($renewAfter | toString) | toJson -}}
+{{- $caDays := dig "metadata" "annotations" "larder.dev/signs-for-days" (toString $days) $secret | int -}}
+{{- if and $secret (lt $now $renewAfter) (ge $caDays $days) -}}
+{{- dict "ca" (index $secret.data "ca.crt" | b64dec) "caKey" (index $secret.data "ca.key" | b64dec) "caRenewAfter" ($renewAfter | toString) "caDays" ($caDays | toString) | toJson -}}
 {{- else -}}
 {{- $ca := genCAWithKey "larder-ca" (mul $days 3 | int) (genPrivateKey "ecdsa") -}}
-{{- dict "ca" $ca.Cert "caKey" $ca.Key "caRenewAfter" (add $now (mul $days 2 86400) | toString) | toJson -}}
+{{- dict "ca" $ca.Cert "caKey" $ca.Key "caRenewAfter" (add $now (mul $days 2 86400) | toString) "caDays" ($days | toString) | toJson -}}
 {{- end -}}
 {{- end -}}
 
