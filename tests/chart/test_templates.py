@@ -3,9 +3,11 @@
 import json
 import re
 from base64 import b64decode
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 from pydantic_settings import BaseSettings
 
 from agent.settings import AgentSettings
@@ -341,3 +343,13 @@ def test_the_uninstall_hook_knows_and_may_change_only_the_kinds_with_finalizers(
 def test_the_notes_ask_for_the_label_that_create_namespace_does_not_set(helm: Helm) -> None:
     arguments = ["install", "larder", str(LARDER), "--namespace", "new", "--create-namespace", "--dry-run=client"]
     assert "kubectl label namespace new pod-security.kubernetes.io/enforce=privileged" in helm.run(*arguments)
+
+
+def test_certificates_of_a_hundred_years_have_a_ca_that_lives_longer(render: Render) -> None:
+    rendered = render({"certificates": {"validityDays": 36500}})
+    secrets = {o["metadata"]["name"]: o["data"] for o in rendered if o["kind"] == "Secret"}
+    authority, signed = (
+        load_pem_x509_certificate(b64decode(secrets[name][key])).not_valid_after_utc
+        for name, key in (("larder-ca", "ca.crt"), ("larder-tls", "tls.crt"))
+    )
+    assert datetime.now(UTC) + timedelta(days=36499) < signed < authority

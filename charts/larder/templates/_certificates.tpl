@@ -53,7 +53,7 @@ Each step waits an hour for the one before.
 
 {{- /*
 The CA that signs, as JSON: ca, caKey, caRenewAfter, caDays. It lives three times as long as what it signs, so another one
-is made for certificates that live longer than caDays.
+is made for certificates that live longer than caDays. Helm can count 106,751 days; beyond, a CA would end in the past.
 */ -}}
 {{- define "larder.authority" -}}
 {{- $root := index . 0 -}}
@@ -65,7 +65,7 @@ is made for certificates that live longer than caDays.
 {{- if and $secret (lt $now $renewAfter) (ge $caDays $days) -}}
 {{- dict "ca" (index $secret.data "ca.crt" | b64dec) "caKey" (index $secret.data "ca.key" | b64dec) "caRenewAfter" ($renewAfter | toString) "caDays" ($caDays | toString) | toJson -}}
 {{- else -}}
-{{- $ca := genCAWithKey "larder-ca" (mul $days 3 | int) (genPrivateKey "ecdsa") -}}
+{{- $ca := genCAWithKey "larder-ca" (min (mul $days 3) 106000 | int) (genPrivateKey "ecdsa") -}}
 {{- dict "ca" $ca.Cert "caKey" $ca.Key "caRenewAfter" (add $now (mul $days 2 86400) | toString) "caDays" ($days | toString) | toJson -}}
 {{- end -}}
 {{- end -}}
