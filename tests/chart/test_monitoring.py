@@ -37,6 +37,7 @@ from tests.chart.conftest import Render
 from tests.chart.objects import only
 
 ON = {"monitoring": {"monitors": True, "rules": True, "dashboard": True, "labels": {"release": "prometheus"}}}
+LOG_EVENT = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 METRIC = re.compile(r"\b(?:larder|process)_[a-z_]+\b")
 OF_PROMETHEUS = {"namespace", "pod", "node", "job", "le"}
 DOCUMENTED = re.compile(r"^\| `([a-z_]+)(?:\{([a-z, ]+)\})?` \|", re.MULTILINE)
@@ -192,6 +193,15 @@ def test_every_alert_has_a_severity_a_summary_a_description_and_an_action(render
         assert alert["annotations"].keys() == {"summary", "description", "action"}
         assert all(text.strip() for text in alert["annotations"].values())
         assert alert["for"]
+
+
+def test_every_log_event_that_an_alert_names_exists(render: Render) -> None:
+    actions = " ".join(rule["annotations"]["action"] for rule in _alerts(render))
+    named = {word for word in LOG_EVENT.findall(actions) if not METRIC.fullmatch(word)}
+    files = (file for part in ("agent", "controller", "shared") for file in (ROOT / part).rglob("*.py"))
+    sources = "".join(file.read_text(encoding="utf-8") for file in files)
+    assert "admission_failed" in named
+    assert {event for event in named if f'"{event}"' not in sources} == set()
 
 
 def test_monitors_select_the_services_and_pods_that_they_scrape(render: Render) -> None:
