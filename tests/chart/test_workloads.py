@@ -183,6 +183,15 @@ def test_services_and_workloads_select_pods_by_immutable_labels(rendered: list[J
             assert {port["targetPort"] for port in o["spec"]["ports"]} <= open_ports
 
 
+def test_common_labels_replace_none_that_selectors_need(render: Render) -> None:
+    added = {"app.kubernetes.io/component": "ml", "app.kubernetes.io/part-of": "ml", "helm.sh/chart": "ml", "team": "a"}
+    rendered = render({"commonLabels": added, **EVERYTHING})
+    for workload in (o for o in rendered if o["kind"] in {"Deployment", "DaemonSet"}):
+        labels = workload["spec"]["template"]["metadata"]["labels"]
+        assert labels.items() >= workload["spec"]["selector"]["matchLabels"].items()
+        assert (labels["app.kubernetes.io/part-of"], labels["team"]) == ("larder", "a")
+
+
 def test_objects_have_the_recommended_labels(rendered: list[Json]) -> None:
     looked_at = set[str]()
     for o in rendered:

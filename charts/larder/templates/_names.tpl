@@ -5,9 +5,16 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: larder
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{- with include "larder.commonLabels" . }}
+{{ . }}
 {{- end }}
+{{- end -}}
+
+{{- /* Labels that the values add to every object; a second value for one of ours would break selectors. */ -}}
+{{- define "larder.commonLabels" -}}
+{{- with omit (.Values.commonLabels | default dict) "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/component" "app.kubernetes.io/part-of" "app.kubernetes.io/managed-by" "helm.sh/chart" -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* What selects the pods of a program; never changes, for selectors cannot. Called with (list $ component). */ -}}
@@ -24,8 +31,8 @@ agent. Called with (list $ component).
 {{- $root := index . 0 -}}
 {{ include "larder.selector" . }}
 app.kubernetes.io/part-of: larder
-{{- with $root.Values.commonLabels }}
-{{ toYaml . }}
+{{- with include "larder.commonLabels" $root }}
+{{ . }}
 {{- end }}
 {{- end -}}
 
