@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from urllib.parse import quote
 
 from controller.cli.why.claims import template_claims
 from controller.cli.why.descent import controller_of, descendants, unknown_owners
@@ -40,12 +41,12 @@ class ObjectObserver:
 
     async def pod(self, namespace: str, name: str) -> ObservedPod | None:
         """Read a pod, or return None if it does not exist. Raises KubeError."""
-        return await get_object(self.kube, f"{pods_in(namespace)}/{name}", ObservedPod)
+        return await get_object(self.kube, f"{pods_in(namespace)}/{quote(name, safe='')}", ObservedPod)
 
     async def workload(self, kind: str, namespace: str, name: str) -> ObservedWorkload | None:
         """Read a workload with its pods and the warnings about it; None if it does not exist. Raises KubeError."""
         path = _collection(kind, namespace)
-        body = await get_object(self.kube, f"{path}/{name}", Workload)
+        body = await get_object(self.kube, f"{path}/{quote(name, safe='')}", Workload)
         if body is None:
             return None
         labels = {"labelSelector": ",".join(f"{k}={v}" for k, v in sorted(body.spec.selector.match_labels.items()))}
@@ -123,11 +124,14 @@ class ObjectObserver:
         )
 
     async def _claims(self, pod: ObservedPod) -> dict[str, PersistentVolumeClaim] | None:
-        """Return the pod's claims that Larder created, by name; None if this user may not read them."""
+        """Return the pod's claims that Larder created, by name; None if this user may not read them.
+
+        The names are escaped: the API server does not check them, and the request uses the caller's rights.
+        """
         found, path = dict[str, PersistentVolumeClaim](), claims_in(pod.metadata.namespace)
         for name in (*read_claims(pod.metadata.annotations), *template_claims(pod)):
             try:
-                claim = await get_object(self.kube, f"{path}/{name}", PersistentVolumeClaim)
+                claim = await get_object(self.kube, f"{path}/{quote(name, safe='')}", PersistentVolumeClaim)
             except Refused:
                 return None
             if claim is not None:
