@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 from controller.cli.cluster import add_cluster_options, run_on_cluster
 from controller.cli.evict.preview import Preview, SpaceRequest, is_listed, preview
@@ -96,9 +97,9 @@ async def previews(kube: Kube, node: str | None, request: SpaceRequest, now: dat
 
 
 async def _model_nodes(kube: Kube, name: str | None) -> list[ModelNode]:
-    if name is None:
+    if not name:
         return await list_objects(kube, PATH, ModelNode)
-    one = await get_object(kube, f"{PATH}/{name}", ModelNode)
+    one = await get_object(kube, f"{PATH}/{quote(name, safe='')}", ModelNode)
     if one is None:
         raise NotFound(f"there is no ModelNode {name}; `kubectl get modelnodes` lists them")
     return [one]

@@ -132,3 +132,10 @@ async def test_a_model_that_no_node_lists_is_not_found(tmp_path: Path) -> None:
             await previews(kube, None, SpaceRequest("nosuch"), NOW)
         with pytest.raises(NotFound, match="no model with the id nosuch on node n"):
             await previews(kube, "n", SpaceRequest("nosuch"), NOW)
+
+
+async def test_an_empty_node_name_means_all_nodes(tmp_path: Path) -> None:
+    nodes = listed(msgspec.to_builtins(node()))
+    collections = {PATH: nodes, f"{PATH}/": nodes, PODS: listed(), VOLUMES: listed()}
+    async with serving(Objects(collections), tmp_path) as kube:
+        assert [found.node for found in await previews(kube, "", SpaceRequest(), NOW)] == ["n"]
