@@ -52,19 +52,21 @@ def _namespace(text: str) -> str:
 
 def run_on_cluster(options: argparse.Namespace, act: Callable[[Kube], Awaitable[int]]) -> int:
     """Run a command and return its exit code; a failure prints one line on stderr and returns 1, an interrupt 130."""
-    open_streams()
+    stdout, _ = open_streams()
     try:
-        return asyncio.run(_connected(options, act))
+        code = asyncio.run(_connected(options, act))
+        stdout.flush()  # not at exit, where a failure is a traceback
     except BrokenPipeError:  # the reader has closed the pipe
         return leave(1)
     except OSError as error:
         sys.stderr.write(f"StoreFailure: the output cannot be written: {error.strerror}; write it elsewhere\n")
-        return 1
+        return leave(1)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every failure is reported in one line
         sys.stderr.write(f"{failure_line(error)}{_remedy(error)}\n")
         return 1
+    return code
 
 
 async def _connected(options: argparse.Namespace, act: Callable[[Kube], Awaitable[int]]) -> int:

@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +91,34 @@ def test_an_unreachable_cluster_is_reported_in_one_line(tmp_path: Path, capsys: 
 
     assert run_on_cluster(parsed(tmp_path), act) == 1
     assert capsys.readouterr().err.startswith("Unreachable: the API server at http://127.0.0.1:1 does not answer")
+
+
+@pytest.mark.parametrize(
+    ("is_full", "line"), [(True, "StoreFailure: the output cannot be written: No space left on device; "), (False, "")]
+)
+def test_output_that_cannot_be_written_is_reported_in_one_line_or_not_at_all(
+    tmp_path: Path, *, is_full: bool, line: str
+) -> None:
+    """The output is smaller than Python's buffer, so nothing is written before the command ends."""
+    kubeconfig = parsed(tmp_path).kubeconfig
+    program = f"""
+import argparse, sys
+from controller.cli.cluster import run_on_cluster
+
+async def act(kube):
+    print("little")
+    return 0
+
+sys.exit(run_on_cluster(argparse.Namespace(kubeconfig={str(kubeconfig)!r}, context=None), act))
+"""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with Path("/dev/full").open("w") as full, os.fdopen(writer, "w") as closed:
+        environ = {**os.environ, "PYTHONUNBUFFERED": ""}
+        done = subprocess.run(  # noqa: S603 - our own program
+            [sys.executable, "-c", program], stdout=full if is_full else closed, stderr=subprocess.PIPE, text=True,
+            env=environ, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith(line)
+    assert done.stderr.count("\n") == bool(line)
