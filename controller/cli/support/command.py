@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from controller.cli.cluster import add_cluster_options, run_on_cluster
 from controller.cli.support.bundle import ROOT, Bundle, open_bundle
 from controller.cli.support.collect import Collector, LogLimits
 from shared import __version__
+from shared.exit_codes import leave, open_streams, write_line
 from shared.kube.transport import Kube
 from shared.quantity import format_bytes
 
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         "-n", "--namespace", default="larder-system", help="the namespace that Larder runs in (default: %(default)s)"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, default=Path(f"{ROOT}.tar.gz"), help="the file to write (default: %(default)s)"
+        "-o", "--output", type=_file, default=Path(f"{ROOT}.tar.gz"), help="the file to write (default: %(default)s)"
     )
     parser.add_argument(
         "--lines", type=_count, default=LogLimits().lines, help="the number of lines of each log (default: %(default)s)"
@@ -39,9 +41,12 @@ def main(arguments: Sequence[str]) -> int:
         return code
     missing = f"; {len(bundle.errors)} items are missing, see errors.txt" if bundle.errors else ""
     size = format_bytes(options.output.stat().st_size)
-    print(f"{options.output}: {len(bundle.contents) + 1} files, {size}{missing}")
-    print("Secrets were not read, and text that looks like one was removed. Review the file before you send it.")
-    return 0
+    stdout, _ = open_streams()
+    write_line(f"{options.output}: {len(bundle.contents) + 1} files, {size}{missing}", stdout)
+    write_line(
+        "Secrets were not read, and text that looks like one was removed. Review the file before you send it.", stdout
+    )
+    return leave(0)
 
 
 async def _collect(kube: Kube, bundle: Bundle, options: argparse.Namespace) -> int:
@@ -59,8 +64,15 @@ def _cannot_write(path: Path, error: OSError) -> int:
     return 1
 
 
+def _file(text: str) -> Path:
+    path = Path(text)
+    if not path.name or path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file; write, for example, {ROOT}.tar.gz")
+    return path
+
+
 def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("write a positive number of lines")
-    return count
+    with suppress(ValueError):
+        if (count := int(text)) > 0:
+            return count
+    raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of lines; write, for example, 2000")

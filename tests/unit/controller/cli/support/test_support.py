@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cli.support.bundle import open_bundle
+from controller.cli.support.command import main
 from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import MOST_AGENTS, choose_pods, logs_of
 from controller.cli.support.summary import node_line
@@ -188,3 +189,21 @@ def test_the_same_content_is_the_same_archive(tmp_path: Path) -> None:
         assert errors is not None
         assert [c["file"] for c in json.load(index)["files"]] == ["b.txt", "errors.txt"]
         assert errors.read() == b"c.txt: not allowed\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (["-o", "."], "'.' is not the name of a file"),
+        (["-o", ""], "'' is not the name of a file"),
+        (["-o", "/tmp"], "'/tmp' is not the name of a file"),  # noqa: S108 - nothing is written
+        (["--lines", "many"], "'many' is not a positive number of lines"),
+        (["--lines", "0"], "'0' is not a positive number of lines"),
+    ],
+)
+def test_an_argument_that_is_invalid_is_refused(
+    arguments: list[str], phrase: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert phrase in capsys.readouterr().err
