@@ -125,7 +125,8 @@ async def _of_any_kind(subject: Subject, cluster: ClusterView, objects: ObjectOb
 
 def render(diagnosis: Diagnosis) -> str:
     """Return the diagnosis as text: the summary, then one or two lines per finding."""
-    return "\n".join([f"{diagnosis.title}: {diagnosis.summary}", *(_lines(f) for f in diagnosis.findings)])
+    summary = printable(f"{diagnosis.title}: {diagnosis.summary}")
+    return "\n".join([summary, *(_lines(f) for f in diagnosis.findings)])
 
 
 def _lines(finding: Finding) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import shared.errors
 from controller.cli.why.command import diagnose, render
-from controller.cli.why.findings import Severity
+from controller.cli.why.findings import Diagnosis, Severity, wait
 from controller.cli.why.groups import why_group
 from controller.cli.why.kinds import ObservedNode, ObservedPod, ObservedPodSpec, ObservedPodStatus, Taint, Toleration
 from controller.cli.why.nodes import why_node
@@ -120,6 +120,11 @@ def test_the_message_of_the_agent_and_a_remedy_are_reported() -> None:
     assert answer.summary == "m on node/a: InsufficientStorage"
     assert "need 8, have 3" in render(answer)
     assert "fix: remove a model, raise storageLimit" in render(answer)
+
+
+def test_control_characters_in_what_others_wrote_do_not_reach_the_terminal() -> None:
+    answer = Diagnosis("pod a/b", (wait("claim/\x1b[2J", "Bad\x9b", "m\x07", "r\x1b"),))
+    assert all(line.isprintable() for line in render(answer).splitlines())
 
 
 def test_the_holders_of_the_slots_are_named() -> None:
