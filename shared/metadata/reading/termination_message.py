@@ -18,6 +18,11 @@ _LONGEST_TEXT = 253
 _LONGEST_WORD = 63
 _MAX_ITEMS = 64
 _MAX_NUMBER = 2**63 - 1
+# If a message is too large, these are left out, group by group. What remains always fits.
+_LEFT_OUT = (
+    ("components",), ("adapter", "licence", "capabilities"), ("architectures", "pipeline", "frameworkVersion"),
+    ("modelType", "dtype", "quantization"),
+)  # fmt: skip
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,62}", re.ASCII)
 _CAPABILITY = re.compile(r"[A-Z][A-Z_]{0,62}", re.ASCII)
 
@@ -43,10 +48,11 @@ def encode_reading(reading: Reading) -> bytes:
     """Return JSON of at most 4,096 bytes for `decode_reading`; fields that do not fit are dropped, components first."""
     whole = _cleaned(msgspec.to_builtins(reading))
     whole["message"] = _plain(reading.message, MAX_MESSAGE)
-    for left_out in ((), ("components",), ("components", "adapter", "licence", "capabilities")):
-        metadata = {k: v for k, v in whole.get("metadata", {}).items() if k not in left_out}
-        parts = whole | ({"metadata": metadata} if reading.metadata else {})
-        body = msgspec.json.encode({k: v for k, v in parts.items() if v != ""})
+    metadata = whole.get("metadata") or {}
+    for left_out in ((), *_LEFT_OUT):
+        for name in left_out:
+            metadata.pop(name, None)
+        body = msgspec.json.encode({k: v for k, v in whole.items() if v != ""})
         if len(body) <= MAX_BYTES:
             break
     return body

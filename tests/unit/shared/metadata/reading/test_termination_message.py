@@ -70,6 +70,17 @@ def test_components_are_dropped_first_and_then_licence_and_capabilities() -> Non
     assert kept == Metadata(architectures=wide.architectures)
 
 
+@pytest.mark.parametrize("letter", ["a", '"'])  # a quotation mark takes two bytes
+def test_long_texts_are_dropped_last(letter: str) -> None:
+    text = letter * 300
+    metadata = Metadata(
+        model_type=text, architectures=(text,) * 64, framework_version=text, dtype=text, quantization=text, layers=7
+    )
+    body = encode_reading(Reading(metadata=metadata, message=letter * MAX_MESSAGE))
+    read = decode_reading(body.decode())
+    assert (read.metadata.layers if read.metadata else None, read.message) == (7, letter * MAX_MESSAGE)
+
+
 def whole(**metadata: Any) -> str:
     return json.dumps({"metadata": metadata})
 
