@@ -65,7 +65,8 @@ def open_bundle(path: Path, now: datetime) -> Iterator[Bundle]:
     """Yield a bundle at `path`, readable only by its owner, and keep it if it was closed. Raises OSError."""
     draft = path.with_name(f".{path.name}.part")
     try:
-        draft.touch(mode=0o600)
+        draft.unlink(missing_ok=True)  # left by a kill, or put there by somebody who wants to read the bundle
+        draft.touch(mode=0o600, exist_ok=False)
         with tarfile.open(draft, "w:gz") as archive:
             bundle = Bundle(archive, now)
             yield bundle

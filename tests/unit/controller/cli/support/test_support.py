@@ -1,6 +1,7 @@
 """The contents of a bundle, their limits, and the choice of logs."""
 
 import json
+import os
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -189,6 +190,18 @@ def test_the_same_content_is_the_same_archive(tmp_path: Path) -> None:
         assert errors is not None
         assert [c["file"] for c in json.load(index)["files"]] == ["b.txt", "errors.txt"]
         assert errors.read() == b"c.txt: not allowed\n"
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_bundle_is_not_written_into_a_file_that_was_there(tmp_path: Path, *, is_link: bool) -> None:
+    path, draft, other = tmp_path / "bundle.tar.gz", tmp_path / ".bundle.tar.gz.part", tmp_path / "other"
+    other.write_text("before")
+    draft.symlink_to(other) if is_link else other.rename(draft)
+    with draft.open() as reader, open_bundle(path, NOW) as bundle:
+        bundle.close()
+        assert draft.stat().st_ino != os.fstat(reader.fileno()).st_ino
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.is_symlink()
 
 
 @pytest.mark.parametrize(
