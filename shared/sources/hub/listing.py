@@ -25,7 +25,8 @@ from shared.sources.settings import SourceSettings
 
 _LONGEST_BYTES = 64 * 1024 * 1024  # limit of a decompressed response; 1,000 files take about half a MiB
 _LONGEST_S = 60.0
-_HOP_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+# Those of the encoding that was undone, and cookies: all models share the client, but not the sessions of tokens.
+_DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding", "set-cookie")
 _COMMIT = re.compile(r"[0-9a-zA-Z]{1,100}")
 _DIGEST = re.compile(r"git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64}")
 _MAX_PAGES = 2000
@@ -92,7 +93,7 @@ def _read_response(response: httpx2.Response) -> httpx2.Response:
                 )
     finally:
         response.close()
-    headers = [(name, value) for name, value in response.headers.items() if name not in _HOP_HEADERS]
+    headers = [(name, value) for name, value in response.headers.items() if name not in _DROPPED_HEADERS]
     return httpx2.Response(response.status_code, headers=headers, content=bytes(body))
 
 

@@ -116,6 +116,21 @@ def test_blanks_around_a_token_are_not_sent(serve: Serve) -> None:
     assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer hf_good"}
 
 
+def test_cookies_of_a_hub_are_not_sent_with_later_requests(serve: Serve) -> None:
+    """A session that a hub opens for one model's token would let other models read what that token may read."""
+
+    def answer(asked: ScriptedRequest) -> bytes:
+        return answers([FILE])(asked).replace(b"\r\n", b"\r\nSet-Cookie: session=of-hf_good; Path=/\r\n", 1)
+
+    server = serve(answer)
+    for token in ("hf_good", ""):
+        HubSource(
+            parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), SourceSettings(hf_endpoint=server.url)
+        ).resolve()
+    assert len(server.asked) == 4
+    assert not any("cookie" in asked.headers for asked in server.asked)
+
+
 def test_warnings_of_a_hub_are_not_written_between_our_lines(serve: Serve, capfd: pytest.CaptureFixture[str]) -> None:
     failure_of(serve(answers([], X_HF_Warning="topic; buy now")))
     assert capfd.readouterr() == ("", "")
