@@ -1,7 +1,6 @@
 """Requests to the blob service of one Azure storage account: their URLs and their authentication."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -123,7 +122,7 @@ def sign(text: str, key: str) -> str:
     """Sign a text with the key of an account. Raises AuthDenied if the key is malformed."""
     try:
         secret = base64.b64decode(key.strip(), validate=True)
-    except binascii.Error:
+    except ValueError:
         raise AuthDenied(
             "the Azure storage key is not valid base64; use the key of the account as Azure shows it"
         ) from None

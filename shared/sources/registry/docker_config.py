@@ -1,7 +1,6 @@
 """Finds the account for a registry in a docker config."""
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -75,7 +74,7 @@ def _account_of(entry: _Entry) -> Account:
     if entry.auth:
         try:
             user, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             raise AuthDenied(
                 f"an entry of the docker config ({_NAMES}) does not contain a user and password; create it again with "
                 "`docker login`"

@@ -35,9 +35,10 @@ def test_the_string_to_sign_includes_range_and_etag() -> None:
     assert text == 'GET\n\n\n\n\n\n\n\n"e"\n\n\nbytes=0-1\nx-ms-b:2\n/acct/c/a%20b'
 
 
-def test_a_key_that_is_invalid_is_refused() -> None:
+@pytest.mark.parametrize("key", ["%%%", "cl\u00e9="])
+def test_a_key_that_is_invalid_is_refused(key: str) -> None:
     with pytest.raises(AuthDenied, match="base64"):
-        sign("text", "%%%")
+        sign("text", key)
 
 
 def page(*blobs: str, marker: str = "") -> bytes:

@@ -45,8 +45,12 @@ def test_an_entry_may_hold_basic_credentials_or_an_identity_token() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"auths": []}', '{"auths": {"r.test": {"auth": "%%"}}}', '{"auths": {"r.test": {"auth": 5}}}']
-)
+    "text",
+    [
+        "{", "[]", '{"auths": []}', '{"auths": {"r.test": {"auth": "%%"}}}', '{"auths": {"r.test": {"auth": 5}}}',
+        '{"auths": {"r.test": {"auth": "\u00e9"}}}',
+    ],
+)  # fmt: skip
 def test_a_malformed_docker_config_is_refused(text: str) -> None:
     with pytest.raises(AuthDenied, match=r"\.dockerconfigjson"):
         account_for("r.test", {".dockerconfigjson": text})
