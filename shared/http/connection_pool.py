@@ -16,7 +16,7 @@ from shared.http.settings import ClientSettings
 from shared.http.tunnels import open_tunnel
 
 _KEEP_IDLE_S = 20.0  # servers commonly close idle connections after 30 to 60 s
-_KEEP_IDLE = 64
+_KEEP_IDLE = 128  # of all origins together
 
 
 class ConnectionPool:
@@ -26,37 +26,40 @@ class ConnectionPool:
         self._settings, self._clock = settings, clock
         self._allowed = settings.allowed_networks
         self._trusted = {origin_of(endpoint) for endpoint in settings.endpoints}
-        self._idle: dict[Origin, list[tuple[float, Connection]]] = {}
+        self._idle: list[tuple[float, Origin, Connection]] = []  # oldest first
         self._lock = threading.Lock()
         self._tls: ssl.SSLContext | None = None
 
     def lease(self, origin: Origin) -> tuple[Connection, bool]:
         """Return a connection and whether it is reused; raises Unreachable, AddressRefused."""
         with self._lock:
-            kept = self._idle.get(origin, [])
-            while kept:
-                since, connection = kept.pop()
-                if self._clock() - since < _KEEP_IDLE_S:
-                    return connection, True
-                connection.close()
+            self._drop_expired()
+            for at in reversed(range(len(self._idle))):
+                if self._idle[at][1] == origin:
+                    return self._idle.pop(at)[2], True
         return self.open(origin), False
 
     def release(self, origin: Origin, connection: Connection) -> None:
-        """Keep a connection whose last response was read to its end."""
+        """Keep a connection whose last response was read to its end, instead of the oldest if there are many.
+
+        Redirects may lead to any number of origins, so what is kept is bounded for all of them together.
+        """
         with self._lock:
-            kept = self._idle.setdefault(origin, [])
-            if len(kept) < _KEEP_IDLE:
-                kept.append((self._clock(), connection))
-                return
-        connection.close()
+            self._drop_expired()
+            if len(self._idle) >= _KEEP_IDLE:
+                self._idle.pop(0)[2].close()
+            self._idle.append((self._clock(), origin, connection))
 
     def close(self) -> None:
         """Close the kept connections; each leased one is closed by its user."""
         with self._lock:
-            kept = [connection for several in self._idle.values() for _, connection in several]
-            self._idle.clear()
-        for connection in kept:
+            kept, self._idle = self._idle, []
+        for _, _, connection in kept:
             connection.close()
+
+    def _drop_expired(self) -> None:
+        while self._idle and self._clock() - self._idle[0][0] >= _KEEP_IDLE_S:
+            self._idle.pop(0)[2].close()
 
     def open(self, origin: Origin) -> Connection:
         """Return a new connection; its address is checked unless the administrator configured the endpoint."""
