@@ -148,7 +148,7 @@ def _parse_https(rest: str) -> HttpsUri | AzureUri:
         port = parts.port
     except ValueError as error:
         raise InvalidURI(f"{text}: {error}; write https://HOST[:PORT]/PATH/FILE") from error
-    if not parts.hostname or parts.username or parts.fragment or not parts.path.strip("/") or port == 0:
+    if not parts.hostname or "@" in parts.netloc or parts.fragment or not parts.path.strip("/") or port == 0:
         shown = f"https://{parts.netloc.rpartition('@')[2]}{parts.path}"
         raise InvalidURI(f"{shown} has no file, or has a user or a fragment; write https://HOST[:PORT]/PATH/FILE")
     if secret := next((k for k, _ in parse_qsl(parts.query) if _SECRET_PARAMETER.search(k)), None):

@@ -75,6 +75,7 @@ def test_parsing_the_canonical_form_returns_it_unchanged(written: str, canonical
         "s3://bucket@EU/x", "s3://bucket@s3.test/x", "s3://bucket@s3.test:x/x", "s3://bucket@s3.test:1@eu/x",
         "s3://bucket@a@b/x", "s3://bucket@@s3.test:1@/x", "s3:///x",
         "https://", "https://host", "https://host/", "https://user:pass@host/f", "https://host/f#x",
+        "https://:pass@host/f", "https://@host/f",
         "https://host:99999/f", "https://host:0/f", "https://[::1/f", "https:///f",
         "https://h/f?X-Amz-Signature=abc", "https://h/f?token=abc", "https://h/f?apikey=x", "https://h/f?sig=x",
         "gs://", "gs:///", "gs://b", "gs://b/x", "gs://Bucket/x", "gs://bucket/../x", "gs:///x",
