@@ -15,7 +15,7 @@ from shared.sources.gitlfs.tree import LFS_DIGEST
 from shared.unreadable import UNREADABLE
 
 _MEDIA_TYPE = "application/vnd.git-lfs+json"
-_LONGEST_ANSWER_BYTES = 256 * 1024
+_LONGEST_ANSWER_BYTES = 32 * 1024  # for one file; signed URLs have about two thousand
 _MAX_HEADERS = 20
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _OURS = frozenset(("host", "connection", "content-length", "transfer-encoding", "range", "accept-encoding", "te"))

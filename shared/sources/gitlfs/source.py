@@ -27,6 +27,7 @@ from shared.uri.model_uri import ModelUri
 
 _MAX_BYTES = 64 * 2**20  # of all objects outside LFS, in memory
 _SLOTS = threading.BoundedSemaphore(2)  # repositories in memory at a time, because their content is untrusted
+_MAX_LINKS = 256  # of untrusted length, and an LFS server may name one for each of many thousand files
 _USER = "oauth2"  # known servers ignore the name if the password is a token
 
 
@@ -98,7 +99,10 @@ class GitRepositorySource:
                 self._links.pop(file.digest, None)  # expired, or its host is down: ask again
                 if isinstance(error, RateLimited) or (isinstance(error, Unreachable) and error.tries):
                     raise
-        link = self._links[file.digest] = self._lfs.find(file)
+        link = self._lfs.find(file)
+        if len(self._links) >= _MAX_LINKS:
+            self._links.clear()  # those in use are asked for again
+        self._links[file.digest] = link
         return self._open_link(link, file, offset, length)
 
     def close(self) -> None:

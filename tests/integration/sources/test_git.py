@@ -2,7 +2,9 @@
 
 import json
 import ssl
+import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from shared.errors import (
     TooManyFiles,
     UnsafePath,
 )
-from shared.manifest import Manifest
+from shared.manifest import File, Manifest
 from shared.sources.gitlfs import protocol
 from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.schemes import open_source
@@ -188,7 +190,7 @@ def test_an_lfs_server_cannot_send_downloads_to_plain_http_or_private_addresses(
             drain(source, weights)
 
 
-@pytest.mark.parametrize("body", [b"[]", b"{", b'{"objects": [{"oid": 1}]}', b'{"objects": []}'])
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"objects": [{"oid": 1}]}', b'{"objects": []}', b" " * 40_000])
 def test_a_malformed_answer_of_an_lfs_server_is_an_error(git: Git, body: bytes) -> None:
     git.repositories.push("m", FILES)
     source, answer = git.source("m.git"), git.repositories.answer
@@ -196,6 +198,27 @@ def test_a_malformed_answer_of_an_lfs_server_is_an_error(git: Git, body: bytes) 
     git.server.answer = lambda asked: reply(200, body) if asked.target.endswith("/batch") else answer(asked)
     with pytest.raises(LarderError):
         drain(source, weights)
+
+
+def test_the_links_of_an_lfs_server_cannot_fill_the_memory(git: Git) -> None:
+    def answer(asked: ScriptedRequest) -> bytes:
+        if not asked.target.endswith("/batch"):
+            return reply(200, b"x")
+        oid = json.loads(asked.body)["objects"][0]["oid"]
+        href = f"{git.server.url}/{oid}?{'x' * 31_000}"
+        return reply(200, json.dumps({"objects": [{"oid": oid, "actions": {"download": {"href": href}}}]}).encode())
+
+    git.server.answer = answer
+    source = git.source("m.git")
+    files = [File(f"{number}.bin", 1, f"sha256:{number:064x}") for number in range(600)]
+    tracemalloc.start()
+    try:
+        with ThreadPoolExecutor(16) as threads:
+            assert set(threads.map(lambda file: drain(source, file), files)) == {b"x"}
+        git.server.asked.clear()
+        assert tracemalloc.get_traced_memory()[0] < 12 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_address_without_a_repository_is_refused(git: Git) -> None:
