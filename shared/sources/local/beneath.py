@@ -70,7 +70,8 @@ class Beneath:
 
     def _walk(self, path: str) -> "_Walk":
         name = self.name_of(path) if self.name_of else f"{self.root.rstrip('/')}/{path}"
-        return _Walk(self.root, path, name, self.place or self.root)
+        printable = name.encode(errors="backslashreplace").decode()  # a name need not be UTF-8, but a message is
+        return _Walk(self.root, path, printable, self.place or self.root)
 
     def _look(self, path: str) -> tuple[os.stat_result, bool]:
         walk = self._walk(path)

@@ -61,6 +61,14 @@ def test_a_path_outside_the_configured_roots_is_refused(root: Path, roots: tuple
         source_of(root, roots=tuple(text.format(root=root) for text in roots))
 
 
+def test_a_name_that_is_not_utf8_is_reported_in_valid_text(root: Path) -> None:
+    """The message goes into the status of an object."""
+    (root / "m" / "caf\udce9").symlink_to("nowhere")
+    with pytest.raises(SourceNotFound, match=r"caf\\udce9 is a dangling link") as caught:
+        source_of(root).resolve()
+    assert str(caught.value).encode()
+
+
 def test_links_may_not_leave_the_longest_matching_root(root: Path) -> None:
     (root / "m" / "out").symlink_to("../other")
     (root / "other").write_bytes(b"beside")
