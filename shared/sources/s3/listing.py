@@ -27,6 +27,7 @@ from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
 from shared.uri.buckets import S3Uri
 
 _MAX_PAGE_BYTES = 5 * 2**20  # a thousand keys of at most 1 KiB each, three characters per byte if quoted
+_LONGEST_KEY = 1024  # the limit of S3 in bytes
 _CREATING_CLIENT = threading.Lock()  # threads may not share a session, but each may use the clients that it created
 _OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client sets itself, with these values
 
@@ -50,7 +51,7 @@ def list_paths(uri: S3Uri, requests: S3Requests, connections: HttpClient, until_
         found = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=beginning_of(uri.prefix)), str(uri))
         pages = in_time(found, until_s, str(uri))
         listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
-        entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
+        entries = [(_key_of(entry), int(entry["Size"])) for entry in listed]
     except (BotoCoreError, ClientError) as error:  # boto3 reports a body that it cannot parse as a server error
         raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -62,6 +63,14 @@ def list_paths(uri: S3Uri, requests: S3Requests, connections: HttpClient, until_
         client.close()
     paths = (path_below(uri.prefix, key, size) for key, size in entries)
     return [path for path in paths if path is not None]
+
+
+def _key_of(entry: Mapping[str, object]) -> str:
+    """Return the key of a listed object; raises ValueError for one that no object has, because all are kept."""
+    key = str(entry["Key"])
+    if len(key) > _LONGEST_KEY:
+        raise ValueError(f"a key of {len(key)} characters")
+    return key
 
 
 def _client(requests: S3Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types

@@ -3,17 +3,22 @@
 import re
 from collections.abc import Mapping
 
+from shared.errors import Unreachable
 from shared.manifest import File
 from shared.sources.checksums import best_digest
 from shared.sources.prefix_keys import size_of
 
 _CHECKSUMS = ("sha256", "crc64nvme", "crc32c", "crc32")
+_LONGEST_TAG = 256  # those of S3 have at most 40
 MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def file_of(path: str, headers: Mapping[str, str]) -> File:
-    """Return the file that a HEAD response describes; raises Unreachable if it has no length."""
-    return File(path, size_of(headers, path), digest_of(headers), headers.get("ETag") or "")
+    """Return the file that a HEAD response describes; raises Unreachable if it has no length or an endless ETag."""
+    tag = headers.get("ETag") or ""
+    if len(tag) > _LONGEST_TAG:  # a listing keeps those of all objects in memory
+        raise Unreachable(f"the store sent an ETag of {len(tag)} characters for {path!r}; check the endpoint")
+    return File(path, size_of(headers, path), digest_of(headers), tag)
 
 
 def digest_of(headers: Mapping[str, str]) -> str:

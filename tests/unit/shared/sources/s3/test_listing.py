@@ -53,7 +53,16 @@ def test_an_object_without_a_valid_length_is_reported(serve: Serve, length: str)
     assert isinstance(failure_of(serve(store(listing("m/a"), reply(200, Content_Length=length)))), Unreachable)
 
 
+def test_an_object_with_an_endless_etag_is_reported(serve: Serve) -> None:
+    """A listing keeps the tags of all objects; a store could fill the memory with them."""
+    described = reply(200, b"x", ETag=f'"{"a" * 8000}"')
+    error = failure_of(serve(store(listing("m/a"), described)))
+    assert isinstance(error, Unreachable)
+    assert "an ETag of 8002 characters for 'a'" in str(error)
+
+
 LISTED = [
+    listing(f"m/{'a' * 1024}"),
     reply(200, b"<html>", Content_Type="application/xml"),
     listing("m/a", size="junk"),
     listing("m/a", size="9" * 5000),
